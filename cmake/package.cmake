@@ -1,0 +1,12 @@
+# Installation: bin/amdahl, libamdahl, headers, find_package(amdahl) with amdahl::amdahl, the JSON schema.
+include(CMakePackageConfigHelpers)
+install(TARGETS amdahl amdahl_cli EXPORT amdahlTargets
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/amdahl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT amdahlTargets NAMESPACE amdahl:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/amdahl)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfig.cmake
+     "include(\${CMAKE_CURRENT_LIST_DIR}/amdahlTargets.cmake)\n")
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/amdahl)
+install(DIRECTORY docs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)

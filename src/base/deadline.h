@@ -1,0 +1,29 @@
+// A point in time after which a wait gives up. Every blocking call of amdahl takes one.
+#pragma once
+
+#include <chrono>
+
+namespace amdahl {
+
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static Deadline after(std::chrono::duration<double> span) {
+    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(span));
+  }
+  static Deadline after_seconds(double seconds) { return after(std::chrono::duration<double>(seconds)); }
+
+  Clock::time_point time() const { return time_; }
+  bool expired() const { return Clock::now() >= time_; }
+  std::chrono::milliseconds remaining() const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(time_ - Clock::now());
+    return left.count() > 0 ? left : std::chrono::milliseconds(0);
+  }
+
+ private:
+  explicit Deadline(Clock::time_point time) : time_(time) {}
+  Clock::time_point time_;
+};
+
+}  // namespace amdahl

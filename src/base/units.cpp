@@ -1,0 +1,138 @@
+#include "amdahl/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace amdahl {
+namespace {
+
+struct Suffix {
+  std::string_view text;
+  double factor;
+};
+
+[[noreturn]] void refuse(std::string_view text, std::string_view what, std::string_view example) {
+  throw Error(Cause::usage, fmt::format("{}: '{}' is not a valid value", what, text),
+              fmt::format("a value like {}", example));
+}
+
+template <size_t N>
+int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix (&suffixes)[N], std::string_view example) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 0) refuse(text, what, example);
+  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  for (const Suffix& suffix : suffixes) {
+    if (suffix.text != rest) continue;
+    const double scaled = std::round(number * suffix.factor);
+    if (scaled > 9e18) refuse(text, what, example);
+    return static_cast<int64_t>(scaled);
+  }
+  refuse(text, what, example);
+}
+
+int64_t parse_integer(std::string_view text, std::string_view what) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) refuse(text, what, "8 or 1,2,4 or 1..8x2");
+  return value;
+}
+
+}  // namespace
+
+int64_t parse_size_bytes(std::string_view text, std::string_view what) {
+  static constexpr Suffix kSuffixes[] = {{"", 1},          {"B", 1},           {"K", 0x1p10},   {"M", 0x1p20},
+                                         {"G", 0x1p30},    {"T", 0x1p40},      {"KB", 0x1p10},  {"MB", 0x1p20},
+                                         {"GB", 0x1p30},   {"KiB", 0x1p10},    {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                                         {"TiB", 0x1p40}};
+  return parse_scaled(text, what, kSuffixes, "8, 32M or 1GiB");
+}
+
+int64_t parse_count(std::string_view text, std::string_view what) {
+  static constexpr Suffix kSuffixes[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"m", 1e6},
+                                         {"M", 1e6}, {"b", 1e9}, {"B", 1e9}, {"G", 1e9}};
+  std::string digits(text);
+  std::erase(digits, ',');
+  return parse_scaled(digits, what, kSuffixes, "54403, 250k or 6.9M");
+}
+
+std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum) {
+  std::vector<int64_t> values;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view item = text.substr(begin, comma - begin);
+    const size_t dots = item.find("..");
+    if (dots == std::string_view::npos) {
+      values.push_back(parse_integer(item, what));
+    } else {
+      const std::string_view tail = item.substr(dots + 2);
+      const size_t times = tail.find('x');
+      const int64_t first = parse_integer(item.substr(0, dots), what);
+      const int64_t last = parse_integer(tail.substr(0, times), what);
+      const int64_t factor = times == std::string_view::npos ? 0 : parse_integer(tail.substr(times + 1), what);
+      if (last < first || (factor != 0 && (factor < 2 || first < 1)) || last - first > 1'000'000)
+        refuse(item, what, "1..4 or 1..8x2");
+      for (int64_t v = first; v <= last; v = factor ? v * factor : v + 1) values.push_back(v);
+    }
+    begin = comma + 1;
+  }
+  for (int64_t v : values)
+    if (v < minimum)
+      throw Error(Cause::usage, fmt::format("{}: {} is too small", what, v), fmt::format("values of at least {}", minimum));
+  return values;
+}
+
+std::string with_thousands(int64_t value) {
+  std::string digits = std::to_string(value < 0 ? -value : value);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  return value < 0 ? "-" + digits : digits;
+}
+
+std::string format_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  while (std::abs(bytes) >= 1000.0 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1000.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1.0) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{}m{:02d}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02d}m", whole / 3600, whole % 3600 / 60);
+}
+
+std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& name : known) {
+    std::vector<size_t> row(name.size() + 1);
+    for (size_t j = 0; j <= name.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= word.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= name.size(); ++j) {
+        const size_t above = row[j];
+        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (word[i - 1] == name[j - 1] ? 0 : 1)});
+        diagonal = above;
+      }
+    }
+    if (row[name.size()] < best_distance) {
+      best_distance = row[name.size()];
+      best = name;
+    }
+  }
+  return best;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,68 @@
+// Communicator: collectives between ranks, asynchronous on a stream, rank-local.
+//
+// Each rank holds one Communicator and calls the same collectives in the same order from its own host thread. A call
+// enqueues on `stream` and returns; its deadline (set at creation) starts when the stream reaches it. On failure the
+// stream's next synchronize throws the first cause: rank_died, rank_hung, collective_mismatch.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace amdahl {
+
+enum class DType { f32, f64, f16, bf16, i32, i64, u8 };
+enum class ReduceOp { sum, max };
+
+size_t size_of(DType type);
+
+/// Bytes this rank handed to collectives, by payload (not wire traffic). Read by the traffic test.
+struct CommTraffic {
+  size_t num_calls = 0;
+  size_t payload_bytes = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  /// "threads", "gloo" or "nccl".
+  virtual const std::string& backend_name() const = 0;
+
+  /// In place over all ranks; every rank ends with bit-equal contents (reduced in rank order on CPU).
+  virtual void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) = 0;
+  /// Result in `data` of `root`; other ranks' data keep their contents.
+  virtual void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) = 0;
+  virtual void broadcast(void* data, size_t count, DType type, int root, Stream& stream) = 0;
+  /// `count` elements from each rank into recv[rank * count].
+  virtual void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) = 0;
+  /// `send` [world * count] on root is cut into `count` elements for each rank's `recv`; `send` is ignored elsewhere.
+  virtual void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) = 0;
+  virtual void send(const void* data, size_t count, DType type, int peer, Stream& stream) = 0;
+  virtual void recv(void* data, size_t count, DType type, int peer, Stream& stream) = 0;
+
+  /// Control plane, blocking on the host: every rank's `message`, in rank order, on every rank. Also the barrier.
+  virtual std::vector<std::string> exchange(const std::string& message, Deadline deadline) = 0;
+  void barrier(Deadline deadline) { exchange({}, deadline); }
+
+  /// Ends every pending and future call on all ranks that can be reached, with this cause. Any thread; never throws.
+  virtual void abort(const Error& cause) noexcept = 0;
+
+  CommTraffic traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ protected:
+  void count_traffic(size_t bytes) {
+    ++traffic_.num_calls;
+    traffic_.payload_bytes += bytes;
+  }
+
+ private:
+  CommTraffic traffic_;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,69 @@
+// World: who the ranks are and how they find each other. Ranks are threads of this process, or processes that a launcher
+// (mpirun, torchrun, srun) started, one rank each.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace amdahl {
+
+/// What the launcher's variables say. `family` is "plain", "amdahl", "torchrun", "openmpi", "pmi" or "slurm".
+struct LaunchContext {
+  std::string family = "plain";
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+  bool multi_process() const { return world_size > 1; }
+};
+
+/// First family that matches wins (ecosystem.md section 2 order: AMDAHL, torchrun, Open MPI, PMI/PMIx, Slurm). Throws
+/// Error{launcher_mismatch} when two families disagree on rank or world size, or one is half set.
+/// `environment` is the process environment, passed in by the CLI: the library reads no variables itself.
+LaunchContext detect_launch(const std::map<std::string, std::string>& environment);
+
+/// Communicators of `world_size` ranks that are threads of this process, in rank order. CPU devices only.
+std::vector<std::unique_ptr<Communicator>> make_inproc_communicators(int world_size, double timeout_seconds);
+
+/// A key-value store that the ranks of a multi-process world share: TCP, served by rank 0 in a background thread.
+/// Also notices a peer whose connection drops (died) or falls silent (hung) and tells the others who it was.
+class RendezvousStore {
+ public:
+  virtual ~RendezvousStore() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Blocks until the key exists; Error{rank_hung} or {peer_unreachable} at the deadline, {rank_died} when a peer died.
+  virtual std::string get(const std::string& key, Deadline deadline) = 0;
+  /// First failure reported or seen anywhere, if any: rank, cause name, message.
+  virtual std::unique_ptr<Error> failure() = 0;
+  virtual void report_failure(const Error& error) noexcept = 0;
+  /// Says that this rank leaves on purpose, so that its closed connection is no death.
+  virtual void leave() noexcept = 0;
+};
+std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
+
+/// Communicator over the first `world_size` processes (this rank must be one of them); `name` keeps groups apart and must
+/// be used once. Gloo for CPU devices, NCCL for CUDA devices.
+std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name, int rank,
+                                                     int world_size, double timeout_seconds);
+std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank,
+                                                     int world_size, Device& device, double timeout_seconds);
+/// One process driving all `devices`: communicators in rank order.
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices,
+                                                                   double timeout_seconds);
+Availability gloo_availability();
+Availability nccl_availability();
+std::string nccl_version();  // "2.28.9", empty when unavailable
+
+/// Runs fn(rank) on one thread per rank and returns when all are done. The first exception wins: `abort_all(error)` is
+/// called once so that other ranks leave their waits, and the error is rethrown with its rank.
+void run_rank_threads(int world_size, const std::function<void(int rank)>& fn,
+                      const std::function<void(const Error&)>& abort_all);
+
+}  // namespace amdahl

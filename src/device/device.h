@@ -1,0 +1,112 @@
+// Device, Stream, Event, Buffer, Graph: the execution model that CPU virtual devices and CUDA devices share.
+//
+// A Device belongs to one rank. Work is enqueued on Streams in order and runs asynchronously; Events order work across
+// streams of one device and carry time stamps. One host thread (the rank's) drives a device at a time; CPU streams run
+// their queue on a worker thread of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "amdahl/machine.h"
+#include "amdahl/plan.h"
+#include "base/deadline.h"
+
+namespace amdahl {
+
+class Device;
+
+/// A mark in a stream. Reusable: recording again replaces the mark. Must not outlive its Device.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// True once the last recorded mark has been passed (or nothing was recorded).
+  virtual bool done() const = 0;
+};
+
+/// An in-order queue of device work. Enqueueing never blocks on the device's progress.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() = 0;
+  virtual void record(Event& event) = 0;
+  /// Later work on this stream starts after the event's last recorded mark.
+  virtual void wait(Event& event) = 0;
+  /// Blocks the host until everything enqueued so far is done. Throws the first error of that work;
+  /// Error{rank_hung} once the deadline passes.
+  virtual void synchronize(Deadline deadline) = 0;
+};
+
+/// Device memory, freed with the object. `data()` is a device pointer (host memory on CPU virtual devices), 256-byte aligned.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual void* data() = 0;
+  virtual size_t bytes() const = 0;
+  template <class T>
+  T* as() {
+    return static_cast<T*>(data());
+  }
+};
+
+/// A captured sequence of work over one or several streams, replayed with one call.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream& stream) = 0;
+  virtual size_t num_nodes() const = 0;
+};
+
+/// State read around a measurement, to flag a series during which the card changed. Absent readings are negative.
+struct DeviceHealth {
+  double sm_clock_mhz = -1, memory_clock_mhz = -1, temperature_c = -1, power_w = -1;
+  double utilisation_percent = -1;
+  uint64_t throttle_reasons = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual BackendKind backend() const = 0;
+  virtual const DeviceSpec& spec() const = 0;
+
+  virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  /// Microseconds between two passed marks of this device. Host clocks never mix in.
+  virtual double elapsed_us(const Event& start, const Event& end) = 0;
+
+  /// Throws Error{out_of_memory} that says how much was asked and how much is free. Contents are undefined.
+  virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  virtual size_t allocated_bytes() const = 0;
+  virtual size_t peak_allocated_bytes() const = 0;
+  virtual void reset_peak() = 0;
+
+  /// Asynchronous copies in stream order. Host memory must stay valid until the stream passes them.
+  virtual void copy_in(Stream& stream, void* device_destination, const void* host_source, size_t bytes) = 0;
+  virtual void copy_out(Stream& stream, void* host_destination, const void* device_source, size_t bytes) = 0;
+  virtual void copy_within(Stream& stream, void* destination, const void* source, size_t bytes) = 0;
+  virtual void fill_zero(Stream& stream, void* destination, size_t bytes) = 0;
+
+  virtual Feasibility supports_graphs() const = 0;
+  /// Runs `enqueue` in capture mode on `origin` and streams that joined it by events, and returns the captured work, not run.
+  virtual std::unique_ptr<Graph> capture(Stream& origin, const std::function<void()>& enqueue) = 0;
+
+  /// Makes this device current for the calling thread (a no-op on CPU).
+  virtual void bind_thread() = 0;
+  virtual DeviceHealth health() = 0;
+};
+
+/// `count` virtual devices, each with `threads_per_device` math threads in its compute stream (1 by default).
+std::vector<std::unique_ptr<Device>> make_cpu_devices(int count);
+
+/// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);
+Availability cuda_availability();
+/// Every CUDA device of this machine; empty without a driver.
+std::vector<DeviceSpec> list_cuda_devices();
+
+}  // namespace amdahl

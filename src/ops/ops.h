@@ -1,0 +1,132 @@
+// Ops: the device operations that models are written in. One implementation per backend, same results within tolerance.
+//
+// Matrices are row-major f32. B rows of the local micro-batch, I input width, O output width. Every call enqueues on
+// `stream` and returns; pointers are device pointers of that stream's device and stay valid until the work is done.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "amdahl/plan.h"
+#include "device/device.h"
+
+namespace amdahl {
+
+/// y[B,O] = relu?(x[B,I] w[O,I]^T + bias[O]); bias may be null.
+struct DenseForward {
+  const float* x;
+  const float* w;
+  const float* bias;
+  float* y;
+  int64_t batch, in, out;
+  bool relu;
+};
+
+/// dx[B,I] = scale * (dy[B,O] w[O,I]), then zero wherever `activation` [B,I] is zero; when dbias is set,
+/// dbias[I] = (accumulate ? dbias : 0) + column sums of dx. `activation` null: no masking, `dbias` null: no sums.
+/// `activation` is the output of relu and dropout of the layer below, so its zeros are the places without gradient.
+struct DenseBackwardInput {
+  const float* dy;
+  const float* w;
+  const float* activation;
+  float* dx;
+  float* dbias;
+  int64_t batch, in, out;
+  float scale;
+  bool accumulate;
+};
+
+/// dw[O,I] = (accumulate ? dw : 0) + dy[B,O]^T x[B,I]; when dbias is set, dbias[O] likewise from column sums of dy.
+struct DenseBackwardWeight {
+  const float* x;
+  const float* dy;
+  float* dw;
+  float* dbias;
+  int64_t batch, in, out;
+  bool accumulate;
+};
+
+/// In place on y[B,O]: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element depends only on
+/// (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
+struct Dropout {
+  float* y;
+  int64_t batch, out;
+  double p;
+  uint64_t seed;
+  const uint64_t* step;  // device pointer
+  uint32_t layer;
+  int64_t row_offset;
+};
+
+/// prediction[B,O] against target[B,O]: adds sum((p-t)^2) * scale to stats[0] (accumulate, else sets) and writes
+/// d_prediction = 2 * scale * (p-t). For the mean over the global batch, scale = 1 / (global_batch * O).
+struct MseLoss {
+  const float* prediction;
+  const float* target;
+  float* d_prediction;
+  float* stats;  // [0] loss, [1] number of correct rows (left at 0 here)
+  int64_t batch, out;
+  float scale;
+  bool accumulate;
+};
+
+/// logits[B,C] against labels[B] (class index as float, as the data set stores targets): stats[0] += sum(-log p) * scale,
+/// stats[1] += rows whose largest logit is the label (first on ties), d_logits = scale * (softmax - onehot).
+struct CrossEntropyLoss {
+  const float* logits;
+  const float* labels;
+  float* d_logits;
+  float* stats;
+  int64_t batch, classes;
+  float scale;
+  bool accumulate;
+};
+
+/// Adam (Kingma and Ba 2015) over n contiguous parameters: step count t = *step + 1 (device counter).
+struct AdamStep {
+  float* params;
+  const float* grads;
+  float* m;
+  float* v;
+  int64_t n;
+  const uint64_t* step;
+  float lr, beta1, beta2, epsilon;
+};
+
+/// velocity = momentum * velocity + grad; param -= lr * velocity (PyTorch's form, no dampening).
+struct SgdStep {
+  float* params;
+  const float* grads;
+  float* velocity;
+  int64_t n;
+  float lr, momentum;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+  virtual void dense_forward(Stream& stream, const DenseForward& a) = 0;
+  virtual void dense_backward_input(Stream& stream, const DenseBackwardInput& a) = 0;
+  virtual void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) = 0;
+  virtual void dropout(Stream& stream, const Dropout& a) = 0;
+  virtual void mse_loss(Stream& stream, const MseLoss& a) = 0;
+  virtual void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) = 0;
+  virtual void adam_step(Stream& stream, const AdamStep& a) = 0;
+  virtual void sgd_step(Stream& stream, const SgdStep& a) = 0;
+  /// out[i, :] = table[indices[i], :] for `rows` rows of `width` floats.
+  virtual void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
+                           int64_t width) = 0;
+  /// *counter += 1, in stream order.
+  virtual void increment(Stream& stream, uint64_t* counter) = 0;
+};
+
+struct OpsOptions {
+  MathMode math = MathMode::fp32;
+  bool deterministic = false;  // only algorithms that give bit-equal reruns
+};
+
+/// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 only).
+std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options);
+std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options);
+
+}  // namespace amdahl
