@@ -59,7 +59,7 @@ class CpuStream : public Stream {
   void drain() noexcept;
   bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
   /// Time the worker has spent inside work items since the stream was made; waits for events do not count.
-  double busy_us() const { return static_cast<double>(busy_ns_.load(std::memory_order_relaxed)) * 1e-3; }
+  double busy_us() override { return static_cast<double>(busy_ns_.load(std::memory_order_relaxed)) * 1e-3; }
   /// "stream 'compute' of CPU virtual device 0", for messages.
   const std::string& label() const { return label_; }
 
