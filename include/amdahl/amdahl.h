@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amdahl/advice.h"
+#include "amdahl/comparison.h"
 #include "amdahl/error.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
@@ -22,10 +23,31 @@ AMDAHL_API std::string version();
 /// Commit it was built from, or "unknown".
 AMDAHL_API std::string build_commit();
 
+/// One line of the plan that a study prints before it runs.
+struct PlannedCell {
+  int64_t global_batch = 0;
+  int devices = 1;
+  std::string strategy;
+  int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations, resident batches
+};
+
+struct StudyPlan {
+  ModelSpec model;
+  std::string data_name;
+  std::string device_kind;
+  std::vector<DeviceSpec> devices;
+  std::vector<PlannedCell> cells;
+  std::string decision;           // of the selector in mode auto, with its reason
+  double expected_seconds = 0;    // from a probe of a few steps; 0 when not probed
+  std::vector<std::string> notes;
+};
+
 /// Where progress goes. Called from the thread that called the verb, on the root process only.
 class AMDAHL_API Observer {
  public:
   virtual ~Observer() = default;
+  /// The plan of a study, before its first run.
+  virtual void planned(const StudyPlan& plan) { (void)plan; }
   /// A finished line about what is going on.
   virtual void note(const std::string& line) { (void)line; }
   /// Something the user should know although the job goes on.
@@ -86,30 +108,12 @@ struct StudyConfig {
   std::string evidence;  // run folder that the selector may use in mode auto
 };
 
-/// One line of the plan that a study prints before it runs.
-struct PlannedCell {
-  int64_t global_batch = 0;
-  int devices = 1;
-  std::string strategy;
-  int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations, resident batches
-};
-
-struct StudyPlan {
-  ModelSpec model;
-  std::string data_name;
-  std::string device_kind;
-  std::vector<DeviceSpec> devices;
-  std::vector<PlannedCell> cells;
-  std::string decision;           // of the selector in mode auto, with its reason
-  double expected_seconds = 0;    // from a probe of a few steps; 0 when not probed
-  std::vector<std::string> notes;
-};
-
 struct StudyOutcome {
   StudyPlan plan;
   StudySummary summary;
   std::string run_dir;
   std::string report_path;
+  std::string text;     // table and verdict for a terminal
   bool is_root = true;  // other processes of a launched job get no summary
 };
 
