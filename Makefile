@@ -3,7 +3,7 @@
 DEMO_OUTPUT := results/local/demo
 DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --quick --model medium --data data/digits.csv --target label \
                --devices 1,2 --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
-DEMO_REPORT := $(DEMO_OUTPUT)/report.html
+DEMO_REPORT := $(DEMO_OUTPUT)/report.md
 
 NVCC   := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU    := $(if $(NVCC),$(shell nvidia-smi -L 2>/dev/null | grep -m1 '^GPU'))

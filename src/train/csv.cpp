@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "train/csv_columns.h"
 

@@ -9,8 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <set>
 
 #include "amdahl/units.h"
 
@@ -175,8 +173,8 @@ void decide_type(CsvColumn& column, const std::string& path, CsvOptions::Missing
            "correct the value, or leave it empty and use --missing drop or --missing mean");
   if (static_cast<double>(column.decimal_commas.count) >= kMostlyNumeric * static_cast<double>(filled))
     refuse(Cause::data_corrupt, column.decimal_commas,
-           fmt::format("'{}' is a number with a decimal comma", column.decimal_commas.first_text),
-           "write decimals with a point");
+           fmt::format("'{}' is a number with a comma", column.decimal_commas.first_text),
+           "write numbers without separators and decimals with a point");
   if (!column.categorical && column.non_finite.count > 0)
     refuse(Cause::non_finite, column.non_finite,
            fmt::format("'{}' is not a finite 32-bit number", column.non_finite.first_text),
