@@ -59,8 +59,8 @@ std::unique_ptr<Strategy> make_data_parallel(const StrategyContext& context) {
   return std::make_unique<DataParallel>(context);
 }
 
-int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
-  return plan.num_devices == 1 ? 0 : make_layout(model).num_floats * static_cast<int64_t>(sizeof(float));
+int64_t data_parallel_traffic(const ParallelPlan&, const ModelSpec& model, int) {
+  return make_layout(model).num_floats * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace amdahl

@@ -56,7 +56,6 @@ std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& contex
 }
 
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank) {
-  if (plan.num_devices == 1) return 0;
   const int64_t floats = 2 * make_layout(model).num_floats;  // weights out, gradients back
   const int64_t row = model.input_width + target_width(model);
   const RowRange mine = even_share(plan.global_batch, plan.num_devices, rank);

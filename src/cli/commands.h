@@ -1,0 +1,57 @@
+// The commands. Each takes its parsed options and returns an exit code; errors are thrown and end in main.
+#pragma once
+
+#include <string>
+
+#include "amdahl/amdahl.h"
+
+namespace amdahl::cli {
+
+/// How a command talks: stdout for results, stderr for progress and warnings.
+struct Talk {
+  bool json = false;
+  bool quiet = false;
+};
+
+struct StudyArgs {
+  StudyConfig config;
+  bool dry_run = false;
+  Talk talk;
+};
+struct TrainArgs {
+  TrainConfig config;
+  Talk talk;
+};
+struct AdviseArgs {
+  AdviseConfig config;
+  Talk talk;
+};
+struct CompareArgs {
+  CompareConfig config;
+  Talk talk;
+};
+struct ReportArgs {
+  std::string run_dir;
+  Talk talk;
+};
+struct InfoArgs {
+  Talk talk;
+};
+
+int study_command(const StudyArgs& args);
+int train_command(const TrainArgs& args);
+int advise_command(const AdviseArgs& args);
+int compare_command(const CompareArgs& args);
+int report_command(const ReportArgs& args);
+int info_command(const InfoArgs& args);
+
+/// Parses the command line and runs the command it names. Errors of parsing are Error{usage}.
+int parse_and_run(int argc, char** argv);
+
+/// Lets Ctrl-C and SIGTERM end the present verb at its next safe point, and at once when they come twice.
+void watch_signals();
+bool signalled();
+/// 130 or 143 after a signal, else 0.
+int signal_exit_code();
+
+}  // namespace amdahl::cli

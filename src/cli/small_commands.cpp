@@ -1,0 +1,63 @@
+// Commands that only print what their verb returns.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/commands.h"
+#include "cli/environment.h"
+
+namespace amdahl::cli {
+
+int advise_command(const AdviseArgs& args) {
+  const Advice advice = run_advise(args.config);
+  if (args.talk.json) {
+    fmt::print("{}\n", advice_json(advice));
+    return 0;
+  }
+  fmt::print("{}: {}\n", advice.decision, advice.reason);
+  for (const std::string& line : advice.evidence) fmt::print("  {}\n", line);
+  if (!advice.command.empty()) fmt::print("measure it: {}\n", advice.command);
+  return 0;
+}
+
+int compare_command(const CompareArgs& args) {
+  const CompareOutcome outcome = run_compare(args.config);
+  fmt::print("{}", args.talk.json ? outcome.json + "\n" : outcome.text);
+  return outcome.regression ? exit_code(Cause::check_failed) : 0;
+}
+
+int report_command(const ReportArgs& args) {
+  const ReportOutcome outcome = run_report(args.run_dir, true);
+  for (const std::string& note : outcome.notes) fmt::print(stderr, "warning: {}\n", note);
+  fmt::print("{}", args.talk.json ? outcome.json + "\n" : outcome.text);
+  fmt::print(args.talk.json ? stderr : stdout, "report: {}\n", outcome.report_path);
+  return 0;
+}
+
+int info_command(const InfoArgs& args) {
+  const InfoOutcome info = run_info(process_environment());
+  if (args.talk.json) {
+    fmt::print("{}\n", info.json);
+    return 0;
+  }
+  const MachineSpec& machine = info.machine;
+  fmt::print("amdahl {} ({})\n", version(), build_commit());
+  fmt::print("host    {}, {}\n", machine.host, machine.os);
+  fmt::print("cpu     {}, {} cores, {} NUMA node(s), {}\n", machine.cpu_name, machine.num_cores, machine.num_numa_nodes,
+             format_bytes(static_cast<double>(machine.memory_bytes)));
+  if (machine.devices.empty()) fmt::print("gpus    none: CPU virtual devices stand in, and every number says so\n");
+  for (const DeviceSpec& device : machine.devices)
+    fmt::print("gpu {}   {}, {}, compute capability {}, {}\n", device.index, device.name,
+               format_bytes(static_cast<double>(device.memory_bytes)), device.compute_capability, device.uuid);
+  fmt::print("backends\n");
+  for (const BackendStatus& backend : info.backends) {
+    const std::string state = backend.availability.ok ? "ok" : "missing: " + backend.availability.reason;
+    fmt::print("  {:<8}{} {}\n", backend.name, state, backend.version);
+    if (!backend.availability.ok && !backend.availability.remedy.empty())
+      fmt::print("          try: {}\n", backend.availability.remedy);
+  }
+  return 0;
+}
+
+}  // namespace amdahl::cli

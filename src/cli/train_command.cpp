@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+
+namespace amdahl::cli {
+
+int train_command(const TrainArgs& args) {
+  TerminalObserver observer(args.talk.quiet);
+  const TrainOutcome outcome = run_train(args.config, observer);
+  if (!outcome.is_root) return 0;
+  const EpochResult& last = outcome.epochs.back();
+  if (args.talk.json) {
+    fmt::print("{}\n", outcome.json);
+    return 0;
+  }
+  fmt::print("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}", outcome.model.name,
+             with_thousands(outcome.model.num_parameters()), args.config.devices, outcome.device_kind, last.epoch,
+             last.train_loss);
+  if (args.config.validation_fraction > 0) fmt::print(", validation loss {:.4f}", last.validation_loss);
+  if (last.validation_accuracy >= 0) fmt::print(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
+  fmt::print("\nrun: {}\n", outcome.run_dir);
+  return 0;
+}
+
+}  // namespace amdahl::cli

@@ -1,0 +1,24 @@
+// Training to an end: epochs over a data set, validation after each.
+#pragma once
+
+#include <functional>
+
+#include "amdahl/amdahl.h"
+#include "measure/fleet.h"
+#include "train/dataset.h"
+
+namespace amdahl {
+
+struct TrainSettings {
+  TrainerOptions trainer;  // plan complete
+  int epochs = 20;
+  double validation_fraction = 0.2;
+};
+
+/// Trains on the whole data set, shuffled anew each epoch by the seed; the rows that do not fill a global batch are left
+/// for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss leaves the
+/// numbers. `data` must be standardised on the split's training rows already.
+std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
+                                      const std::function<void(const EpochResult&)>& finished, Observer& observer);
+
+}  // namespace amdahl

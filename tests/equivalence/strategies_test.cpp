@@ -1,0 +1,115 @@
+// Any plan equals one device: every row of the strategy table, on 1, 2, 3 and 4 virtual devices, gives the loss, the
+// gradients and the weights after ten steps of a float64 single-device reference, and its declared traffic.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "reference_mlp.h"
+#include "small_job.h"
+
+namespace amdahl::testing {
+namespace {
+
+constexpr int64_t kRows = 26;  // not divisible by 3 or 4: uneven shares
+constexpr int kSteps = 10;
+// float32 against float64: a few hundred roundings of 6e-8 each; ten Adam steps amplify where v is tiny.
+constexpr double kGradientTolerance = 2e-6, kLossTolerance = 2e-6, kWeightTolerance = 2e-5;
+
+struct Case {
+  std::string strategy;
+  int devices;
+  int accumulate;
+  bool overlap;
+  LossKind loss;
+  std::string optimizer;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.strategy << " on " << c.devices; }
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const StrategyRow& row : strategy_table())
+    for (int devices : {1, 2, 3, 4})
+      for (int accumulate : {1, 2})
+        for (bool overlap : {true, false})
+          for (LossKind loss : {LossKind::mse, LossKind::softmax_cross_entropy})
+            for (const char* optimizer : {"adam", "sgd"}) {
+              const Case c{std::string(row.name), devices, accumulate, overlap, loss, optimizer};
+              ParallelPlan plan;
+              plan.num_devices = devices;
+              plan.global_batch = kRows;
+              plan.accumulate = accumulate;
+              if (row.feasible(plan).ok) all.push_back(c);
+            }
+  return all;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return fmt::format("{}_{}dev_acc{}_{}_{}_{}", c.strategy, c.devices, c.accumulate, c.overlap ? "overlap" : "serial",
+                     c.loss == LossKind::mse ? "mse" : "xent", c.optimizer);
+}
+
+TrainerOptions options_of(const Case& c) {
+  TrainerOptions options;
+  options.model = odd_model(c.loss);
+  options.plan.strategy = c.strategy;
+  options.plan.num_devices = c.devices;
+  options.plan.global_batch = kRows;
+  options.plan.accumulate = c.accumulate;
+  options.plan.overlap = c.overlap;
+  options.plan.bucket_bytes = 6000;  // several buckets
+  options.hyper.optimizer = c.optimizer;
+  options.hyper.learning_rate = 1e-2f;
+  options.seed = 7;
+  return options;
+}
+
+class Strategies : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Strategies, EqualOneDevice) {
+  const TrainerOptions options = options_of(GetParam());
+  const JobData data = random_data(options.model, kRows, 11);
+  JobDevices devices = cpu_job_devices(GetParam().devices);
+  const JobResult result = run_job(devices, options, data, kSteps);
+
+  ReferenceMlp reference(options.model, options.hyper, options.seed);
+  for (int step = 0; step < kSteps; ++step) {
+    const double loss = reference.gradients(data.features, data.targets, kRows, true);
+    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, kLossTolerance * std::max(1.0, loss)) << "step " << step;
+    if (step == 0) {
+      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), ParameterLayout::kStatsFloats), kGradientTolerance);
+    }
+    if (step == kSteps - 1 && options.model.loss == LossKind::softmax_cross_entropy) {
+      EXPECT_EQ(result.correct, reference.correct());
+    }
+    reference.update();
+  }
+  EXPECT_LT(relative_error(result.params[0], reference.params(), ParameterLayout::kStatsFloats), kWeightTolerance);
+}
+
+TEST_P(Strategies, DeclareTheBytesTheySend) {
+  const TrainerOptions options = options_of(GetParam());
+  const JobData data = random_data(options.model, kRows, 11);
+  JobDevices devices = cpu_job_devices(GetParam().devices);
+  const JobResult result = run_job(devices, options, data, 1);
+  const StrategyRow& row = find_strategy(options.plan.strategy);
+  for (int rank = 0; rank < GetParam().devices; ++rank)
+    EXPECT_EQ(static_cast<int64_t>(result.comm_bytes[static_cast<size_t>(rank)]),
+              row.traffic_bytes(options.plan, options.model, rank))
+        << "rank " << rank;
+}
+
+TEST_P(Strategies, RerunBitEqualAndReplicasAgree) {
+  const TrainerOptions options = options_of(GetParam());
+  const JobData data = random_data(options.model, kRows, 11);
+  JobDevices first_devices = cpu_job_devices(GetParam().devices), second_devices = cpu_job_devices(GetParam().devices);
+  const JobResult first = run_job(first_devices, options, data, 3), second = run_job(second_devices, options, data, 3);
+  EXPECT_EQ(first.params, second.params);
+  if (find_strategy(options.plan.strategy).data_on_root) return;  // only rank 0 holds the updated weights
+  for (const std::vector<float>& replica : first.params) EXPECT_EQ(replica, first.params[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Strategies, ::testing::ValuesIn(cases()), name_of);
+
+}  // namespace
+}  // namespace amdahl::testing

@@ -1,0 +1,82 @@
+#include "small_job.h"
+
+#include <random>
+
+namespace amdahl::testing {
+
+JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> normal;
+  JobData data;
+  data.features.resize(static_cast<size_t>(rows * model.input_width));
+  for (float& value : data.features) value = normal(generator);
+  data.targets.resize(static_cast<size_t>(rows * target_width(model)));
+  std::uniform_int_distribution<int64_t> label(0, model.output_width() - 1);
+  for (float& value : data.targets)
+    value = model.loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
+  return data;
+}
+
+ModelSpec odd_model(LossKind loss, double dropout) {
+  ModelSpec model;
+  model.name = "odd";
+  model.input_width = 13;
+  model.layers = {{37, true, Activation::relu, dropout},
+                  {66, false, Activation::relu, dropout},
+                  {19, true, Activation::relu, 0.0},
+                  {5, true, Activation::none, 0.0}};
+  model.loss = loss;
+  return model;
+}
+
+JobDevices cpu_job_devices(int count) {
+  JobDevices job;
+  job.devices = make_cpu_devices(count);
+  for (auto& device : job.devices) job.ops.push_back(make_cpu_ops(*device, {}));
+  job.communicators = make_inproc_communicators(count, 30);
+  return job;
+}
+
+JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps) {
+  const int world = options.plan.num_devices;
+  JobResult result;
+  result.params.resize(static_cast<size_t>(world));
+  result.comm_bytes.resize(static_cast<size_t>(world));
+  run_rank_threads(
+      world,
+      [&](int index) {
+        const auto r = static_cast<size_t>(index);
+        job.devices[r]->bind_thread();
+        Device& device = *job.devices[r];
+        RankContext rank{index, world, device, *job.ops[r], *job.communicators[r]};
+        Trainer trainer(rank, options);
+        const RowRange mine = trainer.rows_to_provide();
+        const int64_t width = options.model.input_width, targets = target_width(options.model);
+        auto features = device.allocate(static_cast<size_t>(std::max<int64_t>(1, mine.rows() * width)) * sizeof(float));
+        auto labels = device.allocate(static_cast<size_t>(std::max<int64_t>(1, mine.rows() * targets)) * sizeof(float));
+        if (mine.rows() > 0) {
+          device.copy_in(trainer.compute_stream(), features->data(), data.features.data() + mine.begin * width,
+                         static_cast<size_t>(mine.rows() * width) * sizeof(float));
+          device.copy_in(trainer.compute_stream(), labels->data(), data.targets.data() + mine.begin * targets,
+                         static_cast<size_t>(mine.rows() * targets) * sizeof(float));
+          trainer.synchronize();
+        }
+        rank.communicator.reset_traffic();
+        for (int step = 0; step < steps; ++step) {
+          trainer.step(features->as<float>(), labels->as<float>());
+          const StepStats stats = trainer.stats();
+          if (step == 0) result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
+          if (index != 0) continue;
+          result.losses.push_back(stats.loss);
+          result.correct = stats.correct;
+          if (step == 0) result.first_gradients = trainer.gradients();
+        }
+        result.params[r] = trainer.parameters();
+      },
+      [&](const Error& cause) {
+        for (auto& communicator : job.communicators) communicator->abort(cause);
+      });
+  return result;
+}
+
+}  // namespace amdahl::testing

@@ -1,0 +1,43 @@
+// A small training job on virtual or real devices, for equivalence and parity tests.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/world.h"
+#include "train/trainer.h"
+
+namespace amdahl::testing {
+
+struct JobData {
+  std::vector<float> features;  // [rows, input_width]
+  std::vector<float> targets;
+};
+/// Random normal features; normal targets for MSE, class indices for cross-entropy.
+JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed);
+
+/// A model with odd widths: buckets, padding and vector tails are all exercised.
+ModelSpec odd_model(LossKind loss, double dropout = 0.25);
+
+struct JobResult {
+  std::vector<double> losses;             // per step
+  double correct = 0;                     // of the last step
+  std::vector<float> first_gradients;     // rank 0, after the first step
+  std::vector<std::vector<float>> params; // per rank, after the last step
+  std::vector<size_t> comm_bytes;         // per rank, one step
+};
+
+/// Devices, ops and communicators of a job.
+struct JobDevices {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<Ops>> ops;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+};
+JobDevices cpu_job_devices(int count);
+
+/// `steps` optimizer steps on the same global batch.
+JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);
+
+}  // namespace amdahl::testing
