@@ -1,0 +1,45 @@
+// JSON in and out for the public nouns. Text in, text out, so that no other folder sees the JSON library.
+// Numbers are numbers, a missing value is absent, and NaN or infinity is refused with Error{internal} when writing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "amdahl/advice.h"
+#include "amdahl/comparison.h"
+#include "amdahl/machine.h"
+#include "amdahl/model_spec.h"
+#include "amdahl/record.h"
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+/// A model from the text of a model file (docs/schema/model.schema.json); `origin` names the file in errors.
+/// Throws Error{usage} for a wrong or unknown field, with the nearest known name, and Error{version_refused}.
+ModelSpec model_from_json(std::string_view text, std::string_view origin);
+/// The model file at `path`; Error{usage} when it cannot be read.
+ModelSpec load_model(const std::string& path);
+std::string model_to_json(const ModelSpec& model);
+
+/// One Record with its whole provenance, one line. Reading throws Error{store_corrupt}.
+std::string record_to_json(const Record& record);
+Record record_from_json(std::string_view text, std::string_view origin);
+
+std::string provenance_to_json(const Provenance& provenance);
+Provenance provenance_from_json(std::string_view text, std::string_view origin);
+
+std::string machine_to_json(const MachineSpec& machine);
+MachineSpec machine_from_json(std::string_view text, std::string_view origin);
+std::string backends_to_json(const std::vector<BackendStatus>& backends);
+std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin);
+
+/// docs/schema/summary.schema.json. Reading throws Error{store_corrupt} or Error{version_refused}.
+std::string summary_to_json(const StudySummary& summary);
+StudySummary summary_from_json(std::string_view text, std::string_view origin);
+
+/// What `compare` and `advise` print with --json; written only.
+std::string comparison_to_json(const RunComparison& comparison);
+std::string advice_to_json(const Advice& advice);
+
+}  // namespace amdahl

@@ -1,0 +1,84 @@
+// Reading and writing single JSON fields with errors that name document, field and remedy. Private to this folder.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "amdahl/record.h"
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+/// A view of one JSON object. Every failed read throws Error{cause} as "ORIGIN: field 'PATH' ...".
+class Fields {
+ public:
+  /// `where` is the path of this object inside its document, empty for the document itself.
+  Fields(const nlohmann::json& object, std::string origin, std::string where, Cause cause);
+
+  bool has(const char* name) const;
+  std::string text(const char* name) const;
+  int64_t integer(const char* name) const;
+  uint64_t natural(const char* name) const;
+  double number(const char* name) const;
+  bool boolean(const char* name) const;
+  Fields object(const char* name) const;
+  const nlohmann::json& array(const char* name) const;
+  /// Element `index` of an array that `array` returned, as an object.
+  Fields element(const nlohmann::json& array, const char* name, size_t index) const;
+  std::vector<std::string> texts(const char* name) const;
+  std::map<std::string, std::string> text_map(const char* name) const;
+
+  std::string text_or(const char* name, std::string fallback) const { return has(name) ? text(name) : fallback; }
+  int64_t integer_or(const char* name, int64_t fallback) const { return has(name) ? integer(name) : fallback; }
+  double number_or(const char* name, double fallback) const { return has(name) ? number(name) : fallback; }
+  bool boolean_or(const char* name, bool fallback) const { return has(name) ? boolean(name) : fallback; }
+  std::optional<double> maybe_number(const char* name) const;
+
+  /// Refuses every key that is not in `known`, naming the nearest one that is.
+  void refuse_unknown(const std::vector<std::string>& known) const;
+  /// Refuses any `version` but kSchemaVersion, with Error{version_refused}.
+  void require_version() const;
+  [[noreturn]] void fail(const char* name, const std::string& problem, const std::string& remedy = {}) const;
+  const nlohmann::json& value() const { return *object_; }
+
+ private:
+  const nlohmann::json& at(const char* name) const;
+  std::string path(const char* name) const;
+
+  const nlohmann::json* object_;  // owned by the caller, outlives this
+  std::string origin_;
+  std::string where_;
+  Cause cause_;
+};
+
+/// Parses a document; Error{cause} with line and column when it is not JSON.
+nlohmann::json parse_document(std::string_view text, std::string_view origin, Cause cause);
+/// Text of a document; invalid UTF-8 becomes U+FFFD. indent -1 is one line.
+std::string dump(const nlohmann::json& document, int indent);
+/// `value`, or Error{internal} naming `what` when it is NaN or infinite.
+double finite(double value, std::string_view what);
+/// A whole Series or metadata list of numbers, all finite.
+nlohmann::json finite_array(const std::vector<double>& values, std::string_view what);
+
+nlohmann::json axes_json(const std::map<std::string, AxisValue>& axes);
+nlohmann::json status_json(const Status& status);
+Status read_status(const Fields& fields);
+std::string_view origin_name(Origin origin);
+Origin read_origin(const Fields& fields);
+nlohmann::json provenance_json(const Provenance& provenance);
+Provenance read_provenance(const Fields& fields);
+/// A Record without its provenance.
+nlohmann::json record_json(const Record& record);
+Record read_record(const Fields& fields);
+nlohmann::json sample_summary_json(const SampleSummary& summary);
+SampleSummary read_sample_summary(const Fields& fields);
+nlohmann::json pair_test_json(const PairTest& test);
+PairTest read_pair_test(const Fields& fields);
+nlohmann::json interval_json(const Interval& interval);
+std::optional<Interval> read_interval(const Fields& fields, const char* name);
+
+}  // namespace amdahl

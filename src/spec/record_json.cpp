@@ -1,0 +1,133 @@
+// Records and their provenance.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/json.h"
+#include "spec/json_fields.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kOriginNames[] = {"measured", "emulated", "modelled"};
+constexpr std::string_view kStatusNames[] = {"ok", "waived", "failed"};
+
+AxisValue read_axis(const Fields& axes, const std::string& name, const json& v) {
+  if (v.is_boolean()) return v.get<bool>();
+  if (v.is_string()) return v.get<std::string>();
+  if (v.is_number_integer()) return axes.integer(name.c_str());
+  if (v.is_number()) return axes.number(name.c_str());
+  axes.fail(name.c_str(), "is neither number, string nor true/false");
+}
+
+Series read_series(const Fields& fields) {
+  Series series{fields.text("name"), fields.text("unit"), {}};
+  for (const json& v : fields.array("samples")) {
+    if (!v.is_number()) fields.fail("samples", "holds something that is not a number");
+    series.samples.push_back(v.get<double>());
+  }
+  return series;
+}
+
+}  // namespace
+
+json axes_json(const std::map<std::string, AxisValue>& axes) {
+  json object = json::object();
+  for (const auto& [name, value] : axes)
+    std::visit(
+        [&, &key = name](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) finite(v, "axis " + key);
+          object[key] = v;
+        },
+        value);
+  return object;
+}
+
+json status_json(const Status& status) {
+  json object{{"kind", kStatusNames[static_cast<size_t>(status.kind)]}};
+  if (!status.reason.empty()) object["reason"] = status.reason;
+  return object;
+}
+
+Status read_status(const Fields& fields) {
+  const std::string name = fields.text("kind");
+  for (size_t i = 0; i < std::size(kStatusNames); ++i)
+    if (kStatusNames[i] == name) return {static_cast<Status::Kind>(i), fields.text_or("reason", "")};
+  fields.fail("kind", fmt::format("is \"{}\"", name), "\"ok\", \"waived\" or \"failed\"");
+}
+
+std::string_view origin_name(Origin origin) { return kOriginNames[static_cast<size_t>(origin)]; }
+
+Origin read_origin(const Fields& fields) {
+  const std::string name = fields.text("origin");
+  for (size_t i = 0; i < std::size(kOriginNames); ++i)
+    if (kOriginNames[i] == name) return static_cast<Origin>(i);
+  fields.fail("origin", fmt::format("is \"{}\"", name), "\"measured\", \"emulated\" or \"modelled\"");
+}
+
+json provenance_json(const Provenance& p) {
+  return {{"tool_version", p.tool_version}, {"commit", p.commit}, {"command_line", p.command_line},
+          {"start_time", p.start_time},     {"host", p.host},     {"device_kind", p.device_kind},
+          {"seed", p.seed},                 {"facts", p.facts}};
+}
+
+Provenance read_provenance(const Fields& fields) {
+  Provenance p;
+  p.tool_version = fields.text("tool_version");
+  p.commit = fields.text("commit");
+  p.command_line = fields.text("command_line");
+  p.start_time = fields.text("start_time");
+  p.host = fields.text("host");
+  p.device_kind = fields.text("device_kind");
+  p.seed = fields.natural("seed");
+  p.facts = fields.text_map("facts");
+  return p;
+}
+
+json record_json(const Record& record) {
+  json series = json::array();
+  for (const Series& s : record.series)
+    series.push_back({{"name", s.name}, {"unit", s.unit}, {"samples", finite_array(s.samples, "series " + s.name)}});
+  return {{"kind", record.kind},
+          {"axes", axes_json(record.axes)},
+          {"status", status_json(record.status)},
+          {"origin", origin_name(record.origin)},
+          {"series", series}};
+}
+
+Record read_record(const Fields& fields) {
+  Record record;
+  record.kind = fields.text("kind");
+  const Fields axes = fields.object("axes");
+  for (const auto& [name, v] : axes.value().items()) record.axes[name] = read_axis(axes, name, v);
+  record.status = read_status(fields.object("status"));
+  record.origin = read_origin(fields);
+  const json& series = fields.array("series");
+  for (size_t i = 0; i < series.size(); ++i) record.series.push_back(read_series(fields.element(series, "series", i)));
+  return record;
+}
+
+std::string record_to_json(const Record& record) {
+  json object = record_json(record);
+  object["provenance"] = provenance_json(record.provenance);
+  return dump(object, -1);
+}
+
+Record record_from_json(std::string_view text, std::string_view origin) {
+  const json document = parse_document(text, origin, Cause::store_corrupt);
+  const Fields fields(document, std::string(origin), "", Cause::store_corrupt);
+  Record record = read_record(fields);
+  record.provenance = read_provenance(fields.object("provenance"));
+  return record;
+}
+
+std::string provenance_to_json(const Provenance& provenance) { return dump(provenance_json(provenance), -1); }
+
+Provenance provenance_from_json(std::string_view text, std::string_view origin) {
+  const json document = parse_document(text, origin, Cause::store_corrupt);
+  return read_provenance(Fields(document, std::string(origin), "", Cause::store_corrupt));
+}
+
+}  // namespace amdahl

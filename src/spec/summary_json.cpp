@@ -1,0 +1,135 @@
+// Writing summary.json. Its reader is summary_reader.cpp, its schema docs/schema/summary.schema.json.
+#include <nlohmann/json.hpp>
+
+#include "spec/json.h"
+#include "spec/json_fields.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::json;
+
+json key_json(const CellKey& key) {
+  return {{"model", key.model},
+          {"num_parameters", key.num_parameters},
+          {"scaling", key.scaling},
+          {"math", key.math},
+          {"global_batch", key.global_batch},
+          {"devices", key.devices},
+          {"strategy", key.strategy},
+          {"launch", key.launch},
+          {"backend", key.backend},
+          {"optimizer", key.optimizer},
+          {"accumulate", key.accumulate},
+          {"overlap", key.overlap},
+          {"bucket_bytes", key.bucket_bytes},
+          {"data", key.data}};
+}
+
+json account_json(const StepAccount& a) {
+  const auto us = [](double value) { return finite(value, "a step account"); };
+  return {{"n", a.n},
+          {"step_us", us(a.step_us)},
+          {"forward_us", us(a.forward_us)},
+          {"backward_us", us(a.backward_us)},
+          {"compute_us", us(a.compute_us)},
+          {"exposed_communication_us", us(a.exposed_communication_us)},
+          {"waiting_us", us(a.waiting_us)},
+          {"launch_gaps_us", us(a.launch_gaps_us)},
+          {"input_us", us(a.input_us)},
+          {"optimizer_us", us(a.optimizer_us)},
+          {"total_communication_us", us(a.total_communication_us)},
+          {"comm_bytes", us(a.comm_bytes)}};
+}
+
+void put(json& object, const char* name, const std::optional<double>& value) {
+  if (value) object[name] = finite(*value, name);
+}
+
+json cell_json(const StudyCell& cell) {
+  json object{{"key", key_json(cell.key)}, {"status", status_json(cell.status)}, {"origin", origin_name(cell.origin)},
+              {"steps", cell.steps},       {"warmup", cell.warmup},              {"num_failed", cell.num_failed},
+              {"num_waived", cell.num_waived}};
+  if (cell.step_time_us.n > 0) object["step_time_us"] = sample_summary_json(cell.step_time_us);
+  if (cell.throughput.n > 0) object["throughput_samples_per_s"] = sample_summary_json(cell.throughput);
+  put(object, "memory_peak_bytes", cell.memory_peak_bytes);
+  put(object, "utilisation_percent", cell.utilisation_percent);
+  put(object, "loss_first", cell.loss_first);
+  put(object, "loss_last", cell.loss_last);
+  if (cell.account) object["account"] = account_json(*cell.account);
+  return object;
+}
+
+json comparison_json(const StudyComparison& c) {
+  json object{{"single", key_json(c.single)},
+              {"multi", key_json(c.multi)},
+              {"speedup", pair_test_json(c.test)},
+              {"efficiency", finite(c.efficiency, "an efficiency")},
+              {"recommendation", to_string(c.recommendation)}};
+  if (c.efficiency_ci) object["efficiency_ci"] = interval_json(*c.efficiency_ci);
+  return object;
+}
+
+json average_json(const AverageSpeedup& a) {
+  json object{{"model", a.model},       {"scaling", a.scaling},         {"math", a.math},
+              {"strategy", a.strategy}, {"launch", a.launch},           {"devices", a.devices},
+              {"num_batches", a.num_batches},
+              {"geometric_mean", finite(a.geometric_mean, "an average speedup")},
+              {"recommendation", to_string(a.recommendation)}};
+  if (a.ci) object["ci"] = interval_json(*a.ci);
+  return object;
+}
+
+}  // namespace
+
+json sample_summary_json(const SampleSummary& s) {
+  const auto number = [](double value) { return finite(value, "a sample summary"); };
+  json object{{"n", s.n},
+              {"mean", number(s.mean)},
+              {"sd", number(s.sd)},
+              {"median", number(s.median)},
+              {"mad", number(s.mad)},
+              {"minimum", number(s.minimum)},
+              {"maximum", number(s.maximum)},
+              {"num_outliers", s.num_outliers},
+              {"mean_without_outliers", number(s.mean_without_outliers)},
+              {"sd_without_outliers", number(s.sd_without_outliers)}};
+  if (s.ci) object["ci"] = interval_json(*s.ci);
+  if (s.median_ci) object["median_ci"] = interval_json(*s.median_ci);
+  if (s.ci_without_outliers) object["ci_without_outliers"] = interval_json(*s.ci_without_outliers);
+  return object;
+}
+
+json pair_test_json(const PairTest& t) {
+  const auto number = [](double value) { return finite(value, "a pair test"); };
+  json object{{"ratio", number(t.ratio)},
+              {"n_first", t.n_first},
+              {"n_second", t.n_second},
+              {"p_welch", number(t.p_welch)},
+              {"p_mann_whitney", number(t.p_mann_whitney)},
+              {"p_holm", number(t.p_holm)},
+              {"p_same", number(t.p_same)},
+              {"verdict", to_string(t.verdict)},
+              {"more_runs", t.more_runs}};
+  if (t.ci) object["ci"] = interval_json(*t.ci);
+  return object;
+}
+
+std::string summary_to_json(const StudySummary& summary) {
+  json cells = json::array(), comparisons = json::array(), averages = json::array(), provenance = json::array();
+  for (const StudyCell& cell : summary.cells) cells.push_back(cell_json(cell));
+  for (const StudyComparison& c : summary.comparisons) comparisons.push_back(comparison_json(c));
+  for (const AverageSpeedup& a : summary.averages) averages.push_back(average_json(a));
+  for (const Provenance& p : summary.provenance) provenance.push_back(provenance_json(p));
+  return dump({{"version", kSchemaVersion},
+               {"device_kind", summary.device_kind},
+               {"conclusion", summary.conclusion},
+               {"cells", cells},
+               {"comparisons", comparisons},
+               {"averages", averages},
+               {"provenance", provenance},
+               {"notes", summary.notes}},
+              2);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,162 @@
+// Reading summary.json.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/json.h"
+#include "spec/json_fields.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::json;
+
+CellKey read_key(const Fields& f) {
+  CellKey key;
+  key.model = f.text("model");
+  key.num_parameters = f.integer("num_parameters");
+  key.scaling = f.text("scaling");
+  key.math = f.text("math");
+  key.global_batch = f.integer("global_batch");
+  key.devices = f.integer("devices");
+  key.strategy = f.text("strategy");
+  key.launch = f.text("launch");
+  key.backend = f.text("backend");
+  key.optimizer = f.text("optimizer");
+  key.accumulate = f.integer("accumulate");
+  key.overlap = f.boolean("overlap");
+  key.bucket_bytes = f.integer("bucket_bytes");
+  key.data = f.text("data");
+  return key;
+}
+
+StepAccount read_account(const Fields& f) {
+  StepAccount a;
+  a.n = f.integer("n");
+  a.step_us = f.number("step_us");
+  a.forward_us = f.number("forward_us");
+  a.backward_us = f.number("backward_us");
+  a.compute_us = f.number("compute_us");
+  a.exposed_communication_us = f.number("exposed_communication_us");
+  a.waiting_us = f.number("waiting_us");
+  a.launch_gaps_us = f.number("launch_gaps_us");
+  a.input_us = f.number("input_us");
+  a.optimizer_us = f.number("optimizer_us");
+  a.total_communication_us = f.number("total_communication_us");
+  a.comm_bytes = f.number("comm_bytes");
+  return a;
+}
+
+StudyCell read_cell(const Fields& f) {
+  StudyCell cell;
+  cell.key = read_key(f.object("key"));
+  cell.status = read_status(f.object("status"));
+  cell.origin = read_origin(f);
+  cell.steps = f.integer("steps");
+  cell.warmup = f.integer("warmup");
+  cell.num_failed = f.integer("num_failed");
+  cell.num_waived = f.integer("num_waived");
+  if (f.has("step_time_us")) cell.step_time_us = read_sample_summary(f.object("step_time_us"));
+  if (f.has("throughput_samples_per_s")) cell.throughput = read_sample_summary(f.object("throughput_samples_per_s"));
+  cell.memory_peak_bytes = f.maybe_number("memory_peak_bytes");
+  cell.utilisation_percent = f.maybe_number("utilisation_percent");
+  cell.loss_first = f.maybe_number("loss_first");
+  cell.loss_last = f.maybe_number("loss_last");
+  if (f.has("account")) cell.account = read_account(f.object("account"));
+  return cell;
+}
+
+// The enumerator whose to_string is the field's text; E's last enumerator is `unclear`.
+template <typename E>
+E read_enum(const Fields& f, const char* name) {
+  const std::string text = f.text(name);
+  for (int i = 0; i <= static_cast<int>(E::unclear); ++i)
+    if (to_string(static_cast<E>(i)) == text) return static_cast<E>(i);
+  f.fail(name, fmt::format("is \"{}\", which is unknown", text));
+}
+
+StudyComparison read_comparison(const Fields& f) {
+  StudyComparison c;
+  c.single = read_key(f.object("single"));
+  c.multi = read_key(f.object("multi"));
+  c.test = read_pair_test(f.object("speedup"));
+  c.efficiency = f.number("efficiency");
+  c.efficiency_ci = read_interval(f, "efficiency_ci");
+  c.recommendation = read_enum<Recommendation>(f, "recommendation");
+  return c;
+}
+
+AverageSpeedup read_average(const Fields& f) {
+  AverageSpeedup a;
+  a.model = f.text("model");
+  a.scaling = f.text("scaling");
+  a.math = f.text("math");
+  a.strategy = f.text("strategy");
+  a.launch = f.text("launch");
+  a.devices = f.integer("devices");
+  a.num_batches = f.integer("num_batches");
+  a.geometric_mean = f.number("geometric_mean");
+  a.ci = read_interval(f, "ci");
+  a.recommendation = read_enum<Recommendation>(f, "recommendation");
+  return a;
+}
+
+template <typename T, typename Read>
+std::vector<T> read_list(const Fields& fields, const char* name, Read read) {
+  std::vector<T> values;
+  const json& array = fields.array(name);
+  for (size_t i = 0; i < array.size(); ++i) values.push_back(read(fields.element(array, name, i)));
+  return values;
+}
+
+}  // namespace
+
+SampleSummary read_sample_summary(const Fields& f) {
+  SampleSummary s;
+  s.n = f.integer("n");
+  s.mean = f.number("mean");
+  s.sd = f.number("sd");
+  s.median = f.number("median");
+  s.mad = f.number("mad");
+  s.minimum = f.number("minimum");
+  s.maximum = f.number("maximum");
+  s.ci = read_interval(f, "ci");
+  s.median_ci = read_interval(f, "median_ci");
+  s.num_outliers = f.integer("num_outliers");
+  s.mean_without_outliers = f.number("mean_without_outliers");
+  s.sd_without_outliers = f.number("sd_without_outliers");
+  s.ci_without_outliers = read_interval(f, "ci_without_outliers");
+  return s;
+}
+
+PairTest read_pair_test(const Fields& f) {
+  PairTest t;
+  t.ratio = f.number("ratio");
+  t.ci = read_interval(f, "ci");
+  t.n_first = f.integer("n_first");
+  t.n_second = f.integer("n_second");
+  t.p_welch = f.number("p_welch");
+  t.p_mann_whitney = f.number("p_mann_whitney");
+  t.p_holm = f.number("p_holm");
+  t.p_same = f.number("p_same");
+  t.verdict = read_enum<Verdict>(f, "verdict");
+  t.more_runs = f.integer("more_runs");
+  return t;
+}
+
+StudySummary summary_from_json(std::string_view text, std::string_view origin) {
+  const json document = parse_document(text, origin, Cause::store_corrupt);
+  const Fields fields(document, std::string(origin), "", Cause::store_corrupt);
+  fields.require_version();
+  StudySummary summary;
+  summary.device_kind = fields.text("device_kind");
+  summary.conclusion = fields.text("conclusion");
+  summary.cells = read_list<StudyCell>(fields, "cells", read_cell);
+  summary.comparisons = read_list<StudyComparison>(fields, "comparisons", read_comparison);
+  summary.averages = read_list<AverageSpeedup>(fields, "averages", read_average);
+  summary.provenance = read_list<Provenance>(fields, "provenance", read_provenance);
+  summary.notes = fields.texts("notes");
+  return summary;
+}
+
+}  // namespace amdahl
