@@ -33,12 +33,18 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() = 0;
+  /// Marks a point that other streams `wait` for. Inside a capture it becomes an edge of the graph and carries no time.
   virtual void record(Event& event) = 0;
+  /// Marks a point in time for `elapsed_us`, also inside a captured graph, whose every replay renews the stamp. An event
+  /// is used either with `record` or with `stamp`, not with both.
+  virtual void stamp(Event& event) { record(event); }
   /// Later work on this stream starts after the event's last recorded mark.
   virtual void wait(Event& event) = 0;
   /// Blocks the host until everything enqueued so far is done. Throws the first error of that work;
   /// Error{rank_hung} once the deadline passes.
   virtual void synchronize(Deadline deadline) = 0;
+  /// Microseconds spent executing work items since creation, where the backend can tell (CPU workers); else negative.
+  virtual double busy_us() { return -1.0; }
 };
 
 /// Device memory, freed with the object. `data()` is a device pointer (host memory on CPU virtual devices), 256-byte aligned.
@@ -74,9 +80,10 @@ class Device {
   virtual BackendKind backend() const = 0;
   virtual const DeviceSpec& spec() const = 0;
 
+  /// Devices with stream priorities serve streams whose name starts with "comm" before the others.
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// Microseconds between two passed marks of this device. Host clocks never mix in.
+  /// Microseconds between two passed stamps of this device. Host clocks never mix in.
   virtual double elapsed_us(const Event& start, const Event& end) = 0;
 
   /// Throws Error{out_of_memory} that says how much was asked and how much is free. Contents are undefined.

@@ -12,7 +12,13 @@
 
 namespace amdahl {
 
-/// y[B,O] = relu?(x[B,I] w[O,I]^T + bias[O]); bias may be null.
+// A mask is an optional bit copy of "activation != 0" that lets a backend fold the masking into a matrix product: bit
+// (row, column) is bit `row * mask_row_bits(width) + column`, lowest bit of a byte first (cuBLASLt's RELU_AUX layout).
+// Callers allocate Ops::mask_bytes(batch, width) bytes, 16-byte aligned, and pass null when that is 0.
+inline constexpr int64_t mask_row_bits(int64_t width) { return (width + 127) / 128 * 128; }
+
+/// y[B,O] = relu?(x[B,I] w[O,I]^T + bias[O]); bias may be null. With relu and a mask, also fills the mask of y: pass it
+/// here when no dropout follows, else to Dropout.
 struct DenseForward {
   const float* x;
   const float* w;
@@ -20,6 +26,7 @@ struct DenseForward {
   float* y;
   int64_t batch, in, out;
   bool relu;
+  uint8_t* mask = nullptr;
 };
 
 /// dx[B,I] = scale * (dy[B,O] w[O,I]), then zero wherever `activation` [B,I] is zero; when dbias is set,
@@ -34,6 +41,7 @@ struct DenseBackwardInput {
   int64_t batch, in, out;
   float scale;
   bool accumulate;
+  const uint8_t* mask = nullptr;  // of `activation`, which must be set too
 };
 
 /// dw[O,I] = (accumulate ? dw : 0) + dy[B,O]^T x[B,I]; when dbias is set, dbias[O] likewise from column sums of dy.
@@ -56,6 +64,7 @@ struct Dropout {
   const uint64_t* step;  // device pointer
   uint32_t layer;
   int64_t row_offset;
+  uint8_t* mask = nullptr;  // of the new y
 };
 
 /// prediction[B,O] against target[B,O]: adds sum((p-t)^2) * scale to stats[0] (accumulate, else sets) and writes
@@ -105,6 +114,11 @@ struct SgdStep {
 class Ops {
  public:
   virtual ~Ops() = default;
+  /// Bytes of the mask of an activation [batch, width]; 0 when this backend gains nothing from masks.
+  virtual int64_t mask_bytes(int64_t batch, int64_t width) const {
+    (void)batch, (void)width;
+    return 0;
+  }
   virtual void dense_forward(Stream& stream, const DenseForward& a) = 0;
   virtual void dense_backward_input(Stream& stream, const DenseBackwardInput& a) = 0;
   virtual void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) = 0;
@@ -120,6 +134,8 @@ class Ops {
   virtual void increment(Stream& stream, uint64_t* counter) = 0;
 };
 
+/// Ops may time alternatives when a problem is first seen outside a capture: run each step once eagerly before capturing
+/// or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;
   bool deterministic = false;  // only algorithms that give bit-equal reruns
@@ -128,5 +144,7 @@ struct OpsOptions {
 /// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 only).
 std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options);
 std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options);
+Availability cpu_ops_availability();
+std::string cpu_ops_version();  // oneDNN's, empty when unavailable
 
 }  // namespace amdahl
