@@ -1,0 +1,39 @@
+// Pinned bounce buffers of a CUDA device: they keep small copies from and to pageable host memory asynchronous, which
+// the runtime alone does not (it waits for the stream, and would wait for ever behind a hung collective).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace amdahl {
+
+class CudaStaging {
+ public:
+  explicit CudaStaging(int device_index) : device_index_(device_index) {}
+  ~CudaStaging();
+  CudaStaging(const CudaStaging&) = delete;
+  CudaStaging& operator=(const CudaStaging&) = delete;
+
+  /// False when the copy is too large or every slot is in flight: the caller then copies directly.
+  bool copy_in(cudaStream_t stream, void* device_destination, const void* host_source, size_t bytes);
+  bool copy_out(cudaStream_t stream, void* host_destination, const void* device_source, size_t bytes);
+
+ private:
+  static constexpr size_t kSlotBytes = 256 << 10;
+  struct Slot {
+    std::atomic<bool> busy{false};  // cleared by the device's callback thread
+    void* pinned = nullptr;
+    void* host_destination = nullptr;
+    size_t bytes = 0;
+  };
+  static void finish(void* slot);
+  Slot* acquire(size_t bytes);
+
+  int device_index_;
+  std::array<Slot, 16> slots_;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,35 @@
+// NVML, opened at run time: readings of a card that a measurement is judged by. Never required: without the library or
+// on a card that hides a reading, values stay negative or empty.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+
+namespace amdahl {
+
+/// The open library. Thread safe as NVML is; devices found through it must not outlive it.
+class Nvml {
+ public:
+  /// Null when libnvidia-ml.so.1 is not there or refuses to start.
+  static std::shared_ptr<Nvml> open();
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::string driver_version() const;
+  /// Handle of the card at a PCI address such as "0000:1b:00.0"; null when NVML does not know it.
+  void* find_device(const std::string& pci_bus_id) const;
+  DeviceHealth read_health(void* device) const;
+  /// Used bytes of the card's memory by all processes, or -1.
+  int64_t used_memory_bytes(void* device) const;
+
+ private:
+  struct Api;
+  explicit Nvml(std::unique_ptr<Api> api);
+  std::unique_ptr<Api> api_;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,210 @@
+#include "ops/cuda_gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <source_location>
+
+namespace amdahl {
+namespace {
+
+constexpr int kMaxCandidates = 16;
+
+void check(cublasStatus_t status, int device_index, const char* call,
+           std::source_location where = std::source_location::current()) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? Cause::out_of_memory : Cause::device_error,
+              fmt::format("GPU {}: {} failed: {} at cuda_gemm.cpp:{}", device_index, call, cublasLtGetStatusString(status),
+                          where.line()));
+}
+
+cublasComputeType_t compute_type(MathMode math) {
+  switch (math) {
+    case MathMode::fp32: return CUBLAS_COMPUTE_32F;
+    case MathMode::tf32: return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case MathMode::bf16: return CUBLAS_COMPUTE_32F_FAST_16BF;
+  }
+  return CUBLAS_COMPUTE_32F;
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::relu_bias: return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::relu_mask: return CUBLASLT_EPILOGUE_RELU_AUX;
+    case Epilogue::relu_bias_mask: return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    case Epilogue::masked: return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::masked_sum: return CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    case Epilogue::sum_b: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+uint32_t alignment_of(const void* pointer) {
+  uint32_t alignment = 256;
+  while (reinterpret_cast<uintptr_t>(pointer) % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+/// Owns one cuBLASLt descriptor.
+template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+struct Descriptor {
+  Handle handle = nullptr;
+  Descriptor() = default;
+  ~Descriptor() {
+    if (handle) kDestroy(handle);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+};
+using Operation = Descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+}  // namespace
+
+struct CudaGemm::Plan {
+  Operation operation;
+  Layout a, b, d;
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates;
+  size_t chosen = 0;
+  bool tuned = false;
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value, int device_index) {
+    check(cublasLtMatmulDescSetAttribute(operation.handle, attribute, &value, sizeof value), device_index,
+          "cublasLtMatmulDescSetAttribute");
+  }
+  void set_pointers(const GemmCall& call, int device_index) {
+    if (call.vector) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector, device_index);
+    if (call.mask) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask, device_index);
+  }
+};
+
+CudaGemm::CudaGemm(int device_index, const OpsOptions& options, CudaTuner& tuner)
+    : device_index_(device_index), options_(options), tuner_(tuner) {
+  check(cublasLtCreate(&handle_), device_index_, "cublasLtCreate");
+}
+
+CudaGemm::~CudaGemm() {
+  plans_.clear();
+  cublasLtDestroy(handle_);
+}
+
+namespace {
+
+void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_index) {
+  check(cublasLtMatrixLayoutCreate(&layout.handle, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                   rows),
+        device_index, "cublasLtMatrixLayoutCreate");
+}
+
+/// What the heuristics may propose. Deterministic: no split of the dot products whose parts meet in the output buffer.
+void fill_preference(Preference& preference, const GemmProblem& problem, bool deterministic, int device_index) {
+  check(cublasLtMatmulPreferenceCreate(&preference.handle), device_index, "cublasLtMatmulPreferenceCreate");
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof value), device_index,
+          "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspaceBytes});
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.align_a);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.align_b);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.align_d);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.align_d);
+  if (deterministic)
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+}
+
+}  // namespace
+
+CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
+  GemmProblem& p = call.problem;
+  p.align_a = alignment_of(call.a);
+  p.align_b = alignment_of(call.b);
+  p.align_d = alignment_of(call.d);
+  p.align_vector = call.vector ? alignment_of(call.vector) : 0;
+  if (const auto found = plans_.find(p); found != plans_.end()) return *found->second;
+
+  auto plan = std::make_unique<Plan>();
+  check(cublasLtMatmulDescCreate(&plan->operation.handle, compute_type(options_.math), CUDA_R_32F), device_index_,
+        "cublasLtMatmulDescCreate");
+  plan->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
+  plan->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
+  plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue), device_index_);
+  if (call.mask) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mask_row_bits(p.m), device_index_);
+  plan->set_pointers(call, device_index_);
+  create_layout(plan->a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, device_index_);
+  create_layout(plan->b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_);
+  create_layout(plan->d, p.m, p.n, device_index_);
+
+  Preference preference;
+  fill_preference(preference, p, options_.deterministic, device_index_);
+  const int wanted = options_.deterministic ? 1 : kMaxCandidates;
+  int returned = 0;
+  plan->candidates.resize(static_cast<size_t>(wanted));
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, plan->operation.handle, plan->a.handle, plan->b.handle, plan->d.handle,
+                                     plan->d.handle, preference.handle, wanted, plan->candidates.data(), &returned);
+  plan->candidates.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(returned) : 0);
+  std::erase_if(plan->candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });
+  return *plans_.emplace(p, std::move(plan)).first->second;
+}
+
+bool CudaGemm::supports(GemmCall call) { return !plan_for(call).candidates.empty(); }
+
+void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall call, bool may_tune) {
+  Plan& plan = plan_for(call);
+  if (plan.candidates.empty())
+    throw Error(Cause::device_error,
+                fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} product in {}", device_index_, call.problem.m,
+                            call.problem.n, call.problem.k, to_string(options_.math)),
+                "another --math mode");
+  if (!plan.tuned && may_tune && !options_.deterministic) tune(plan, call, workspace);
+  plan.set_pointers(call, device_index_);
+  launch(plan, plan.chosen, call, workspace, stream);
+}
+
+void CudaGemm::launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace,
+                      cudaStream_t stream) {
+  const float beta = call.problem.accumulate ? 1.0f : 0.0f;
+  check(cublasLtMatmul(handle_, plan.operation.handle, &call.alpha, call.a, plan.a.handle, call.b, plan.b.handle, &beta,
+                       call.d, plan.d.handle, call.d, plan.d.handle, &plan.candidates[candidate].algo, workspace.data,
+                       workspace.bytes, stream),
+        device_index_, "cublasLtMatmul");
+}
+
+// Real inputs (zeros would run faster), scratch outputs, and a workspace of the tuner's own: the caller's is in use.
+void CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace) {
+  plan.tuned = true;
+  if (plan.candidates.size() < 2) return;
+  const GemmProblem& p = call.problem;
+  const size_t d_floats = static_cast<size_t>(p.m * p.n), vector_floats = static_cast<size_t>(std::max(p.m, p.n));
+  const size_t mask_bytes = static_cast<size_t>(mask_row_bits(p.m) / 8 * p.n);
+  const TunerMemory d(tuner_, device_index_, d_floats * sizeof(float));
+  const TunerMemory vector(tuner_, device_index_, vector_floats * sizeof(float));
+  const TunerMemory mask(tuner_, device_index_, mask_bytes);
+  const TunerMemory own_workspace(tuner_, device_index_, workspace.bytes);
+  GemmCall scratch = call;
+  scratch.d = d.data();
+  const bool writes_mask = p.epilogue == Epilogue::relu_mask || p.epilogue == Epilogue::relu_bias_mask;
+  const bool writes_vector = p.epilogue == Epilogue::masked_sum || p.epilogue == Epilogue::sum_b;
+  if (writes_mask) scratch.mask = reinterpret_cast<uint8_t*>(mask.data());
+  if (writes_vector) scratch.vector = vector.data();
+  plan.set_pointers(scratch, device_index_);
+  double best = 1e30;
+  for (size_t i = 0; i < plan.candidates.size(); ++i) {
+    try {
+      const double us = tuner_.time_us([&](cudaStream_t stream) {
+        launch(plan, i, scratch, {own_workspace.data(), workspace.bytes}, stream);
+      });
+      if (us < best) best = us, plan.chosen = i;
+    } catch (const Error&) {  // a proposal that the library itself refuses to launch is no candidate
+      if (i + 1 == plan.candidates.size() && best == 1e30) throw;
+    }
+  }
+}
+
+}  // namespace amdahl

@@ -1,0 +1,82 @@
+// Matrix products by cuBLASLt with fused epilogues, each problem's algorithm chosen once.
+//
+// Everything here is column-major as cuBLASLt sees it: a row-major [R, C] matrix is a column-major C x R one.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ops/cuda_tuner.h"
+#include "ops/ops.h"
+
+namespace amdahl {
+
+enum class Epilogue {
+  none,
+  bias,             // + vector
+  relu,             // max(0, .)
+  relu_bias,        // max(0, . + vector)
+  relu_mask,        // relu, and writes the mask
+  relu_bias_mask,   // relu_bias, and writes the mask
+  masked,           // zero where the mask is clear
+  masked_sum,       // masked, and vector = sums over the columns of D
+  sum_b,            // vector = sums over k of op(B)
+};
+
+/// D[m,n] = epilogue(alpha * op(A) op(B) + beta * D). What tells problems apart, including the pointers' alignments.
+struct GemmProblem {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  Epilogue epilogue;
+  bool accumulate;  // beta = 1, else 0
+  uint32_t align_a = 0, align_b = 0, align_d = 0, align_vector = 0;
+  auto operator<=>(const GemmProblem&) const = default;
+};
+
+struct GemmCall {
+  GemmProblem problem;  // alignments are filled in by CudaGemm
+  const float* a;
+  const float* b;
+  float* d;
+  float alpha = 1.0f;
+  const float* vector = nullptr;  // read or written, by epilogue
+  const uint8_t* mask = nullptr;  // likewise
+};
+
+struct GemmWorkspace {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+class CudaGemm {
+ public:
+  CudaGemm(int device_index, const OpsOptions& options, CudaTuner& tuner);
+  ~CudaGemm();
+
+  /// Whether cuBLASLt has any algorithm for it.
+  bool supports(GemmCall call);
+  /// `may_tune`: the stream is not being captured, so that a new problem's algorithms may be timed (into scratch memory).
+  /// Throws Error{device_error} when there is no algorithm.
+  void run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall call, bool may_tune);
+
+ private:
+  struct Plan;
+  Plan& plan_for(GemmCall& call);
+  void tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace);
+  void launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream);
+
+  int device_index_;
+  OpsOptions options_;
+  CudaTuner& tuner_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<GemmProblem, std::unique_ptr<Plan>> plans_;
+};
+
+inline constexpr size_t kGemmWorkspaceBytes = 64u << 20;
+
+}  // namespace amdahl

@@ -1,0 +1,59 @@
+// Kernels of the CUDA ops and their launches. All sums are taken in a fixed order: reruns are bit-equal.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "ops/ops.h"
+
+namespace amdahl {
+
+/// Memory that a sequence of kernels on one stream shares. `counters` are zero between kernels.
+struct KernelScratch {
+  static constexpr int kNumCounters = 4096;
+  static constexpr int64_t kPartialFloats = 1 << 18;
+  static constexpr int64_t kTempFloats = 1 << 16;
+  unsigned* counters = nullptr;
+  float* partials = nullptr;  // kPartialFloats
+  float* temp = nullptr;      // kTempFloats, for a caller's vector between two launches
+};
+
+struct KernelLaunch {
+  cudaStream_t stream = nullptr;
+  int device_index = 0;
+  int num_sms = 1;
+  KernelScratch scratch;
+};
+
+/// y = relu?(y + bias) in place on [batch, width]; bias and mask may be null. Fills the mask with y != 0.
+void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, bool relu, uint8_t* mask, int64_t batch,
+                      int64_t width);
+void launch_dropout(const KernelLaunch& launch, const Dropout& a);
+
+/// dx[batch, width] is zeroed in place where `activation` is 0 (or `mask`, read instead when set; neither: kept), and
+/// dbias[width] (may be null) gets its column sums.
+struct MaskAndSum {
+  float* dx;
+  const float* activation;
+  const uint8_t* mask;
+  float* dbias;
+  int64_t batch, width;
+  bool accumulate;
+};
+void launch_mask_and_sum(const KernelLaunch& launch, const MaskAndSum& a);
+/// destination[n] += source[n].
+void launch_add(const KernelLaunch& launch, float* destination, const float* source, int64_t n);
+
+void launch_mse_loss(const KernelLaunch& launch, const MseLoss& a);
+void launch_cross_entropy_loss(const KernelLaunch& launch, const CrossEntropyLoss& a);
+void launch_adam(const KernelLaunch& launch, const AdamStep& a);
+void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
+void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out, int64_t rows,
+                        int64_t width);
+void launch_increment(const KernelLaunch& launch, uint64_t* counter);
+
+/// Loads the kernels' code now, so that none of it happens inside a capture or a measurement.
+void preload_kernels(int device_index);
+
+}  // namespace amdahl

@@ -1,0 +1,47 @@
+// Launch shapes and checks shared by the .cu files.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/cuda_check.h"
+#include "ops/cuda_kernels.h"
+
+namespace amdahl {
+
+inline constexpr int kThreads = 256;
+
+inline bool aligned16(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
+inline unsigned num_blocks(int64_t work, int64_t per_block) {
+  return static_cast<unsigned>(std::max<int64_t>(1, (work + per_block - 1) / per_block));
+}
+
+/// Blocks of a grid-stride loop over `work` items: one item a thread while that fits the chip, else every SM full.
+inline unsigned streaming_blocks(const KernelLaunch& launch, int64_t work, int blocks_per_sm = 2048 / kThreads) {
+  return std::min(num_blocks(work, kThreads), static_cast<unsigned>(launch.num_sms * blocks_per_sm));
+}
+
+inline void check_launch(const KernelLaunch& launch, const char* kernel) {
+  cuda_check(cudaGetLastError(), launch.device_index, kernel);
+}
+
+__device__ __forceinline__ int64_t thread_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+/// Asking for a kernel's attributes loads its code.
+template <class... Kernels>
+void preload(int device_index, Kernels*... kernels) {
+  cudaFuncAttributes attributes{};
+  (cuda_check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernels)), device_index,
+              "cudaFuncGetAttributes"),
+   ...);
+}
+
+void preload_elementwise(int device_index);
+void preload_sums(int device_index);
+void preload_optimizers(int device_index);
+
+}  // namespace amdahl

@@ -1,0 +1,266 @@
+#include "ops/cuda_ops.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <compare>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "device/cuda_check.h"
+#include "device/cuda_device.h"
+#include "ops/cuda_gemm.h"
+#include "ops/cuda_kernels.h"
+#include "ops/cuda_mask_probe.h"
+#include "ops/cuda_tuner.h"
+
+namespace amdahl {
+namespace {
+
+/// Memory of one stream: the products' workspace and the kernels' scratch. Work of a stream uses it in turn.
+struct StreamMemory {
+  std::unique_ptr<Buffer> buffer;
+  GemmWorkspace workspace;
+  KernelLaunch launch;
+};
+
+enum class Product { forward, backward_input, backward_weight };
+enum class Way { fused, separate };
+
+struct ProductKey {
+  Product product;
+  int64_t batch, in, out;
+  bool relu, bias, mask, accumulate;
+  auto operator<=>(const ProductKey&) const = default;
+};
+
+struct Choice {
+  Way way = Way::fused;
+  double fused_us = -1, separate_us = -1;
+};
+
+class CudaOps final : public Ops {
+ public:
+  CudaOps(Device& device, const OpsOptions& options)
+      : device_(device), options_(options), bound_(bind(device)), tuner_(index()), gemm_(index(), options, tuner_) {
+    preload_kernels(index());
+    if (!options.deterministic) masks_ = probe_masks(tuner_, gemm_, memory_of(tuner_.stream()).launch, workspace_of(tuner_.stream()));
+  }
+
+  int64_t mask_bytes(int64_t batch, int64_t width) const override {
+    return masks_.backward ? batch * mask_row_bits(width) / 8 : 0;
+  }
+
+  void dense_forward(Stream& stream, const DenseForward& a) override;
+  void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override;
+  void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override;
+
+  void dropout(Stream& stream, const Dropout& a) override { launch_dropout(begin(stream).launch, a); }
+  void mse_loss(Stream& stream, const MseLoss& a) override { launch_mse_loss(begin(stream).launch, a); }
+  void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) override {
+    launch_cross_entropy_loss(begin(stream).launch, a);
+  }
+  void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(begin(stream).launch, a); }
+  void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(begin(stream).launch, a); }
+  void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
+                   int64_t width) override {
+    launch_gather_rows(begin(stream).launch, table, indices, out, rows, width);
+  }
+  void increment(Stream& stream, uint64_t* counter) override { launch_increment(begin(stream).launch, counter); }
+
+  const std::map<ProductKey, Choice>& choices() const { return choices_; }
+
+ private:
+  static bool bind(Device& device) {
+    device.bind_thread();
+    return true;
+  }
+  int index() const { return device_.spec().index; }
+  StreamMemory& memory_of(cudaStream_t stream);
+  GemmWorkspace workspace_of(cudaStream_t stream) { return memory_of(stream).workspace; }
+  StreamMemory& begin(Stream& stream) {
+    device_.bind_thread();
+    return memory_of(as_cuda(stream));
+  }
+  /// The way to compute `key`; times both when `fused_works` and it is seen for the first time outside a capture.
+  /// `run(way, memory, output)` enqueues the product on memory's stream, writing to scratch memory instead if given.
+  template <class Run>
+  Way choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
+  void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
+    gemm_.run(memory.launch.stream, memory.workspace, call, may_tune);
+  }
+
+  Device& device_;
+  OpsOptions options_;
+  bool bound_;  // the members below need the device to be current
+  CudaTuner tuner_;
+  CudaGemm gemm_;
+  MaskSupport masks_;
+  std::map<cudaStream_t, StreamMemory> memory_;
+  std::map<ProductKey, Choice> choices_;
+};
+
+StreamMemory& CudaOps::memory_of(cudaStream_t stream) {
+  if (const auto found = memory_.find(stream); found != memory_.end()) return found->second;
+  const RelaxedCapture relaxed;  // a stream may be met for the first time inside a capture
+  constexpr size_t kCounterBytes = KernelScratch::kNumCounters * sizeof(unsigned);
+  constexpr size_t kPartialBytes = KernelScratch::kPartialFloats * sizeof(float);
+  constexpr size_t kTempBytes = KernelScratch::kTempFloats * sizeof(float);
+  StreamMemory memory;
+  memory.buffer = device_.allocate(kGemmWorkspaceBytes + kCounterBytes + kPartialBytes + kTempBytes);
+  char* base = memory.buffer->as<char>();
+  memory.workspace = {base, kGemmWorkspaceBytes};
+  char* scratch = base + kGemmWorkspaceBytes;
+  memory.launch = {stream, index(), device_.spec().sm_count, {}};
+  memory.launch.scratch.counters = reinterpret_cast<unsigned*>(scratch);
+  memory.launch.scratch.partials = reinterpret_cast<float*>(scratch + kCounterBytes);
+  memory.launch.scratch.temp = reinterpret_cast<float*>(scratch + kCounterBytes + kPartialBytes);
+  cuda_check(cudaMemsetAsync(scratch, 0, kCounterBytes, tuner_.stream()), index(), "cudaMemsetAsync");
+  tuner_.synchronize();
+  return memory_.emplace(stream, std::move(memory)).first->second;
+}
+
+template <class Run>
+Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run) {
+  // Support depends on the pointers' alignment, which the key leaves out.
+  if (!fused_works) return Way::separate;
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.way;
+  if (options_.deterministic || is_capturing(stream)) return Way::fused;
+  Choice choice;
+  {
+    StreamMemory& memory = memory_of(tuner_.stream());
+    const TunerMemory scratch(tuner_, index(), static_cast<size_t>(scratch_floats) * sizeof(float));
+    run(Way::fused, memory, scratch.data(), true);  // chooses the products' algorithms first
+    run(Way::separate, memory, scratch.data(), true);
+    const auto time = [&](Way way) {
+      return tuner_.time_us([&](cudaStream_t) { run(way, memory, scratch.data(), false); });
+    };
+    choice.fused_us = time(Way::fused);
+    choice.separate_us = time(Way::separate);
+    choice.way = choice.fused_us <= choice.separate_us ? Way::fused : Way::separate;
+  }
+  choices_.emplace(key, choice);
+  return choice.way;
+}
+
+// Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
+void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
+  StreamMemory& own = begin(stream);
+  const Epilogue plain = a.relu ? (a.bias ? Epilogue::relu_bias : Epilogue::relu) : (a.bias ? Epilogue::bias : Epilogue::none);
+  const bool mask = a.relu && a.mask;
+  const Epilogue fused = !mask ? plain : (a.bias ? Epilogue::relu_bias_mask : Epilogue::relu_mask);
+  const auto call_for = [&](Epilogue epilogue, float* y, uint8_t* mask_out) {
+    GemmCall call{{a.out, a.batch, a.in, true, false, epilogue, false}, a.w, a.x, y};
+    call.vector = epilogue == Epilogue::none || epilogue == Epilogue::relu ? nullptr : a.bias;
+    call.mask = epilogue == fused ? mask_out : nullptr;
+    return call;
+  };
+  const int64_t y_floats = (a.batch * a.out + 63) / 64 * 64;
+  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+    float* y = scratch ? scratch : a.y;
+    uint8_t* mask_out = !mask ? nullptr : scratch ? reinterpret_cast<uint8_t*>(scratch + y_floats) : a.mask;
+    if (way == Way::fused) return gemm(memory, call_for(fused, y, mask_out), may_tune);
+    // Without a mask kernel of its own, the product can still apply bias and relu where cuBLASLt knows how.
+    const bool product_finishes = gemm_.supports(call_for(plain, y, nullptr));
+    gemm(memory, call_for(product_finishes ? plain : Epilogue::none, y, nullptr), may_tune);
+    if (mask || !product_finishes)
+      launch_bias_relu(memory.launch, y, product_finishes ? nullptr : a.bias, a.relu, mask_out, a.batch, a.out);
+  };
+  const bool fused_works = (!mask || masks_.forward) && gemm_.supports(call_for(fused, a.y, mask ? a.mask : nullptr));
+  const ProductKey key{Product::forward, a.batch, a.in, a.out, a.relu, a.bias != nullptr, mask, false};
+  const bool may_tune = !is_capturing(stream);
+  // Bias and relu alone are never slower inside the product: only a mask is a question of timing.
+  const Way way = mask ? choose(stream, key, fused_works, y_floats + a.batch * mask_row_bits(a.out) / 32, run)
+                       : (fused_works ? Way::fused : Way::separate);
+  run(way, own, nullptr, may_tune);
+}
+
+// Row-major dx[B,I] = dy[B,O] w[O,I] is column-major dx(I,B) = w(I,O) dy(O,B).
+void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) {
+  StreamMemory& own = begin(stream);
+  const uint8_t* mask = a.activation ? a.mask : nullptr;
+  const bool masked = a.activation != nullptr;
+  const Epilogue fused = a.dbias ? Epilogue::masked_sum : Epilogue::masked;
+  // The epilogue overwrites its sums, so sums that accumulate take a detour.
+  const bool detour = a.dbias && a.accumulate;
+  const auto call_for = [&](Epilogue epilogue, float* dx, float* sums) {
+    GemmCall call{{a.in, a.batch, a.out, false, false, epilogue, false}, a.w, a.dy, dx, a.scale};
+    if (epilogue != Epilogue::none) call.mask = mask, call.vector = sums;
+    return call;
+  };
+  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+    float* dx = scratch ? scratch : a.dx;
+    float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.batch * a.in + 63) / 64 * 64 : a.dbias;
+    if (way == Way::fused) {
+      gemm(memory, call_for(fused, dx, detour ? memory.launch.scratch.temp : dbias), may_tune);
+      if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.in);
+      return;
+    }
+    gemm(memory, call_for(Epilogue::none, dx, nullptr), may_tune);
+    if (masked || dbias) launch_mask_and_sum(memory.launch, {dx, a.activation, mask, dbias, a.batch, a.in, a.accumulate});
+  };
+  const bool fused_works = masks_.backward && masked && mask && a.in <= KernelScratch::kTempFloats &&
+                           gemm_.supports(call_for(fused, a.dx, detour ? own.launch.scratch.temp : a.dbias));
+  const ProductKey key{Product::backward_input, a.batch, a.in, a.out, masked, a.dbias != nullptr, mask != nullptr, a.accumulate};
+  const Way way = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
+  run(way, own, nullptr, !is_capturing(stream));
+}
+
+// Row-major dw[O,I] = dy[B,O]^T x[B,I] is column-major dw(I,O) = x(I,B) dy(O,B)^T.
+void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) {
+  StreamMemory& own = begin(stream);
+  const bool detour = a.dbias && a.accumulate;
+  const auto call_for = [&](Epilogue epilogue, float* dw, float* sums) {
+    GemmCall call{{a.in, a.out, a.batch, false, true, epilogue, a.accumulate}, a.x, a.dy, dw};
+    if (epilogue != Epilogue::none) call.vector = sums;
+    return call;
+  };
+  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+    float* dw = scratch ? scratch : a.dw;
+    float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.in * a.out + 63) / 64 * 64 : a.dbias;
+    if (way == Way::fused) {
+      gemm(memory, call_for(Epilogue::sum_b, dw, detour ? memory.launch.scratch.temp : dbias), may_tune);
+      if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.out);
+      return;
+    }
+    gemm(memory, call_for(Epilogue::none, dw, nullptr), may_tune);
+    if (dbias)  // nothing is masked, so dy is only read
+      launch_mask_and_sum(memory.launch, {const_cast<float*>(a.dy), nullptr, nullptr, dbias, a.batch, a.out, a.accumulate});
+  };
+  const bool fused_works = masks_.weight_sums && a.dbias && a.out <= KernelScratch::kTempFloats &&
+                           gemm_.supports(call_for(Epilogue::sum_b, a.dw, detour ? own.launch.scratch.temp : a.dbias));
+  const ProductKey key{Product::backward_weight, a.batch, a.in, a.out, false, a.dbias != nullptr, false, a.accumulate};
+  const Way way = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
+  run(way, own, nullptr, !is_capturing(stream));
+}
+
+std::string describe(const ProductKey& key, const Choice& choice) {
+  static constexpr std::array<const char*, 3> kNames{"forward", "backward-input", "backward-weight"};
+  std::string text = fmt::format("{} {}x{}x{}{}{}: {}", kNames[static_cast<size_t>(key.product)], key.batch, key.in, key.out,
+                                 key.bias ? " bias" : "", key.accumulate ? " accumulate" : "",
+                                 choice.way == Way::fused ? "fused" : "separate");
+  if (choice.fused_us >= 0) text += fmt::format(" (fused {:.2f} us, separate {:.2f} us)", choice.fused_us, choice.separate_us);
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
+  if (device.backend() != BackendKind::cuda) throw Error(Cause::internal, "CUDA ops need a CUDA device");
+  return std::make_unique<CudaOps>(device, options);
+}
+
+std::vector<std::string> cuda_ops_choices(const Ops& ops) {
+  std::vector<std::string> lines;
+  if (const auto* cuda = dynamic_cast<const CudaOps*>(&ops))
+    for (const auto& [key, choice] : cuda->choices()) lines.push_back(describe(key, choice));
+  return lines;
+}
+
+std::string cublas_version() {
+  const size_t version = cublasLtGetVersion();  // 130100 is 13.1.0
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,122 @@
+// Adam and SGD over flat parameter ranges, one pass over memory each.
+#include <cmath>
+
+#include "ops/cuda_launch.cuh"
+
+namespace amdahl {
+namespace {
+
+struct AdamParameters {
+  const uint64_t* step;
+  float lr, beta1, beta2, epsilon;
+  float log_beta1, log_beta2;
+};
+
+struct AdamRule {
+  float lr, beta1, beta2, epsilon, inverse_sqrt_correction2;
+
+  // 1 - beta^t as -expm1(t ln beta): exact to float rounding for every t, without a power in double.
+  __device__ explicit AdamRule(const AdamParameters& p) : beta1(p.beta1), beta2(p.beta2), epsilon(p.epsilon) {
+    const float t = static_cast<float>(*p.step + 1);
+    lr = p.lr / -expm1f(t * p.log_beta1);
+    inverse_sqrt_correction2 = 1.0f / sqrtf(-expm1f(t * p.log_beta2));
+  }
+  __device__ __forceinline__ void operator()(float& w, float g, float& m, float& v) const {
+    m = beta1 * m + (1.0f - beta1) * g;
+    v = beta2 * v + (1.0f - beta2) * g * g;
+    w -= lr * m / (sqrtf(v) * inverse_sqrt_correction2 + epsilon);
+  }
+};
+
+// The first `head` parameters bring the pointers to a 16-byte boundary, `num_vectors` groups of four follow, then a tail.
+struct Range {
+  int64_t head, num_vectors, n;
+};
+
+__global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ params, const float* __restrict__ grads,
+                                                        float* __restrict__ m, float* __restrict__ v, Range range,
+                                                        AdamParameters p) {
+  const AdamRule rule(p);
+  const int64_t first = thread_index(), stride = thread_count();
+#pragma unroll 1
+  for (int64_t i = first; i < range.num_vectors; i += stride) {
+    float4* wp = reinterpret_cast<float4*>(params + range.head) + i;
+    float4* mp = reinterpret_cast<float4*>(m + range.head) + i;
+    float4* vp = reinterpret_cast<float4*>(v + range.head) + i;
+    const float4 g4 = *(reinterpret_cast<const float4*>(grads + range.head) + i);
+    float4 w4 = *wp, m4 = *mp, v4 = *vp;
+    rule(w4.x, g4.x, m4.x, v4.x);
+    rule(w4.y, g4.y, m4.y, v4.y);
+    rule(w4.z, g4.z, m4.z, v4.z);
+    rule(w4.w, g4.w, m4.w, v4.w);
+    *wp = w4, *mp = m4, *vp = v4;
+  }
+  const int64_t tail = range.head + 4 * range.num_vectors;
+  for (int64_t i = first; i < range.head + (range.n - tail); i += stride) {
+    const int64_t at = i < range.head ? i : tail + (i - range.head);
+    rule(params[at], grads[at], m[at], v[at]);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 6) sgd_kernel(float* __restrict__ params, const float* __restrict__ grads,
+                                                       float* __restrict__ velocity, Range range, float lr, float momentum) {
+  const auto rule = [=](float& w, float g, float& u) {
+    u = momentum * u + g;
+    w -= lr * u;
+  };
+  const int64_t first = thread_index(), stride = thread_count();
+#pragma unroll 1
+  for (int64_t i = first; i < range.num_vectors; i += stride) {
+    float4* wp = reinterpret_cast<float4*>(params + range.head) + i;
+    float4* up = reinterpret_cast<float4*>(velocity + range.head) + i;
+    const float4 g4 = *(reinterpret_cast<const float4*>(grads + range.head) + i);
+    float4 w4 = *wp, u4 = *up;
+    rule(w4.x, g4.x, u4.x);
+    rule(w4.y, g4.y, u4.y);
+    rule(w4.z, g4.z, u4.z);
+    rule(w4.w, g4.w, u4.w);
+    *wp = w4, *up = u4;
+  }
+  const int64_t tail = range.head + 4 * range.num_vectors;
+  for (int64_t i = first; i < range.head + (range.n - tail); i += stride) {
+    const int64_t at = i < range.head ? i : tail + (i - range.head);
+    rule(params[at], grads[at], velocity[at]);
+  }
+}
+
+// A range of a flat buffer starts anywhere, but equally far from a boundary in every buffer; if not, all goes one by one.
+Range split_range(int64_t n, std::initializer_list<const void*> pointers) {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(*pointers.begin()) % 16;
+  for (const void* pointer : pointers)
+    if (reinterpret_cast<uintptr_t>(pointer) % 16 != offset) return {n, 0, n};
+  const int64_t head = std::min<int64_t>(n, offset == 0 ? 0 : static_cast<int64_t>((16 - offset) / sizeof(float)));
+  return {head, (n - head) / 4, n};
+}
+
+int64_t work_items(const Range& range) {
+  return std::max(range.num_vectors, range.n - 4 * range.num_vectors);
+}
+
+}  // namespace
+
+void launch_adam(const KernelLaunch& launch, const AdamStep& a) {
+  if (a.n == 0) return;
+  const Range range = split_range(a.n, {a.params, a.grads, a.m, a.v});
+  const AdamParameters parameters{a.step, a.lr, a.beta1, a.beta2, a.epsilon, static_cast<float>(std::log(double{a.beta1})),
+                                  static_cast<float>(std::log(double{a.beta2}))};
+  adam_kernel<<<streaming_blocks(launch, work_items(range), 5), kThreads, 0, launch.stream>>>(a.params, a.grads, a.m, a.v, range,
+                                                                                           parameters);
+  check_launch(launch, "adam_kernel");
+}
+
+void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {
+  if (a.n == 0) return;
+  const Range range = split_range(a.n, {a.params, a.grads, a.velocity});
+  sgd_kernel<<<streaming_blocks(launch, work_items(range), 6), kThreads, 0, launch.stream>>>(a.params, a.grads, a.velocity, range,
+                                                                                          a.lr, a.momentum);
+  check_launch(launch, "sgd_kernel");
+}
+
+void preload_optimizers(int device_index) { preload(device_index, adam_kernel, sgd_kernel); }
+
+}  // namespace amdahl

@@ -1,0 +1,82 @@
+#include "ops/cuda_tuner.h"
+
+#include <algorithm>
+
+#include "device/cuda_check.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kCopies = 8, kReplays = 5;
+
+/// A graph of `kCopies` of the work, alive while timed.
+class Replay {
+ public:
+  Replay(int device_index, cudaStream_t stream, const std::function<void(cudaStream_t)>& work) {
+    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), device_index, "cudaStreamBeginCapture");
+    try {
+      for (int i = 0; i < kCopies; ++i) work(stream);
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph_);
+      release();
+      throw;
+    }
+    cuda_check(cudaStreamEndCapture(stream, &graph_), device_index, "cudaStreamEndCapture");
+    const cudaError_t code = cudaGraphInstantiate(&executable_, graph_, 0);
+    if (code != cudaSuccess) release();
+    cuda_check(code, device_index, "cudaGraphInstantiate");
+  }
+  ~Replay() { release(); }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  cudaGraphExec_t handle() const { return executable_; }
+
+ private:
+  void release() {
+    if (executable_) cudaGraphExecDestroy(executable_);
+    if (graph_) cudaGraphDestroy(graph_);
+    cudaGetLastError();
+  }
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+CudaTuner::CudaTuner(int device_index) : device_index_(device_index) {
+  cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), device_index, "cudaStreamCreateWithFlags");
+  cuda_check(cudaEventCreate(&start_), device_index, "cudaEventCreate");
+  cuda_check(cudaEventCreate(&end_), device_index, "cudaEventCreate");
+}
+
+CudaTuner::~CudaTuner() {
+  cudaEventDestroy(start_);
+  cudaEventDestroy(end_);
+  cudaStreamDestroy(stream_);
+}
+
+void CudaTuner::synchronize() { cuda_check(cudaStreamSynchronize(stream_), device_index_, "cudaStreamSynchronize"); }
+
+double CudaTuner::time_us(const std::function<void(cudaStream_t)>& work) {
+  work(stream_);  // loads code; a fault shows here
+  synchronize();
+  const Replay replay(device_index_, stream_, work);
+  double best = 1e30;
+  for (int i = 0; i <= kReplays; ++i) {
+    cuda_check(cudaEventRecord(start_, stream_), device_index_, "cudaEventRecord");
+    cuda_check(cudaGraphLaunch(replay.handle(), stream_), device_index_, "cudaGraphLaunch");
+    cuda_check(cudaEventRecord(end_, stream_), device_index_, "cudaEventRecord");
+    synchronize();
+    float milliseconds = 0;
+    cuda_check(cudaEventElapsedTime(&milliseconds, start_, end_), device_index_, "cudaEventElapsedTime");
+    if (i > 0) best = std::min(best, milliseconds * 1e3 / kCopies);
+  }
+  return best;
+}
+
+TunerMemory::TunerMemory(CudaTuner& tuner, int device_index, size_t bytes) : stream_(tuner.stream()) {
+  cuda_check(cudaMallocAsync(&data_, std::max<size_t>(bytes, 256), stream_), device_index, "cudaMallocAsync");
+  tuner.synchronize();
+}
+
+}  // namespace amdahl

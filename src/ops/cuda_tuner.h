@@ -1,0 +1,56 @@
+// Times alternatives of one piece of device work, to choose the fastest once per problem.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+
+namespace amdahl {
+
+/// Lets this thread allocate and synchronize while one of its streams is being captured.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// Works on a stream of its own; one thread at a time, the one that drives the device. Not usable inside a capture.
+class CudaTuner {
+ public:
+  explicit CudaTuner(int device_index);
+  ~CudaTuner();
+  CudaTuner(const CudaTuner&) = delete;
+  CudaTuner& operator=(const CudaTuner&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  /// Device time of one `work`, by replays of a graph of several copies: launches from the host would hide it.
+  double time_us(const std::function<void(cudaStream_t)>& work);
+  void synchronize();
+
+ private:
+  int device_index_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr, end_ = nullptr;
+};
+
+/// Memory of the tuner's stream, from the driver's pool: freeing it waits for nothing.
+class TunerMemory {
+ public:
+  TunerMemory(CudaTuner& tuner, int device_index, size_t bytes);
+  ~TunerMemory() { cudaFreeAsync(data_, stream_); }
+  TunerMemory(const TunerMemory&) = delete;
+  TunerMemory& operator=(const TunerMemory&) = delete;
+  float* data() const { return static_cast<float*>(data_); }
+
+ private:
+  cudaStream_t stream_;
+  void* data_ = nullptr;
+};
+
+}  // namespace amdahl
