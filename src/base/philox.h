@@ -6,7 +6,7 @@
 #if defined(__CUDACC__)
 #define AMDAHL_HOST_DEVICE __host__ __device__ __forceinline__
 #else
-#define AMDAHL_HOST_DEVICE inline
+#define AMDAHL_HOST_DEVICE inline __attribute__((always_inline))
 #endif
 
 namespace amdahl {

@@ -1,5 +1,5 @@
-// World: who the ranks are and how they find each other. Ranks are threads of this process, or processes that a launcher
-// (mpirun, torchrun, srun) started, one rank each.
+// World: who the ranks are and how they find each other. Ranks are threads of this process, or processes that a
+// launcher (mpirun, torchrun, srun) started, one rank each.
 #pragma once
 
 #include <functional>
@@ -48,8 +48,8 @@ class RendezvousStore {
 };
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
 
-/// Communicator over the first `world_size` processes (this rank must be one of them); `name` keeps groups apart and must
-/// be used once. Gloo for CPU devices, NCCL for CUDA devices.
+/// Communicator over the first `world_size` processes (this rank must be one of them); `name` keeps groups apart and
+/// must be used once. Gloo for CPU devices, NCCL for CUDA devices.
 std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name, int rank,
                                                      int world_size, double timeout_seconds);
 std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank,

@@ -43,6 +43,8 @@ class Stream {
   /// Blocks the host until everything enqueued so far is done. Throws the first error of that work;
   /// Error{rank_hung} once the deadline passes.
   virtual void synchronize(Deadline deadline) = 0;
+  /// Microseconds spent executing work items since creation, where the backend can tell (CPU workers); else negative.
+  virtual double busy_us() { return -1.0; }
 };
 
 /// Device memory, freed with the object. `data()` is a device pointer (host memory on CPU virtual devices), 256-byte aligned.

@@ -1,10 +1,10 @@
-// Stands in for the CUDA ops in a build without the CUDA toolkit.
+// Built when the CUDA toolkit is missing.
 #include "ops/ops.h"
 
 namespace amdahl {
 
 std::unique_ptr<Ops> make_cuda_ops(Device&, const OpsOptions&) {
-  throw Error(Cause::environment_missing, "this build has no CUDA backend",
+  throw Error(Cause::environment_missing, "CUDA operations are not in this build",
               "install the CUDA toolkit and configure with -DAMDAHL_CUDA=ON");
 }
 

@@ -144,5 +144,7 @@ struct OpsOptions {
 /// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 only).
 std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options);
 std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options);
+Availability cpu_ops_availability();
+std::string cpu_ops_version();  // oneDNN's, empty when unavailable
 
 }  // namespace amdahl

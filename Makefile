@@ -1,0 +1,69 @@
+# make demo and make test need git, make and either the Debian packages or a way to install them; nothing else.
+# What `make demo` runs: train the study's medium model on handwritten digits with 1 and 2 devices and report.
+DEMO_OUTPUT := results/local/demo
+DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --quick --model medium --data data/digits.csv --target label \
+               --devices 1,2 --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
+DEMO_REPORT := $(DEMO_OUTPUT)/report.md
+
+NVCC   := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+GPU    := $(if $(NVCC),$(shell nvidia-smi -L 2>/dev/null | grep -m1 '^GPU'))
+PRESET ?= $(if $(GPU),cuda,release)
+JOBS   ?= $(shell nproc)
+CMAKE_FLAGS ?=
+CLANG_FORMAT ?= clang-format-14
+CLANG_TIDY   ?= clang-tidy-14
+# Configures preset $(1) with tests $(2): silent unless it fails.
+CONFIGURE = mkdir -p build && { cmake --preset $(1) -DAMDAHL_TESTS=$(2) $(CMAKE_FLAGS) >build/configure-$(1).log 2>&1 || \
+            { cat build/configure-$(1).log; exit 1; }; }
+CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build clean format format-check lint asan tsan
+
+help:  ## this list
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
+	  awk -F'\t' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@echo "Preset: $(PRESET) (override: make PRESET=release|cuda|dev ...), jobs: $(JOBS)"
+
+demo:  ## install what is missing, build, run a short study on handwritten digits, name the report
+	@scripts/install_deps.sh build
+	@$(call CONFIGURE,$(PRESET),OFF)
+	@cmake --build build/$(PRESET) --parallel $(JOBS) --target amdahl_cli
+	$(DEMO_COMMAND)
+	@echo
+	@echo "Report: $(DEMO_REPORT)"
+
+test:  ## install what is missing, build, run every test
+	@scripts/install_deps.sh build test
+	@$(call CONFIGURE,$(PRESET),ON)
+	@cmake --build build/$(PRESET) --parallel $(JOBS)
+	@ctest --preset $(PRESET) --parallel 2
+
+build:  ## install what is missing and build everything, tests included
+	@scripts/install_deps.sh build test
+	@$(call CONFIGURE,$(PRESET),ON)
+	@cmake --build build/$(PRESET) --parallel $(JOBS)
+
+asan:  ## unit, parity and equivalence tests under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan:  ## the same under ThreadSanitizer
+asan tsan:
+	@scripts/install_deps.sh build test
+	@$(call CONFIGURE,$@,ON)
+	@cmake --build --preset $@ --parallel $(JOBS)
+	@ctest --preset $@ --parallel 2
+
+format:  ## rewrite every tracked C++ file in the project's style
+	@scripts/install_deps.sh ci
+	@$(CLANG_FORMAT) -i $(CXX_FILES)
+
+format-check:  ## fail when a tracked C++ file is not in the project's style
+	@scripts/install_deps.sh ci
+	@$(CLANG_FORMAT) --dry-run --Werror $(CXX_FILES)
+
+lint:  ## clang-tidy over src/*.cpp; findings are errors (LINT_SECONDS caps the time)
+	@scripts/install_deps.sh build test ci
+	@$(call CONFIGURE,release,ON)
+	@CLANG_TIDY=$(CLANG_TIDY) JOBS=$(JOBS) scripts/lint.sh build/release
+
+clean:  ## remove every build folder and what the scripts remembered
+	@rm -rf build .deps/unavailable

@@ -1,0 +1,190 @@
+// The verbs of amdahl. Each takes and returns plain data, prints nothing and reads no environment: what it needs to know
+// comes in its configuration, and what it has to say goes to an Observer.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "amdahl/advice.h"
+#include "amdahl/comparison.h"
+#include "amdahl/error.h"
+#include "amdahl/machine.h"
+#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
+#include "amdahl/record.h"
+#include "amdahl/summary.h"
+#include "amdahl/units.h"
+
+namespace amdahl {
+
+/// Version of this build, "0.1.0".
+AMDAHL_API std::string version();
+/// Commit it was built from, or "unknown".
+AMDAHL_API std::string build_commit();
+
+/// One line of the plan that a study prints before it runs.
+struct PlannedCell {
+  int64_t global_batch = 0;
+  int devices = 1;
+  std::string strategy;
+  int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations, resident batches
+};
+
+struct StudyPlan {
+  ModelSpec model;
+  std::string data_name;
+  std::string device_kind;
+  std::vector<DeviceSpec> devices;
+  std::vector<PlannedCell> cells;
+  std::string decision;           // of the selector in mode auto, with its reason
+  double expected_seconds = 0;    // from a probe of a few steps; 0 when not probed
+  std::vector<std::string> notes;
+};
+
+/// Where progress goes. Called from the thread that called the verb, on the root process only.
+class AMDAHL_API Observer {
+ public:
+  virtual ~Observer() = default;
+  /// The plan of a study, before its first run.
+  virtual void planned(const StudyPlan& plan) { (void)plan; }
+  /// A finished line about what is going on.
+  virtual void note(const std::string& line) { (void)line; }
+  /// Something the user should know although the job goes on.
+  virtual void warning(const std::string& line) { (void)line; }
+  /// `done` of `total` pieces of work; `what` names the present one.
+  virtual void progress(int done, int total, const std::string& what) { (void)done, (void)total, (void)what; }
+  /// Polled between pieces of work; true ends the verb with Error{interrupted}, everything measured so far kept.
+  virtual bool cancelled() { return false; }
+};
+
+/// Which devices compute and how.
+struct EngineConfig {
+  std::string backend = "auto";  // auto, cpu, cuda
+  std::vector<int> gpus;         // CUDA device indices; empty: all, in order
+  LaunchMode launch = LaunchMode::eager;
+  MathMode math = MathMode::fp32;
+  bool deterministic = false;
+  uint64_t seed = 42;
+  double timeout_seconds = 60;                      // deadline of every collective and device wait
+  std::map<std::string, std::string> environment;  // the process environment: launcher and NCCL_*/CUDA_* variables
+  std::string command_line;                        // recorded
+  /// Called when a peer process failed while this process cannot return by itself (stuck in a collective).
+  void (*on_fatal)(const Error&) = nullptr;
+};
+
+/// A CSV file, or the study's generator when `csv_path` is empty.
+struct DataConfig {
+  std::string csv_path;
+  std::vector<std::string> targets;
+  std::string missing = "refuse";  // refuse, drop, mean
+  char delimiter = 0;              // 0: find out
+  bool regression = false;         // treat an integer-valued target as a number, not as classes
+};
+
+/// What is trained and how the optimizer steps.
+struct TrainingConfig {
+  std::string model = "medium";  // preset name or path of a JSON file
+  DataConfig data;
+  std::string strategy = "ddp";
+  int accumulate = 1;
+  int64_t bucket_bytes = 25 << 20;
+  bool overlap = true;
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;
+};
+
+struct StudyConfig {
+  EngineConfig engine;
+  TrainingConfig training;
+  std::string mode = "multi";  // single, multi (compares both), auto
+  std::vector<int64_t> devices{1, 2};
+  std::vector<int64_t> batch_sizes{16, 32, 64, 128};
+  Scaling scaling = Scaling::strong;
+  int runs = 50, warmup = 10, steps = 100;
+  double rel_ci = 0;  // stop a batch size early once every interval is this tight; 0: never
+  std::string output_dir;
+  bool resume = false;
+  std::string evidence;  // run folder that the selector may use in mode auto
+};
+
+struct StudyOutcome {
+  StudyPlan plan;
+  StudySummary summary;
+  std::string run_dir;
+  std::string report_path;
+  std::string text;     // table and verdict for a terminal
+  bool is_root = true;  // other processes of a launched job get no summary
+};
+
+/// Plan only; probes a few steps for the expected time.
+AMDAHL_API StudyPlan plan_study(const StudyConfig& config, Observer& observer);
+/// Runs the study into `output_dir` (records.jsonl, summary.json, report.md).
+AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer);
+
+struct TrainConfig {
+  EngineConfig engine;
+  TrainingConfig training;
+  int devices = 1;
+  int64_t batch_size = 32;  // global
+  int epochs = 20;
+  double validation_fraction = 0.2;
+  std::string output_dir;
+};
+
+struct EpochResult {
+  int epoch = 0;
+  double train_loss = 0, validation_loss = 0;
+  double validation_accuracy = -1;  // classification only, else negative
+  double seconds = 0, samples_per_second = 0;
+};
+
+struct TrainOutcome {
+  std::vector<EpochResult> epochs;
+  std::string run_dir;
+  std::string device_kind;
+  ModelSpec model;
+  bool is_root = true;
+};
+
+AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
+
+struct AdviseConfig {
+  std::string model;       // preset or file; empty when `num_parameters` is given
+  int64_t num_parameters = 0;
+  int64_t batch_size = 64;
+  std::string policy = "measured";  // measured or study
+  std::string evidence;             // run folder
+};
+AMDAHL_API Advice run_advise(const AdviseConfig& config);
+
+/// Summary, text and Markdown of a run folder, from its records alone; rewrites summary.json and report.md when `write`.
+struct ReportOutcome {
+  StudySummary summary;
+  std::string markdown;
+  std::string text;
+  std::string report_path;
+  std::vector<std::string> notes;  // what could not be read
+};
+AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
+
+struct CompareConfig {
+  std::string a, b;             // run folders, optionally with a cell: "DIR@batch=64,devices=2"
+  bool allow_unlike = false;    // compare although provenance differs
+  double fail_on_regression_percent = -1;
+};
+struct CompareOutcome {
+  std::string text;
+  std::string json;
+  bool regression = false;
+};
+AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
+
+struct InfoOutcome {
+  MachineSpec machine;
+  std::vector<BackendStatus> backends;
+  std::string json;
+};
+AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& environment);
+
+}  // namespace amdahl

@@ -1,0 +1,34 @@
+// What `compare` says about two runs: cell by cell, with a verdict each, and what could not be matched.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+/// One cell that both runs measured. `test.ratio` > 1 means that A is faster than B, whatever the series' direction.
+struct CellComparison {
+  std::string kind;
+  std::map<std::string, AxisValue> axes;  // shared by both sides, without "run"
+  SampleSummary a;                        // in RunComparison::unit
+  SampleSummary b;
+  PairTest test;
+};
+
+/// A is the baseline, B the candidate.
+struct RunComparison {
+  std::string name_a = "A";
+  std::string name_b = "B";
+  std::string device_kind;
+  std::string series;  // what was compared, for example "step_time"
+  std::string unit;
+  std::vector<CellComparison> cells;
+  std::vector<std::string> only_a;  // cells with a result on one side only, as text
+  std::vector<std::string> only_b;
+  std::vector<std::string> notes;  // failed runs, differences that the caller allowed
+};
+
+}  // namespace amdahl

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Installs what a build or a test run needs and this machine lacks (Debian 12, Ubuntu 24.04).
+#
+#   scripts/install_deps.sh [build] [test] [bench] [ci]     default: build
+#
+# Looks first, so a second run touches neither the network nor the package database. Optional packages that cannot be
+# had are named and left out, and remembered under .deps/ so that they are not asked for again (delete .deps/ to retry).
+# Exit code 0: everything required is here; 3: something required is missing (named in one line on stderr).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# group package need probe. The probe also accepts a tool or header that did not come from a package.
+TABLE='
+build g++                 required command:g++
+build cmake               required command:cmake
+build ninja-build         required command:ninja
+build libcli11-dev        required header:CLI/CLI.hpp
+build nlohmann-json3-dev  required header:nlohmann/json.hpp
+build libfmt-dev          required header:fmt/format.h
+build libboost-dev        required header:boost/math/distributions/students_t.hpp
+build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
+build libgloo-dev         optional header:gloo/allreduce.h
+build libhwloc-dev        optional header:hwloc.h
+test  libgtest-dev        required header:gtest/gtest.h
+test  python3             required command:python3
+test  python3-jsonschema  optional python:jsonschema
+test  openmpi-bin         optional command:mpirun
+test  python3-torch       optional python:torch
+bench libbenchmark-dev    required header:benchmark/benchmark.h
+ci    clang-format-14     required command:clang-format-14
+ci    clang-tidy-14       required command:clang-tidy-14
+'
+
+declare -A group_asked=()
+[ $# -eq 0 ] && set -- build
+for group in "$@"; do
+  case "$group" in
+    build | test | bench | ci) group_asked[$group]=1 ;;
+    -h | --help) sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "install_deps: unknown group '$group' (build, test, bench, ci)" >&2; exit 2 ;;
+  esac
+done
+
+present() {  # package probe
+  [ -n "${installed[$1]:-}" ] && return 0
+  case "$2" in
+    command:*) command -v "${2#command:}" >/dev/null 2>&1 ;;
+    header:*) [ -e "/usr/include/${2#header:}" ] || [ -e "/usr/local/include/${2#header:}" ] ;;
+    python:*) /usr/bin/python3 -c "import importlib.util as u, sys; sys.exit(u.find_spec('${2#python:}') is None)" \
+                2>/dev/null ;;
+  esac
+}
+
+declare -A installed=()
+read_installed() {  # one dpkg call for the whole table
+  installed=()
+  command -v dpkg-query >/dev/null 2>&1 || return 0
+  local name state
+  while read -r name state; do
+    [ "$state" = installed ] && installed[$name]=1
+  done < <(awk 'NF {print $2}' <<<"$TABLE" |
+    xargs dpkg-query -W -f '${Package} ${db:Status-Status}\n' 2>/dev/null)
+}
+
+missing_required=() missing_optional=()
+look() {
+  read_installed
+  missing_required=() missing_optional=()
+  local group package need probe
+  while read -r group package need probe; do
+    [ -n "${group:-}" ] && [ -n "${group_asked[$group]:-}" ] || continue
+    present "$package" "$probe" && continue
+    if [ "$need" = required ]; then
+      missing_required+=("$package")
+    elif [ ! -e ".deps/unavailable/$package" ]; then
+      missing_optional+=("$package")
+    fi
+  done <<<"$TABLE"
+}
+
+give_up() {  # reason: names what is missing in one line; non-zero only for something required
+  if [ ${#missing_required[@]} -gt 0 ]; then
+    echo "install_deps: missing ${missing_required[*]}: $1" >&2
+    exit 3
+  fi
+  echo "install_deps: going on without ${missing_optional[*]} (optional): $1" >&2
+  exit 0
+}
+
+look
+[ ${#missing_required[@]} -eq 0 ] && [ ${#missing_optional[@]} -eq 0 ] && exit 0
+
+command -v apt-get >/dev/null 2>&1 || give_up "no apt-get here; install them by the means of this system"
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    as_root=(sudo)
+  else
+    give_up "neither root nor sudo; run as root: apt-get install ${missing_required[*]} ${missing_optional[*]}"
+  fi
+fi
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive timeout 1200 apt-get -qq -y -o DPkg::Lock::Timeout=600 \
+    -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@"
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+echo "install_deps: installing ${missing_required[*]} ${missing_optional[*]}"
+apt update >"$log" 2>&1 || true  # stale lists may still do; the install says what cannot be had
+
+if [ ${#missing_required[@]} -gt 0 ] &&
+  ! apt install --no-install-recommends "${missing_required[@]}" >>"$log" 2>&1; then
+  tail -n 15 "$log" >&2
+  look
+  [ ${#missing_required[@]} -gt 0 ] && give_up "apt-get could not install them (network? package sources?)"
+fi
+for package in "${missing_optional[@]}"; do  # one by one: one that is not to be had must not take the others along
+  if ! apt install --no-install-recommends "$package" >>"$log" 2>&1; then
+    echo "install_deps: $package (optional) cannot be installed from this machine's package sources; going on without" >&2
+    mkdir -p .deps/unavailable && : >".deps/unavailable/$package"
+  fi
+done
+
+look
+[ ${#missing_required[@]} -gt 0 ] && give_up "apt-get did not install them"
+exit 0

@@ -1,0 +1,110 @@
+#include "comm/collective_call.h"
+
+#include <fmt/format.h>
+
+#include "amdahl/units.h"
+
+namespace amdahl {
+
+size_t size_of(DType type) {
+  switch (type) {
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      return 1;
+  }
+  throw Error(Cause::internal, "unknown data type");
+}
+
+std::string_view to_string(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    case DType::u8:
+      return "u8";
+  }
+  return "?";
+}
+
+std::string_view to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+    case CollectiveKind::reduce:
+      return "reduce";
+    case CollectiveKind::broadcast:
+      return "broadcast";
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::scatter:
+      return "scatter";
+    case CollectiveKind::send:
+      return "send";
+    case CollectiveKind::recv:
+      return "recv";
+    case CollectiveKind::exchange:
+      return "exchange";
+  }
+  return "?";
+}
+
+std::string CollectiveCall::describe() const {
+  std::string text = fmt::format("{} #{}", to_string(kind), seq);
+  if (kind == CollectiveKind::exchange) return text;
+  text += fmt::format(" ({} x {}, {} bytes", with_thousands(static_cast<int64_t>(count)), to_string(type),
+                      with_thousands(static_cast<int64_t>(bytes())));
+  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce)
+    text += op == ReduceOp::sum ? ", sum" : ", max";
+  if (kind == CollectiveKind::send)
+    text += fmt::format(", to rank {}", root);
+  else if (kind == CollectiveKind::recv)
+    text += fmt::format(", from rank {}", root);
+  else if (root >= 0)
+    text += fmt::format(", root {}", root);
+  return text + ")";
+}
+
+bool matches(const CollectiveCall& a, const CollectiveCall& b) {
+  if (a.seq != b.seq || a.count != b.count || a.type != b.type) return false;
+  if (a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv)
+    return a.kind != b.kind && (b.kind == CollectiveKind::send || b.kind == CollectiveKind::recv);
+  return a.kind == b.kind && a.op == b.op && a.root == b.root;
+}
+
+Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const CollectiveCall& b) {
+  return Error(Cause::collective_mismatch,
+               fmt::format("rank {} called {} but rank {} called {}", rank_a, a.describe(), rank_b, b.describe()),
+               "make every rank call the same collectives with the same sizes in the same order");
+}
+
+Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds) {
+  std::string who = missing.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < missing.size(); ++i) who += fmt::format("{}{}", i ? ", " : "", missing[i]);
+  return Error(Cause::rank_hung,
+               fmt::format("{} did not reach {} within {:g} s", who, call.describe(), timeout_seconds),
+               "look at what that rank is doing, or raise --timeout if it is only slow");
+}
+
+void check_rank(int rank, int world_size, const char* what) {
+  if (rank < 0 || rank >= world_size)
+    throw Error(Cause::usage, fmt::format("{} {} is not a rank of a world of {}", what, rank, world_size));
+}
+
+}  // namespace amdahl

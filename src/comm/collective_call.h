@@ -1,0 +1,41 @@
+// What a rank asked for in one collective, so that ranks can compare notes and messages can say it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace amdahl {
+
+enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, scatter, send, recv, exchange };
+
+std::string_view to_string(CollectiveKind kind);
+std::string_view to_string(DType type);
+
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::exchange;
+  uint64_t seq = 0;    // counts this rank's collectives (send and recv: those of the pair) from 1
+  uint64_t count = 0;  // elements; 0 and ignored for exchange
+  DType type = DType::u8;
+  ReduceOp op = ReduceOp::sum;  // all_reduce and reduce only
+  int root = -1;                // reduce, broadcast, scatter: root; send and recv: the peer
+
+  size_t bytes() const { return static_cast<size_t>(count) * size_of(type); }
+  /// "all_reduce #12 (1,024 x f32, 4.1 kB, sum)".
+  std::string describe() const;
+};
+
+/// Whether two ranks made the same call. A send matches a recv of the same size.
+bool matches(const CollectiveCall& a, const CollectiveCall& b);
+
+Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const CollectiveCall& b);
+/// rank_hung: `missing` did not come to `call` of `rank`.
+Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds);
+
+/// Throws Error{usage} unless 0 <= rank < world_size; `what` is "root" or "peer".
+void check_rank(int rank, int world_size, const char* what);
+
+}  // namespace amdahl

@@ -1,0 +1,53 @@
+#include "comm/inproc_group.h"
+
+#include <thread>
+
+namespace amdahl {
+
+InprocGroup::InprocGroup(int world_size, double timeout_seconds)
+    : world_size_(world_size), timeout_seconds_(timeout_seconds) {
+  for (PlaneState& plane : planes_) plane.ranks = std::make_unique<Rank[]>(static_cast<size_t>(world_size));
+  for (int pair = 0; pair < world_size * world_size; ++pair) mailboxes_.push_back(std::make_unique<InprocMailbox>());
+}
+
+bool InprocGroup::all_arrived(const PlaneState& plane, uint64_t arrivals) const {
+  for (int rank = 0; rank < world_size_; ++rank)
+    if (plane.ranks[static_cast<size_t>(rank)].arrivals.load(std::memory_order_seq_cst) < arrivals) return false;
+  return true;
+}
+
+void InprocGroup::meet(Plane plane, int rank, const CollectiveCall& call, Deadline deadline, double timeout_seconds) {
+  PlaneState& state = planes_[index(plane)];
+  if (failed()) leave();
+  const uint64_t goal = state.ranks[static_cast<size_t>(rank)].arrivals.fetch_add(1, std::memory_order_seq_cst) + 1;
+  if (all_arrived(state, goal)) {  // the last one in, and only it, has somebody to wake
+    state.all_here.notify();
+  } else if (!state.all_here.wait([&] { return failed() || all_arrived(state, goal); }, deadline)) {
+    std::vector<int> missing;
+    for (int other = 0; other < world_size_; ++other)
+      if (state.ranks[static_cast<size_t>(other)].arrivals.load(std::memory_order_seq_cst) < goal)
+        missing.push_back(other);
+    if (!missing.empty()) fail(hung_error(missing, call, timeout_seconds));
+  }
+  // Everybody came before the failure: carry on, the next wait will see it.
+  if (failed() && !all_arrived(state, goal)) leave();
+}
+
+void InprocGroup::fail(const Error& error) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (first_failure_) return;
+    first_failure_ = std::make_unique<Error>(error);
+  }
+  failed_.store(true, std::memory_order_seq_cst);
+  for (PlaneState& plane : planes_) plane.all_here.notify();
+  for (auto& mailbox : mailboxes_) mailbox->changed.notify();
+}
+
+void InprocGroup::leave() {
+  while (touching_.load(std::memory_order_seq_cst) > 0) std::this_thread::yield();
+  std::lock_guard lock(mutex_);
+  throw Error(*first_failure_);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,162 @@
+// Reads what launchers put into the environment. A table row per launcher family; the first that is set wins, and all
+// that are set must agree: N lone jobs that each believe to be rank 0 of 1 would print nonsense (nccl-tests #213,
+// #294).
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "comm/world.h"
+
+namespace amdahl {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+struct FamilyRow {
+  const char* family;
+  const char* rank;
+  const char* size;  // empty: the family has no such variable
+  const char* local_rank;
+  const char* local_size;
+};
+
+constexpr std::array<FamilyRow, 6> kFamilies{{
+    {"amdahl", "AMDAHL_RANK", "AMDAHL_WORLD_SIZE", "AMDAHL_LOCAL_RANK", "AMDAHL_LOCAL_WORLD_SIZE"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"pmi", "PMIX_RANK", "", "", ""},
+    {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
+}};
+
+constexpr const char* kRemedy =
+    "start all ranks with one launcher (mpirun, torchrun or srun), or set AMDAHL_RANK and AMDAHL_WORLD_SIZE for each";
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Cause::launcher_mismatch, message, kRemedy); }
+
+std::optional<int> read_int(const Environment& environment, const char* name) {
+  const auto found = *name ? environment.find(name) : environment.end();
+  if (found == environment.end() || found->second.empty()) return std::nullopt;
+  const std::string& text = found->second;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    refuse(fmt::format("{}={} is not a number of 0 or more", name, text));
+  return value;
+}
+
+struct Seen {
+  const FamilyRow* row;
+  int rank;
+  std::optional<int> size;
+};
+
+/// Slurm's variables reach processes that another launcher started inside a job or a step; there they count nodes or
+/// the batch script, not ranks.
+bool slurm_only_hosts_another_launcher(const Environment& environment, const std::vector<Seen>& before) {
+  if (before.empty() || !environment.count("SLURM_JOB_ID")) return false;
+  const bool inside_a_step = environment.count("SLURM_STEP_ID") || environment.count("SLURM_STEPID");
+  const auto nodes = read_int(environment, "SLURM_NNODES");
+  return !inside_a_step || (nodes && nodes == read_int(environment, "SLURM_NTASKS"));
+}
+
+std::vector<Seen> find_families(const Environment& environment) {
+  std::vector<Seen> seen;
+  for (const FamilyRow& row : kFamilies) {
+    const auto rank = read_int(environment, row.rank);
+    const auto size = read_int(environment, row.size);
+    if (row.family == std::string_view("slurm") && slurm_only_hosts_another_launcher(environment, seen)) continue;
+    if (!rank && (!size || size == 1)) continue;
+    if (!rank)
+      refuse(
+          fmt::format("{}={} but {} is not set: this process looks alone among {}", row.size, *size, row.rank, *size));
+    if (!size && *row.size) refuse(fmt::format("{}={} but {} is not set", row.rank, *rank, row.size));
+    if (size && *rank >= *size) refuse(fmt::format("{}={} is not below {}={}", row.rank, *rank, row.size, *size));
+    seen.push_back({&row, *rank, size});
+  }
+  return seen;
+}
+
+void check_agreement(const std::vector<Seen>& seen) {
+  const Seen& first = seen.front();
+  for (const Seen& other : seen) {
+    if (other.rank != first.rank)
+      refuse(fmt::format("{}={} but {}={}", first.row->rank, first.rank, other.row->rank, other.rank));
+    if (first.size && other.size && *other.size != *first.size)
+      refuse(fmt::format("{}={} but {}={}", first.row->size, *first.size, other.row->size, *other.size));
+  }
+}
+
+std::string value_or(const Environment& environment, std::initializer_list<const char*> names, std::string fallback) {
+  for (const char* name : names)
+    if (const auto found = environment.find(name); found != environment.end() && !found->second.empty())
+      return found->second;
+  return fallback;
+}
+
+/// A port that all ranks of one job derive alike and two jobs on one host hardly share: from the launcher's job name.
+int port_of_job(const Environment& environment) {
+  const std::string job = value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}, "");
+  if (job.empty()) return 29500;  // torchrun's default
+  uint32_t hash = 2166136261u;    // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return 20000 + static_cast<int>(hash % 12000);  // below the range that Linux hands out by itself (32768)
+}
+
+void find_master(const Environment& environment, LaunchContext& launch) {
+  const bool one_host = launch.local_world_size == launch.world_size;
+  launch.master_address = value_or(environment, {"AMDAHL_MASTER_ADDR", "MASTER_ADDR"}, "");
+  if (launch.master_address.empty()) {
+    if (!one_host)
+      throw Error(Cause::launcher_mismatch,
+                  fmt::format("{} ranks on several hosts ({} on this one) and no address of rank 0", launch.world_size,
+                              launch.local_world_size),
+                  "set AMDAHL_MASTER_ADDR to the host of rank 0 for every rank (mpirun -x AMDAHL_MASTER_ADDR=HOST)");
+    launch.master_address = "127.0.0.1";
+  }
+  const auto own_port = read_int(environment, "AMDAHL_MASTER_PORT");
+  const auto torch_port = read_int(environment, "MASTER_PORT");
+  launch.master_port = own_port ? *own_port : torch_port ? *torch_port : port_of_job(environment);
+  // torchrun's agent listens on MASTER_PORT itself; the next port is ours.
+  if (!own_port && torch_port && value_or(environment, {"TORCHELASTIC_USE_AGENT_STORE"}, "") == "True")
+    ++launch.master_port;
+  if (launch.master_port < 1 || launch.master_port > 65535)
+    refuse(fmt::format("port {} of the rendezvous is not between 1 and 65535", launch.master_port));
+}
+
+}  // namespace
+
+LaunchContext detect_launch(const Environment& environment) {
+  LaunchContext launch;
+  const std::vector<Seen> seen = find_families(environment);
+  if (seen.empty()) return launch;
+  check_agreement(seen);
+  const Seen* sized = nullptr;  // PMIx alone tells a rank but no size
+  for (const Seen& family : seen)
+    if (!sized && family.size) sized = &family;
+  if (!sized)
+    refuse(fmt::format("{}={} but no launcher says how many ranks there are", seen[0].row->rank, seen[0].rank));
+
+  launch.family = seen.front().row->family;
+  launch.rank = seen.front().rank;
+  launch.world_size = *sized->size;
+  const auto local_size = read_int(environment, sized->row->local_size);
+  launch.local_world_size = local_size ? *local_size : launch.world_size;  // one host unless told otherwise
+  if (launch.family == "slurm") {
+    const auto nodes = read_int(environment, "SLURM_NNODES");
+    if (nodes && *nodes > 1) launch.local_world_size = (launch.world_size + *nodes - 1) / *nodes;
+  }
+  const auto local_rank = read_int(environment, sized->row->local_rank);
+  launch.local_rank = local_rank ? *local_rank : launch.rank % launch.local_world_size;
+  if (launch.local_world_size < 1 || launch.local_rank >= launch.local_world_size)
+    refuse(fmt::format("local rank {} is not below the {} ranks of this host", launch.local_rank,
+                       launch.local_world_size));
+  if (launch.multi_process()) find_master(environment, launch);
+  return launch;
+}
+
+}  // namespace amdahl

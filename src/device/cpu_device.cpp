@@ -1,0 +1,159 @@
+#include "device/cpu_device.h"
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "amdahl/units.h"
+
+namespace amdahl {
+namespace {
+
+constexpr size_t kAlignment = 256;
+/// Reading /proc/meminfo takes tens of microseconds, so only allocations that could matter are checked against it.
+constexpr size_t kCheckedBytes = size_t{4} << 20;
+
+int64_t total_memory_bytes() {
+  struct sysinfo info {};
+  if (sysinfo(&info) != 0) return 0;
+  return static_cast<int64_t>(info.totalram) * info.mem_unit;
+}
+
+/// MemAvailable of /proc/meminfo; the total when it cannot be read.
+int64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kilobytes = 0;
+  std::string unit;
+  while (file >> key >> kilobytes && std::getline(file, unit))
+    if (key == "MemAvailable:") return kilobytes * 1024;
+  return total_memory_bytes();
+}
+
+[[noreturn]] void throw_out_of_memory(const std::string& device, size_t asked) {
+  throw Error(
+      Cause::out_of_memory,
+      fmt::format("{}: {} asked, {} available on this machine", device, format_bytes(static_cast<double>(asked)),
+                  format_bytes(static_cast<double>(available_memory_bytes()))),
+      "use a smaller batch, model or number of virtual devices");
+}
+
+}  // namespace
+
+/// A stream that its device knows while it lives.
+class RegisteredStream : public CpuStream {
+ public:
+  RegisteredStream(CpuDevice& device, const std::string& name, std::shared_ptr<CpuDevice::Memory> memory)
+      : CpuStream(device, name), memory_(std::move(memory)) {
+    std::lock_guard lock(memory_->mutex);
+    memory_->streams.push_back(this);
+  }
+  ~RegisteredStream() override {
+    std::lock_guard lock(memory_->mutex);
+    std::erase(memory_->streams, this);
+  }
+
+ private:
+  std::shared_ptr<CpuDevice::Memory> memory_;
+};
+
+class CpuBuffer : public Buffer {
+ public:
+  CpuBuffer(std::shared_ptr<CpuDevice::Memory> memory, void* data, size_t bytes)
+      : memory_(std::move(memory)), data_(data), bytes_(bytes) {
+    const size_t now = memory_->current.fetch_add(bytes_) + bytes_;
+    size_t peak = memory_->peak.load();
+    while (peak < now && !memory_->peak.compare_exchange_weak(peak, now)) {
+    }
+  }
+  ~CpuBuffer() override {
+    std::vector<CpuStream*> streams;
+    {
+      std::lock_guard lock(memory_->mutex);
+      streams = memory_->streams;
+      // Freed by a work item: that item is past its use, and a drain from a worker could wait for itself.
+      if (std::any_of(streams.begin(), streams.end(), [](CpuStream* stream) { return stream->on_worker(); }))
+        streams.clear();
+    }
+    for (CpuStream* stream : streams) stream->drain();
+    std::free(data_);
+    memory_->current.fetch_sub(bytes_);
+  }
+  CpuBuffer(const CpuBuffer&) = delete;
+  CpuBuffer& operator=(const CpuBuffer&) = delete;
+
+  void* data() override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<CpuDevice::Memory> memory_;
+  void* data_;
+  size_t bytes_;
+};
+
+CpuDevice::CpuDevice(int index) : memory_(std::make_shared<Memory>()) {
+  spec_.index = index;
+  spec_.kind = "cpu-virtual";
+  spec_.name = fmt::format("CPU virtual device {}", index);
+  spec_.memory_bytes = total_memory_bytes();
+}
+
+std::unique_ptr<Stream> CpuDevice::make_stream(const std::string& name) {
+  return std::make_unique<RegisteredStream>(*this, name, memory_);
+}
+
+std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }
+
+double CpuDevice::elapsed_us(const Event& start, const Event& end) {
+  const auto& first = dynamic_cast<const CpuEvent&>(start);
+  const auto& last = dynamic_cast<const CpuEvent&>(end);
+  if (!first.mark() || !last.mark() || !first.done() || !last.done())
+    throw Error(Cause::internal, "elapsed_us needs two events that were recorded and passed");
+  return static_cast<double>(last.mark()->time_ns - first.mark()->time_ns) * 1e-3;
+}
+
+std::unique_ptr<Buffer> CpuDevice::allocate(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) throw_out_of_memory(spec_.name, bytes);
+  if (bytes >= kCheckedBytes && static_cast<int64_t>(bytes) > available_memory_bytes())
+    throw_out_of_memory(spec_.name, bytes);
+  const size_t rounded = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* data = std::aligned_alloc(kAlignment, rounded);
+  if (!data) throw_out_of_memory(spec_.name, bytes);
+  return std::make_unique<CpuBuffer>(memory_, data, bytes);
+}
+
+void CpuDevice::copy_in(Stream& stream, void* device_destination, const void* host_source, size_t bytes) {
+  copy_within(stream, device_destination, host_source, bytes);
+}
+
+void CpuDevice::copy_out(Stream& stream, void* host_destination, const void* device_source, size_t bytes) {
+  copy_within(stream, host_destination, device_source, bytes);
+}
+
+void CpuDevice::copy_within(Stream& stream, void* destination, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  as_cpu(stream).enqueue([=] { std::memcpy(destination, source, bytes); });
+}
+
+void CpuDevice::fill_zero(Stream& stream, void* destination, size_t bytes) {
+  if (bytes == 0) return;
+  as_cpu(stream).enqueue([=] { std::memset(destination, 0, bytes); });
+}
+
+std::unique_ptr<Graph> CpuDevice::capture(Stream&, const std::function<void()>&) {
+  throw Error(Cause::usage, "launch mode graph needs a CUDA device; this is a CPU virtual device", "--launch eager");
+}
+
+std::vector<std::unique_ptr<Device>> make_cpu_devices(int count) {
+  if (count < 1) throw Error(Cause::usage, fmt::format("{} CPU virtual devices asked for", count), "ask for 1 or more");
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int index = 0; index < count; ++index) devices.push_back(std::make_unique<CpuDevice>(index));
+  return devices;
+}
+
+}  // namespace amdahl

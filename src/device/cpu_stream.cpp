@@ -1,0 +1,139 @@
+#include "device/cpu_stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace amdahl {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+CpuStream::CpuStream(Device& device, std::string name)
+    : device_(device),
+      label_(fmt::format("stream '{}' of {}", name, device.spec().name)),
+      worker_([this] { run_worker(); }) {}
+
+CpuStream::~CpuStream() {
+  if (std::uncaught_exceptions() > 0)  // the caller failed: what the queued work points to may be going away
+    poison(std::make_exception_ptr(Error(Cause::internal, label_ + " was destroyed while an error unwound")));
+  stopping_.store(true, std::memory_order_release);
+  work_ready_.notify();
+  worker_.join();
+}
+
+void CpuStream::push(Item item) {
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(item));
+  }
+  pushed_.fetch_add(1, std::memory_order_acq_rel);
+  work_ready_.notify();
+}
+
+void CpuStream::enqueue(std::function<void()> work) { push({Kind::work, std::move(work), nullptr}); }
+
+void CpuStream::record(Event& event) {
+  auto& cpu_event = dynamic_cast<CpuEvent&>(event);
+  auto mark = std::make_shared<CpuMark>();
+  cpu_event.set_mark(mark);
+  push({Kind::record, nullptr, std::move(mark)});
+}
+
+void CpuStream::wait(Event& event) {
+  const std::shared_ptr<CpuMark>& mark = dynamic_cast<CpuEvent&>(event).mark();
+  if (mark) push({Kind::wait, nullptr, mark});
+}
+
+void CpuStream::synchronize(Deadline deadline) {
+  const uint64_t target = pushed_.load(std::memory_order_acquire);
+  const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
+  if (!progress_.wait(reached, deadline)) {
+    const uint64_t left = target - completed_.load(std::memory_order_acquire);
+    throw Error(Cause::rank_hung,
+                fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
+                "raise --timeout if the work is really this slow; otherwise look for a rank that stopped");
+  }
+  if (poisoned_.load(std::memory_order_acquire)) {
+    std::lock_guard lock(mutex_);
+    std::rethrow_exception(error_);
+  }
+}
+
+void CpuStream::drain() noexcept {
+  const uint64_t target = pushed_.load(std::memory_order_acquire);
+  progress_.wait([&] { return completed_.load(std::memory_order_acquire) >= target; });
+}
+
+void CpuStream::poison(std::exception_ptr error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  poisoned_.store(true, std::memory_order_release);
+}
+
+void CpuStream::run_item(Item& item) {
+  if (item.kind == Kind::record) {
+    if (poisoned_.load(std::memory_order_acquire)) {
+      std::lock_guard lock(mutex_);
+      item.mark->error = error_;
+    }
+    item.mark->time_ns = now_ns();
+    item.mark->passed.store(true, std::memory_order_release);
+    item.mark->waiters.notify();
+    return;
+  }
+  if (poisoned_.load(std::memory_order_acquire)) return;
+  if (item.kind == Kind::wait) {
+    CpuMark& mark = *item.mark;
+    mark.waiters.wait([&] { return mark.passed.load(std::memory_order_acquire); });
+    if (mark.error) poison(mark.error);
+    return;
+  }
+  const int64_t start = now_ns();
+  try {
+    item.work();
+  } catch (...) {
+    poison(std::current_exception());
+  }
+  busy_ns_.fetch_add(now_ns() - start, std::memory_order_relaxed);
+}
+
+void CpuStream::run_worker() {
+  limit_math_threads(1);
+  std::vector<Item> batch;
+  uint64_t taken = 0;
+  for (;;) {
+    work_ready_.wait(
+        [&] { return pushed_.load(std::memory_order_acquire) > taken || stopping_.load(std::memory_order_acquire); });
+    {
+      std::lock_guard lock(mutex_);
+      batch.swap(queue_);
+    }
+    // stopping_ is set by the only thread that enqueues, so an empty queue after it is final.
+    if (batch.empty() && stopping_.load(std::memory_order_acquire)) return;
+    taken += batch.size();
+    for (Item& item : batch) {
+      run_item(item);
+      item.work = nullptr;  // captures end before the host is told that the item is done
+      completed_.fetch_add(1, std::memory_order_acq_rel);
+      progress_.notify();
+    }
+    batch.clear();
+  }
+}
+
+CpuStream& as_cpu(Stream& stream) {
+  auto* cpu = dynamic_cast<CpuStream*>(&stream);
+  if (!cpu) throw Error(Cause::internal, "a CPU backend was handed a stream of another backend");
+  return *cpu;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,19 @@
+// Stands in for cuda_device.cpp in a build without CUDA.
+#include "device/device.h"
+
+namespace amdahl {
+namespace {
+
+constexpr const char* kReason = "built without CUDA";
+constexpr const char* kRemedy = "install the CUDA toolkit (nvcc) and build with -DAMDAHL_CUDA=ON";
+
+}  // namespace
+
+Availability cuda_availability() { return {false, kReason, kRemedy}; }
+std::vector<DeviceSpec> list_cuda_devices() { return {}; }
+
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>&) {
+  throw Error(Cause::environment_missing, kReason, kRemedy);
+}
+
+}  // namespace amdahl

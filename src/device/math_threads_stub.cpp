@@ -1,0 +1,7 @@
+#include "device/cpu_stream.h"
+
+namespace amdahl {
+
+void limit_math_threads(int) {}
+
+}  // namespace amdahl

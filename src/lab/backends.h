@@ -1,0 +1,31 @@
+// The composition root's list of backends: the only place that names them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "amdahl/amdahl.h"
+#include "measure/fleet.h"
+
+namespace amdahl {
+
+/// One way to get devices. Rows in order of preference for `--backend auto`.
+struct BackendRow {
+  std::string_view name;  // "cuda", "cpu"
+  Availability (*availability)();
+  /// A fleet that can run up to `max_devices` ranks; Error{environment_missing} when there are fewer devices.
+  std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices);
+};
+const std::vector<BackendRow>& backend_table();
+
+/// The row that `config.backend` names ("auto": the first available). Error{environment_missing} with reason and remedy.
+const BackendRow& choose_backend(const EngineConfig& config);
+
+/// Fleet of the chosen backend.
+std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);
+
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices);
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices);
+
+}  // namespace amdahl

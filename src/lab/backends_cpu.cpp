@@ -1,0 +1,29 @@
+// CPU virtual devices: threads in one process, Gloo between launched processes.
+#include "lab/backends.h"
+#include "lab/local_fleet.h"
+
+namespace amdahl {
+
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices) {
+  const LaunchContext launch = detect_launch(config.environment);
+  FleetParts parts;
+  parts.device_kind = "cpu-virtual";
+  parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);
+  for (auto& device : parts.devices) parts.ops.push_back(make_cpu_ops(*device, {config.math, config.deterministic}));
+  const double timeout = config.timeout_seconds;
+  if (!launch.multi_process())
+    return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
+      return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
+    });
+  require_world(launch, max_devices);
+  std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
+  if (config.on_fatal) store->set_failure_handler(config.on_fatal);
+  return make_process_fleet(
+      std::move(parts), launch, std::move(store),
+      [timeout](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device&) {
+        return make_gloo_communicator(rendezvous, name, rank, world_size, timeout);
+      },
+      timeout);
+}
+
+}  // namespace amdahl

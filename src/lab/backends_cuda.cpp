@@ -1,0 +1,64 @@
+// CUDA devices: NCCL, with all GPUs in one process or one launched process per GPU.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "lab/backends.h"
+#include "lab/local_fleet.h"
+
+namespace amdahl {
+namespace {
+
+std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& launch, int max_devices) {
+  const auto present = static_cast<int>(list_cuda_devices().size());
+  std::vector<int> wanted = config.gpus;
+  if (wanted.empty()) {
+    wanted.resize(static_cast<size_t>(present));
+    std::iota(wanted.begin(), wanted.end(), 0);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] < 0 || wanted[i] >= present)
+      throw Error(Cause::environment_missing, fmt::format("GPU {} was asked for but this machine has {}", wanted[i], present),
+                  "amdahl info lists the devices");
+    for (size_t j = 0; j < i; ++j)
+      if (wanted[j] == wanted[i])
+        throw Error(Cause::usage, fmt::format("--gpus names GPU {} twice", wanted[i]), "each GPU once");
+  }
+  const int needed = launch.multi_process() ? launch.local_rank + 1 : max_devices;
+  if (static_cast<int>(wanted.size()) < needed)
+    throw Error(Cause::environment_missing,
+                fmt::format("{} CUDA devices are needed and {} are here", needed, wanted.size()),
+                "fewer --devices, or --backend cpu for virtual devices");
+  if (launch.multi_process()) return {wanted[static_cast<size_t>(launch.local_rank)]};
+  wanted.resize(static_cast<size_t>(max_devices));
+  return wanted;
+}
+
+}  // namespace
+
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices) {
+  const LaunchContext launch = detect_launch(config.environment);
+  if (launch.multi_process()) require_world(launch, max_devices);
+  FleetParts parts;
+  parts.device_kind = "cuda";
+  parts.devices = make_cuda_devices(pick_devices(config, launch, max_devices));
+  for (auto& device : parts.devices) parts.ops.push_back(make_cuda_ops(*device, {config.math, config.deterministic}));
+  const double timeout = config.timeout_seconds;
+  if (!launch.multi_process())
+    return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
+      // One device needs no NCCL, so that a machine without it still trains on one GPU.
+      if (devices.size() == 1) return make_inproc_communicators(1, timeout);
+      return make_nccl_communicators(devices, timeout);
+    });
+  std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
+  if (config.on_fatal) store->set_failure_handler(config.on_fatal);
+  return make_process_fleet(
+      std::move(parts), launch, std::move(store),
+      [timeout](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device& device) {
+        if (world_size == 1) return std::move(make_inproc_communicators(1, timeout).front());
+        return make_nccl_communicator(rendezvous, name, rank, world_size, device, timeout);
+      },
+      timeout);
+}
+
+}  // namespace amdahl

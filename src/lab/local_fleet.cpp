@@ -1,0 +1,127 @@
+#include "lab/local_fleet.h"
+
+namespace amdahl {
+namespace {
+
+std::vector<DeviceSpec> specs_of(const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<DeviceSpec> specs;
+  for (const auto& device : devices) specs.push_back(device->spec());
+  return specs;
+}
+
+class ThreadFleet final : public Fleet {
+ public:
+  ThreadFleet(FleetParts parts, MakeCommunicators make_communicators)
+      : parts_(std::move(parts)), specs_(specs_of(parts_.devices)), make_communicators_(std::move(make_communicators)) {}
+
+  const std::string& device_kind() const override { return parts_.device_kind; }
+  int num_devices() const override { return static_cast<int>(parts_.devices.size()); }
+  const std::vector<DeviceSpec>& devices() const override { return specs_; }
+  bool is_root() const override { return true; }
+  std::string agree(const std::string& root_value) override { return root_value; }
+
+  void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
+    auto& group = groups_[num_devices];  // communicators are kept: making them is slow on GPUs
+    if (group.empty()) {
+      std::vector<Device*> devices;
+      for (int i = 0; i < num_devices; ++i) devices.push_back(parts_.devices[static_cast<size_t>(i)].get());
+      group = make_communicators_(devices);
+    }
+    try {
+      run_rank_threads(
+          num_devices,
+          [&](int rank) {
+            const auto i = static_cast<size_t>(rank);
+            parts_.devices[i]->bind_thread();
+            RankContext context{rank, num_devices, *parts_.devices[i], *parts_.ops[i], *group[i]};
+            fn(context);
+          },
+          [&](const Error& cause) {
+            for (auto& communicator : group) communicator->abort(cause);
+          });
+    } catch (...) {
+      groups_.erase(num_devices);  // aborted communicators are of no further use
+      throw;
+    }
+  }
+
+ private:
+  FleetParts parts_;
+  std::vector<DeviceSpec> specs_;
+  MakeCommunicators make_communicators_;
+  std::map<int, std::vector<std::unique_ptr<Communicator>>> groups_;
+};
+
+class ProcessFleet final : public Fleet {
+ public:
+  ProcessFleet(FleetParts parts, const LaunchContext& launch, std::unique_ptr<RendezvousStore> store,
+               MakeGroup make_group, double timeout_seconds)
+      : parts_(std::move(parts)), specs_(specs_of(parts_.devices)), launch_(launch), store_(std::move(store)),
+        make_group_(std::move(make_group)), timeout_seconds_(timeout_seconds) {}
+
+  ~ProcessFleet() override {
+    groups_.clear();
+    store_->leave();
+  }
+
+  const std::string& device_kind() const override { return parts_.device_kind; }
+  int num_devices() const override { return launch_.world_size; }
+  const std::vector<DeviceSpec>& devices() const override { return specs_; }
+  bool is_root() const override { return launch_.rank == 0; }
+
+  std::string agree(const std::string& root_value) override {
+    const std::string key = "agree/" + std::to_string(agreements_++);
+    if (is_root()) {
+      store_->set(key, root_value);
+      return root_value;
+    }
+    return store_->get(key, Deadline::after_seconds(timeout_seconds_ * kPatience));
+  }
+
+  void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
+    try {
+      if (launch_.rank < num_devices) run_here(num_devices, fn);
+    } catch (const Error& error) {
+      const Error named = error.rank() >= 0 ? error : error.with_rank(launch_.rank);
+      store_->report_failure(named);
+      throw named;
+    }
+  }
+
+ private:
+  // Processes outside a group wait at the next agreement while the group works: their deadline is this much longer.
+  static constexpr double kPatience = 60;
+
+  void run_here(int num_devices, const std::function<void(RankContext&)>& fn) {
+    std::unique_ptr<Communicator>& group = groups_[num_devices];
+    parts_.devices[0]->bind_thread();
+    if (!group)
+      group = make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);
+    RankContext context{launch_.rank, num_devices, *parts_.devices[0], *parts_.ops[0], *group};
+    fn(context);
+  }
+
+  FleetParts parts_;
+  std::vector<DeviceSpec> specs_;
+  LaunchContext launch_;
+  std::unique_ptr<RendezvousStore> store_;
+  MakeGroup make_group_;
+  double timeout_seconds_;
+  std::map<int, std::unique_ptr<Communicator>> groups_;
+  int agreements_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators make_communicators) {
+  return std::make_unique<ThreadFleet>(std::move(parts), std::move(make_communicators));
+}
+
+std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext& launch,
+                                          std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
+                                          double timeout_seconds) {
+  return std::make_unique<ProcessFleet>(std::move(parts), launch, std::move(store), std::move(make_group),
+                                        timeout_seconds);
+}
+
+}  // namespace amdahl

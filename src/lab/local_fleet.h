@@ -1,0 +1,32 @@
+// Fleets: ranks as threads of this process, or one rank per launched process.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "comm/world.h"
+#include "measure/fleet.h"
+
+namespace amdahl {
+
+/// How a backend makes communicators over the first n of these devices, in rank order.
+using MakeCommunicators =
+    std::function<std::vector<std::unique_ptr<Communicator>>(const std::vector<Device*>& devices)>;
+
+struct FleetParts {
+  std::string device_kind;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<Ops>> ops;  // one per device
+};
+
+/// All ranks are threads of this process.
+std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators make_communicators);
+
+/// This process is one rank of a launched job; `parts` hold its single device.
+using MakeGroup = std::function<std::unique_ptr<Communicator>(RendezvousStore& store, const std::string& name, int rank,
+                                                              int world_size, Device& device)>;
+std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext& launch,
+                                          std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
+                                          double timeout_seconds);
+
+}  // namespace amdahl

@@ -1,0 +1,255 @@
+// The study: plan, measure, summarise, report.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "amdahl/amdahl.h"
+#include "lab/backends.h"
+#include "lab/provenance.h"
+#include "lab/run_reports.h"
+#include "lab/training_setup.h"
+#include "measure/study_runner.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int64_t kStudyRows = 10'000;  // of the study's synthetic data set
+
+void check_counts(const StudyConfig& config) {
+  const auto at_least = [](int64_t value, int64_t minimum, const char* option) {
+    if (value < minimum)
+      throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("at least {}", minimum));
+  };
+  at_least(config.runs, 1, "--runs");
+  at_least(config.warmup, 1, "--warmup");
+  at_least(config.steps, 1, "--steps");
+  at_least(config.training.accumulate, 1, "--accumulate");
+  at_least(config.training.bucket_bytes, 1, "--bucket-mb");
+  if (config.devices.empty()) throw Error(Cause::usage, "--devices is empty", "a list like 1,2,4");
+  if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
+  for (int64_t devices : config.devices) at_least(devices, 1, "--devices");
+  for (int64_t batch : config.batch_sizes) at_least(batch, 1, "--batch-sizes");
+  if (!(config.training.learning_rate > 0))
+    throw Error(Cause::usage, "--learning-rate must be positive", "a value like 0.001");
+}
+
+struct Modes {
+  bool single = true, multi = true;
+  std::string decision;
+};
+
+Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
+  if (config.mode == "single") return {true, false, {}};
+  if (config.mode == "multi") return {};
+  if (config.mode != "auto") throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode), "single, multi or auto");
+  AdviseConfig question;
+  question.model = config.training.model;
+  question.num_parameters = model.num_parameters();
+  question.batch_size = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
+  question.evidence = config.evidence;
+  const Advice advice = run_advise(question);
+  const auto measures = [&](const char* mode) {
+    return advice.modes_to_measure.empty() ||
+           std::find(advice.modes_to_measure.begin(), advice.modes_to_measure.end(), mode) != advice.modes_to_measure.end();
+  };
+  // Several devices are only judged against one, so multi brings single with it.
+  return {true, measures("multi"), fmt::format("selector: {} ({})", advice.decision, advice.reason)};
+}
+
+std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
+  std::vector<int64_t> devices = config.devices;
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  std::vector<std::vector<StudyCellSpec>> groups;
+  for (int64_t batch : config.batch_sizes) {
+    std::vector<StudyCellSpec> group;
+    if (modes.single) group.push_back({batch, 1, "single"});
+    for (int64_t n : devices) {
+      if (n == 1 || !modes.multi) continue;
+      group.push_back({config.scaling == Scaling::weak ? batch * n : batch, static_cast<int>(n), config.training.strategy});
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// Refuses before anything runs: a cell that its strategy cannot run on this plan.
+void check_feasible(const StudySettings& settings) {
+  for (const auto& group : settings.groups) {
+    for (const StudyCellSpec& cell : group) {
+      ParallelPlan plan = settings.trainer.plan;
+      plan.num_devices = cell.devices;
+      plan.global_batch = cell.global_batch;
+      const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
+      if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
+    }
+  }
+}
+
+struct Prepared {
+  TrainingSetup setup;
+  StudySettings settings;
+  StudyPlan plan;
+  std::unique_ptr<Fleet> fleet;
+};
+
+StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, const Modes& modes) {
+  StudySettings settings;
+  settings.model = model;
+  settings.data_name = config.training.data.csv_path.empty()
+                           ? "synthetic"
+                           : std::filesystem::path(config.training.data.csv_path).filename().string();
+  settings.groups = make_groups(config, modes);
+  settings.scaling = config.scaling;
+  settings.math = config.engine.math;
+  settings.runs = config.runs;
+  settings.warmup = config.warmup;
+  settings.steps = config.steps;
+  settings.rel_ci = config.rel_ci;
+  settings.trainer.model = model;
+  settings.trainer.plan.accumulate = config.training.accumulate;
+  settings.trainer.plan.bucket_bytes = config.training.bucket_bytes;
+  settings.trainer.plan.overlap = config.training.overlap;
+  settings.trainer.hyper = make_hyper(config.training);
+  settings.trainer.launch = config.engine.launch;
+  settings.trainer.seed = config.engine.seed;
+  settings.trainer.timeout_seconds = config.engine.timeout_seconds;
+  return settings;
+}
+
+int64_t largest_batch(const StudySettings& settings) {
+  int64_t largest = 1;
+  for (const auto& group : settings.groups)
+    for (const StudyCellSpec& cell : group) largest = std::max(largest, cell.global_batch);
+  return largest;
+}
+
+Prepared prepare(const StudyConfig& config) {
+  check_counts(config);
+  find_strategy(config.training.strategy);
+  choose_backend(config.engine);
+  ModelSpec named = resolve_model(config.training.model);
+  const Modes modes = choose_modes(config, named);
+  Prepared prepared;
+  prepared.settings = make_settings(config, named, modes);
+  check_feasible(prepared.settings);
+  const int64_t largest = largest_batch(prepared.settings);
+  const int64_t rows = std::max(largest, std::min(kStudyRows, largest * prepared.settings.pool_batches));
+  prepared.setup = load_training_setup(config.training, rows, config.engine.seed);
+  if (!config.training.data.csv_path.empty()) {
+    std::vector<int32_t> all(static_cast<size_t>(prepared.setup.data.num_rows));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    standardise(prepared.setup.data, all);
+  }
+  prepared.settings.model = prepared.settings.trainer.model = prepared.setup.model;
+  int max_devices = 1;
+  for (const auto& group : prepared.settings.groups)
+    for (const StudyCellSpec& cell : group) max_devices = std::max(max_devices, cell.devices);
+  prepared.fleet = make_fleet(config.engine, max_devices);
+  prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
+
+  StudyPlan& plan = prepared.plan;
+  plan.model = prepared.setup.model;
+  plan.data_name = prepared.settings.data_name;
+  plan.device_kind = prepared.fleet->device_kind();
+  plan.devices = prepared.fleet->devices();
+  plan.decision = modes.decision;
+  for (const auto& group : prepared.settings.groups)
+    for (const StudyCellSpec& cell : group)
+      plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
+                            modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows)});
+  if (plan.device_kind == "cpu-virtual")
+    plan.notes.push_back("CPU virtual devices: threads standing in for GPUs; these numbers say nothing about a GPU");
+  return prepared;
+}
+
+// What must be the same for two invocations to be one study.
+std::map<std::string, std::string> identity(const StudyConfig& config, const Prepared& prepared) {
+  const TrainingConfig& training = config.training;
+  return {{"model", prepared.setup.model.name},
+          {"num_parameters", std::to_string(prepared.setup.model.num_parameters())},
+          {"data", prepared.settings.data_name},
+          {"device_kind", prepared.fleet->device_kind()},
+          {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
+          {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},
+          {"scaling", std::string(to_string(config.scaling))},
+          {"strategy", training.strategy},
+          {"launch", std::string(to_string(config.engine.launch))},
+          {"math", std::string(to_string(config.engine.math))},
+          {"optimizer", training.optimizer},
+          {"accumulate", std::to_string(training.accumulate)},
+          {"bucket_bytes", std::to_string(training.bucket_bytes)},
+          {"overlap", training.overlap ? "yes" : "no"},
+          {"deterministic", config.engine.deterministic ? "yes" : "no"},
+          {"seed", std::to_string(config.engine.seed)},
+          {"warmup", std::to_string(config.warmup)},
+          {"steps", std::to_string(config.steps)}};
+}
+
+std::set<std::string> finished_runs(const std::vector<Record>& records) {
+  std::set<std::string> done;
+  for (const Record& record : records) {
+    const auto integer = [&](const char* axis) { return std::get<int64_t>(record.axes.at(axis)); };
+    done.insert(run_key(integer("global_batch"), integer("devices"), std::get<std::string>(record.axes.at("strategy")),
+                        integer("run")));
+  }
+  return done;
+}
+
+std::string join(const std::set<std::string>& keys) { return fmt::format("{}", fmt::join(keys, "\n")); }
+
+std::set<std::string> split(const std::string& text) {
+  std::set<std::string> keys;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    keys.insert(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return keys;
+}
+
+}  // namespace
+
+StudyPlan plan_study(const StudyConfig& config, Observer&) {
+  Prepared prepared = prepare(config);
+  prepared.plan.expected_seconds = probe_study_seconds(*prepared.fleet, prepared.setup.data, prepared.settings);
+  return prepared.plan;
+}
+
+StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
+  Prepared prepared = prepare(config);
+  Fleet& fleet = *prepared.fleet;
+  StudyOutcome outcome;
+  outcome.plan = prepared.plan;
+  outcome.run_dir = config.output_dir;
+  outcome.is_root = fleet.is_root();
+  if (fleet.is_root()) observer.planned(prepared.plan);
+
+  std::optional<RunFolder> folder;
+  std::set<std::string> done;
+  if (fleet.is_root()) {
+    const RunHeader header{"study", identity(config, prepared)};
+    if (config.resume) {
+      RunContents earlier;
+      folder = RunFolder::resume(config.output_dir, header, &earlier);
+      done = finished_runs(earlier.records);
+      observer.note(fmt::format("resuming {}: {} runs are already there", config.output_dir, done.size()));
+    } else {
+      folder = RunFolder::create(config.output_dir, header);
+    }
+  }
+  done = split(fleet.agree(join(done)));
+  run_study_cells(fleet, prepared.setup.data, prepared.settings, done,
+                  [&](const Record& record) { folder->append(record); }, observer);
+  if (!fleet.is_root()) return outcome;
+  const ReportOutcome report = run_report(config.output_dir, true);
+  outcome.summary = report.summary;
+  outcome.report_path = report.report_path;
+  outcome.text = report.text;
+  return outcome;
+}
+
+}  // namespace amdahl

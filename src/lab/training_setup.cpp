@@ -1,0 +1,65 @@
+#include "lab/training_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "spec/json.h"
+#include "train/csv.h"
+
+namespace amdahl {
+namespace {
+
+
+CsvOptions csv_options(const DataConfig& config) {
+  CsvOptions options;
+  options.path = config.csv_path;
+  options.target_columns = config.targets;
+  options.delimiter = config.delimiter;
+  options.task = config.regression ? CsvOptions::Task::regression : CsvOptions::Task::automatic;
+  if (config.missing == "drop") {
+    options.missing = CsvOptions::Missing::drop_row;
+  } else if (config.missing == "mean") {
+    options.missing = CsvOptions::Missing::mean;
+  } else if (config.missing != "refuse") {
+    throw Error(Cause::usage, fmt::format("unknown way '{}' to treat missing values", config.missing),
+                "refuse, drop or mean");
+  }
+  return options;
+}
+
+}  // namespace
+
+ModelSpec resolve_model(const std::string& name) {
+  const bool file = name.ends_with(".json") || name.find('/') != std::string::npos;
+  return file ? load_model(name) : find_model_preset(name);
+}
+
+TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed) {
+  TrainingSetup setup;
+  setup.model = resolve_model(config.model);
+  setup.model.validate();
+  if (config.data.csv_path.empty()) {
+    if (!config.data.targets.empty())
+      throw Error(Cause::usage, "--target names a column but there is no --data file", "--data FILE.csv");
+    const int64_t rows = std::max(rows_needed, int64_t{1});
+    setup.data = make_study_dataset(rows, setup.model.input_width, setup.model.output_width(), seed);
+    setup.model.loss = LossKind::mse;
+    return setup;
+  }
+  if (config.data.targets.empty())
+    throw Error(Cause::usage, fmt::format("'{}' needs a target column", config.data.csv_path), "--target COLUMN[,COLUMN]");
+  setup.data = load_csv(csv_options(config.data));
+  setup.model = fit_to_data(setup.model, setup.data.input_width, setup.data.output_width, setup.data.loss);
+  setup.model.validate();
+  return setup;
+}
+
+Hyper make_hyper(const TrainingConfig& config) {
+  Hyper hyper;
+  hyper.optimizer = config.optimizer;
+  hyper.learning_rate = static_cast<float>(config.learning_rate);
+  return hyper;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,31 @@
+// Fleet: the devices a measurement can use, as ranks, whether they are driven by threads of this process or by processes
+// that a launcher started. The composition root (src/lab) builds one; measurements see only this.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/trainer.h"
+
+namespace amdahl {
+
+class Fleet {
+ public:
+  virtual ~Fleet() = default;
+
+  virtual const std::string& device_kind() const = 0;  // "cpu-virtual" or "cuda"
+  virtual int num_devices() const = 0;                 // over all processes
+  virtual const std::vector<DeviceSpec>& devices() const = 0;
+  /// True in the process that speaks and writes (holds rank 0).
+  virtual bool is_root() const = 0;
+
+  /// Runs fn on ranks 0..num_devices-1, each with its own device and a communicator over them, and returns when this
+  /// process's ranks are done. Collective over processes; the first failing rank's Error is rethrown with its rank.
+  virtual void run(int num_devices, const std::function<void(RankContext&)>& fn) = 0;
+
+  /// The root's value on every process. Collective.
+  virtual std::string agree(const std::string& root_value) = 0;
+};
+
+}  // namespace amdahl

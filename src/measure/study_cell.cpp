@@ -1,0 +1,164 @@
+#include "measure/study_cell.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace amdahl {
+namespace {
+
+// Ranks may run on different hosts of one architecture; numbers travel as their bytes.
+class Packer {
+ public:
+  void number(double value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+  void numbers(const std::vector<double>& values) {
+    number(static_cast<double>(values.size()));
+    for (double value : values) number(value);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(const std::string& bytes) : bytes_(bytes) {}
+  double number() {
+    double value = 0;
+    if (at_ + sizeof(value) > bytes_.size()) throw Error(Cause::internal, "a rank's result is shorter than expected");
+    std::memcpy(&value, bytes_.data() + at_, sizeof(value));
+    at_ += sizeof(value);
+    return value;
+  }
+  std::vector<double> numbers() {
+    std::vector<double> values(static_cast<size_t>(number()));
+    for (double& value : values) value = number();
+    return values;
+  }
+
+ private:
+  const std::string& bytes_;
+  size_t at_ = 0;
+};
+
+constexpr double RankRun::* kScalars[] = {
+    &RankRun::step_us,          &RankRun::loss_first,       &RankRun::loss_last,     &RankRun::memory_peak_bytes,
+    &RankRun::utilisation_percent, &RankRun::comm_bytes,    &RankRun::clock_before_mhz, &RankRun::clock_after_mhz,
+    &RankRun::temperature_c,    &RankRun::power_w,          &RankRun::throttle_reasons};
+constexpr double StepTimes::* kTimes[] = {&StepTimes::step,     &StepTimes::input,     &StepTimes::forward,
+                                          &StepTimes::backward, &StepTimes::optimizer, &StepTimes::idle};
+
+std::string pack(const RankRun& run) {
+  Packer packer;
+  for (const auto member : kScalars) packer.number(run.*member);
+  packer.number(static_cast<double>(run.accounted.size()));
+  for (const StepTimes& times : run.accounted) {
+    for (const auto member : kTimes) packer.number(times.*member);
+    packer.numbers(times.stalls);
+    packer.numbers(times.collectives);
+  }
+  return packer.bytes();
+}
+
+RankRun unpack(const std::string& bytes) {
+  Unpacker unpacker(bytes);
+  RankRun run;
+  for (const auto member : kScalars) run.*member = unpacker.number();
+  run.accounted.resize(static_cast<size_t>(unpacker.number()));
+  for (StepTimes& times : run.accounted) {
+    for (const auto member : kTimes) times.*member = unpacker.number();
+    times.stalls = unpacker.numbers();
+    times.collectives = unpacker.numbers();
+  }
+  return run;
+}
+
+Deadline deadline_of(const TrainerOptions& options) { return Deadline::after_seconds(options.timeout_seconds); }
+
+}  // namespace
+
+std::vector<RankRun> gather_runs(Communicator& communicator, const RankRun& mine, Deadline deadline) {
+  std::vector<RankRun> runs;
+  for (const std::string& bytes : communicator.exchange(pack(mine), deadline)) runs.push_back(unpack(bytes));
+  return runs;
+}
+
+StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data,
+                             const StudySettings& settings)
+    : rank_(rank),
+      options_(options),
+      settings_(settings),
+      bytes_before_(rank.device.allocated_bytes()),
+      trainer_(rank, options),
+      pool_(trainer_, rank.device, data, options.plan.global_batch, settings.pool_batches, deadline_of(options)),
+      own_bytes_(rank.device.allocated_bytes() - bytes_before_),
+      start_(rank.device.make_event()),
+      end_(rank.device.make_event()) {}
+
+double StudyCellRank::timed_steps(int steps, RankRun* run) {
+  trainer_.synchronize();
+  rank_.communicator.barrier(deadline_of(options_));
+  if (run) run->clock_before_mhz = rank_.device.health().sm_clock_mhz;
+  Stream& stream = trainer_.compute_stream();
+  stream.stamp(*start_);
+  for (int i = 0; i < steps; ++i) {
+    const size_t batch = static_cast<size_t>(i) % pool_.size();
+    trainer_.step(pool_.features(batch), pool_.targets(batch));
+  }
+  stream.stamp(*end_);
+  if (run) {  // while the steps run
+    const DeviceHealth health = rank_.device.health();
+    run->utilisation_percent = health.utilisation_percent;
+    run->clock_after_mhz = health.sm_clock_mhz;
+    run->temperature_c = health.temperature_c;
+    run->power_w = health.power_w;
+    run->throttle_reasons = static_cast<double>(health.throttle_reasons);
+  }
+  trainer_.synchronize();
+  return rank_.device.elapsed_us(*start_, *end_) / steps;
+}
+
+std::vector<StepTimes> StudyCellRank::accounted_steps() {
+  std::vector<StepTimes> times;
+  for (int i = 0; i <= settings_.accounted_steps; ++i) {
+    rank_.communicator.barrier(deadline_of(options_));
+    times.push_back(trainer_.instrumented_step(pool_.features(0), pool_.targets(0)));
+  }
+  times.erase(times.begin());  // the first one makes the events, or captures its graph
+  return times;
+}
+
+RankRun StudyCellRank::run() {
+  RankRun run;
+  rank_.device.reset_peak();
+  trainer_.reset();
+  rank_.communicator.reset_traffic();
+  trainer_.step(pool_.features(0), pool_.targets(0));
+  if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(rank_.communicator.traffic().payload_bytes);
+  run.comm_bytes = comm_bytes_;
+  run.loss_first = trainer_.stats().loss;
+  for (int i = 1; i < settings_.warmup; ++i) {
+    const size_t batch = static_cast<size_t>(i) % pool_.size();
+    trainer_.step(pool_.features(batch), pool_.targets(batch));
+  }
+  run.step_us = timed_steps(settings_.steps, &run);
+  run.loss_last = trainer_.stats().loss;
+  if (rank_.rank == 0 && !std::isfinite(run.loss_last))
+    throw Error(Cause::non_finite,
+                fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
+                            settings_.warmup + settings_.steps, options_.plan.global_batch),
+                "a smaller --learning-rate, or check the data for extreme values");
+  run.accounted = accounted_steps();
+  const size_t grown = rank_.device.peak_allocated_bytes() - rank_.device.allocated_bytes();
+  run.memory_peak_bytes = static_cast<double>(own_bytes_ + grown);
+  return run;
+}
+
+double StudyCellRank::probe(int steps) {
+  trainer_.step(pool_.features(0), pool_.targets(0));
+  return timed_steps(steps, nullptr);
+}
+
+}  // namespace amdahl

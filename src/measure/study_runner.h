@@ -1,0 +1,51 @@
+// The study: runs of every cell, interleaved, one Record per run.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "amdahl/amdahl.h"
+#include "measure/fleet.h"
+#include "train/dataset.h"
+
+namespace amdahl {
+
+/// One configuration of the grid.
+struct StudyCellSpec {
+  int64_t global_batch = 0;
+  int devices = 1;
+  std::string strategy;
+};
+
+struct StudySettings {
+  ModelSpec model;
+  std::string data_name;
+  std::vector<std::vector<StudyCellSpec>> groups;  // cells that are interleaved with each other: one group per batch size
+  TrainerOptions trainer;                          // plan.strategy, num_devices and global_batch are set per cell
+  Scaling scaling = Scaling::strong;
+  MathMode math = MathMode::fp32;
+  int runs = 50, warmup = 10, steps = 100;
+  int accounted_steps = 5;  // instrumented steps after the timed ones of each run
+  int pool_batches = 4;     // distinct resident batches that the steps cycle through
+  double rel_ci = 0;
+  Provenance provenance;
+};
+
+/// Names a run of a cell; the records of a resumed study are recognised by it.
+std::string run_key(int64_t global_batch, int64_t devices, const std::string& strategy, int64_t run);
+
+/// Runs what `done` does not hold yet. `sink` gets each Record as it completes, on the root process. A cell that does not
+/// fit into memory becomes one failed Record and the others go on. Runs of a group alternate A B, B A, so that drift of
+/// the machine hits every cell alike.
+void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const std::set<std::string>& done,
+                     const std::function<void(const Record&)>& sink, Observer& observer);
+
+/// Seconds that all runs of the grid are expected to take, from a few untimed steps of each cell.
+double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings);
+
+/// Modelled bytes per device: parameters, gradients and optimizer state, activations, resident batches, staging.
+int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec& cell, int64_t data_rows);
+
+}  // namespace amdahl

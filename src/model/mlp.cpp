@@ -1,0 +1,143 @@
+#include "model/mlp.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "base/philox.h"
+
+namespace amdahl {
+namespace {
+
+constexpr uint32_t kInitStream = 0x1417;  // keeps initialisation draws apart from dropout draws of the same seed
+
+size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayout& layout, uint64_t seed) {
+  std::vector<float> params(static_cast<size_t>(layout.num_floats), 0.0f);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const int64_t count = spec.layers[i].units * spec.layer_input_width(i);
+    const double sd = std::sqrt(2.0 / static_cast<double>(spec.layer_input_width(i)));
+    float* w = params.data() + layout.layers[i].weight;
+    for (int64_t first = 0; first < count; first += 4) {
+      const Philox4 bits = philox(seed, static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32),
+                                  static_cast<uint32_t>(i), kInitStream);
+      for (int64_t pair = 0; pair < 2; ++pair) {  // Box-Muller: two normals from two uniforms
+        const double radius = std::sqrt(-2.0 * std::log(static_cast<double>(philox_uniform(bits.v[2 * pair]))));
+        const double angle = 2.0 * std::numbers::pi * static_cast<double>(philox_uniform(bits.v[2 * pair + 1]));
+        const int64_t at = first + 2 * pair;
+        if (at < count) w[at] = static_cast<float>(sd * radius * std::cos(angle));
+        if (at + 1 < count) w[at + 1] = static_cast<float>(sd * radius * std::sin(angle));
+      }
+    }
+  }
+  return params;
+}
+
+Mlp::Mlp(const ModelSpec& spec, Device& device, Ops& ops, int64_t max_rows, uint64_t seed)
+    : spec_(spec), layout_(make_layout(spec)), device_(device), ops_(ops), max_rows_(max_rows), seed_(seed) {
+  spec_.validate();
+  params_ = device_.allocate(float_bytes(layout_.num_floats));
+  grads_ = device_.allocate(float_bytes(layout_.num_floats));
+  step_ = device_.allocate(sizeof(uint64_t));
+  for (size_t i = 0; i < spec_.layers.size(); ++i) {
+    const int64_t units = spec_.layers[i].units;
+    activations_.push_back(device_.allocate(float_bytes(max_rows_ * units)));
+    d_outputs_.push_back(device_.allocate(float_bytes(max_rows_ * units)));
+    const bool masked = spec_.layers[i].activation == Activation::relu;
+    const int64_t mask_bytes = masked ? ops_.mask_bytes(max_rows_, units) : 0;
+    masks_.push_back(mask_bytes > 0 ? device_.allocate(static_cast<size_t>(mask_bytes)) : nullptr);
+  }
+}
+
+void Mlp::initialise(Stream& stream, Deadline deadline) {
+  const std::vector<float> values = initial_parameters(spec_, layout_, seed_);
+  device_.copy_in(stream, params_->data(), values.data(), params_->bytes());
+  device_.fill_zero(stream, grads_->data(), grads_->bytes());
+  device_.fill_zero(stream, step_->data(), step_->bytes());
+  stream.synchronize(deadline);
+}
+
+void Mlp::forward(Stream& stream, const BatchView& batch, bool training) {
+  const float* input = batch.features;
+  for (size_t i = 0; i < spec_.layers.size(); ++i) {
+    const DenseSpec& layer = spec_.layers[i];
+    const LayerSlice& slice = layout_.layers[i];
+    float* output = activations_[i]->as<float>();
+    uint8_t* mask = masks_[i] ? masks_[i]->as<uint8_t>() : nullptr;
+    const bool drop = training && layer.dropout > 0;
+    DenseForward dense{.x = input,
+                       .w = params() + slice.weight,
+                       .bias = slice.bias >= 0 ? params() + slice.bias : nullptr,
+                       .y = output,
+                       .batch = batch.rows,
+                       .in = spec_.layer_input_width(i),
+                       .out = layer.units,
+                       .relu = layer.activation == Activation::relu};
+    dense.mask = training && !drop ? mask : nullptr;
+    ops_.dense_forward(stream, dense);
+    if (drop)
+      ops_.dropout(stream, {.y = output,
+                            .batch = batch.rows,
+                            .out = layer.units,
+                            .p = layer.dropout,
+                            .seed = seed_,
+                            .step = step_counter(),
+                            .layer = static_cast<uint32_t>(i),
+                            .row_offset = batch.row_offset,
+                            .mask = mask});
+    input = output;
+  }
+}
+
+void Mlp::loss(Stream& stream, const BatchView& batch, bool accumulate) {
+  const float* prediction = outputs();
+  float* gradient = d_outputs_.back()->as<float>();
+  if (spec_.loss == LossKind::mse) {
+    const float scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * spec_.output_width()));
+    ops_.mse_loss(stream, {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale, accumulate});
+  } else {
+    const float scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows));
+    ops_.cross_entropy_loss(stream, {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale,
+                                     accumulate});
+  }
+}
+
+void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate,
+                   const std::function<void(size_t layer)>& ready) {
+  const size_t last = spec_.layers.size() - 1;
+  for (size_t i = last + 1; i-- > 0;) {
+    const DenseSpec& layer = spec_.layers[i];
+    const LayerSlice& slice = layout_.layers[i];
+    const float* dy = d_outputs_[i]->as<float>();
+    // The bias gradient of a layer below the last comes out of the input gradient of the layer above it.
+    const bool own_bias = slice.bias >= 0 && i == last;
+    ops_.dense_backward_weight(stream, {.x = i == 0 ? batch.features : activations_[i - 1]->as<float>(),
+                                        .dy = dy,
+                                        .dw = grads() + slice.weight,
+                                        .dbias = own_bias ? grads() + slice.bias : nullptr,
+                                        .batch = batch.rows,
+                                        .in = spec_.layer_input_width(i),
+                                        .out = layer.units,
+                                        .accumulate = accumulate});
+    ready(i);
+    if (i == 0) break;
+    const DenseSpec& below = spec_.layers[i - 1];
+    const LayerSlice& below_slice = layout_.layers[i - 1];
+    const bool masked = below.activation == Activation::relu;
+    ops_.dense_backward_input(stream, {.dy = dy,
+                                       .w = params() + slice.weight,
+                                       .activation = masked ? activations_[i - 1]->as<float>() : nullptr,
+                                       .dx = d_outputs_[i - 1]->as<float>(),
+                                       .dbias = below_slice.bias >= 0 ? grads() + below_slice.bias : nullptr,
+                                       .batch = batch.rows,
+                                       .in = below.units,
+                                       .out = layer.units,
+                                       .scale = static_cast<float>(1.0 / (1.0 - below.dropout)),
+                                       .accumulate = accumulate,
+                                       .mask = masked && masks_[i - 1] ? masks_[i - 1]->as<uint8_t>() : nullptr});
+  }
+}
+
+}  // namespace amdahl

@@ -1,0 +1,64 @@
+// Mlp: a multi-layer perceptron on ONE device. It knows nothing of other devices; parallelism wraps it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "amdahl/model_spec.h"
+#include "model/parameter_layout.h"
+#include "ops/ops.h"
+
+namespace amdahl {
+
+/// One micro-batch on this device. `features` [rows, input_width]; `targets` [rows, output_width] for MSE, [rows] class
+/// indices for cross-entropy. Device pointers.
+struct BatchView {
+  const float* features = nullptr;
+  const float* targets = nullptr;
+  int64_t rows = 0;
+  int64_t row_offset = 0;   // of these rows in the global batch, so that dropout masks do not depend on the split
+  int64_t global_rows = 0;  // rows of the optimizer step over all devices and micro-batches: scales the loss
+};
+
+class Mlp {
+ public:
+  /// Buffers for micro-batches of up to `max_rows`. The device and ops must outlive the model.
+  Mlp(const ModelSpec& spec, Device& device, Ops& ops, int64_t max_rows, uint64_t seed);
+
+  const ModelSpec& spec() const { return spec_; }
+  const ParameterLayout& layout() const { return layout_; }
+  float* params() { return params_->as<float>(); }
+  float* grads() { return grads_->as<float>(); }
+  uint64_t* step_counter() { return step_->as<uint64_t>(); }
+  const float* outputs() { return activations_.back()->as<float>(); }
+
+  /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend; resets the step count.
+  /// Blocks until the device holds them.
+  void initialise(Stream& stream, Deadline deadline);
+
+  /// `training` applies dropout.
+  void forward(Stream& stream, const BatchView& batch, bool training);
+  /// Loss of the last forward into the statistics block of grads (sum over calls when `accumulate`), and its gradient.
+  void loss(Stream& stream, const BatchView& batch, bool accumulate);
+  /// Gradients of the last forward and loss; adds to grads when `accumulate`. `ready(layer)` runs right after the work
+  /// that completes that layer's gradients was enqueued.
+  void backward(Stream& stream, const BatchView& batch, bool accumulate, const std::function<void(size_t layer)>& ready);
+
+ private:
+  ModelSpec spec_;
+  ParameterLayout layout_;
+  Device& device_;
+  Ops& ops_;
+  int64_t max_rows_;
+  uint64_t seed_;
+  std::unique_ptr<Buffer> params_, grads_, step_;
+  std::vector<std::unique_ptr<Buffer>> activations_;  // [max_rows, units] after relu and dropout
+  std::vector<std::unique_ptr<Buffer>> d_outputs_;    // [max_rows, units] gradient of the layer's dense output
+  std::vector<std::unique_ptr<Buffer>> masks_;        // bits of "activation != 0", null where the backend wants none
+};
+
+/// The initial parameters in layout order, as `initialise` uploads them.
+std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayout& layout, uint64_t seed);
+
+}  // namespace amdahl

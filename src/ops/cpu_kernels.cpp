@@ -1,0 +1,132 @@
+// Compiled twice: AMDAHL_CPU_KERNELS names the table, the build sets the instruction set. Plain loops over plain arrays
+// only: a standard-library template instantiated here with AVX2 could be picked by the linker for every caller.
+#include "ops/cpu_kernels.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "base/philox.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kLanes = 8;  // Philox blocks drawn at once, one per vector lane
+
+// Draws for `kLanes` neighbouring column blocks of one row. Written lane-wise so that the compiler vectorises it; equal to
+// dropout_draw() for every lane.
+inline void draw_lanes(const Dropout& a, uint32_t first_block, uint32_t row, uint32_t step, uint32_t out[4][kLanes]) {
+  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    c0[l] = first_block + static_cast<uint32_t>(l);
+    c1[l] = row;
+    c2[l] = step;
+    c3[l] = a.layer;
+  }
+  uint32_t k0 = static_cast<uint32_t>(a.seed), k1 = static_cast<uint32_t>(a.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int l = 0; l < kLanes; ++l) {
+      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0[l];
+      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2[l];
+      c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
+      c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
+      c1[l] = static_cast<uint32_t>(p1);
+      c3[l] = static_cast<uint32_t>(p0);
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  for (int l = 0; l < kLanes; ++l) {
+    out[0][l] = c0[l];
+    out[1][l] = c1[l];
+    out[2][l] = c2[l];
+    out[3][l] = c3[l];
+  }
+}
+
+void dropout(const Dropout& a, uint64_t step) {
+  const uint32_t threshold = dropout_keep_threshold(a.p);
+  const float scale = static_cast<float>(1.0 / (1.0 - a.p));
+  for (int64_t row = 0; row < a.batch; ++row) {
+    float* y = a.y + row * a.out;
+    const uint32_t global_row = static_cast<uint32_t>(a.row_offset + row);
+    for (int64_t first = 0; first < a.out; first += 4 * kLanes) {
+      uint32_t bits[4][kLanes];
+      draw_lanes(a, static_cast<uint32_t>(first / 4), global_row, static_cast<uint32_t>(step), bits);
+      const int64_t count = a.out - first < 4 * kLanes ? a.out - first : 4 * kLanes;
+      float factor[4 * kLanes];
+      for (int l = 0; l < kLanes; ++l)
+        for (int i = 0; i < 4; ++i) factor[4 * l + i] = bits[i][l] < threshold ? scale : 0.0f;
+      for (int64_t c = 0; c < count; ++c) y[first + c] *= factor[c];
+    }
+  }
+}
+
+void column_sums(const float* matrix, float* sums, int64_t rows, int64_t columns, bool accumulate) {
+  if (!accumulate)
+    for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* line = matrix + r * columns;
+    for (int64_t c = 0; c < columns; ++c) sums[c] += line[c];
+  }
+}
+
+void mask_and_column_sums(const DenseBackwardInput& a) {
+  if (a.dbias && !a.accumulate)
+    for (int64_t c = 0; c < a.in; ++c) a.dbias[c] = 0.0f;
+  for (int64_t r = 0; r < a.batch; ++r) {
+    float* dx = a.dx + r * a.in;
+    const float* activation = a.activation ? a.activation + r * a.in : nullptr;
+    if (activation) {
+      for (int64_t c = 0; c < a.in; ++c) dx[c] = activation[c] != 0.0f ? a.scale * dx[c] : 0.0f;
+    } else if (a.scale != 1.0f) {
+      for (int64_t c = 0; c < a.in; ++c) dx[c] *= a.scale;
+    }
+    if (a.dbias)
+      for (int64_t c = 0; c < a.in; ++c) a.dbias[c] += dx[c];
+  }
+}
+
+void mse_loss(const MseLoss& a) {
+  double loss = 0.0;
+  for (int64_t i = 0; i < a.batch * a.out; ++i) {
+    const float difference = a.prediction[i] - a.target[i];
+    loss += static_cast<double>(difference) * difference;
+    a.d_prediction[i] = 2.0f * a.scale * difference;
+  }
+  const float scaled = static_cast<float>(loss * static_cast<double>(a.scale));
+  a.stats[0] = a.accumulate ? a.stats[0] + scaled : scaled;
+  if (!a.accumulate) a.stats[1] = 0.0f;
+}
+
+void adam_step(const AdamStep& a, uint64_t step) {
+  const double t = static_cast<double>(step) + 1.0;
+  const float correction1 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta1), t)));
+  const float correction2 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta2), t)));
+  const float beta1 = a.beta1, beta2 = a.beta2, epsilon = a.epsilon, lr = a.lr * correction1;
+  float* __restrict params = a.params;
+  float* __restrict m = a.m;
+  float* __restrict v = a.v;
+  const float* __restrict grads = a.grads;
+  for (int64_t i = 0; i < a.n; ++i) {
+    const float g = grads[i];
+    m[i] = beta1 * m[i] + (1.0f - beta1) * g;
+    v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
+    params[i] -= lr * m[i] / (sqrtf(v[i] * correction2) + epsilon);
+  }
+}
+
+void sgd_step(const SgdStep& a) {
+  float* __restrict params = a.params;
+  float* __restrict velocity = a.velocity;
+  const float* __restrict grads = a.grads;
+  for (int64_t i = 0; i < a.n; ++i) {
+    velocity[i] = a.momentum * velocity[i] + grads[i];
+    params[i] -= a.lr * velocity[i];
+  }
+}
+
+}  // namespace
+
+const CpuKernels AMDAHL_CPU_KERNELS{dropout, mask_and_column_sums, column_sums, mse_loss, adam_step, sgd_step};
+
+}  // namespace amdahl

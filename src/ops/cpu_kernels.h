@@ -1,0 +1,23 @@
+// Element-wise CPU kernels, compiled once per instruction set; cpu_ops picks the best table that this CPU runs.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/ops.h"
+
+namespace amdahl {
+
+struct CpuKernels {
+  void (*dropout)(const Dropout& a, uint64_t step);
+  /// dx = activation != 0 ? scale * dx : 0 in place, and column sums into dbias; null members as in DenseBackwardInput.
+  void (*mask_and_column_sums)(const DenseBackwardInput& a);
+  void (*column_sums)(const float* matrix, float* sums, int64_t rows, int64_t columns, bool accumulate);
+  void (*mse_loss)(const MseLoss& a);
+  void (*adam_step)(const AdamStep& a, uint64_t step);
+  void (*sgd_step)(const SgdStep& a);
+};
+
+extern const CpuKernels kCpuKernelsBaseline;  // what every CPU of the target runs
+extern const CpuKernels kCpuKernelsAvx2;      // AVX2 and FMA; same as baseline on other architectures
+
+}  // namespace amdahl

@@ -1,0 +1,36 @@
+#include "ops/cpu_losses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace amdahl {
+
+void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
+  double loss = 0.0;
+  int64_t correct = 0;
+  for (int64_t row = 0; row < a.batch; ++row) {
+    const float* logits = a.logits + row * a.classes;
+    float* gradient = a.d_logits + row * a.classes;
+    const auto label = static_cast<int64_t>(a.labels[row]);
+    const float* largest = std::max_element(logits, logits + a.classes);  // first on ties
+    correct += largest - logits == label;
+    double sum = 0.0;
+    for (int64_t c = 0; c < a.classes; ++c) sum += std::exp(static_cast<double>(logits[c]) - *largest);
+    loss += std::log(sum) + *largest - logits[label];
+    for (int64_t c = 0; c < a.classes; ++c) {
+      const double p = std::exp(static_cast<double>(logits[c]) - *largest) / sum;
+      gradient[c] = a.scale * static_cast<float>(p - (c == label ? 1.0 : 0.0));
+    }
+  }
+  const float scaled = static_cast<float>(loss * static_cast<double>(a.scale));
+  a.stats[0] = a.accumulate ? a.stats[0] + scaled : scaled;
+  a.stats[1] = (a.accumulate ? a.stats[1] : 0.0f) + static_cast<float>(correct);
+}
+
+void cpu_gather_rows(const float* table, const int32_t* indices, float* out, int64_t rows, int64_t width) {
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(out + row * width, table + indices[row] * width, static_cast<size_t>(width) * sizeof(float));
+}
+
+}  // namespace amdahl

@@ -1,0 +1,11 @@
+// CPU operations that are not worth two instruction sets.
+#pragma once
+
+#include "ops/ops.h"
+
+namespace amdahl {
+
+void cpu_cross_entropy_loss(const CrossEntropyLoss& a);
+void cpu_gather_rows(const float* table, const int32_t* indices, float* out, int64_t rows, int64_t width);
+
+}  // namespace amdahl

@@ -1,0 +1,67 @@
+// dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks): each
+// step device 0 sends out the weights and the batch, gathers the gradients and updates alone. Nothing overlaps.
+#include "parallel/strategy.h"
+
+namespace amdahl {
+namespace {
+
+int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
+
+class NaiveDataParallel final : public Strategy {
+ public:
+  explicit NaiveDataParallel(const StrategyContext& context) : context_(context) {}
+
+  void begin_step(const BatchView& full, float* staged_features, float* staged_targets) override {
+    const ModelSpec& spec = context_.model.spec();
+    hand_out(full.features, staged_features, spec.input_width);
+    hand_out(full.targets, staged_targets, target_width(spec));
+    context_.communicator.broadcast(context_.model.params(), num_floats(), DType::f32, 0, context_.compute);
+  }
+
+  void finish_step(const UpdateRange& update, StepStamps* stamps) override {
+    if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->collectives, 0));
+    if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, 0));
+    context_.communicator.reduce(context_.model.grads(), num_floats(), DType::f32, ReduceOp::sum, 0, context_.compute);
+    if (stamps) stamps->end(context_.compute, stamps->collectives[0]);
+    if (stamps) stamps->end(context_.compute, stamps->stalls[0]);
+    if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->updates, 0));
+    if (context_.communicator.rank() == 0) update(ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+    if (stamps) stamps->end(context_.compute, stamps->updates[0]);
+  }
+
+ private:
+  size_t num_floats() const { return static_cast<size_t>(context_.model.layout().num_floats); }
+
+  // Rows of every rank's share from rank 0's batch into that rank's staging buffer.
+  void hand_out(const float* full, float* staged, int64_t width) {
+    const int rank = context_.communicator.rank();
+    const auto share = [&](int r) { return even_share(context_.plan.global_batch, context_.plan.num_devices, r); };
+    const auto count = [&](int r) { return static_cast<size_t>(share(r).rows() * width); };
+    if (rank != 0) {
+      context_.communicator.recv(staged, count(rank), DType::f32, 0, context_.compute);
+      return;
+    }
+    context_.device.copy_within(context_.compute, staged, full, count(0) * sizeof(float));
+    for (int r = 1; r < context_.plan.num_devices; ++r)
+      context_.communicator.send(full + share(r).begin * width, count(r), DType::f32, r, context_.compute);
+  }
+
+  StrategyContext context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context) {
+  return std::make_unique<NaiveDataParallel>(context);
+}
+
+int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank) {
+  if (plan.num_devices == 1) return 0;
+  const int64_t floats = 2 * make_layout(model).num_floats;  // weights out, gradients back
+  const int64_t row = model.input_width + target_width(model);
+  const RowRange mine = even_share(plan.global_batch, plan.num_devices, rank);
+  const int64_t rows = rank == 0 ? plan.global_batch - mine.rows() : mine.rows();
+  return (floats + rows * row) * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace amdahl

@@ -1,0 +1,70 @@
+// Strategy: how the ranks of one training step cooperate. The trainer runs single-device model code and calls these hooks.
+//
+// Every hook enqueues work and returns. All ranks call the same hooks in the same order. A strategy is a row of
+// `strategy_table()`: to add one, write a file with its class and add the row; the equivalence and traffic tests then
+// cover it without further edits.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/mlp.h"
+#include "parallel/shares.h"
+#include "parallel/step_stamps.h"
+
+namespace amdahl {
+
+/// What a strategy works with on its rank; everything outlives it.
+struct StrategyContext {
+  const ParallelPlan& plan;
+  Device& device;
+  Mlp& model;
+  Communicator& communicator;
+  Stream& compute;
+  Stream& comm;  // second stream, for communication that runs beside compute
+};
+
+/// Applies the optimizer to floats [begin, end) of the layout, on the compute stream.
+using UpdateRange = std::function<void(int64_t begin, int64_t end)>;
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  /// Before forward. `staging` are this rank's feature and target buffers for all its micro-batches; `full` is the global
+  /// batch, set on rank 0 only for strategies that gather data there.
+  virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
+    (void)full, (void)staged_features, (void)staged_targets;
+  }
+  /// Right after the work completing this layer's gradients (last micro-batch) was enqueued on the compute stream.
+  virtual void gradient_ready(size_t layer, StepStamps* stamps) { (void)layer, (void)stamps; }
+  /// After backward: calls `update` for every range once its gradients are those of the global batch.
+  virtual void finish_step(const UpdateRange& update, StepStamps* stamps) = 0;
+};
+
+struct StrategyRow {
+  std::string_view name;
+  std::string_view summary;
+  bool full_batch_everywhere;  // every rank computes all rows
+  bool data_on_root;           // rank 0 holds the batch and hands it out each step
+  Feasibility (*feasible)(const ParallelPlan& plan);
+  /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
+  int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
+  std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
+};
+
+const std::vector<StrategyRow>& strategy_table();
+/// Row by name; Error{usage} with the nearest name and the list.
+const StrategyRow& find_strategy(std::string_view name);
+
+// Rows of the table, one file each.
+std::unique_ptr<Strategy> make_single(const StrategyContext& context);
+std::unique_ptr<Strategy> make_data_parallel(const StrategyContext& context);
+std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context);
+int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+
+}  // namespace amdahl

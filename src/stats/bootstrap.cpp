@@ -1,0 +1,114 @@
+#include "stats/bootstrap.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/philox.h"
+#include "stats/distributions.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+using Statistic = double (*)(std::span<const double>);
+
+// Draws resamples of one sample set. `stream` keeps the draws of different sets independent.
+class Resampler {
+ public:
+  Resampler(std::span<const double> samples, uint64_t seed, uint32_t stream)
+      : samples_(samples), drawn_(samples.size()), seed_(seed), stream_(stream) {}
+
+  std::span<const double> draw(uint32_t resample) {
+    const uint64_t n = samples_.size();
+    for (size_t i = 0; i < drawn_.size(); i += 4) {
+      const Philox4 bits = philox(seed_, static_cast<uint32_t>(i / 4), resample, stream_, 0x626f6f74u);
+      for (size_t j = 0; j < 4 && i + j < drawn_.size(); ++j) drawn_[i + j] = samples_[(bits.v[j] * n) >> 32];
+    }
+    return drawn_;
+  }
+
+ private:
+  std::span<const double> samples_;
+  std::vector<double> drawn_;
+  uint64_t seed_;
+  uint32_t stream_;
+};
+
+// The plain percentile interval of n samples is too narrow for small n. Widening its tail probability from a/2 to
+// Phi(-sqrt(n / (n - 1)) t(1 - a/2, n - 1)) makes up for it: the "expanded percentile interval" of Hesterberg,
+// What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), section 4.4.
+double tail_probability(size_t smallest_n, double confidence) {
+  const double n = static_cast<double>(smallest_n);
+  return normal_upper_tail(std::sqrt(n / (n - 1)) * student_t_quantile(0.5 + confidence / 2, n - 1));
+}
+
+// Linear interpolation between order statistics.
+double percentile(const std::vector<double>& sorted, double p) {
+  const double at = p * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+Interval percentile_interval(std::vector<double> values, size_t smallest_n, double confidence) {
+  std::sort(values.begin(), values.end());
+  const double tail = tail_probability(smallest_n, confidence);
+  return {percentile(values, tail), percentile(values, 1 - tail)};
+}
+
+std::optional<Interval> bootstrap_ratio(SamplePair pair, Statistic statistic, const BootstrapOptions& options) {
+  const size_t smallest_n = std::min(pair.numerator.size(), pair.denominator.size());
+  if (smallest_n < 2) return std::nullopt;
+  Resampler numerator(pair.numerator, options.seed, 0);
+  Resampler denominator(pair.denominator, options.seed, 1);
+  std::vector<double> ratios;
+  ratios.reserve(static_cast<size_t>(options.resamples));
+  for (uint32_t r = 0; r < static_cast<uint32_t>(options.resamples); ++r) {
+    const double below = statistic(denominator.draw(r));
+    if (!(below > 0)) return std::nullopt;
+    ratios.push_back(statistic(numerator.draw(r)) / below);
+  }
+  return percentile_interval(std::move(ratios), smallest_n, options.confidence);
+}
+
+}  // namespace
+
+std::optional<Interval> bootstrap_median(std::span<const double> samples, const BootstrapOptions& options) {
+  if (samples.size() < 2) return std::nullopt;
+  Resampler resampler(samples, options.seed, 0);
+  std::vector<double> medians;
+  medians.reserve(static_cast<size_t>(options.resamples));
+  for (uint32_t r = 0; r < static_cast<uint32_t>(options.resamples); ++r)
+    medians.push_back(median_of(resampler.draw(r)));
+  return percentile_interval(std::move(medians), samples.size(), options.confidence);
+}
+
+std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const BootstrapOptions& options) {
+  return bootstrap_ratio(pair, mean_of, options);
+}
+
+std::optional<Interval> bootstrap_ratio_of_medians(SamplePair pair, const BootstrapOptions& options) {
+  return bootstrap_ratio(pair, median_of, options);
+}
+
+std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs, const BootstrapOptions& options) {
+  if (pairs.empty()) return std::nullopt;
+  std::vector<double> log_sums(static_cast<size_t>(options.resamples), 0.0);
+  size_t smallest_n = pairs[0].numerator.size();
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    smallest_n = std::min({smallest_n, pairs[k].numerator.size(), pairs[k].denominator.size()});
+    if (smallest_n < 2) return std::nullopt;
+    Resampler numerator(pairs[k].numerator, options.seed, static_cast<uint32_t>(2 * k));
+    Resampler denominator(pairs[k].denominator, options.seed, static_cast<uint32_t>(2 * k + 1));
+    for (uint32_t r = 0; r < log_sums.size(); ++r) {
+      const double above = mean_of(numerator.draw(r));
+      const double below = mean_of(denominator.draw(r));
+      if (!(above > 0 && below > 0)) return std::nullopt;
+      log_sums[r] += std::log(above / below);
+    }
+  }
+  for (double& value : log_sums) value = std::exp(value / static_cast<double>(pairs.size()));
+  return percentile_interval(std::move(log_sums), smallest_n, options.confidence);
+}
+
+}  // namespace amdahl

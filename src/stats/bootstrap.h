@@ -1,0 +1,34 @@
+// Percentile bootstrap, seeded: the same samples and seed give the same interval on every machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+struct BootstrapOptions {
+  double confidence = 0.95;
+  int resamples = 4000;
+  uint64_t seed = 42;
+};
+
+/// Two independent sample sets; the ratio is numerator over denominator.
+struct SamplePair {
+  std::span<const double> numerator;
+  std::span<const double> denominator;
+};
+
+/// Interval of the median; nothing when n < 2.
+std::optional<Interval> bootstrap_median(std::span<const double> samples, const BootstrapOptions& options = {});
+/// Interval of mean(numerator) / mean(denominator). Nothing when either side has n < 2, or when a resampled denominator
+/// is not positive: then the ratio has no interval that means anything.
+std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const BootstrapOptions& options = {});
+std::optional<Interval> bootstrap_ratio_of_medians(SamplePair pair, const BootstrapOptions& options = {});
+/// Interval of the geometric mean of the pairs' ratios of means; pairs are resampled independently.
+std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs, const BootstrapOptions& options = {});
+
+}  // namespace amdahl

@@ -1,0 +1,12 @@
+// Built when hwloc is missing: the processor's name and NUMA nodes stay unknown.
+#include "topology/host_probe.h"
+
+namespace amdahl {
+
+CpuTopology probe_cpu_topology() { return {}; }
+Availability hwloc_availability() {
+  return {false, "built without hwloc", "apt-get install libhwloc-dev, then configure again"};
+}
+std::string hwloc_version() { return {}; }
+
+}  // namespace amdahl

@@ -1,0 +1,184 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace amdahl {
+namespace {
+
+int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
+  return micro_batch_rows(plan, row.full_batch_everywhere, 0, 0).rows();  // the first share is the largest
+}
+
+size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
+
+Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
+    : rank_(rank),
+      options_(options),
+      row_(find_strategy(options.plan.strategy)),
+      compute_(rank.device.make_stream("compute")),
+      comm_(rank.device.make_stream("comm")),
+      model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
+      optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_)),
+      stamps_(rank.device) {
+  const Feasibility feasible = row_.feasible(options_.plan);
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
+  if (options_.launch == LaunchMode::graph) {
+    const Feasibility graphs = rank_.device.supports_graphs();
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+  }
+  strategy_ = row_.build({options_.plan, rank_.device, model_, rank_.communicator, *compute_, *comm_});
+  if (row_.data_on_root) {
+    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
+    staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
+    staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
+  }
+  reset();
+}
+
+Trainer::~Trainer() {
+  try {  // work in flight reads our buffers
+    compute_->synchronize(deadline());
+    comm_->synchronize(deadline());
+  } catch (...) {  // the error was or will be reported by the call that waits for this step
+  }
+}
+
+void Trainer::reset() {
+  synchronize();
+  optimizer_->reset(*compute_);
+  model_.initialise(*compute_, deadline());
+}
+
+RowRange Trainer::rows_to_provide() const {
+  if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
+  if (row_.data_on_root) return rank_.rank == 0 ? RowRange{0, options_.plan.global_batch} : RowRange{0, 0};
+  return even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank);
+}
+
+void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps) {
+  const ParallelPlan& plan = options_.plan;
+  const RowRange first = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, 0);
+  for (int micro = 0; micro < plan.accumulate; ++micro) {
+    const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, micro);
+    const int64_t skip = rows.begin - first.begin;
+    const BatchView batch{.features = features + skip * options_.model.input_width,
+                          .targets = targets + skip * target_width(options_.model),
+                          .rows = rows.rows(),
+                          .row_offset = rows.begin,
+                          .global_rows = plan.global_batch};
+    const bool accumulate = micro > 0, last = micro + 1 == plan.accumulate;
+    if (stamps && micro == 0) stamps->start(*compute_, stamps->forward);
+    model_.forward(*compute_, batch, true);
+    model_.loss(*compute_, batch, accumulate);
+    if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
+    model_.backward(*compute_, batch, accumulate, [&](size_t layer) {
+      if (last) strategy_->gradient_ready(layer, stamps);
+    });
+  }
+}
+
+void Trainer::enqueue(const float* features, const float* targets, StepStamps* stamps) {
+  if (stamps) stamps->start(*compute_, stamps->step);
+  if (row_.data_on_root) {
+    if (stamps) stamps->start(*compute_, stamps->input);
+    strategy_->begin_step({features, targets, options_.plan.global_batch, 0, options_.plan.global_batch},
+                          staged_features_->as<float>(), staged_targets_->as<float>());
+    if (stamps) stamps->end(*compute_, stamps->input);
+    features = staged_features_->as<float>();
+    targets = staged_targets_->as<float>();
+  }
+  enqueue_micro_batches(features, targets, stamps);
+  if (stamps) stamps->end(*compute_, stamps->backward);
+  strategy_->finish_step([&](int64_t begin, int64_t end) { optimizer_->update(*compute_, begin, end); }, stamps);
+  rank_.ops.increment(*compute_, model_.step_counter());
+  if (stamps) stamps->end(*compute_, stamps->step);
+}
+
+void Trainer::launch(const float* features, const float* targets, StepStamps* stamps) {
+  if (options_.launch == LaunchMode::eager || !warmed_) {
+    enqueue(features, targets, stamps);
+    warmed_ = true;
+    return;
+  }
+  std::unique_ptr<Graph>& graph = graphs_[{features, stamps != nullptr}];
+  if (!graph) graph = rank_.device.capture(*compute_, [&] { enqueue(features, targets, stamps); });
+  graph->launch(*compute_);
+}
+
+void Trainer::step(const float* features, const float* targets) { launch(features, targets, nullptr); }
+
+StepTimes Trainer::instrumented_step(const float* features, const float* targets) {
+  synchronize();
+  const double busy_before = compute_->busy_us();
+  launch(features, targets, &stamps_);
+  synchronize();
+  const double busy = compute_->busy_us() - busy_before;
+  StepTimes times;
+  times.step = stamps_.us(stamps_.step);
+  times.input = stamps_.us(stamps_.input);
+  times.forward = stamps_.us(stamps_.forward);
+  times.backward = rank_.device.elapsed_us(*stamps_.forward.end, *stamps_.backward.end);
+  for (const Span& span : stamps_.stalls) times.stalls.push_back(stamps_.us(span));
+  for (const Span& span : stamps_.collectives) times.collectives.push_back(stamps_.us(span));
+  for (const Span& span : stamps_.updates) times.optimizer += stamps_.us(span);
+  if (busy_before >= 0) {
+    double stalled = 0;
+    for (double stall : times.stalls) stalled += stall;
+    times.idle = std::max(0.0, times.step - busy - stalled);
+  }
+  return times;
+}
+
+StepStats Trainer::evaluate(const float* features, const float* targets, int64_t rows) {
+  StepStats total;
+  const int64_t chunk = max_micro_rows(options_.plan, row_);
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const BatchView batch{.features = features + begin * options_.model.input_width,
+                          .targets = targets + begin * target_width(options_.model),
+                          .rows = std::min(chunk, rows - begin),
+                          .row_offset = begin,
+                          .global_rows = rows};
+    model_.forward(*compute_, batch, false);
+    model_.loss(*compute_, batch, false);
+    const StepStats part = stats();
+    total.loss += part.loss;
+    total.correct += part.correct;
+  }
+  return total;
+}
+
+void Trainer::synchronize() {
+  compute_->synchronize(deadline());
+  comm_->synchronize(deadline());
+}
+
+StepStats Trainer::stats() {
+  float host[2] = {0, 0};
+  rank_.device.copy_out(*compute_, host, model_.grads(), sizeof(host));
+  compute_->synchronize(deadline());
+  return {host[0], host[1]};
+}
+
+std::vector<float> Trainer::parameters() {
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+std::vector<float> Trainer::gradients() {
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+size_t Trainer::graph_nodes() const { return graphs_.empty() ? 0 : graphs_.begin()->second->num_nodes(); }
+
+}  // namespace amdahl
