@@ -1,5 +1,7 @@
 #include "lab/local_fleet.h"
 
+#include <fmt/format.h>
+
 namespace amdahl {
 namespace {
 
@@ -112,6 +114,14 @@ class ProcessFleet final : public Fleet {
 };
 
 }  // namespace
+
+void require_world(const LaunchContext& launch, int max_devices) {
+  if (launch.world_size < max_devices)
+    throw Error(Cause::usage,
+                fmt::format("{} devices were asked for but {} started {} processes", max_devices, launch.family,
+                            launch.world_size),
+                "one process per device, or fewer --devices");
+}
 
 std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators make_communicators) {
   return std::make_unique<ThreadFleet>(std::move(parts), std::move(make_communicators));

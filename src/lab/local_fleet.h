@@ -29,4 +29,7 @@ std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext&
                                           std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
                                           double timeout_seconds);
 
+/// Error{usage} when a launched job has fewer ranks than the largest device count that was asked for.
+void require_world(const LaunchContext& launch, int max_devices);
+
 }  // namespace amdahl
