@@ -49,8 +49,9 @@ Error::Error(Cause cause, const std::string& message, std::string remedy, int ra
 
 std::string Error::line() const {
   std::string text = "error[" + std::string(to_string(cause_)) + "]: ";
-  if (rank_ >= 0) text += "rank " + std::to_string(rank_) + ": ";
-  text += what();
+  const std::string who = "rank " + std::to_string(rank_), message = what();
+  if (rank_ >= 0 && message.rfind(who + " ", 0) != 0) text += who + ": ";  // "rank 2 died" says it itself
+  text += message;
   if (!remedy_.empty()) text += "; try: " + remedy_;
   return text;
 }

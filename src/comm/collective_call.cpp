@@ -91,15 +91,15 @@ bool matches(const CollectiveCall& a, const CollectiveCall& b) {
 Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const CollectiveCall& b) {
   return Error(Cause::collective_mismatch,
                fmt::format("rank {} called {} but rank {} called {}", rank_a, a.describe(), rank_b, b.describe()),
-               "make every rank call the same collectives with the same sizes in the same order");
+               "make every rank call the same collectives with the same sizes in the same order", rank_a);
 }
 
 Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds) {
   std::string who = missing.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < missing.size(); ++i) who += fmt::format("{}{}", i ? ", " : "", missing[i]);
-  return Error(Cause::rank_hung,
-               fmt::format("{} did not reach {} within {:g} s", who, call.describe(), timeout_seconds),
-               "look at what that rank is doing, or raise --timeout if it is only slow");
+  return Error(
+      Cause::rank_hung, fmt::format("{} did not reach {} within {:g} s", who, call.describe(), timeout_seconds),
+      "look at what that rank is doing, or raise --timeout if it is only slow", missing.empty() ? -1 : missing[0]);
 }
 
 void check_rank(int rank, int world_size, const char* what) {

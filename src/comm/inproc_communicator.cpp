@@ -1,11 +1,11 @@
 // Collectives between ranks that are threads of this process: ranks publish pointers and each does its share.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <utility>
 
+#include "comm/call_order.h"
 #include "comm/inproc_group.h"
 #include "comm/reduce_kernels.h"
 #include "comm/world.h"
@@ -19,12 +19,6 @@ using Plane = InprocGroup::Plane;
 void copy(void* destination, const void* source, size_t bytes) {
   if (bytes > 0 && destination != source) std::memcpy(destination, source, bytes);
 }
-
-/// Keeps a rank's collectives in call order even when they run on several streams.
-struct CallOrder {
-  std::atomic<uint64_t> finished{0};
-  WaitPoint changed;
-};
 
 class InprocCommunicator : public Communicator {
  public:
@@ -116,7 +110,7 @@ class InprocCommunicator : public Communicator {
     as_cpu(stream).enqueue([group = group_, order = order_, rank = rank_, call, send, recv, work] {
       const Deadline deadline = Deadline::after_seconds(group->timeout_seconds());
       group->wait_for_peer(
-          order->changed, [&] { return order->finished.load() + 1 >= call.seq; }, rank, call, deadline);
+          order->changed(), [&] { return order->turn_of(call.seq); }, rank, call, deadline);
       InprocSlot& slot = group->slot(Plane::stream, rank);
       slot.call = call;
       slot.send = send;
@@ -128,8 +122,7 @@ class InprocCommunicator : public Communicator {
         work(*group, rank, call);
       }
       group->meet(Plane::stream, rank, call, deadline, group->timeout_seconds());
-      order->finished.store(call.seq);
-      order->changed.notify();
+      order->finish(call.seq);
     });
   }
 

@@ -33,19 +33,41 @@ LaunchContext detect_launch(const std::map<std::string, std::string>& environmen
 std::vector<std::unique_ptr<Communicator>> make_inproc_communicators(int world_size, double timeout_seconds);
 
 /// A key-value store that the ranks of a multi-process world share: TCP, served by rank 0 in a background thread.
-/// Also notices a peer whose connection drops (died) or falls silent (hung) and tells the others who it was.
+/// Also notices a peer whose connection drops (died) or falls silent for the timeout (hung) and tells the others who it
+/// was. All calls from any thread. Must outlive the communicators made with it; destroying it without leave() is a
+/// death.
 class RendezvousStore {
  public:
   virtual ~RendezvousStore() = default;
+  virtual const LaunchContext& launch() const = 0;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Blocks until the key exists; Error{rank_hung} or {peer_unreachable} at the deadline, {rank_died} when a peer died.
+  /// Blocks until the key exists; Error{rank_hung} at the deadline, the first failure as soon as there is one.
   virtual std::string get(const std::string& key, Deadline deadline) = 0;
-  /// First failure reported or seen anywhere, if any: rank, cause name, message.
+  /// Every rank's `message`, in rank order, once all `world_size` ranks have called with this `name` (used once).
+  /// At the deadline Error{rank_hung} names the ranks that did not come, here and to everybody.
+  virtual std::vector<std::string> exchange(const std::string& name, int rank, int world_size,
+                                            const std::string& message, Deadline deadline) = 0;
+
+  /// First failure reported or seen anywhere, if any; its rank() is the rank that failed, not the one that noticed.
   virtual std::unique_ptr<Error> failure() = 0;
+  /// The same, waiting for one until the deadline.
+  virtual std::unique_ptr<Error> wait_failure(Deadline deadline) = 0;
+  /// Tells every rank, and returns when the report is out (half a second at most). Later reports are dropped.
   virtual void report_failure(const Error& error) noexcept = 0;
   /// Says that this rank leaves on purpose, so that its closed connection is no death.
   virtual void leave() noexcept = 0;
+
+  /// Called (once or twice) on the store's watcher thread as soon as the first failure is known (at once if it already
+  /// is). Communicators register their abort here. A listener must not call the store.
+  virtual size_t add_listener(std::function<void(const Error&)> listener) = 0;
+  /// Returns after a running call of that listener has ended.
+  virtual void remove_listener(size_t id) noexcept = 0;
+  /// Last resort: called on the watcher thread when this rank has neither left nor ended 1.5 s after the first failure.
+  /// The CLI prints the error and ends the process there.
+  virtual void set_failure_handler(std::function<void(const Error&)> handler) = 0;
 };
+/// Connects (rank 0 also serves) and waits until all ranks have joined. Throws Error{peer_unreachable} that names who
+/// is missing, Error{launcher_mismatch} when ranks disagree about the world.
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
 
 /// Communicator over the first `world_size` processes (this rank must be one of them); `name` keeps groups apart and

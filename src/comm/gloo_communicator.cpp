@@ -1,0 +1,230 @@
+// Collectives between processes: bytes travel over Gloo, additions happen here, in rank order, as in the in-process
+// communicator, so that threads and processes give the same bits.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "comm/gloo_link.h"
+#include "comm/reduce_kernels.h"
+#include "device/cpu_stream.h"
+
+namespace amdahl {
+namespace {
+
+/// Up to this payload every rank sends its whole buffer to every other: one round instead of two.
+constexpr size_t kOneRoundBytes = 8192;
+
+char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
+void* unconst(const void* data) { return const_cast<void*>(data); }
+
+/// What queued work needs; it may outlive the communicator.
+struct GlooGroup {
+  GlooGroup(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
+      : link(store, name, rank, world_size, timeout_seconds) {}
+  GlooLink link;
+  std::vector<char> scratch;  // used by one ordered collective at a time
+};
+
+using Work = void (*)(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline);
+
+/// Reduces this rank's `range` of `data` with the other ranks' parts of it, which lie in scratch by rank, into
+/// `result`.
+void reduce_range(GlooGroup& group, const CollectiveCall& call, void* data, ElementRange range, void* result) {
+  const size_t element = size_of(call.type), bytes = (range.end - range.begin) * element;
+  std::vector<const void*> sources;
+  for (int rank = 0; rank < group.link.world_size(); ++rank)
+    sources.push_back(rank == group.link.rank() ? at(data, range.begin * element)
+                                                : group.scratch.data() + static_cast<size_t>(rank) * bytes);
+  reduce_in_order({sources, {&result, 1}, 0, range.end - range.begin, call.type, call.op});
+}
+
+void all_reduce_one_round(GlooGroup& group, const CollectiveCall& call, void* data, Deadline deadline) {
+  GlooStep step;
+  group.scratch.resize(call.bytes() * static_cast<size_t>(group.link.world_size()));
+  for (int peer = 0; peer < group.link.world_size(); ++peer) {
+    step.sends.push_back({peer, data, call.bytes()});
+    step.recvs.push_back({peer, group.scratch.data() + static_cast<size_t>(peer) * call.bytes(), call.bytes()});
+  }
+  group.link.transfer(call, 0, step, deadline);
+  reduce_range(group, call, data, {0, call.count}, data);
+}
+
+/// Sends every rank its share of this rank's data and receives everybody's part of this rank's share into scratch.
+ElementRange gather_share(GlooGroup& group, const CollectiveCall& call, void* data, Deadline deadline) {
+  const int world = group.link.world_size();
+  const size_t element = size_of(call.type);
+  const ElementRange mine = share_of(call.count, group.link.rank(), world);
+  const size_t bytes = (mine.end - mine.begin) * element;
+  group.scratch.resize(bytes * static_cast<size_t>(world));
+  GlooStep step;
+  for (int peer = 0; peer < world; ++peer) {
+    const ElementRange theirs = share_of(call.count, peer, world);
+    step.sends.push_back({peer, at(data, theirs.begin * element), (theirs.end - theirs.begin) * element});
+    step.recvs.push_back({peer, group.scratch.data() + static_cast<size_t>(peer) * bytes, bytes});
+  }
+  group.link.transfer(call, 0, step, deadline);
+  return mine;
+}
+
+void do_all_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+  if (group.link.world_size() == 1) return;
+  if (call.bytes() <= kOneRoundBytes) return all_reduce_one_round(group, call, data, deadline);
+  const ElementRange mine = gather_share(group, call, data, deadline);
+  const size_t element = size_of(call.type);
+  reduce_range(group, call, data, mine, at(data, mine.begin * element));
+  GlooStep step;
+  for (int peer = 0; peer < group.link.world_size(); ++peer) {
+    const ElementRange theirs = share_of(call.count, peer, group.link.world_size());
+    step.sends.push_back({peer, at(data, mine.begin * element), (mine.end - mine.begin) * element});
+    step.recvs.push_back({peer, at(data, theirs.begin * element), (theirs.end - theirs.begin) * element});
+  }
+  group.link.transfer(call, 1, step, deadline);
+}
+
+void do_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+  const int world = group.link.world_size();
+  if (world == 1) return;
+  const size_t element = size_of(call.type);
+  const ElementRange mine = gather_share(group, call, data, deadline);
+  const bool is_root = group.link.rank() == call.root;
+  std::vector<char> result(is_root ? 0 : (mine.end - mine.begin) * element);  // other ranks keep their data
+  reduce_range(group, call, data, mine, is_root ? at(data, mine.begin * element) : result.data());
+  GlooStep step;
+  if (!is_root) step.sends.push_back({call.root, result.data(), result.size()});
+  for (int peer = 0; is_root && peer < world; ++peer) {
+    const ElementRange theirs = share_of(call.count, peer, world);
+    step.recvs.push_back({peer, at(data, theirs.begin * element), (theirs.end - theirs.begin) * element});
+  }
+  group.link.transfer(call, 1, step, deadline);
+}
+
+void do_broadcast(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+  GlooStep step;
+  if (group.link.rank() != call.root) step.recvs.push_back({call.root, data, call.bytes()});
+  for (int peer = 0; group.link.rank() == call.root && peer < group.link.world_size(); ++peer)
+    step.sends.push_back({peer, data, call.bytes()});
+  group.link.transfer(call, 0, step, deadline);
+}
+
+void do_all_gather(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
+  GlooStep step;
+  for (int peer = 0; peer < group.link.world_size(); ++peer) {
+    step.sends.push_back({peer, send, call.bytes()});
+    step.recvs.push_back({peer, at(recv, static_cast<size_t>(peer) * call.bytes()), call.bytes()});
+  }
+  void* own = at(recv, static_cast<size_t>(group.link.rank()) * call.bytes());
+  if (call.bytes() > 0 && own != send) std::memcpy(own, send, call.bytes());
+  group.link.transfer(call, 0, step, deadline);
+}
+
+void do_scatter(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
+  GlooStep step;
+  if (group.link.rank() == call.root) {
+    for (int peer = 0; peer < group.link.world_size(); ++peer)
+      step.sends.push_back({peer, at(send, static_cast<size_t>(peer) * call.bytes()), call.bytes()});
+    const void* own = at(send, static_cast<size_t>(call.root) * call.bytes());
+    if (call.bytes() > 0 && own != recv) std::memcpy(recv, own, call.bytes());
+  } else {
+    step.recvs.push_back({call.root, recv, call.bytes()});
+  }
+  group.link.transfer(call, 0, step, deadline);
+}
+
+class GlooCommunicator : public Communicator {
+ public:
+  GlooCommunicator(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
+      : group_(std::make_shared<GlooGroup>(store, name, rank, world_size, timeout_seconds)), group_name_(name) {}
+
+  int rank() const override { return group_->link.rank(); }
+  int world_size() const override { return group_->link.world_size(); }
+  const std::string& backend_name() const override { return name_; }
+
+  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, data, nullptr, do_all_reduce);
+  }
+  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
+    check_rank(root, world_size(), "root");
+    run(stream, {CollectiveKind::reduce, 0, count, type, op, root}, data, nullptr, do_reduce);
+  }
+  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size(), "root");
+    run(stream, {CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root}, data, nullptr, do_broadcast);
+  }
+  void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    run(stream, {CollectiveKind::all_gather, 0, count, type, ReduceOp::sum, -1}, unconst(send), recv, do_all_gather);
+  }
+  void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size(), "root");
+    run(stream, {CollectiveKind::scatter, 0, count, type, ReduceOp::sum, root}, unconst(send), recv, do_scatter);
+  }
+
+  void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
+    check_peer(peer);
+    pass(stream, {CollectiveKind::send, ++sent_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer},
+         unconst(data));
+  }
+  void recv(void* data, size_t count, DType type, int peer, Stream& stream) override {
+    check_peer(peer);
+    pass(stream, {CollectiveKind::recv, ++received_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer},
+         data);
+  }
+
+  std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
+    group_->link.throw_if_aborted();
+    return group_->link.store().exchange(fmt::format("{}/{}", group_name_, ++exchanges_), rank(), world_size(), message,
+                                         deadline);
+  }
+
+  void abort(const Error& cause) noexcept override {
+    group_->link.store().report_failure(cause);
+    group_->link.abort(cause);
+  }
+
+ private:
+  void check_peer(int peer) const {
+    check_rank(peer, world_size(), "peer");
+    if (peer == rank()) throw Error(Cause::usage, fmt::format("rank {} cannot send to itself", peer));
+  }
+
+  void run(Stream& stream, CollectiveCall call, void* send, void* recv, Work work) {
+    call.seq = ++calls_;
+    count_traffic(call.bytes());
+    as_cpu(stream).enqueue([group = group_, call, send, recv, work] {
+      const Deadline deadline = Deadline::after_seconds(group->link.timeout_seconds());
+      group->link.await_turn(call, deadline);
+      work(*group, call, send, recv, deadline);
+      group->link.finish_turn(call);
+    });
+  }
+
+  /// send and recv: counted per pair, in no order with the collectives.
+  void pass(Stream& stream, const CollectiveCall& call, void* data) {
+    count_traffic(call.bytes());
+    as_cpu(stream).enqueue([group = group_, call, data] {
+      group->link.throw_if_aborted();
+      GlooStep step;
+      (call.kind == CollectiveKind::send ? step.sends : step.recvs).push_back({call.root, data, call.bytes()});
+      group->link.transfer(call, 0, step, Deadline::after_seconds(group->link.timeout_seconds()));
+    });
+  }
+
+  const std::string name_ = "gloo";
+  const std::shared_ptr<GlooGroup> group_;
+  const std::string group_name_;
+  uint64_t calls_ = 0, exchanges_ = 0;  // host thread only
+  std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(group_->link.world_size()));
+  std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(group_->link.world_size()));
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name, int rank,
+                                                     int world_size, double timeout_seconds) {
+  check_rank(rank, world_size, "this process's rank");
+  return std::make_unique<GlooCommunicator>(store, name, rank, world_size, timeout_seconds);
+}
+
+Availability gloo_availability() { return {true, {}, {}}; }
+
+}  // namespace amdahl

@@ -1,0 +1,233 @@
+#include "comm/gloo_link.h"
+
+#include <fmt/format.h>
+#include <gloo/common/error.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "comm/wire.h"
+
+namespace amdahl {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long a broken connection waits for the rendezvous to say whose fault it was.
+constexpr double kVerdictSeconds = 1.0;
+
+milliseconds to_ms(double seconds) { return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e3))); }
+
+/// Gloo's view of the rendezvous: keys of one group, with the world's failures instead of endless waits.
+class StoreAdapter : public gloo::rendezvous::Store {
+ public:
+  StoreAdapter(RendezvousStore& store, std::string prefix, double timeout_seconds)
+      : store_(store), prefix_(std::move(prefix)), timeout_seconds_(timeout_seconds) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    store_.set(prefix_ + key, std::string(data.begin(), data.end()));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = store_.get(prefix_ + key, Deadline::after_seconds(timeout_seconds_));
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, to_ms(timeout_seconds_)); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    const Deadline deadline = Deadline::after(timeout);
+    for (const std::string& key : keys) store_.get(prefix_ + key, deadline);
+  }
+
+ private:
+  RendezvousStore& store_;
+  const std::string prefix_;
+  const double timeout_seconds_;
+};
+
+/// Gloo writes to sockets that a dead peer has closed; without this the signal would end the process. Threads that
+/// Gloo starts inherit the mask.
+void block_sigpipe() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+/// The tag under which both ends of a transfer meet. It covers the whole call, so that ranks that call different things
+/// never take each other's bytes: they miss each other, and the deadline finds out why.
+uint64_t tag_of(const CollectiveCall& call, int step) {
+  const bool paired = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+  uint64_t hash = 14695981039346656037u;  // FNV-1a over the fields
+  const auto mix = [&](uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) hash = (hash ^ ((value >> (8 * byte)) & 0xff)) * 1099511628211u;
+  };
+  mix(paired ? static_cast<uint64_t>(CollectiveKind::send) : static_cast<uint64_t>(call.kind));
+  mix(call.seq);
+  mix(call.count);
+  mix(static_cast<uint64_t>(call.type));
+  mix(paired ? 0 : static_cast<uint64_t>(call.op));
+  mix(paired ? 0 : static_cast<uint64_t>(call.root + 1));
+  mix(static_cast<uint64_t>(step));
+  return hash;
+}
+
+}  // namespace
+
+GlooLink::GlooLink(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
+    : store_(store), name_(name), rank_(rank), world_size_(world_size), timeout_seconds_(timeout_seconds) {
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  block_sigpipe();
+  try {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = wire::local_address_towards(store.launch().master_address, store.launch().master_port);
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    auto context = std::make_shared<gloo::rendezvous::Context>(rank, world_size);
+    context->setTimeout(to_ms(timeout_seconds));
+    StoreAdapter adapter(store, "gloo/" + name + "/", timeout_seconds);
+    if (world_size > 1) context->connectFullMesh(adapter, device);
+    context_ = context;
+  } catch (const gloo::Exception& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (const auto failure = store.wait_failure(Deadline::after_seconds(kVerdictSeconds))) throw Error(*failure);
+    throw Error(
+        Cause::peer_unreachable, fmt::format("group '{}' could not connect: {}", name, error.what()),
+        "check firewalls between the hosts, and that AMDAHL_MASTER_ADDR is an address that every host can reach");
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  listener_ = store.add_listener([this](const Error& error) { abort(error); });
+}
+
+GlooLink::~GlooLink() { store_.remove_listener(listener_); }
+
+void GlooLink::abort(const Error& cause) noexcept {
+  std::lock_guard lock(mutex_);
+  if (cause_) return;
+  cause_ = std::make_unique<Error>(cause);
+  for (gloo::transport::UnboundBuffer* buffer : running_) {
+    buffer->abortWaitRecv();
+    buffer->abortWaitSend();
+  }
+  aborted_.store(true);
+  order_.changed().notify();
+}
+
+void GlooLink::throw_if_aborted() {
+  std::lock_guard lock(mutex_);
+  if (cause_) throw Error(*cause_);
+}
+
+void GlooLink::await_turn(const CollectiveCall& call, Deadline deadline) {
+  const bool ready = order_.changed().wait([&] { return aborted_.load() || order_.turn_of(call.seq); }, deadline);
+  throw_if_aborted();
+  if (!ready) throw hung_error({rank_}, call, timeout_seconds_);
+}
+
+void GlooLink::post(const CollectiveCall& call, int step, const GlooStep& parts, std::vector<Pending>& pending) {
+  const uint64_t tag = tag_of(call, step);
+  const auto add = [&](const GlooPart& part, bool receiving) {
+    if (part.bytes == 0 || part.peer == rank_) return;
+    BufferPtr buffer = context_->createUnboundBuffer(part.data, part.bytes);
+    {
+      std::lock_guard lock(mutex_);
+      if (cause_) throw Error(*cause_);
+      running_.insert(buffer.get());
+    }
+    pending.push_back({std::move(buffer), part.peer, receiving});
+    if (receiving)
+      pending.back().buffer->recv(part.peer, tag);
+    else
+      pending.back().buffer->send(part.peer, tag);
+  };
+  for (const GlooPart& part : parts.recvs) add(part, true);
+  for (const GlooPart& part : parts.sends) add(part, false);
+}
+
+void GlooLink::await(std::vector<Pending>& pending, Deadline deadline) {
+  for (Pending& each : pending) {
+    const milliseconds left = std::max(milliseconds(1), deadline.remaining());
+    const bool completed = each.receiving ? each.buffer->waitRecv(left) : each.buffer->waitSend(left);
+    if (!completed) throw_if_aborted();
+    each.done = true;
+  }
+}
+
+void GlooLink::transfer(const CollectiveCall& call, int step, const GlooStep& parts, Deadline deadline) {
+  thread_local bool sigpipe_blocked = false;  // this is a stream's worker thread, not the caller's
+  if (!sigpipe_blocked) {
+    block_sigpipe();
+    sigpipe_blocked = true;
+  }
+  std::vector<Pending> pending;
+  pending.reserve(parts.sends.size() + parts.recvs.size());
+  std::unique_ptr<Error> failure;
+  try {
+    post(call, step, parts, pending);
+    await(pending, deadline);
+  } catch (const Error& error) {
+    failure = std::make_unique<Error>(error);
+  } catch (const gloo::Exception& error) {
+    failure = std::make_unique<Error>(explain(call, pending, deadline.expired(), error.what()));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    for (const Pending& each : pending) running_.erase(each.buffer.get());
+  }
+  if (!failure) return;
+  // Gloo may still be filling a buffer of this step: closing the pairs ends that before the caller frees the memory.
+  context_->closeConnections();
+  pending.clear();
+  throw Error(*failure);
+}
+
+Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
+                        const std::string& what) {
+  if (const auto known = store_.wait_failure(Deadline::after_seconds(at_deadline ? 0 : kVerdictSeconds))) return *known;
+  std::vector<int> missing;
+  for (const Pending& each : pending) {
+    if (each.done) continue;
+    try {  // what has arrived meanwhile answers at once; the rest throws, for the pairs are broken by now
+      if (each.receiving ? each.buffer->waitRecv(milliseconds(1)) : each.buffer->waitSend(milliseconds(1))) continue;
+    } catch (const gloo::Exception&) {
+    }
+    if (std::find(missing.begin(), missing.end(), each.peer) == missing.end()) missing.push_back(each.peer);
+  }
+  if (missing.empty()) missing.push_back(rank_);
+  const Error own =
+      at_deadline ? explain_deadline(call, missing)
+                  : Error(Cause::rank_died,
+                          fmt::format("rank {} broke its connection during {} ({})", missing[0], call.describe(), what),
+                          "read that rank's own output", missing[0]);
+  store_.report_failure(own);
+  const auto first = store_.failure();
+  return first ? *first : own;
+}
+
+/// Missing ranks are stuck elsewhere, or wait in another collective: every rank that gives up says where it was.
+Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<int>& missing) {
+  const std::string key = fmt::format("stuck/{}/", name_);
+  try {
+    store_.set(key + std::to_string(rank_), call.describe());
+    const Deadline deadline = Deadline::after_seconds(kVerdictSeconds);
+    for (const int peer : missing) {
+      if (peer == rank_) continue;
+      const std::string other = store_.get(key + std::to_string(peer), deadline);
+      if (other != call.describe())
+        return Error(Cause::collective_mismatch,
+                     fmt::format("rank {} called {} but rank {} called {}", peer, other, rank_, call.describe()),
+                     "make every rank call the same collectives with the same sizes in the same order", peer);
+    }
+  } catch (const Error& error) {
+    if (error.cause() != Cause::rank_hung) return error;
+  }
+  return hung_error(missing, call, timeout_seconds_);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,93 @@
+// Point-to-point transfers of one group of processes over Gloo, with deadlines, naming and abort.
+//
+// Gloo's own collectives choose their order of addition by size and algorithm and say little when a peer is missing.
+// Here Gloo carries bytes between pairs; which bytes, and their order of addition, is gloo_communicator's business.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/call_order.h"
+#include "comm/collective_call.h"
+#include "comm/world.h"
+
+namespace gloo {
+class Context;
+namespace transport {
+class UnboundBuffer;
+}
+}  // namespace gloo
+
+namespace amdahl {
+
+/// Bytes to one peer, or from it.
+struct GlooPart {
+  int peer;
+  void* data;  // only read when sending
+  size_t bytes;
+};
+
+/// One step of a collective: everything in it is in flight at once. Zero-byte parts and parts of this rank are skipped.
+struct GlooStep {
+  std::vector<GlooPart> sends, recvs;
+};
+
+class GlooLink {
+ public:
+  /// Connects all pairs of the group. Throws the store's first failure, or Error{peer_unreachable}.
+  GlooLink(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds);
+  ~GlooLink();
+  GlooLink(const GlooLink&) = delete;
+  GlooLink& operator=(const GlooLink&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  double timeout_seconds() const { return timeout_seconds_; }
+  RendezvousStore& store() { return store_; }
+
+  /// Runs step number `step` of `call` and returns when its bytes are in place. Throws the first failure of the world:
+  /// rank_died, rank_hung naming who is missing, collective_mismatch. Stream workers; steps of different calls may
+  /// overlap.
+  void transfer(const CollectiveCall& call, int step, const GlooStep& parts, Deadline deadline);
+  /// Ends running and future transfers of this rank with `cause`. Any thread.
+  void abort(const Error& cause) noexcept;
+  /// Throws the abort's cause if there is one.
+  void throw_if_aborted();
+  /// Waits until it is the turn of collective number `call.seq`; throws the abort's cause or rank_hung of this rank.
+  void await_turn(const CollectiveCall& call, Deadline deadline);
+  void finish_turn(const CollectiveCall& call) { order_.finish(call.seq); }
+
+ private:
+  using BufferPtr = std::unique_ptr<gloo::transport::UnboundBuffer>;
+  struct Pending {
+    BufferPtr buffer;
+    int peer;
+    bool receiving;
+    bool done = false;
+  };
+
+  void post(const CollectiveCall& call, int step, const GlooStep& parts, std::vector<Pending>& pending);
+  void await(std::vector<Pending>& pending, Deadline deadline);
+  /// What to throw when a transfer ended early: the world's first failure, found out by asking or by looking.
+  Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
+                const std::string& what);
+  Error explain_deadline(const CollectiveCall& call, const std::vector<int>& missing);
+
+  RendezvousStore& store_;
+  const std::string name_;
+  const int rank_, world_size_;
+  const double timeout_seconds_;
+  std::shared_ptr<gloo::Context> context_;
+  CallOrder order_;
+  std::atomic<bool> aborted_{false};
+
+  std::mutex mutex_;  // guards the following
+  std::unique_ptr<Error> cause_;
+  std::set<gloo::transport::UnboundBuffer*> running_;
+  size_t listener_ = 0;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,320 @@
+// The client half of the rendezvous, one per rank (rank 0 included): requests from any thread, a watcher thread that
+// reads the answers, keeps the heartbeat going and reacts to the first failure.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "comm/rendezvous_server.h"
+#include "comm/wire.h"
+#include "comm/world.h"
+
+namespace amdahl {
+namespace {
+
+using wire::Frame;
+using wire::FrameType;
+
+/// After a failure the rank has this long to leave by itself; then the failure handler may end the process.
+constexpr std::chrono::milliseconds kGrace{1500};
+constexpr double kEchoSeconds = 0.5;  // for the server's word on a report or on who is missing
+
+std::string this_process() {
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  return fmt::format("process {} on {}", getpid(), host);
+}
+
+class TcpRendezvous : public RendezvousStore {
+ public:
+  TcpRendezvous(const LaunchContext& launch, double timeout_seconds)
+      : launch_(launch), timeout_seconds_(timeout_seconds), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    const Deadline deadline = Deadline::after_seconds(timeout_seconds);
+    if (launch.rank == 0)
+      server_ = std::make_unique<RendezvousServer>(launch.master_address, launch.master_port, launch.world_size,
+                                                   timeout_seconds);
+    // A world of one process needs no agreed port.
+    const int port = launch.master_port == 0 && server_ ? server_->port() : launch.master_port;
+    socket_ = wire::connect_to(launch.master_address, port, deadline);
+    last_heard_ = Deadline::Clock::now();
+    write({.type = FrameType::hello, .a = launch.rank, .b = launch.world_size, .value = this_process()});
+    watcher_ = std::thread([this] { watch(); });
+  }
+
+  ~TcpRendezvous() override {
+    {
+      std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    eventfd_write(wake_.fd(), 1);
+    watcher_.join();
+    socket_.close();
+  }
+
+  const LaunchContext& launch() const override { return launch_; }
+
+  void set(const std::string& key, const std::string& value) override {
+    throw_failure();
+    write({.type = FrameType::set, .key = key, .value = value});
+  }
+
+  std::string get(const std::string& key, Deadline deadline) override {
+    if (auto value = ask({.type = FrameType::get, .key = key}, deadline)) return *value;
+    throw Error(Cause::rank_hung, fmt::format("nobody has set '{}' in the rendezvous before the deadline", key),
+                "look for a rank that stopped, or raise --timeout");
+  }
+
+  std::vector<std::string> exchange(const std::string& name, int rank, int world_size, const std::string& message,
+                                    Deadline deadline) override {
+    const auto start = Deadline::Clock::now();
+    if (auto packed =
+            ask({.type = FrameType::exchange, .a = rank, .b = world_size, .key = name, .value = message}, deadline))
+      return wire::unpack(*packed);
+    const auto missing =
+        ask({.type = FrameType::missing, .b = world_size, .key = name}, Deadline::after_seconds(kEchoSeconds));
+    const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
+    const Error error(
+        Cause::rank_hung,
+        fmt::format("{} did not reach exchange '{}' within {:.1f} s",
+                    missing ? "rank " + *missing : "rank 0, which serves the rendezvous,", name, waited.count()),
+        "look at what that rank is doing, or raise --timeout if it is only slow",
+        missing ? std::atoi(missing->c_str()) : 0);
+    report_failure(error);
+    throw_failure();
+    throw error;
+  }
+
+  std::unique_ptr<Error> failure() override {
+    std::lock_guard lock(mutex_);
+    return failure_ ? std::make_unique<Error>(*failure_) : nullptr;
+  }
+
+  std::unique_ptr<Error> wait_failure(Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline.time(), [&] { return failure_ != nullptr; });
+    return failure_ ? std::make_unique<Error>(*failure_) : nullptr;
+  }
+
+  void report_failure(const Error& error) noexcept override {
+    try {
+      if (failure()) return;
+      write({.type = FrameType::failure, .value = wire::encode_error(error)});
+      if (!wait_failure(Deadline::after_seconds(kEchoSeconds))) record_failure(error);
+    } catch (...) {  // out of memory while failing: the others will see the connection close
+    }
+  }
+
+  void leave() noexcept override {
+    {
+      std::lock_guard lock(mutex_);
+      if (left_) return;
+      left_ = true;
+    }
+    write({.type = FrameType::leave});
+  }
+
+  size_t add_listener(std::function<void(const Error&)> listener) override {
+    std::unique_ptr<Error> already;
+    size_t id = 0;
+    {
+      std::lock_guard lock(listeners_mutex_);
+      id = ++next_listener_;
+      listeners_[id] = listener;
+      already = failure();
+    }
+    if (already) listener(*already);
+    return id;
+  }
+
+  void remove_listener(size_t id) noexcept override {
+    std::lock_guard lock(listeners_mutex_);
+    listeners_.erase(id);
+  }
+
+  void set_failure_handler(std::function<void(const Error&)> handler) override {
+    std::lock_guard lock(mutex_);
+    handler_ = std::move(handler);
+  }
+
+ private:
+  void throw_failure() {
+    if (const auto error = failure()) throw Error(*error);
+  }
+
+  void write(const Frame& frame) noexcept {
+    std::lock_guard lock(write_mutex_);
+    wire::send_all(socket_.fd(), wire::encode(frame));  // a closed connection is the watcher's business
+  }
+
+  /// Sends a request and waits for its answer; nothing at the deadline. Throws the first failure.
+  std::optional<std::string> ask(Frame frame, Deadline deadline) {
+    throw_failure();
+    {
+      std::lock_guard lock(mutex_);
+      frame.id = ++next_id_;
+      answers_[frame.id];  // the watcher drops answers that nobody waits for
+    }
+    write(frame);
+    std::unique_lock lock(mutex_);
+    const auto ready = [&] { return failure_ || answers_[frame.id].has_value(); };
+    changed_.wait_until(lock, deadline.time(), ready);
+    auto answer = std::move(answers_[frame.id]);
+    answers_.erase(frame.id);
+    if (!answer && failure_) throw Error(*failure_);
+    return answer;
+  }
+
+  // The rest runs on the watcher thread (record_failure also on a reporting thread).
+
+  void record_failure(const Error& error) {
+    {
+      std::lock_guard lock(mutex_);
+      if (failure_) return;
+      failure_ = std::make_unique<Error>(error);
+      failure_time_ = Deadline::Clock::now();
+    }
+    changed_.notify_all();
+    std::lock_guard lock(listeners_mutex_);
+    for (const auto& [id, listener] : listeners_) listener(error);
+  }
+
+  void watch() {
+    bool connected = true;
+    auto next_beat = Deadline::Clock::now();
+    const auto interval = std::chrono::duration_cast<Deadline::Clock::duration>(beat_interval(timeout_seconds_));
+    for (;;) {
+      pollfd polled[2] = {{wake_.fd(), POLLIN, 0}, {connected ? socket_.fd() : -1, POLLIN, 0}};
+      const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::min<Deadline::Clock::duration>(interval, std::chrono::milliseconds(100)));
+      const int events = poll(polled, 2, static_cast<int>(std::max<int64_t>(1, wait.count())));
+      {
+        std::lock_guard lock(mutex_);
+        if (ending_) return;
+      }
+      const auto now = Deadline::Clock::now();
+      if (connected && events > 0 && polled[1].revents)
+        connected = read_answers();
+      else if (connected && now - last_heard_ > std::chrono::duration<double>(timeout_seconds_))
+        lose_server(true);
+      if (connected && now >= next_beat) {
+        write({.type = FrameType::beat});
+        next_beat = now + interval;
+      }
+      call_handler_after_grace();
+    }
+  }
+
+  /// False once the connection is over.
+  bool read_answers() {
+    char buffer[16384];
+    const ssize_t bytes = recv(socket_.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (bytes <= 0) {
+      lose_server(false);
+      return false;
+    }
+    last_heard_ = Deadline::Clock::now();
+    reader_.append(buffer, static_cast<size_t>(bytes));
+    try {
+      while (auto frame = reader_.next()) handle(*frame);
+    } catch (const Error& error) {
+      record_failure(error);
+      return false;
+    }
+    return true;
+  }
+
+  void handle(const Frame& frame) {
+    if (frame.type == FrameType::failure) return record_failure(wire::decode_error(frame.value));
+    std::lock_guard lock(mutex_);
+    if (frame.type == FrameType::bye) server_left_ = true;
+    if (frame.type != FrameType::value) return;
+    const auto waiting = answers_.find(frame.id);
+    if (waiting == answers_.end()) return;
+    waiting->second = frame.value;
+    changed_.notify_all();
+  }
+
+  void lose_server(bool silent) {
+    {
+      std::lock_guard lock(mutex_);
+      if (server_left_ || left_) return;
+    }
+    if (silent)
+      record_failure(Error(Cause::rank_hung,
+                           fmt::format("rank 0 is silent for {:g} s (it serves the rendezvous and sends no heartbeat)",
+                                       timeout_seconds_),
+                           "look whether that process is stopped or its machine overloaded or unreachable", 0));
+    else
+      record_failure(Error(Cause::rank_died, "rank 0 died (it serves the rendezvous and its connection closed)",
+                           "read that rank's own output; the kernel log tells whether it was killed for memory", 0));
+  }
+
+  void call_handler_after_grace() {
+    std::function<void(const Error&)> handler;
+    std::unique_ptr<Error> error;
+    {
+      std::lock_guard lock(mutex_);
+      if (!failure_ || left_ || !handler_ || Deadline::Clock::now() < failure_time_ + kGrace) return;
+      handler.swap(handler_);
+      error = std::make_unique<Error>(*failure_);
+    }
+    handler(*error);
+  }
+
+  const LaunchContext launch_;
+  const double timeout_seconds_;
+  std::unique_ptr<RendezvousServer> server_;  // rank 0 only; ends after the connection has closed
+  wire::Socket wake_;
+  wire::Socket socket_;
+  std::mutex write_mutex_;  // guards writing to socket_
+
+  std::mutex mutex_;  // guards the following, up to the listeners
+  std::condition_variable changed_;
+  std::map<uint64_t, std::optional<std::string>> answers_;
+  std::unique_ptr<Error> failure_;
+  Deadline::Clock::time_point failure_time_;
+  std::function<void(const Error&)> handler_;
+  uint64_t next_id_ = 0;
+  bool left_ = false, server_left_ = false, ending_ = false;
+
+  std::mutex listeners_mutex_;  // held while listeners run, so that a removed one is not running
+  std::map<size_t, std::function<void(const Error&)>> listeners_;
+  size_t next_listener_ = 0;
+
+  wire::FrameReader reader_;                // watcher thread
+  Deadline::Clock::time_point last_heard_;  // watcher thread
+  std::thread watcher_;
+};
+
+/// Everybody must be here before work starts; whoever is not is named.
+void join_world(RendezvousStore& store, double timeout_seconds) {
+  const LaunchContext& launch = store.launch();
+  try {
+    store.exchange("join", launch.rank, launch.world_size, {}, Deadline::after_seconds(timeout_seconds));
+  } catch (const Error& error) {
+    if (error.cause() != Cause::rank_hung) throw;
+    throw Error(Cause::peer_unreachable, error.what(),
+                fmt::format("check that all {} ranks were started and can reach {}:{}", launch.world_size,
+                            launch.master_address, launch.master_port),
+                error.rank());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds) {
+  auto store = std::make_unique<TcpRendezvous>(launch, timeout_seconds);
+  join_world(*store, timeout_seconds);
+  return store;
+}
+
+}  // namespace amdahl

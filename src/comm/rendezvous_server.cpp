@@ -1,0 +1,233 @@
+#include "comm/rendezvous_server.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace amdahl {
+namespace {
+
+using wire::Frame;
+using wire::FrameType;
+
+constexpr double kLingerSeconds = 5;         // for ranks that leave after rank 0
+constexpr double kLingerAfterFailure = 0.2;  // enough to hand the report to the kernel
+
+}  // namespace
+
+std::chrono::duration<double> beat_interval(double timeout_seconds) {
+  return std::chrono::duration<double>(std::clamp(timeout_seconds / 8, 0.05, 0.5));
+}
+
+RendezvousServer::RendezvousServer(const std::string& address, int port, int world_size, double timeout_seconds)
+    : world_size_(world_size),
+      timeout_seconds_(timeout_seconds),
+      listener_(wire::listen_on(address, port)),
+      port_(wire::port_of(listener_)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      next_beat_(Clock::now()),
+      thread_([this] { serve(); }) {}
+
+RendezvousServer::~RendezvousServer() {
+  stopping_.store(true);
+  eventfd_write(wake_.fd(), 1);
+  thread_.join();
+}
+
+void RendezvousServer::serve() {
+  std::unique_ptr<Deadline> linger;
+  for (;;) {
+    wait_for_events();
+    watch_heartbeats();
+    if (!stopping_.load()) continue;
+    if (!linger || (first_failure_ && linger->remaining() > std::chrono::seconds(1)))
+      linger =
+          std::make_unique<Deadline>(Deadline::after_seconds(first_failure_ ? kLingerAfterFailure : kLingerSeconds));
+    if (finished() || linger->expired()) break;
+  }
+  for (const ClientPtr& client : clients_) send(*client, {.type = FrameType::bye});
+}
+
+bool RendezvousServer::finished() const {
+  return std::all_of(clients_.begin(), clients_.end(), [&](const ClientPtr& client) {
+    return client->left || client->rank < 0 || (first_failure_ && client->output.empty());
+  });
+}
+
+void RendezvousServer::wait_for_events() {
+  std::vector<pollfd> polled{{listener_.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+  for (const ClientPtr& client : clients_)
+    polled.push_back({client->socket.fd(), static_cast<short>(client->output.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+  const auto until_beat = std::chrono::duration_cast<std::chrono::milliseconds>(next_beat_ - Clock::now()).count();
+  const int wait_ms = stopping_.load() ? 10 : static_cast<int>(std::max<int64_t>(1, until_beat + 1));
+  if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
+  const std::vector<ClientPtr> present = clients_;  // accepting and losing change clients_
+  for (size_t i = 0; i < present.size(); ++i) {
+    const short events = polled[i + 2].revents;
+    if (events & POLLOUT) flush(*present[i]);
+    if (events & (POLLIN | POLLHUP | POLLERR)) read_client(present[i]);
+  }
+  if (polled[0].revents & POLLIN) accept_clients();
+  eventfd_t ignored;
+  if (polled[1].revents & POLLIN) eventfd_read(wake_.fd(), &ignored);
+}
+
+void RendezvousServer::accept_clients() {
+  for (;;) {
+    wire::Socket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.open()) return;
+    const int on = 1;
+    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    auto client = std::make_shared<Client>();
+    client->socket = std::move(socket);
+    client->last_heard = Clock::now();
+    clients_.push_back(std::move(client));
+  }
+}
+
+void RendezvousServer::read_client(const ClientPtr& client) {
+  char buffer[16384];
+  for (;;) {
+    const ssize_t bytes = recv(client->socket.fd(), buffer, sizeof buffer, 0);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (bytes <= 0) return lose(client);
+    client->last_heard = Clock::now();
+    client->input.append(buffer, static_cast<size_t>(bytes));
+    try {
+      while (auto frame = client->input.next()) handle(client, std::move(*frame));
+    } catch (const Error&) {
+      return lose(client);  // a stranger on our port, or a rank of another build
+    }
+    if (!client->socket.open()) return;
+  }
+}
+
+void RendezvousServer::handle(const ClientPtr& client, Frame frame) {
+  switch (frame.type) {
+    case FrameType::hello:
+      return handle_hello(client, frame);
+    case FrameType::set: {
+      values_[frame.key] = frame.value;
+      const auto waiting = waiting_.find(frame.key);
+      if (waiting == waiting_.end()) return;
+      for (const Question& question : waiting->second) answer(question, frame.value);
+      waiting_.erase(waiting);
+      return;
+    }
+    case FrameType::get:
+      if (const auto value = values_.find(frame.key); value != values_.end())
+        return answer({client, frame.id}, value->second);
+      waiting_[frame.key].push_back({client, frame.id});
+      return;
+    case FrameType::exchange:
+      return handle_exchange(client, std::move(frame));
+    case FrameType::missing: {
+      std::string missing;
+      const auto& parts = gatherings_[frame.key].parts;
+      for (int rank = 0; rank < frame.b; ++rank)
+        if (!parts.count(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+      return answer({client, frame.id}, missing);
+    }
+    case FrameType::failure:
+      return fail(wire::decode_error(frame.value));
+    case FrameType::leave:
+      client->left = true;
+      return;
+    default:
+      return;
+  }
+}
+
+void RendezvousServer::handle_hello(const ClientPtr& client, const Frame& frame) {
+  client->process = frame.value;
+  if (first_failure_) return send(*client, {.type = FrameType::failure, .value = wire::encode_error(*first_failure_)});
+  const char* remedy = "start all ranks with one launcher, and give every job its own AMDAHL_MASTER_PORT";
+  if (frame.b != world_size_)
+    return fail(Error(
+        Cause::launcher_mismatch,
+        fmt::format("rank {} ({}) was told of {} ranks, rank 0 of {}", frame.a, client->process, frame.b, world_size_),
+        remedy, frame.a));
+  if (frame.a < 0 || frame.a >= world_size_ || !joined_.insert(frame.a).second)
+    return fail(Error(Cause::launcher_mismatch,
+                      fmt::format("a second process says that it is rank {} ({})", frame.a, client->process), remedy,
+                      frame.a));
+  client->rank = frame.a;
+}
+
+void RendezvousServer::handle_exchange(const ClientPtr& client, Frame frame) {
+  Gathering& gathering = gatherings_[frame.key];
+  gathering.parts[frame.a] = std::move(frame.value);
+  gathering.questions.push_back({client, frame.id});
+  if (gathering.parts.size() < static_cast<size_t>(frame.b)) return;
+  std::vector<std::string> parts;
+  for (auto& [rank, part] : gathering.parts) parts.push_back(std::move(part));
+  const std::string packed = wire::pack(parts);
+  for (const Question& question : gathering.questions) answer(question, packed);
+  gatherings_.erase(frame.key);
+}
+
+void RendezvousServer::lose(const ClientPtr& client) {
+  const int rank = client->rank;
+  client->socket.close();
+  std::erase(clients_, client);
+  if (rank < 0 || client->left) return;
+  fail(Error(Cause::rank_died,
+             fmt::format("rank {} died ({} closed its connection without leaving)", rank, client->process),
+             "read that rank's own output; the kernel log tells whether it was killed for memory", rank));
+}
+
+void RendezvousServer::send(Client& client, const Frame& frame) {
+  if (!client.socket.open()) return;
+  client.output += wire::encode(frame);
+  flush(client);
+}
+
+void RendezvousServer::flush(Client& client) {
+  while (!client.output.empty()) {
+    const ssize_t sent = ::send(client.socket.fd(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;  // full, or gone: then reading will find out
+    client.output.erase(0, static_cast<size_t>(sent));
+  }
+}
+
+void RendezvousServer::answer(const Question& question, const std::string& value) {
+  if (const ClientPtr client = question.client.lock())
+    send(*client, {.type = FrameType::value, .id = question.id, .value = value});
+}
+
+void RendezvousServer::fail(const Error& error) {
+  if (first_failure_) return;
+  first_failure_ = std::make_unique<Error>(error);
+  const Frame report{.type = FrameType::failure, .value = wire::encode_error(error)};
+  // Rank 0 last: it may end the process, and this server with it, as soon as it knows.
+  for (const ClientPtr& client : clients_)
+    if (client->rank != 0) send(*client, report);
+  for (const ClientPtr& client : clients_)
+    if (client->rank == 0) send(*client, report);
+}
+
+void RendezvousServer::watch_heartbeats() {
+  const auto now = Clock::now();
+  if (now < next_beat_) return;
+  next_beat_ = now + std::chrono::duration_cast<Clock::duration>(beat_interval(timeout_seconds_));
+  const std::vector<ClientPtr> present = clients_;
+  for (const ClientPtr& client : present) {
+    if (client->output.empty()) send(*client, {.type = FrameType::beat});
+    const std::chrono::duration<double> silent = now - client->last_heard;
+    if (client->rank >= 0 && !client->left && silent.count() > timeout_seconds_)
+      fail(Error(Cause::rank_hung,
+                 fmt::format("rank {} is silent for {:.1f} s ({}; its connection is open but it sends no heartbeat)",
+                             client->rank, silent.count(), client->process),
+                 "look whether that process is stopped or its machine overloaded or unreachable", client->rank));
+  }
+}
+
+}  // namespace amdahl

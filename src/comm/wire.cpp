@@ -1,0 +1,218 @@
+#include "comm/wire.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace amdahl::wire {
+namespace {
+
+constexpr uint32_t kMagic = 0x414d4431;    // "AMD1": changes with the frame format
+constexpr uint32_t kMaxBytes = 64u << 20;  // of a key or value: control messages are small
+constexpr std::chrono::milliseconds kRetry{20};
+
+struct Header {
+  uint32_t magic = kMagic;
+  uint32_t type = 0;
+  uint64_t id = 0;
+  int32_t a = 0, b = 0;
+  uint32_t key_bytes = 0, value_bytes = 0;
+};
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Addresses resolve(const std::string& address, int port) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int code = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list); code != 0)
+    throw Error(Cause::peer_unreachable, fmt::format("host '{}' of rank 0: {}", address, gai_strerror(code)),
+                "set AMDAHL_MASTER_ADDR to a name or address that this machine can resolve");
+  return Addresses(list);
+}
+
+bool is_loopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+void use_any_interface(sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    reinterpret_cast<sockaddr_in*>(address)->sin_addr.s_addr = htonl(INADDR_ANY);
+  else
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_addr = in6addr_any;
+}
+
+void set_option(int fd, int level, int option, int value) { setsockopt(fd, level, option, &value, sizeof value); }
+
+}  // namespace
+
+std::string encode(const Frame& frame) {
+  Header header;
+  header.type = static_cast<uint32_t>(frame.type);
+  header.id = frame.id;
+  header.a = frame.a;
+  header.b = frame.b;
+  header.key_bytes = static_cast<uint32_t>(frame.key.size());
+  header.value_bytes = static_cast<uint32_t>(frame.value.size());
+  std::string bytes(sizeof header, '\0');
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes + frame.key + frame.value;
+}
+
+std::optional<Frame> FrameReader::next() {
+  Header header;
+  if (buffer_.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, buffer_.data(), sizeof header);
+  if (header.magic != kMagic || header.type > static_cast<uint32_t>(FrameType::bye) || header.key_bytes > kMaxBytes ||
+      header.value_bytes > kMaxBytes)
+    throw Error(Cause::data_corrupt, "the rendezvous connection carries something else than amdahl's frames");
+  const size_t total = sizeof header + header.key_bytes + header.value_bytes;
+  if (buffer_.size() < total) return std::nullopt;
+  Frame frame{static_cast<FrameType>(header.type),
+              header.id,
+              header.a,
+              header.b,
+              buffer_.substr(sizeof header, header.key_bytes),
+              buffer_.substr(sizeof header + header.key_bytes, header.value_bytes)};
+  buffer_.erase(0, total);
+  return frame;
+}
+
+std::string pack(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    const auto bytes = static_cast<uint32_t>(part.size());
+    text.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    text += part;
+  }
+  return text;
+}
+
+std::vector<std::string> unpack(std::string_view text) {
+  std::vector<std::string> parts;
+  uint32_t bytes = 0;
+  while (text.size() >= sizeof bytes) {
+    std::memcpy(&bytes, text.data(), sizeof bytes);
+    text.remove_prefix(sizeof bytes);
+    parts.emplace_back(text.substr(0, bytes));
+    text.remove_prefix(std::min<size_t>(bytes, text.size()));
+  }
+  return parts;
+}
+
+std::string encode_error(const Error& error) {
+  return pack({std::string(to_string(error.cause())), error.what(), error.remedy(), std::to_string(error.rank())});
+}
+
+Error decode_error(std::string_view text) {
+  const std::vector<std::string> parts = unpack(text);
+  if (parts.size() != 4) return Error(Cause::internal, "a failure report that cannot be read");
+  Cause cause = Cause::internal;
+  for (int index = 0; index <= static_cast<int>(Cause::internal); ++index)
+    if (to_string(static_cast<Cause>(index)) == parts[0]) cause = static_cast<Cause>(index);
+  return Error(cause, parts[1], parts[2], std::atoi(parts[3].c_str()));
+}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+void Socket::close() noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+int Socket::release() noexcept { return std::exchange(fd_, -1); }
+
+Socket listen_on(const std::string& address, int port) {
+  const Addresses list = resolve(address, port);
+  Socket socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  set_option(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!is_loopback(list->ai_addr)) use_any_interface(list->ai_addr);
+  if (!socket.open() || bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 || listen(socket.fd(), 1024) != 0)
+    throw Error(Cause::peer_unreachable,
+                fmt::format("rank 0 cannot listen on {}:{}: {}", address, port, std::strerror(errno)),
+                "set AMDAHL_MASTER_PORT to a free port for every rank; the port is taken by another job or by a second "
+                "process that believes to be rank 0");
+  return socket;
+}
+
+int port_of(const Socket& listener) {
+  sockaddr_storage own{};
+  socklen_t bytes = sizeof own;
+  getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&own), &bytes);
+  return ntohs(own.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(own).sin_port
+                                        : reinterpret_cast<sockaddr_in6&>(own).sin6_port);
+}
+
+Socket connect_to(const std::string& address, int port, Deadline deadline) {
+  const Addresses list = resolve(address, port);
+  int error = 0;
+  for (;;) {
+    for (const addrinfo* each = list.get(); each; each = each->ai_next) {
+      Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (!socket.open()) continue;
+      const auto left = deadline.remaining().count();
+      const timeval limit{static_cast<time_t>(left / 1000), static_cast<suseconds_t>(left % 1000 * 1000 + 1000)};
+      setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also bounds connect()
+      if (connect(socket.fd(), each->ai_addr, each->ai_addrlen) == 0) {
+        const timeval send_limit{5, 0};
+        setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
+        set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+        return socket;
+      }
+      error = errno;
+    }
+    if (deadline.expired())
+      throw Error(
+          Cause::peer_unreachable,
+          fmt::format("rank 0 at {}:{} could not be reached: {}", address, port, std::strerror(error)),
+          "check that rank 0 runs, and that AMDAHL_MASTER_ADDR and AMDAHL_MASTER_PORT are the same for every rank");
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+bool send_all(int fd, std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+std::string local_address_towards(const std::string& address, int port) {
+  const Addresses list = resolve(address, port);
+  sockaddr_storage own{};
+  socklen_t bytes = sizeof own;
+  // Connecting a datagram socket sends nothing: it only asks the routing table.
+  const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  char text[NI_MAXHOST] = {};
+  if (!socket.open() || connect(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||
+      getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&own), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    throw Error(Cause::peer_unreachable, fmt::format("no network interface leads to {}", address));
+  return text;
+}
+
+}  // namespace amdahl::wire

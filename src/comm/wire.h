@@ -1,0 +1,83 @@
+// Frames and sockets of the rendezvous. Every rank runs the same build on the same kind of machine: no byte swapping.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "amdahl/error.h"
+#include "base/deadline.h"
+
+namespace amdahl::wire {
+
+enum class FrameType : uint8_t {
+  // client to server
+  hello,     // a = rank, b = world size, value = "process 12 on host h"
+  set,       // key, value
+  get,       // id, key; answered by `value` once the key exists
+  exchange,  // id, key, a = rank, b = world size, value; answered by `value` (packed) once all ranks came
+  missing,   // id, key of an exchange; answered by `value`: the ranks that have not come, "2, 3"
+  leave,     // the connection will close on purpose
+  // both ways
+  failure,  // value = encoded error: a report to the server, the first failure from it
+  beat,     // still alive
+  // server to client
+  value,  // id, value
+  bye,    // the server ends on purpose
+};
+
+struct Frame {
+  FrameType type = FrameType::beat;
+  uint64_t id = 0;
+  int32_t a = 0, b = 0;
+  std::string key{}, value{};
+};
+
+std::string encode(const Frame& frame);
+
+/// Cuts a byte stream into frames.
+class FrameReader {
+ public:
+  void append(const char* data, size_t bytes) { buffer_.append(data, bytes); }
+  /// The next whole frame, if any. Throws Error{data_corrupt} on bytes that are no frame of this program.
+  std::optional<Frame> next();
+
+ private:
+  std::string buffer_;
+};
+
+std::string encode_error(const Error& error);
+Error decode_error(std::string_view text);
+std::string pack(const std::vector<std::string>& parts);
+std::vector<std::string> unpack(std::string_view text);
+
+/// A file descriptor that closes itself.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+  int fd() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void close() noexcept;
+  int release() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+/// Listens on `address`:`port`: on the loopback interface for a loopback address, on all interfaces otherwise.
+Socket listen_on(const std::string& address, int port);
+int port_of(const Socket& listener);
+/// Tries until the deadline; throws Error{peer_unreachable}.
+Socket connect_to(const std::string& address, int port, Deadline deadline);
+/// Writes all bytes; false when the peer is gone or takes none for some seconds.
+bool send_all(int fd, std::string_view bytes) noexcept;
+/// This machine's address on the interface that leads to `address`, in numbers.
+std::string local_address_towards(const std::string& address, int port);
+
+}  // namespace amdahl::wire

@@ -1,0 +1,44 @@
+"""Every collective over Gloo gives known results, started by hand, in torchrun's manner and by mpirun."""
+import subprocess
+
+import mp_support as mp
+
+
+def check_worlds():
+    for variables in (mp.amdahl_env, mp.torchrun_env):
+        for size in (1, 2, 3, 4):
+            with mp.World(size, "check", variables=variables) as world:
+                world.wait_all(60)
+                world.expect(0)
+            print(f"ok: {size} ranks by {variables.__name__}")
+
+
+def check_mismatch():
+    with mp.World(3, "mismatch", timeout=2) as world:
+        times = world.wait_all(10)
+        world.expect(4, "error[collective-mismatch]")
+        world.expect(4, "rank 1 called all_reduce #2 (2,999 x f32, 11,996 bytes, sum)")
+    print(f"ok: a mismatch is named by all, {max(times.values()):.2f} s with a timeout of 2 s")
+
+
+def check_own_error():
+    with mp.World(3, "fail") as world:
+        times = world.wait_all(10)
+        world.expect(1, "rank 1 met a NaN")
+    print(f"ok: the error of one rank ends all, {max(times.values()):.2f} s after the start")
+
+
+def check_mpirun():
+    mp.need("mpirun")
+    for size in (2, 3):
+        result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(size), mp.probe(), "check"],
+                                env=mp.clean_environment(), capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert f"of {size} by openmpi" in result.stdout, result.stdout
+        print(f"ok: {size} ranks by mpirun")
+
+
+check_worlds()
+check_mismatch()
+check_own_error()
+check_mpirun()

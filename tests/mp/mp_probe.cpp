@@ -1,0 +1,207 @@
+// One rank of a multi-process world, for the scripts in this folder: mp_probe MODE [TIMEOUT_SECONDS].
+//   check     every collective against known results         loop      all-reduces until something happens
+//   mismatch  rank 1 calls another collective                 fail      rank 1 throws, the others wait
+//   busy      rank 0 leaves the world to itself and sleeps    bench     prints latencies and bandwidths
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "comm/world.h"
+#include "device/cpu_stream.h"
+
+extern char** environ;
+
+namespace amdahl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Probe {
+  RendezvousStore& store;
+  Communicator& comm;
+  Stream& stream;
+  double timeout_seconds;
+
+  int rank() const { return comm.rank(); }
+  int world() const { return comm.world_size(); }
+  void sync() { stream.synchronize(Deadline::after_seconds(timeout_seconds + 30)); }
+};
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> variables;
+  for (char** each = environ; *each; ++each)
+    if (const char* equals = std::strchr(*each, '='))
+      variables[std::string(static_cast<const char*>(*each), equals)] = equals + 1;
+  return variables;
+}
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Error(Cause::check_failed, what);
+}
+
+std::vector<float> noise(int rank, size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 17);
+  std::normal_distribution<float> normal(0, 1000);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+void check_all_reduce(Probe& probe, size_t count) {
+  std::vector<float> expected = noise(0, count), data = noise(probe.rank(), count);
+  for (int rank = 1; rank < probe.world(); ++rank) {
+    const auto values = noise(rank, count);
+    for (size_t i = 0; i < count; ++i) expected[i] += values[i];
+  }
+  probe.comm.all_reduce(data.data(), count, DType::f32, ReduceOp::sum, probe.stream);
+  probe.sync();
+  require(data == expected, fmt::format("all_reduce of {} is not the sum in rank order", count));
+}
+
+void check_moves(Probe& probe, size_t count) {
+  const auto world = static_cast<size_t>(probe.world());
+  const int root = probe.world() - 1, rank = probe.rank();
+  std::vector<int64_t> sum(count, rank + 1), root_value(count, rank), part(count), all(count * world), own(count, rank);
+  std::vector<int64_t> slices(rank == root ? count * world : 0);
+  for (size_t i = 0; i < slices.size(); ++i) slices[i] = static_cast<int64_t>(i);
+  probe.comm.reduce(sum.data(), count, DType::i64, ReduceOp::sum, root, probe.stream);
+  probe.comm.broadcast(root_value.data(), count, DType::i64, root, probe.stream);
+  probe.comm.all_gather(own.data(), all.data(), count, DType::i64, probe.stream);
+  probe.comm.scatter(slices.data(), part.data(), count, DType::i64, root, probe.stream);
+  probe.sync();
+  require(sum == std::vector<int64_t>(count, rank == root ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
+          "reduce");
+  require(root_value == std::vector<int64_t>(count, root), "broadcast");
+  for (size_t i = 0; i < all.size(); ++i) require(all[i] == static_cast<int64_t>(i / count), "all_gather");
+  for (size_t i = 0; i < count; ++i)
+    require(part[i] == static_cast<int64_t>(static_cast<size_t>(rank) * count + i), "scatter");
+}
+
+void check_ring(Probe& probe) {
+  const int right = (probe.rank() + 1) % probe.world(), left = (probe.rank() + probe.world() - 1) % probe.world();
+  if (left == probe.rank()) return;
+  auto other = probe.stream.device().make_stream("receive");
+  std::vector<double> out(5000, probe.rank()), in(5000);
+  probe.comm.send(out.data(), out.size(), DType::f64, right, probe.stream);
+  probe.comm.recv(in.data(), in.size(), DType::f64, left, *other);
+  probe.sync();
+  other->synchronize(Deadline::after_seconds(30));
+  require(in == std::vector<double>(5000, left), "send and recv");
+}
+
+void run_check(Probe& probe) {
+  for (const size_t count : {0, 1, 7, 1000, 2049, 100'003, 2'000'000}) check_all_reduce(probe, count);
+  for (const size_t count : {0, 1, 63, 10'001}) check_moves(probe, count);
+  check_ring(probe);
+  for (int round = 0; round < 20; ++round) {
+    const auto messages = probe.comm.exchange(fmt::format("{}:{}", probe.rank(), round), Deadline::after_seconds(20));
+    for (int rank = 0; rank < probe.world(); ++rank)
+      require(messages[static_cast<size_t>(rank)] == fmt::format("{}:{}", rank, round), "exchange");
+  }
+  // A group of the first ranks only, beside the world.
+  if (probe.world() > 2 && probe.rank() < 2) {
+    auto pair = make_gloo_communicator(probe.store, "pair", probe.rank(), 2, probe.timeout_seconds);
+    float value = 1;
+    pair->all_reduce(&value, 1, DType::f32, ReduceOp::sum, probe.stream);
+    probe.sync();
+    require(value == 2, "all_reduce in a smaller group");
+  }
+  probe.comm.barrier(Deadline::after_seconds(20));
+}
+
+void run_loop(Probe& probe) {
+  std::vector<float> data(1 << 16);
+  for (int round = 0;; ++round) {
+    probe.comm.all_reduce(data.data(), data.size(), DType::f32, ReduceOp::max, probe.stream);
+    probe.sync();
+    if (round == 5) {
+      fmt::print("looping\n");
+      std::fflush(stdout);
+    }
+  }
+}
+
+void run_mismatch(Probe& probe) {
+  std::vector<float> data(3000);
+  probe.comm.all_reduce(data.data(), 3000, DType::f32, ReduceOp::sum, probe.stream);
+  if (probe.rank() == 1)
+    probe.comm.all_reduce(data.data(), 2999, DType::f32, ReduceOp::sum, probe.stream);
+  else
+    probe.comm.all_reduce(data.data(), 3000, DType::f32, ReduceOp::sum, probe.stream);
+  probe.sync();
+}
+
+void run_fail(Probe& probe) {
+  std::vector<float> data(3000);
+  if (probe.rank() == 1) throw Error(Cause::non_finite, "rank 1 met a NaN", {}, 1);
+  probe.comm.all_reduce(data.data(), 3000, DType::f32, ReduceOp::sum, probe.stream);
+  probe.sync();
+}
+
+/// Every rank computes on its host thread and looks at no stream: only the failure handler can end it.
+void run_busy(Probe&) {
+  fmt::print("looping\n");
+  std::fflush(stdout);
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+void run_bench(Probe& probe) {
+  for (const size_t count : {1ul, 1024ul, 262144ul, 6885376ul}) {
+    std::vector<float> data(count);
+    const int rounds = count > 100'000 ? 20 : 500;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      probe.comm.barrier(Deadline::after_seconds(20));
+      const auto start = Clock::now();
+      for (int round = 0; round < rounds; ++round)
+        probe.comm.all_reduce(data.data(), count, DType::f32, ReduceOp::sum, probe.stream);
+      probe.sync();
+      const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count() / rounds;
+      if (probe.rank() == 0) fmt::print("{} bytes: {:.1f} us, {:.2f} GB/s\n", count * 4, us, double(count) * 4e-3 / us);
+    }
+  }
+}
+
+const std::map<std::string, void (*)(Probe&)> kModes{{"check", run_check},       {"loop", run_loop},
+                                                     {"mismatch", run_mismatch}, {"fail", run_fail},
+                                                     {"busy", run_busy},         {"bench", run_bench}};
+
+[[noreturn]] void report_and_exit(const Error& error) {
+  fmt::print(stderr, "{}\n", error.line());
+  std::fflush(nullptr);
+  _exit(exit_code(error.cause()));
+}
+
+int run(const std::string& mode, double timeout_seconds) {
+  std::unique_ptr<RendezvousStore> store;
+  try {
+    const LaunchContext launch = detect_launch(environment());
+    fmt::print("rank {} of {} by {}, pid {}\n", launch.rank, launch.world_size, launch.family, getpid());
+    std::fflush(stdout);
+    store = make_rendezvous(launch, timeout_seconds);
+    store->set_failure_handler(report_and_exit);
+    const auto devices = make_cpu_devices(1);
+    auto comm = make_gloo_communicator(*store, "world", launch.rank, launch.world_size, timeout_seconds);
+    auto stream = devices[0]->make_stream("comm");
+    Probe probe{*store, *comm, *stream, timeout_seconds};
+    kModes.at(mode)(probe);
+    store->leave();
+  } catch (const Error& error) {
+    if (store) store->report_failure(error);
+    report_and_exit(error);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace amdahl
+
+int main(int argc, char** argv) {
+  return amdahl::run(argc > 1 ? argv[1] : "check", argc > 2 ? std::atof(argv[2]) : 20);
+}

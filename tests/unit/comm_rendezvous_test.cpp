@@ -1,0 +1,199 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "comm/wire.h"
+#include "comm/world.h"
+
+namespace amdahl {
+namespace {
+
+int free_port() { return wire::port_of(wire::listen_on("127.0.0.1", 0)); }
+
+Deadline soon() { return Deadline::after_seconds(10); }
+
+/// Runs fn(store) on a thread per rank of `world`, each with its own connection, and leaves. `skip` never shows up.
+void run_world(int world, double timeout, const std::function<void(int, RendezvousStore&)>& fn, int skip = -1) {
+  const int port = free_port();
+  run_rank_threads(
+      world,
+      [&](int rank) {
+        if (rank == skip) return;
+        LaunchContext launch;
+        launch.rank = rank;
+        launch.world_size = world;
+        launch.master_port = port;
+        const auto store = make_rendezvous(launch, timeout);
+        fn(rank, *store);
+        store->leave();
+      },
+      nullptr);
+}
+
+Error error_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(Cause::internal, "no error was thrown");
+}
+
+TEST(Wire, FramesAndErrorsSurviveTheTrip) {
+  wire::FrameReader reader;
+  const std::string bytes = wire::encode({.type = wire::FrameType::set, .id = 7, .a = -1, .key = "k", .value = "v\0w"});
+  for (const char c : bytes + bytes) reader.append(&c, 1);
+  for (int copy = 0; copy < 2; ++copy) {
+    const auto frame = reader.next();
+    ASSERT_TRUE(frame.has_value());
+    EXPECT_EQ(frame->id, 7u);
+    EXPECT_EQ(frame->key, "k");
+  }
+  EXPECT_FALSE(reader.next().has_value());
+  const std::string stranger = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
+  reader.append(stranger.data(), stranger.size());
+  EXPECT_THROW(reader.next(), Error);
+  const Error error = wire::decode_error(wire::encode_error(Error(Cause::non_finite, "a\nb", "", 3)));
+  EXPECT_EQ(error.cause(), Cause::non_finite);
+  EXPECT_STREQ(error.what(), "a\nb");
+  EXPECT_EQ(error.rank(), 3);
+  EXPECT_EQ(wire::decode_error("rubbish").cause(), Cause::internal);
+}
+
+TEST(Rendezvous, KeysAndExchanges) {
+  for (const int world : {1, 2, 5})
+    run_world(world, 10, [&](int rank, RendezvousStore& store) {
+      store.set("from/" + std::to_string(rank), std::string(static_cast<size_t>(rank) * 50'000, 'x'));
+      const int next = (rank + 1) % world;
+      EXPECT_EQ(store.get("from/" + std::to_string(next), soon()).size(), static_cast<size_t>(next) * 50'000);
+      for (int round = 0; round < 20; ++round) {
+        const auto all = store.exchange("round" + std::to_string(round), rank, world, std::to_string(rank), soon());
+        ASSERT_EQ(all.size(), static_cast<size_t>(world));
+        EXPECT_EQ(all.back(), std::to_string(world - 1));
+      }
+    });
+}
+
+TEST(Rendezvous, AMissingKeyOrRankIsNamedAtTheDeadline) {
+  run_world(2, 10, [](int rank, RendezvousStore& store) {
+    const Error error = error_of([&] { store.get("never", Deadline::after_seconds(0.1)); });
+    EXPECT_EQ(error.cause(), Cause::rank_hung);
+    EXPECT_NE(std::string(error.what()).find("'never'"), std::string::npos);
+    if (rank == 1) {  // waits for the failure that rank 0 finds
+      ASSERT_NE(store.wait_failure(soon()), nullptr);
+      return;
+    }
+    const Error hung = error_of([&] { store.exchange("epoch", rank, 2, {}, Deadline::after_seconds(0.1)); });
+    EXPECT_EQ(hung.cause(), Cause::rank_hung);
+    EXPECT_EQ(std::string(hung.what()).rfind("rank 1 did not reach exchange 'epoch'", 0), 0u) << hung.what();
+  });
+}
+
+TEST(Rendezvous, ARankThatNeverJoinsIsNamed) {
+  const Error error = error_of([] {
+    run_world(
+        3, 0.5, [](int, RendezvousStore&) {}, 2);
+  });
+  EXPECT_EQ(error.cause(), Cause::peer_unreachable);
+  EXPECT_EQ(std::string(error.what()).rfind("rank 2 did not reach", 0), 0u) << error.what();
+}
+
+TEST(Rendezvous, TheFirstReportReachesEveryoneAndEndsTheirWaits) {
+  run_world(3, 10, [](int rank, RendezvousStore& store) {
+    std::atomic<int> heard{0};
+    const size_t id = store.add_listener([&](const Error& error) { heard += error.cause() == Cause::non_finite; });
+    if (rank == 1) {
+      store.report_failure(Error(Cause::non_finite, "loss", {}, 1));
+      store.report_failure(Error(Cause::internal, "a consequence", {}, 1));
+    }
+    const Error error = error_of([&] { store.get("never", soon()); });
+    EXPECT_EQ(error.cause(), Cause::non_finite);
+    EXPECT_EQ(error.rank(), 1);
+    store.remove_listener(id);
+    EXPECT_GE(heard, 1);
+  });
+}
+
+TEST(Rendezvous, ARankThatGoesWithoutLeavingHasDied) {
+  for (const int victim : {0, 1, 2}) {
+    const int port = free_port();
+    std::atomic<int> told{0};
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 3; ++rank)
+      ranks.emplace_back([&, rank] {
+        LaunchContext launch;
+        launch.rank = rank;
+        launch.world_size = 3;
+        launch.master_port = port;
+        auto store = make_rendezvous(launch, 10);
+        if (rank == victim) return;
+        const auto start = Deadline::Clock::now();
+        const Error error = error_of([&] { store->get("never", soon()); });
+        EXPECT_EQ(error.cause(), Cause::rank_died);
+        EXPECT_EQ(error.rank(), victim) << error.what();
+        EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(2));
+        ++told;
+        store->leave();
+      });
+    for (std::thread& rank : ranks) rank.join();
+    EXPECT_EQ(told, 2);
+  }
+}
+
+TEST(Rendezvous, TheHandlerIsCalledWhenARankDoesNotLeaveInTime) {
+  run_world(2, 10, [](int rank, RendezvousStore& store) {
+    std::mutex mutex;
+    std::condition_variable called;
+    bool done = false;
+    store.set_failure_handler([&](const Error& error) {
+      std::lock_guard lock(mutex);
+      EXPECT_EQ(error.cause(), Cause::interrupted);
+      done = true;
+      called.notify_all();
+    });
+    if (rank == 0) store.report_failure(Error(Cause::interrupted, "Ctrl-C", {}, 0));
+    const auto start = Deadline::Clock::now();
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(called.wait_for(lock, std::chrono::seconds(5), [&] { return done; }));
+    EXPECT_GE(Deadline::Clock::now() - start, std::chrono::milliseconds(900));
+    EXPECT_LE(Deadline::Clock::now() - start, std::chrono::milliseconds(2500));
+  });
+}
+
+TEST(Rendezvous, LeavingIsNoDeath) {
+  run_world(3, 10, [](int rank, RendezvousStore& store) {
+    if (rank == 2) return;  // leaves at once
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_EQ(store.failure(), nullptr);
+  });
+}
+
+TEST(Rendezvous, AStrangerOnThePortDoesNoHarm) {
+  const int port = free_port();
+  std::thread stranger([port] {
+    const wire::Socket socket = wire::connect_to("127.0.0.1", port, soon());
+    wire::send_all(socket.fd(), "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
+  });
+  LaunchContext launch;
+  launch.master_port = port;
+  const auto store = make_rendezvous(launch, 10);
+  stranger.join();
+  store->set("key", "value");
+  EXPECT_EQ(store->get("key", soon()), "value");
+  store->leave();
+}
+
+TEST(Rendezvous, ATakenPortIsSaid) {
+  const wire::Socket taken = wire::listen_on("127.0.0.1", 0);
+  LaunchContext launch;
+  launch.master_port = wire::port_of(taken);
+  const Error error = error_of([&] { make_rendezvous(launch, 1); });
+  EXPECT_EQ(error.cause(), Cause::peer_unreachable);
+  EXPECT_NE(error.remedy().find("AMDAHL_MASTER_PORT"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace amdahl
