@@ -138,11 +138,11 @@ TEST_F(CudaOpsTest, AdamFollowsTheDoubleReference) {
         g.set(grads);
         ops->adam_step(*stream, {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
         ops->increment(*stream, step.data());
+        const double correction1 = 1 - std::pow(double{kBeta1}, t), correction2 = 1 - std::pow(double{kBeta2}, t);
         for (size_t i = 0; i < want.size(); ++i) {
           wm[i] = double{kBeta1} * wm[i] + (1 - double{kBeta1}) * double{grads[i]};
           wv[i] = double{kBeta2} * wv[i] + (1 - double{kBeta2}) * double{grads[i]} * double{grads[i]};
-          const double m_hat = wm[i] / (1 - std::pow(double{kBeta1}, t)), v_hat = wv[i] / (1 - std::pow(double{kBeta2}, t));
-          want[i] -= double{kLr} * m_hat / (std::sqrt(v_hat) + double{kEpsilon});
+          want[i] -= double{kLr} * (wm[i] / correction1) / (std::sqrt(wv[i] / correction2) + double{kEpsilon});
         }
       }
       EXPECT_EQ(step.get()[0], 10u);
