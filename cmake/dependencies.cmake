@@ -36,6 +36,10 @@ if(NOT AMDAHL_CUDA STREQUAL "OFF")
     endif()
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc has it
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     find_package(CUDAToolkit REQUIRED)
     # A newer NCCL header than the toolkit's may lie in a Python environment: -DAMDAHL_NCCL_INCLUDE=... picks it.

@@ -20,17 +20,20 @@ class StreamWatch {
   virtual void rethrow() = 0;
   /// Looks for news (asynchronous errors, dead peers) and throws them. Asked every few milliseconds of a wait.
   virtual void look() = 0;
+  /// A wait for the work was given up: end it now, so that memory it uses can be freed while the error travels.
+  virtual void give_up(const Error& cause) noexcept = 0;
 };
 
 /// The watches of one device. A watch lives as long as its owner keeps it.
 class StreamWatches {
  public:
   void add(const std::shared_ptr<StreamWatch>& watch);
-  void rethrow() const { visit(&StreamWatch::rethrow); }
-  void look() const { visit(&StreamWatch::look); }
+  void rethrow() const;
+  void look() const;
+  void give_up(const Error& cause) const;
 
  private:
-  void visit(void (StreamWatch::*question)()) const;
+  std::vector<std::shared_ptr<StreamWatch>> alive() const;
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<StreamWatch>> watches_;
 };

@@ -80,10 +80,13 @@ void CudaStream::synchronize(Deadline deadline) {
     if (code != cudaErrorNotReady) return cuda_check(code, index_, "cudaStreamQuery");
     cudaGetLastError();  // "not ready" stays behind as the last error otherwise
     const auto now = Deadline::Clock::now();
-    if (now >= deadline.time())
-      throw Error(Cause::rank_hung,
-                  fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
-                  "look for a rank that never arrived; if the work is only slow, allow more time");
+    if (now >= deadline.time()) {
+      const Error error(Cause::rank_hung,
+                        fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
+                        "look for a rank that never arrived; if the work is only slow, allow more time");
+      watches_.give_up(error);
+      throw error;
+    }
     if (now >= next_look) {
       watches_.look();
       next_look = now + kLookInterval;
@@ -122,14 +125,24 @@ void StreamWatches::add(const std::shared_ptr<StreamWatch>& watch) {
   watches_.push_back(watch);
 }
 
-void StreamWatches::visit(void (StreamWatch::*question)()) const {
-  std::vector<std::shared_ptr<StreamWatch>> alive;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& entry : watches_)
-      if (auto watch = entry.lock()) alive.push_back(std::move(watch));
-  }
-  for (const auto& watch : alive) ((*watch).*question)();
+std::vector<std::shared_ptr<StreamWatch>> StreamWatches::alive() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<StreamWatch>> watches;
+  for (const auto& entry : watches_)
+    if (auto watch = entry.lock()) watches.push_back(std::move(watch));
+  return watches;
+}
+
+void StreamWatches::rethrow() const {
+  for (const auto& watch : alive()) watch->rethrow();
+}
+
+void StreamWatches::look() const {
+  for (const auto& watch : alive()) watch->look();
+}
+
+void StreamWatches::give_up(const Error& cause) const {
+  for (const auto& watch : alive()) watch->give_up(cause);
 }
 
 CudaStream& as_cuda_stream(Stream& stream) { return cast<CudaStream>(stream, "a stream"); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <source_location>
 
 namespace amdahl {
@@ -70,7 +71,7 @@ struct CudaGemm::Plan {
   Layout a, b, d;
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
   size_t chosen = 0;
-  bool tuned = false;
+  bool tuned = false, launched = false;
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value, int device_index) {
@@ -128,9 +129,17 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
   p.align_vector = call.vector ? alignment_of(call.vector) : 0;
   if (const auto found = plans_.find(p); found != plans_.end()) return *found->second;
 
+  auto plan = make_plan(call, compute_type(options_.math));
+  // The fast modes allow lower precision, they do not demand it: without an algorithm of theirs (odd row widths), a plain
+  // product is done in full f32.
+  if (plan->candidates.empty() && p.epilogue == Epilogue::none) plan = make_plan(call, CUBLAS_COMPUTE_32F);
+  return *plans_.emplace(p, std::move(plan)).first->second;
+}
+
+std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublasComputeType_t compute) {
+  const GemmProblem& p = call.problem;
   auto plan = std::make_unique<Plan>();
-  check(cublasLtMatmulDescCreate(&plan->operation.handle, compute_type(options_.math), CUDA_R_32F), device_index_,
-        "cublasLtMatmulDescCreate");
+  check(cublasLtMatmulDescCreate(&plan->operation.handle, compute, CUDA_R_32F), device_index_, "cublasLtMatmulDescCreate");
   plan->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue), device_index_);
@@ -150,7 +159,7 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
                                      plan->d.handle, preference.handle, wanted, plan->candidates.data(), &returned);
   plan->candidates.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(returned) : 0);
   std::erase_if(plan->candidates, [](const auto& c) { return c.state != CUBLAS_STATUS_SUCCESS; });
-  return *plans_.emplace(p, std::move(plan)).first->second;
+  return plan;
 }
 
 bool CudaGemm::supports(GemmCall call) { return !plan_for(call).candidates.empty(); }
@@ -162,9 +171,15 @@ void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall
                 fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} product in {}", device_index_, call.problem.m,
                             call.problem.n, call.problem.k, to_string(options_.math)),
                 "another --math mode");
-  if (!plan.tuned && may_tune && !options_.deterministic) tune(plan, call, workspace);
+  if (!plan.tuned && may_tune && !options_.deterministic) {
+    if (stream != tuner_.stream()) tuner_.let_finish(stream);
+    tune(plan, call, workspace);
+  }
   plan.set_pointers(call, device_index_);
+  std::optional<RelaxedCapture> relaxed;  // a first launch may load code, inside a capture too
+  if (!plan.launched) relaxed.emplace();
   launch(plan, plan.chosen, call, workspace, stream);
+  plan.launched = true;
 }
 
 void CudaGemm::launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace,

@@ -67,6 +67,7 @@ class CudaGemm {
  private:
   struct Plan;
   Plan& plan_for(GemmCall& call);
+  std::unique_ptr<Plan> make_plan(const GemmCall& call, cublasComputeType_t compute);
   void tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace);
   void launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream);
 

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
     load4<kVector>(y + place.row * width, place.column, width, v);
     for (int i = 0; i < 4; ++i) {
       if (bias && place.column + i < width) v[i] += bias[place.column + i];
-      if (relu) v[i] = fmaxf(v[i], 0.0f);
+      if (relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // lets NaN through, which fmaxf would hide
     }
     store4<kVector>(y + place.row * width, place.column, width, v);
   }

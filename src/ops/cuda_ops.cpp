@@ -130,6 +130,7 @@ Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int
   Choice choice;
   {
     StreamMemory& memory = memory_of(tuner_.stream());
+    tuner_.let_finish(as_cuda(stream));
     const TunerMemory scratch(tuner_, index(), static_cast<size_t>(scratch_floats) * sizeof(float));
     run(Way::fused, memory, scratch.data(), true);  // chooses the products' algorithms first
     run(Way::separate, memory, scratch.data(), true);

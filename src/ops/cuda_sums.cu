@@ -78,7 +78,7 @@ __device__ __forceinline__ Vec<kVec> mask_rows(const MaskAndSum& a, const SumGri
 }
 
 template <int kVec, Mask kMask>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)  // 1024 x 8192 is then one wave on 132 SMs
     mask_and_sum_kernel(MaskAndSum a, SumGrid grid, float* partials, unsigned* counters) {
   constexpr int kColumns = kWarp * kVec;
   __shared__ float sums[kRowLanes][kColumns];

@@ -1,6 +1,8 @@
 #include "ops/cuda_tuner.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "device/cuda_check.h"
 
@@ -8,6 +10,7 @@ namespace amdahl {
 namespace {
 
 constexpr int kCopies = 8, kReplays = 5;
+constexpr auto kPatience = std::chrono::milliseconds(20);
 
 /// A graph of `kCopies` of the work, alive while timed.
 class Replay {
@@ -56,6 +59,13 @@ CudaTuner::~CudaTuner() {
 }
 
 void CudaTuner::synchronize() { cuda_check(cudaStreamSynchronize(stream_), device_index_, "cudaStreamSynchronize"); }
+
+void CudaTuner::let_finish(cudaStream_t stream) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  cudaGetLastError();  // "not ready"; a failure comes back from the next call
+}
 
 double CudaTuner::time_us(const std::function<void(cudaStream_t)>& work) {
   work(stream_);  // loads code; a fault shows here
