@@ -105,8 +105,9 @@ struct StudyCell {
   int64_t num_waived = 0;
 };
 
-enum class Verdict { faster, slower, same, unclear };
-enum class Recommendation { multi_device, marginal, single_device, unclear };
+// `unclear` comes first, so that a value nobody set claims nothing.
+enum class Verdict { unclear, faster, slower, same };
+enum class Recommendation { unclear, multi_device, marginal, single_device };
 
 /// "FASTER", "SLOWER", "SAME", "UNCLEAR".
 constexpr std::string_view to_string(Verdict verdict) {
@@ -168,6 +169,7 @@ struct AverageSpeedup {
   double geometric_mean = 1;
   std::optional<Interval> ci;  // bootstrap over the runs of every cell
   Recommendation recommendation = Recommendation::unclear;
+  bool batches_disagree = false;  // one batch says several devices, another one device: the average decides nothing
 };
 
 struct StudySummary {

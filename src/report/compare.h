@@ -14,9 +14,9 @@ struct CompareOptions {
   std::string name_a = "A";  // the baseline
   std::string name_b = "B";  // the candidate
   std::string series = "step_time";        // compared quantity; a unit of "us" means smaller is faster, else larger is
-  std::vector<std::string> differing_axes;  // axes that may differ between the two, for example "launch"
+  std::vector<std::string> differing_axes{};  // axes that may differ between the two, for example "launch"
   bool allow_unlike = false;                // other hosts, device names, math or launch modes: noted instead of refused
-  BootstrapOptions bootstrap;
+  BootstrapOptions bootstrap{};
 };
 
 /// Matches the cells of both sets by kind and all axes but "run" and `differing_axes`, and tests each pair, Holm-adjusted

@@ -10,7 +10,7 @@
 namespace amdahl {
 
 struct StudyOptions {
-  BootstrapOptions bootstrap;
+  BootstrapOptions bootstrap{};
   bool allow_several_hosts = false;  // pool runs of different hosts or device names, with a note
 };
 

@@ -86,9 +86,10 @@ std::string study_text(const StudySummary& summary, bool ascii) {
     text += "\n" + aligned_table(rows);
   }
   for (const AverageSpeedup& a : summary.averages)
-    text += fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batches)\n",
+    text += fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batch{}): {}\n",
                         printable(a.model), a.scaling, a.math, a.launch, a.devices,
-                        format_speedup(a.geometric_mean, a.ci), a.num_batches);
+                        format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
+                        average_words(a, summary.device_kind));
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",

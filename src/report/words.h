@@ -24,6 +24,9 @@ DeviceWords device_words(std::string_view device_kind);
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the same of CPU virtual devices.
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind);
 
+/// The same of an average, or "depends on the batch".
+std::string average_words(const AverageSpeedup& average, std::string_view device_kind);
+
 /// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);
 /// "1,234 ± 45"; without an interval "1,234 ± n/a".

@@ -47,7 +47,7 @@ json axes_json(const std::map<std::string, AxisValue>& axes) {
 
 json status_json(const Status& status) {
   json object{{"kind", kStatusNames[static_cast<size_t>(status.kind)]}};
-  if (!status.reason.empty()) object["reason"] = status.reason;
+  if (status.kind != Status::Kind::ok || !status.reason.empty()) object["reason"] = status.reason;
   return object;
 }
 

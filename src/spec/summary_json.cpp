@@ -75,7 +75,8 @@ json average_json(const AverageSpeedup& a) {
               {"strategy", a.strategy}, {"launch", a.launch},           {"devices", a.devices},
               {"num_batches", a.num_batches},
               {"geometric_mean", finite(a.geometric_mean, "an average speedup")},
-              {"recommendation", to_string(a.recommendation)}};
+              {"recommendation", to_string(a.recommendation)},
+              {"batches_disagree", a.batches_disagree}};
   if (a.ci) object["ci"] = interval_json(*a.ci);
   return object;
 }
