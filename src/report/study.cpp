@@ -30,9 +30,9 @@ T axis(const Record& record, const char* name, bool required) {
   if (found != record.axes.end())
     if (const T* value = std::get_if<T>(&found->second)) return *value;
   if (!required && found == record.axes.end()) return T{};
-  throw Error(Cause::store_corrupt, fmt::format("a {} record {} axis '{}'", record.kind,
-                                                found == record.axes.end() ? "lacks" : "has a value of another type in",
-                                                name));
+  throw Error(Cause::store_corrupt,
+              fmt::format("a {} record {} axis '{}'", record.kind,
+                          found == record.axes.end() ? "lacks" : "has a value of another type in", name));
 }
 
 double required_value(const Record& record, const char* series) {
@@ -167,8 +167,7 @@ const std::pair<const CellKey, CellRuns>* best_single(const Cells& cells, const 
     const bool own_mode = key.scaling == multi.scaling;
     const bool best_own_mode = best && best->first.scaling == multi.scaling;
     if (!best || (own_mode && !best_own_mode) ||
-        (own_mode == best_own_mode &&
-         mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
+        (own_mode == best_own_mode && mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
       best = &candidate;
   }
   return best;
@@ -193,8 +192,8 @@ std::vector<Match> match_cells(const Cells& cells, StudySummary& summary) {
     if (const auto* single = best_single(cells, cell.first))
       matches.push_back({single, &cell});
     else
-      summary.notes.push_back(fmt::format("{}: no one-device cell of the same batch was measured, so no speedup",
-                                          cell_words(cell.first)));
+      summary.notes.push_back(
+          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(cell.first)));
   }
   return matches;
 }
@@ -270,7 +269,8 @@ std::string conclude(const StudySummary& summary) {
     if (count < total)
       parts.push_back(fmt::format("{} in {} of {} comparisons", words, count, total));
     else
-      parts.push_back(total == 1 ? words + " in the one comparison" : fmt::format("{} in all {} comparisons", words, total));
+      parts.push_back(total == 1 ? words + " in the one comparison"
+                                 : fmt::format("{} in all {} comparisons", words, total));
   }
   std::string text = fmt::format("{}.", fmt::join(parts, ", "));
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -294,7 +294,8 @@ void collect_provenance(const std::vector<Record>& records, StudySummary& summar
 }  // namespace
 
 CellKey cell_key_of(const Record& record) {
-  const bool required = record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
+  const bool required =
+      record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
   CellKey key;
   key.model = axis<std::string>(record, "model", true);
   key.num_parameters = axis<int64_t>(record, "num_parameters", required);

@@ -17,10 +17,14 @@ DeviceWords device_words(std::string_view device_kind) {
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind) {
   const DeviceWords words = device_words(device_kind);
   switch (recommendation) {
-    case Recommendation::multi_device: return fmt::format("{} beneficial", words.multi);
-    case Recommendation::marginal: return "marginal";
-    case Recommendation::single_device: return fmt::format("{} preferred", words.single);
-    case Recommendation::unclear: break;
+    case Recommendation::multi_device:
+      return fmt::format("{} beneficial", words.multi);
+    case Recommendation::marginal:
+      return "marginal";
+    case Recommendation::single_device:
+      return fmt::format("{} preferred", words.single);
+    case Recommendation::unclear:
+      break;
   }
   return "unclear";
 }

@@ -38,7 +38,8 @@ std::string format_percent(double fraction);
 /// "p < 0.0001" or "p = 0.031".
 std::string format_p(double p);
 
-/// User text inside Markdown: characters that would start markup, a table cell or HTML are escaped, line ends become spaces.
+/// User text inside Markdown: characters that would start markup, a table cell or HTML are escaped, line ends become
+/// spaces.
 std::string escape_markdown(std::string_view text);
 
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap where they matter.

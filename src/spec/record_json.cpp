@@ -68,9 +68,14 @@ Origin read_origin(const Fields& fields) {
 }
 
 json provenance_json(const Provenance& p) {
-  return {{"tool_version", p.tool_version}, {"commit", p.commit}, {"command_line", p.command_line},
-          {"start_time", p.start_time},     {"host", p.host},     {"device_kind", p.device_kind},
-          {"seed", p.seed},                 {"facts", p.facts}};
+  return {{"tool_version", p.tool_version},
+          {"commit", p.commit},
+          {"command_line", p.command_line},
+          {"start_time", p.start_time},
+          {"host", p.host},
+          {"device_kind", p.device_kind},
+          {"seed", p.seed},
+          {"facts", p.facts}};
 }
 
 Provenance read_provenance(const Fields& fields) {

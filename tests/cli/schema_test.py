@@ -5,6 +5,7 @@ The unit test SpecSampleRun writes the folder; it is run here, so that the order
 import copy
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -69,8 +70,9 @@ def refused(name, document, change, what):
 unit_tests = binary / "tests" / "unit_tests"
 if not unit_tests.exists():
     skip(f"{unit_tests} is not built")
-subprocess.run([unit_tests, "--gtest_filter=SpecSampleRun.*"], check=True, stdout=subprocess.DEVNULL)
-run = binary / "test-output" / "sample-run"
+run = binary / "test-output" / "sample-run-for-schema"
+subprocess.run([unit_tests.resolve(), "--gtest_filter=SpecSampleRun.*"], check=True, stdout=subprocess.DEVNULL,
+               env={**os.environ, "AMDAHL_TEST_SAMPLE_RUN": run.name})
 
 lines = [strict(line) for line in (run / "records.jsonl").read_text().splitlines()]
 kinds = [line["type"] for line in lines]

@@ -39,7 +39,8 @@ class PlannerMeasured : public ::testing::Test {
   static StudySummary summary_of(double multi_step_us, int64_t batch = 64, int num_runs = 10) {
     std::vector<Record> records;
     add_cell(records, {.global_batch = batch, .step_us = 1000, .num_runs = num_runs});
-    add_cell(records, {.global_batch = batch, .devices = 2, .step_us = multi_step_us, .num_runs = num_runs, .stream = 2});
+    add_cell(records,
+             {.global_batch = batch, .devices = 2, .step_us = multi_step_us, .num_runs = num_runs, .stream = 2});
     return summarise_study(records);
   }
   AdviceRequest request_{.model = "medium", .num_parameters = 54'403, .global_batch = 64};
@@ -50,6 +51,7 @@ TEST_F(PlannerMeasured, AnswersFromTheCellAskedFor) {
   EXPECT_EQ(multi.decision, "multi");
   ASSERT_EQ(multi.evidence.size(), 1u);
   EXPECT_NE(multi.evidence[0].find("n=10+10, the cell asked for"), std::string::npos) << multi.evidence[0];
+  EXPECT_NE(multi.reason.find("best with 2 devices, data_parallel, eager"), std::string::npos) << multi.reason;
   EXPECT_TRUE(multi.command.empty());
   EXPECT_EQ(advise_measured(request_, summary_of(1300)).decision, "single");
   const Advice marginal = advise_measured(request_, summary_of(1000));

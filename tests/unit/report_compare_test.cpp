@@ -28,7 +28,8 @@ std::string refusal(const std::vector<Record>& a, const std::vector<Record>& b, 
 }
 
 TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
-  const auto a = records_of({.step_us = 1000, .num_runs = 50}), b = records_of({.step_us = 1780, .num_runs = 50, .stream = 2});
+  const auto a = records_of({.step_us = 1000, .num_runs = 50}),
+             b = records_of({.step_us = 1780, .num_runs = 50, .stream = 2});
   const RunComparison c = compare_runs(a, b, {.name_a = "new", .name_b = "old"});
   ASSERT_EQ(c.cells.size(), 1u);
   EXPECT_NEAR(c.cells[0].test.ratio, 1.78, 0.02);
@@ -94,7 +95,8 @@ TEST(ReportCompare, RefusesAnAmbiguousMatch) {
 }
 
 TEST(ReportCompare, RegressionIsJudgedByTheNearEndOfTheInterval) {
-  const auto base = records_of({.step_us = 1000, .num_runs = 50}), slower = records_of({.step_us = 1050, .num_runs = 50, .stream = 2});
+  const auto base = records_of({.step_us = 1000, .num_runs = 50}),
+             slower = records_of({.step_us = 1050, .num_runs = 50, .stream = 2});
   const RunComparison c = compare_runs(base, slower);
   EXPECT_TRUE(regression(c, 3.0));
   EXPECT_TRUE(regression(c, 0.0));

@@ -71,10 +71,16 @@ inline Record fake_record(const FakeCell& cell, int64_t run) {
   if (cell.device_kind == "cuda") r.series.push_back({"utilisation", "percent", {several ? 60.0 : 82.0}});
   if (cell.account) {
     const double exposed = several ? 0.2 : 0.0;
-    const std::vector<std::pair<const char*, double>> parts{
-        {"account_step", 1.0},          {"forward", 0.25}, {"backward", 0.35 - exposed / 2}, {"compute", 0.6 - exposed / 2},
-        {"exposed_communication", exposed}, {"waiting", 0.05}, {"launch_gaps", 0.15 - exposed / 2}, {"input", 0.05},
-        {"optimizer", 0.15},            {"total_communication", 1.5 * exposed}};
+    const std::vector<std::pair<const char*, double>> parts{{"account_step", 1.0},
+                                                            {"forward", 0.25},
+                                                            {"backward", 0.35 - exposed / 2},
+                                                            {"compute", 0.6 - exposed / 2},
+                                                            {"exposed_communication", exposed},
+                                                            {"waiting", 0.05},
+                                                            {"launch_gaps", 0.15 - exposed / 2},
+                                                            {"input", 0.05},
+                                                            {"optimizer", 0.15},
+                                                            {"total_communication", 1.5 * exposed}};
     for (const auto& [name, share] : parts) r.series.push_back({name, "us", {share * step}});
     r.series.push_back({"comm_bytes", "bytes", {several ? 4.0 * static_cast<double>(cell.num_parameters) : 0.0}});
   }

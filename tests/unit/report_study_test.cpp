@@ -149,9 +149,7 @@ TEST(ReportText, AsciiMeansAscii) {
   EXPECT_NE(study_text(s, true).find("SLOWER"), std::string::npos);
 }
 
-TEST(ReportWords, EscapesMarkdown) {
-  EXPECT_EQ(escape_markdown("a|b*c_d\n<e>&`"), "a\\|b\\*c\\_d \\<e\\>&amp;\\`");
-}
+TEST(ReportWords, EscapesMarkdown) { EXPECT_EQ(escape_markdown("a|b*c_d\n<e>&`"), "a\\|b\\*c\\_d \\<e\\>&amp;\\`"); }
 
 TEST(ReportWords, NumbersKeepThreeDigits) {
   EXPECT_EQ(format_number(16883.4), "16,883");
@@ -162,7 +160,8 @@ TEST(ReportWords, NumbersKeepThreeDigits) {
   EXPECT_EQ(format_speedup(1.78, Interval{1.75, 1.81}), "1.78x [1.75, 1.81]");
 }
 
-// To accept a changed report: copy test-output/study_report.md from the build folder over the golden file and review it.
+// To accept a changed report: copy test-output/study_report.md from the build folder over the golden file and review
+// it.
 TEST(ReportMarkdown, MatchesTheGoldenFile) {
   const std::string report = study_markdown(summarise_study(test::sample_study()));
   std::filesystem::create_directories(AMDAHL_BINARY_DIR "/test-output");

@@ -50,7 +50,8 @@ TEST(SpecModel, NamesFileFieldAndRemedy) {
   EXPECT_EQ(error_of("[]").cause(), Cause::usage);
   EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":"4","layers":[]})").cause(), Cause::usage);
   EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"layers":[]})").cause(), Cause::usage);
-  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"loss":"mae","layers":[{"units":1}]})").cause(), Cause::usage);
+  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"loss":"mae","layers":[{"units":1}]})").cause(),
+            Cause::usage);
   EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":99999999999999999999,"layers":[{"units":1}]})").cause(),
             Cause::usage);
   EXPECT_THROW(load_model("/nonexistent/model.json"), Error);
@@ -94,11 +95,19 @@ TEST(SpecRecord, InvalidUtf8BecomesReplacementCharacters) {
 }
 
 TEST(SpecMachine, RoundTrips) {
-  MachineSpec m{"host", "Linux", "CPU", 8, 2, 1 << 30, {{0, "cuda", "GPU_X", "GPU-1", 80'000'000'000, 132, "9.0"}}, {{"cuda", "13.0"}}};
+  MachineSpec m{"host",
+                "Linux",
+                "CPU",
+                8,
+                2,
+                1 << 30,
+                {{0, "cuda", "GPU_X", "GPU-1", 80'000'000'000, 132, "9.0"}},
+                {{"cuda", "13.0"}}};
   const MachineSpec back = machine_from_json(machine_to_json(m), "test");
   EXPECT_EQ(machine_to_json(back), machine_to_json(m));
   EXPECT_EQ(back.devices.at(0).sm_count, 132);
-  const std::vector<BackendStatus> backends{{"nccl", {false, "no libnccl.so.2", "install it"}, ""}, {"cpu", {true, "", ""}, "2.6"}};
+  const std::vector<BackendStatus> backends{{"nccl", {false, "no libnccl.so.2", "install it"}, ""},
+                                            {"cpu", {true, "", ""}, "2.6"}};
   EXPECT_EQ(backends_to_json(backends_from_json(backends_to_json(backends), "test")), backends_to_json(backends));
   EXPECT_THROW(machine_from_json(R"({"version":9})", "x"), Error);
 }
