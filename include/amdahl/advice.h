@@ -13,11 +13,11 @@ namespace amdahl {
 enum class AdvicePolicy { measured, study };
 
 struct AdviceRequest {
-  std::string model;  // as the user named it; may be empty
+  std::string model{};  // as the user named it; may be empty
   int64_t num_parameters = 0;
   int64_t global_batch = 0;
-  int64_t max_devices = 2;  // devices at hand
-  std::string device_kind;  // empty: any; else evidence of another kind is not used
+  int64_t max_devices = 2;    // devices at hand
+  std::string device_kind{};  // empty: any; else evidence of another kind is not used
 };
 
 /// decision: "single", "multi", "evaluate", "benchmark" or "unknown".

@@ -64,7 +64,8 @@ struct CellKey {
 };
 
 /// Where the step's time went, in us: mean over runs of the mean per accounted step, of the slowest rank's account.
-/// compute + exposed_communication + waiting + launch_gaps + input + optimizer = step; forward and backward split compute.
+/// compute + exposed_communication + waiting + launch_gaps + input + optimizer = step; forward and backward split
+/// compute.
 struct StepAccount {
   double step_us = 0;
   double forward_us = 0;
@@ -95,7 +96,7 @@ struct StudyCell {
   int64_t steps = 0;   // timed steps of one run
   int64_t warmup = 0;  // steps before them
   SampleSummary step_time_us;
-  SampleSummary throughput;  // samples/s over all devices
+  SampleSummary throughput;                   // samples/s over all devices
   std::optional<double> memory_peak_bytes;    // per device, largest over runs
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
@@ -105,16 +106,21 @@ struct StudyCell {
   int64_t num_waived = 0;
 };
 
-enum class Verdict { faster, slower, same, unclear };
-enum class Recommendation { multi_device, marginal, single_device, unclear };
+// `unclear` comes first, so that a value nobody set claims nothing.
+enum class Verdict { unclear, faster, slower, same };
+enum class Recommendation { unclear, multi_device, marginal, single_device };
 
 /// "FASTER", "SLOWER", "SAME", "UNCLEAR".
 constexpr std::string_view to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::faster: return "FASTER";
-    case Verdict::slower: return "SLOWER";
-    case Verdict::same: return "SAME";
-    case Verdict::unclear: break;
+    case Verdict::faster:
+      return "FASTER";
+    case Verdict::slower:
+      return "SLOWER";
+    case Verdict::same:
+      return "SAME";
+    case Verdict::unclear:
+      break;
   }
   return "UNCLEAR";
 }
@@ -122,10 +128,14 @@ constexpr std::string_view to_string(Verdict verdict) {
 /// "multi", "marginal", "single", "unclear". The report words them for GPUs or for CPU virtual devices.
 constexpr std::string_view to_string(Recommendation recommendation) {
   switch (recommendation) {
-    case Recommendation::multi_device: return "multi";
-    case Recommendation::marginal: return "marginal";
-    case Recommendation::single_device: return "single";
-    case Recommendation::unclear: break;
+    case Recommendation::multi_device:
+      return "multi";
+    case Recommendation::marginal:
+      return "marginal";
+    case Recommendation::single_device:
+      return "single";
+    case Recommendation::unclear:
+      break;
   }
   return "unclear";
 }
@@ -146,7 +156,8 @@ struct PairTest {
   bool operator==(const PairTest&) const = default;
 };
 
-/// A multi-device cell against the best one-device cell of its batch (strong: same global batch; weak: same device batch).
+/// A multi-device cell against the best one-device cell of its batch (strong: same global batch; weak: same device
+/// batch).
 struct StudyComparison {
   CellKey single;
   CellKey multi;
@@ -168,6 +179,7 @@ struct AverageSpeedup {
   double geometric_mean = 1;
   std::optional<Interval> ci;  // bootstrap over the runs of every cell
   Recommendation recommendation = Recommendation::unclear;
+  bool batches_disagree = false;  // one batch says several devices, another one device: the average decides nothing
 };
 
 struct StudySummary {

@@ -6,9 +6,9 @@
 
 namespace amdahl {
 
-/// Policy `measured`. Answers only from the comparisons of `summary`: those of the same model size and batch, else those
-/// within a factor of 2 in both when they agree. Without such evidence the decision is "unknown" with the command that
-/// would measure it; with evidence that does not decide, "benchmark".
+/// Policy `measured`. Answers only from the comparisons of `summary`: those of the same model size and batch, else
+/// those within a factor of 2 in both when they agree. Without such evidence the decision is "unknown" with the command
+/// that would measure it; with evidence that does not decide, "benchmark".
 Advice advise_measured(const AdviceRequest& request, const StudySummary& summary);
 
 /// Policy `study`. The published selector, threshold for threshold: below 1M parameters single; below 5M single under a

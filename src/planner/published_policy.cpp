@@ -19,10 +19,13 @@ struct RangeRow {
   const char* benefit;
   int confidence_percent;
 };
-constexpr RangeRow kRangeTable[] = {
-    {500'000, "never", 99},        {1'000'000, "never", 95},      {5'000'000, "rarely (under 5 %)", 90},
-    {10'000'000, "sometimes (20 %)", 75}, {25'000'000, "often (60 %)", 85}, {50'000'000, "usually (80 %)", 90},
-    {INT64_MAX, "always", 95}};
+constexpr RangeRow kRangeTable[] = {{500'000, "never", 99},
+                                    {1'000'000, "never", 95},
+                                    {5'000'000, "rarely (under 5 %)", 90},
+                                    {10'000'000, "sometimes (20 %)", 75},
+                                    {25'000'000, "often (60 %)", 85},
+                                    {50'000'000, "usually (80 %)", 90},
+                                    {INT64_MAX, "always", 95}};
 
 void select(const AdviceRequest& request, Advice& advice) {
   const std::string parameters = with_thousands(request.num_parameters) + " parameters";
@@ -58,18 +61,22 @@ Advice advise_published(const AdviceRequest& request) {
       "nothing was measured here");
   for (const RangeRow& row : kRangeTable) {
     if (request.num_parameters >= row.below) continue;
-    advice.evidence.push_back(fmt::format("the study's own table says multi-GPU helps a model of this size {} ({} % confidence)",
-                                          row.benefit, row.confidence_percent));
+    advice.evidence.push_back(
+        fmt::format("the study's own table says multi-GPU helps a model of this size {} ({} % confidence)", row.benefit,
+                    row.confidence_percent));
     break;
   }
   advice.evidence.push_back(
-      "its thresholds contradict each other: its README says never below 1M, its table never below 500K and again below 1M "
+      "its thresholds contradict each other: its README says never below 1M, its table never below 500K and again "
+      "below 1M "
       "and often only from 10M, its selector yes from 10M, its cost analysis break-even at 15M to 20M");
   advice.evidence.push_back(
-      "both of its measured models (stated as 258,432 and 6,885,376 parameters) lost on two GPUs at every batch: no threshold "
+      "both of its measured models (stated as 258,432 and 6,885,376 parameters) lost on two GPUs at every batch: no "
+      "threshold "
       "above them was measured");
   if (advice.decision == "benchmark")
-    advice.evidence.push_back("its script then measured single only, although the text asks for a test; both are listed here");
+    advice.evidence.push_back(
+        "its script then measured single only, although the text asks for a test; both are listed here");
   return advice;
 }
 

@@ -70,14 +70,16 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
   std::set<std::string> kinds = distinct(a, kind);
   kinds.merge(distinct(b, kind));
   if (kinds.size() > 1)
-    throw Error(Cause::usage, fmt::format("device kinds are never compared with each other: {}", fmt::join(kinds, ", ")),
+    throw Error(Cause::usage,
+                fmt::format("device kinds are never compared with each other: {}", fmt::join(kinds, ", ")),
                 "two runs on the same kind of device");
   result.device_kind = kinds.empty() ? "" : *kinds.begin();
 
   const auto check = [&](const char* what, const std::set<std::string>& left, const std::set<std::string>& right) {
     if (left == right) return;
     if (!options.allow_unlike)
-      throw Error(Cause::usage, difference(what, left, right), "--allow-unlike, if the difference is what you ask about");
+      throw Error(Cause::usage, difference(what, left, right),
+                  "--allow-unlike, if the difference is what you ask about");
     result.notes.push_back(difference(what, left, right));
   };
   const auto host = [](const Record& r) { return r.provenance.host; };
@@ -120,8 +122,9 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
     const std::pair key{record.kind, matched};
     const auto [seen, is_new] = full_axes.emplace(key, full);
     if (!is_new && seen->second != full)
-      throw Error(Cause::usage, fmt::format("{}: two cells become one without the axes {}: {} and {}", name,
-                                            fmt::join(ignored, ", "), axes_text(seen->second), axes_text(full)),
+      throw Error(Cause::usage,
+                  fmt::format("{}: two cells become one without the axes {}: {} and {}", name, fmt::join(ignored, ", "),
+                              axes_text(seen->second), axes_text(full)),
                   "fewer differing axes, or a run with one of the two cells");
     std::vector<double>& samples = side.cells[key];
     samples.insert(samples.end(), series->samples.begin(), series->samples.end());
@@ -155,8 +158,9 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   for (const auto& [key, samples] : right.cells)
     if (!left.cells.contains(key)) result.only_b.push_back(axes_text(key.second));
   if (grid.empty())
-    throw Error(Cause::usage, fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a,
-                                          options.name_b, options.series),
+    throw Error(Cause::usage,
+                fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
+                            options.series),
                 "runs of the same model, batches and devices, or name the axes that may differ");
   const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
   for (size_t i = 0; i < tests.size(); ++i) result.cells[i].test = tests[i];

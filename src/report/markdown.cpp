@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -21,9 +22,18 @@ const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
   return nullptr;
 }
 
+bool starts_as_number(const std::string& cell) {
+  return cell == "n/a" || (!cell.empty() && std::string_view("0123456789+-*").find(cell[0]) != std::string_view::npos);
+}
+
+// Columns of numbers are right-aligned.
 std::string table(const Row& head, const std::vector<Row>& rows) {
   std::string text = fmt::format("| {} |\n|", fmt::join(head, " | "));
-  for (size_t i = 0; i < head.size(); ++i) text += i == 0 ? "---|" : "---:|";
+  for (size_t i = 0; i < head.size(); ++i) {
+    const bool numbers =
+        std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return starts_as_number(row[i]); });
+    text += numbers ? "---:|" : "---|";
+  }
   text += "\n";
   for (const Row& row : rows) text += fmt::format("| {} |\n", fmt::join(row, " | "));
   return text + "\n";
@@ -41,6 +51,12 @@ std::string utilisation_words(const StudyCell& single, const StudyCell& multi) {
   };
   if (!single.utilisation_percent && !multi.utilisation_percent) return "n/a";
   return fmt::format("{} → {}", one(single), one(multi));
+}
+
+// Step times in ms, whatever their size: the two sides must be comparable at a glance.
+std::string step_words(const StudyCell& single, const StudyCell& multi) {
+  return fmt::format("{} → {} ms", format_number(single.step_time_us.mean / 1000),
+                     format_number(multi.step_time_us.mean / 1000));
 }
 
 std::string advice_words(const StudyComparison& c, const std::string& device_kind) {
@@ -72,20 +88,22 @@ std::string result_table(const StudySummary& summary, const TableKey& key,
     if (!single || !multi) continue;
     const std::string batch = weak ? fmt::format("{} ({})", c->multi.device_batch(), c->multi.global_batch)
                                    : std::to_string(c->multi.global_batch);
-    rows.push_back({batch, rate_words(*single), rate_words(*multi), format_speedup(c->test.ratio, c->test.ci),
-                    std::string(to_string(c->test.verdict)), format_percent(c->efficiency),
-                    fmt::format("{} → {}", bytes_words(single->memory_peak_bytes), bytes_words(multi->memory_peak_bytes)),
-                    utilisation_words(*single, *multi), advice_words(*c, summary.device_kind),
-                    escape_markdown(fmt::format("{} → {}", configuration_words(c->single), configuration_words(c->multi)))});
+    rows.push_back(
+        {batch, rate_words(*single), rate_words(*multi), format_speedup(c->test.ratio, c->test.ci),
+         std::string(to_string(c->test.verdict)), format_percent(c->efficiency), step_words(*single, *multi),
+         fmt::format("{} → {}", bytes_words(single->memory_peak_bytes), bytes_words(multi->memory_peak_bytes)),
+         utilisation_words(*single, *multi), advice_words(*c, summary.device_kind),
+         escape_markdown(fmt::format("{} → {}", configuration_words(c->single), configuration_words(c->multi)))});
   }
   const DeviceWords words = device_words(summary.device_kind);
   const std::string batch_head = weak ? "Device batch (global)" : "Global batch";
   return fmt::format("### {}, {} parameters, {} scaling, {}: 1 → {} {}\n\n", escape_markdown(key.model),
-                     with_thousands(key.num_parameters), escape_markdown(key.scaling), escape_markdown(key.math), key.devices,
-                     words.many) +
+                     with_thousands(key.num_parameters), escape_markdown(key.scaling), escape_markdown(key.math),
+                     key.devices, words.many) +
          table({batch_head, fmt::format("1 {} (samples/s)", words.one),
                 fmt::format("{} {} (samples/s)", key.devices, words.many), "Speedup [95 % CI]", "Verdict", "Efficiency",
-                "Peak memory per device", "Utilisation", "Recommendation", "Configuration, one → several"},
+                "Time per step", "Peak memory per device", "Utilisation", "Recommendation",
+                "Configuration, one → several"},
                rows);
 }
 
@@ -103,10 +121,10 @@ std::string averages_section(const StudySummary& summary) {
   if (summary.averages.empty()) return {};
   std::vector<Row> rows;
   for (const AverageSpeedup& a : summary.averages)
-    rows.push_back({escape_markdown(fmt::format("{}, {} scaling, {}, {}, {}", a.model, a.scaling, a.math, a.strategy,
-                                                a.launch)),
-                    std::to_string(a.devices), std::to_string(a.num_batches), format_speedup(a.geometric_mean, a.ci),
-                    recommendation_words(a.recommendation, summary.device_kind)});
+    rows.push_back(
+        {escape_markdown(fmt::format("{}, {} scaling, {}, {}, {}", a.model, a.scaling, a.math, a.strategy, a.launch)),
+         std::to_string(a.devices), std::to_string(a.num_batches), format_speedup(a.geometric_mean, a.ci),
+         average_words(a, summary.device_kind)});
   return "## Average speedup\n\nGeometric mean of the speedups over the batches of each row.\n\n" +
          table({"Configuration", "Devices", "Batches", "Average speedup [95 % CI]", "Recommendation"}, rows);
 }
@@ -117,6 +135,14 @@ struct TimeUnit {
   double us;
 };
 
+constexpr double kAccountTolerance = 0.02;  // beyond it the parts do not explain the step, and the report says so
+
+std::string unexplained_words(const StepAccount& account) {
+  const double share = account.step_us > 0 ? account.unaccounted_us() / account.step_us : 0.0;
+  if (std::abs(share) > kAccountTolerance) return fmt::format("**{:+.1f} %**", 100 * share);
+  return std::abs(share) < 0.0005 ? "0.0 %" : fmt::format("{:+.1f} %", 100 * share);
+}
+
 Row account_row(const StudyCell& cell, const TimeUnit& unit) {
   const StepAccount& a = *cell.account;
   const auto time = [&](double us) { return format_number(us / unit.us); };
@@ -125,11 +151,21 @@ Row account_row(const StudyCell& cell, const TimeUnit& unit) {
     return whole > 0 ? format_percent(communication / whole) : std::string("n/a");
   };
   return {escape_markdown(fmt::format("{}, {}, {}", cell.key.model, cell.key.scaling, cell.key.math)),
-          std::to_string(cell.key.global_batch), std::to_string(cell.key.devices),
-          escape_markdown(configuration_words(cell.key)), std::to_string(a.n), time(a.forward_us), time(a.backward_us),
-          time(a.compute_us), time(a.exposed_communication_us), time(a.waiting_us), time(a.launch_gaps_us),
-          time(a.input_us), time(a.optimizer_us), time(a.step_us),
-          fmt::format("{:+.1f} %", a.step_us > 0 ? 100 * a.unaccounted_us() / a.step_us : 0.0), time(a.total_communication_us),
+          std::to_string(cell.key.global_batch),
+          std::to_string(cell.key.devices),
+          escape_markdown(configuration_words(cell.key)),
+          std::to_string(a.n),
+          time(a.forward_us),
+          time(a.backward_us),
+          time(a.compute_us),
+          time(a.exposed_communication_us),
+          time(a.waiting_us),
+          time(a.launch_gaps_us),
+          time(a.input_us),
+          time(a.optimizer_us),
+          time(a.step_us),
+          unexplained_words(a),
+          time(a.total_communication_us),
           fmt::format("{} / {}", ratio(a.exposed_communication_us), ratio(a.total_communication_us)),
           format_bytes(a.comm_bytes)};
 }
@@ -146,14 +182,16 @@ std::string account_section(const StudySummary& summary) {
   std::vector<Row> rows;
   for (const StudyCell& cell : summary.cells)
     if (cell.account) rows.push_back(account_row(cell, unit));
-  return fmt::format("## Where a step's time goes\n\nAll times in {}, mean over runs of the mean accounted step; n is the "
-                     "number of runs. Compute, exposed communication, waiting, launch gaps, input and optimizer add up to "
-                     "the step; what they leave unexplained stands beside it. Forward and backward are parts of compute. "
-                     "The communication ratio is communication / (compute + communication), exposed and total.\n\n",
-                     unit.name) +
-         table({"Model", "Global batch", "Devices", "Configuration", "n", "Forward", "Backward", "Compute", "Exposed comm",
-                "Waiting", "Launch gaps", "Input", "Optimizer", "Step", "Unexplained", "Total comm", "Comm ratio",
-                "Comm per step"},
+  return fmt::format(
+             "## Where a step's time goes\n\nAll times in {}, mean over runs of the mean accounted step; n is the "
+             "number of runs. Compute, exposed communication, waiting, launch gaps, input and optimizer add up to "
+             "the step; what they leave unexplained stands beside it, bold beyond 2 %. Forward and backward are parts "
+             "of compute. "
+             "The communication ratio is communication / (compute + communication), exposed and total.\n\n",
+             unit.name) +
+         table({"Model", "Global batch", "Devices", "Configuration", "n", "Forward", "Backward", "Compute",
+                "Exposed comm", "Waiting", "Launch gaps", "Input", "Optimizer", "Step", "Unexplained", "Total comm",
+                "Comm ratio", "Comm per step"},
                rows);
 }
 
@@ -169,7 +207,8 @@ std::string cells_section(const StudySummary& summary) {
                     std::to_string(t.num_outliers)});
   }
   if (rows.empty()) return {};
-  return "## Every cell\n\nSamples/s with and without flagged outliers (modified z above 3.5); nothing was dropped.\n\n" +
+  return "## Every cell\n\nSamples/s with and without flagged outliers (modified z above 3.5); nothing was "
+         "dropped.\n\n" +
          table({"Cell", "n", "Mean ± 95 % CI (samples/s)", "SD", "Median", "Outliers", "Mean without outliers",
                 "Step (us)", "Step outliers"},
                rows);
@@ -224,20 +263,29 @@ std::string method_section(const StudySummary& summary) {
     runs.insert(cell.throughput.n);
     steps.insert(cell.steps);
     warmups.insert(cell.warmup);
-    origins.insert(cell.origin == Origin::measured ? "measured" : cell.origin == Origin::emulated ? "emulated" : "modelled");
+    origins.insert(cell.origin == Origin::measured   ? "measured"
+                   : cell.origin == Origin::emulated ? "emulated"
+                                                     : "modelled");
   }
   return fmt::format(
       "## How it was measured\n\n"
-      "- Origin of the numbers: {}. Runs per cell: {}; warm-up steps per run: {}; timed steps per run: {}. One run gives one "
+      "- Origin of the numbers: {}. Runs per cell: {}; warm-up steps per run: {}; timed steps per run: {}. One run "
+      "gives one "
       "sample, the mean of its timed steps.\n"
-      "- ± is the half-width of the 95 % Student t interval of the mean over runs. Speedup intervals are seeded percentile "
+      "- ± is the half-width of the 95 % Student t interval of the mean over runs. Speedup intervals are seeded "
+      "percentile "
       "bootstraps of the ratio of means, widened for small n.\n"
-      "- Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: speedup = throughput "
-      "n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest one-device configuration measured for "
+      "- Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: speedup = "
+      "throughput "
+      "n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest one-device configuration measured "
+      "for "
       "that batch.\n"
-      "- Verdict: Welch's t test, two-tailed, Holm-adjusted over all comparisons of this report; FASTER or SLOWER at p < "
-      "{} with an interval that excludes 1; SAME when two one-sided tests place the ratio within 1 ± {}; else UNCLEAR.\n"
-      "- Recommendation, on the interval of the speedup: lower end at least {:.2f} several devices; inside {:.2f} to {:.2f} "
+      "- Verdict, of several devices against one: Welch's t test, two-tailed, Holm-adjusted over all comparisons of "
+      "this report; FASTER or SLOWER at p < "
+      "{} with an interval that excludes 1; SAME when two one-sided tests place the ratio within 1 ± {}; else "
+      "UNCLEAR.\n"
+      "- Recommendation, on the interval of the speedup: lower end at least {:.2f} several devices; inside {:.2f} to "
+      "{:.2f} "
       "marginal; upper end below {:.2f} one device; else unclear.\n",
       fmt::join(origins, ", "), fmt::join(runs, ", "), fmt::join(warmups, ", "), fmt::join(steps, ", "), kSignificance,
       kSameMargin, kMultiBeneficial, kSinglePreferred, kMultiBeneficial, kSinglePreferred);
@@ -248,17 +296,19 @@ std::string method_section(const StudySummary& summary) {
 std::string study_markdown(const StudySummary& summary) {
   std::string text = fmt::format("# {}\n\n", escape_markdown(summary.conclusion));
   if (summary.device_kind == "cpu-virtual")
-    text += "**Measured on CPU virtual devices, not GPUs**: CPU threads stand in for devices. These numbers say nothing about "
-            "a GPU.\n\n";
+    text +=
+        "**Measured on CPU virtual devices, not GPUs**: CPU threads stand in for devices. These numbers say nothing "
+        "about "
+        "a GPU.\n\n";
   for (const AverageSpeedup& a : summary.averages)
     text += fmt::format("- {}, {} scaling, {}, {}, {} {}: average speedup {} (geometric mean over {} batch{}): {}.\n",
                         escape_markdown(a.model), escape_markdown(a.scaling), escape_markdown(a.math),
                         escape_markdown(a.launch), a.devices, device_words(summary.device_kind).many,
                         format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
-                        recommendation_words(a.recommendation, summary.device_kind));
+                        average_words(a, summary.device_kind));
   if (!summary.averages.empty()) text += "\n";
-  return text + results_section(summary) + averages_section(summary) + account_section(summary) + cells_section(summary) +
-         missing_section(summary) + provenance_section(summary) + method_section(summary);
+  return text + results_section(summary) + averages_section(summary) + account_section(summary) +
+         cells_section(summary) + missing_section(summary) + provenance_section(summary) + method_section(summary);
 }
 
 }  // namespace amdahl

@@ -30,9 +30,9 @@ T axis(const Record& record, const char* name, bool required) {
   if (found != record.axes.end())
     if (const T* value = std::get_if<T>(&found->second)) return *value;
   if (!required && found == record.axes.end()) return T{};
-  throw Error(Cause::store_corrupt, fmt::format("a {} record {} axis '{}'", record.kind,
-                                                found == record.axes.end() ? "lacks" : "has a value of another type in",
-                                                name));
+  throw Error(Cause::store_corrupt,
+              fmt::format("a {} record {} axis '{}'", record.kind,
+                          found == record.axes.end() ? "lacks" : "has a value of another type in", name));
 }
 
 double required_value(const Record& record, const char* series) {
@@ -167,8 +167,7 @@ const std::pair<const CellKey, CellRuns>* best_single(const Cells& cells, const 
     const bool own_mode = key.scaling == multi.scaling;
     const bool best_own_mode = best && best->first.scaling == multi.scaling;
     if (!best || (own_mode && !best_own_mode) ||
-        (own_mode == best_own_mode &&
-         mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
+        (own_mode == best_own_mode && mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
       best = &candidate;
   }
   return best;
@@ -193,8 +192,8 @@ std::vector<Match> match_cells(const Cells& cells, StudySummary& summary) {
     if (const auto* single = best_single(cells, cell.first))
       matches.push_back({single, &cell});
     else
-      summary.notes.push_back(fmt::format("{}: no one-device cell of the same batch was measured, so no speedup",
-                                          cell_words(cell.first)));
+      summary.notes.push_back(
+          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(cell.first)));
   }
   return matches;
 }
@@ -226,11 +225,20 @@ void average_speedups(const std::vector<Match>& matches, const StudyOptions& opt
     groups[group].push_back(i);
   }
   for (const auto& [key, members] : groups) {
-    AverageSpeedup average{key.model,   key.scaling, key.math, key.strategy, key.launch,
-                           key.devices, static_cast<int64_t>(members.size()), 1, {}, {}};
+    AverageSpeedup average;
+    average.model = key.model;
+    average.scaling = key.scaling;
+    average.math = key.math;
+    average.strategy = key.strategy;
+    average.launch = key.launch;
+    average.devices = key.devices;
+    average.num_batches = static_cast<int64_t>(members.size());
     std::vector<SamplePair> pairs;
     double log_sum = 0;
+    bool multi = false, single = false;
     for (size_t i : members) {
+      multi |= summary.comparisons[i].recommendation == Recommendation::multi_device;
+      single |= summary.comparisons[i].recommendation == Recommendation::single_device;
       const PairSamples samples = samples_of(matches[i]);
       const bool larger = samples.direction == Direction::larger_is_faster;
       pairs.push_back({larger ? samples.first : samples.second, larger ? samples.second : samples.first});
@@ -239,33 +247,37 @@ void average_speedups(const std::vector<Match>& matches, const StudyOptions& opt
     }
     average.geometric_mean = std::exp(log_sum / static_cast<double>(members.size()));
     average.ci = bootstrap_geometric_mean(pairs, options.bootstrap);
-    average.recommendation = recommend(average.ci);
+    average.batches_disagree = multi && single;
+    if (!average.batches_disagree) average.recommendation = recommend(average.ci);
     summary.averages.push_back(average);
   }
 }
 
 std::string conclude(const StudySummary& summary) {
-  const DeviceWords words = device_words(summary.device_kind);
   const size_t total = summary.comparisons.size();
-  if (total == 0) return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.", words.many);
+  if (total == 0)
+    return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
+                       device_words(summary.device_kind).many);
   size_t counts[4] = {};
   for (const StudyComparison& c : summary.comparisons) ++counts[static_cast<size_t>(c.recommendation)];
-  const auto count = [&](Recommendation r) { return counts[static_cast<size_t>(r)]; };
-  std::string text;
+  std::vector<std::string> parts;
   for (Recommendation r : {Recommendation::multi_device, Recommendation::single_device, Recommendation::marginal,
-                           Recommendation::unclear})
-    if (count(r) == total)
-      text = total == 1 ? fmt::format("{} in the one comparison", recommendation_words(r, summary.device_kind))
-                        : fmt::format("{} in all {} comparisons", recommendation_words(r, summary.device_kind), total);
-  if (text.empty())
-    text = fmt::format("mixed: of {} comparisons {} {}, {} {}, {} marginal, {} unclear", total,
-                       count(Recommendation::multi_device),
-                       recommendation_words(Recommendation::multi_device, summary.device_kind),
-                       count(Recommendation::single_device),
-                       recommendation_words(Recommendation::single_device, summary.device_kind),
-                       count(Recommendation::marginal), count(Recommendation::unclear));
+                           Recommendation::unclear}) {
+    const size_t count = counts[static_cast<size_t>(r)];
+    if (count == 0) continue;
+    const std::string words = recommendation_words(r, summary.device_kind);
+    if (count < total)
+      parts.push_back(fmt::format("{} in {} of {} comparisons", words, count, total));
+    else
+      parts.push_back(total == 1 ? words + " in the one comparison"
+                                 : fmt::format("{} in all {} comparisons", words, total));
+  }
+  std::string text = fmt::format("{}.", fmt::join(parts, ", "));
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text + ".";
+  const auto empty = std::count_if(summary.cells.begin(), summary.cells.end(),
+                                   [](const StudyCell& cell) { return cell.status.kind != Status::Kind::ok; });
+  if (empty > 0) text += fmt::format(" {} cell{} gave no result.", empty, empty == 1 ? "" : "s");
+  return text;
 }
 
 void collect_provenance(const std::vector<Record>& records, StudySummary& summary) {
@@ -282,7 +294,8 @@ void collect_provenance(const std::vector<Record>& records, StudySummary& summar
 }  // namespace
 
 CellKey cell_key_of(const Record& record) {
-  const bool required = record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
+  const bool required =
+      record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
   CellKey key;
   key.model = axis<std::string>(record, "model", true);
   key.num_parameters = axis<int64_t>(record, "num_parameters", required);

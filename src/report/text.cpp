@@ -42,7 +42,8 @@ std::vector<std::string> comparison_row(const StudySummary& summary, const Study
                        cell->throughput.n);
   };
   return {printable(fmt::format("{} {} {}", c.multi.model, c.multi.scaling, c.multi.math)),
-          c.multi.scaling == "weak" ? fmt::format("{}/device", c.multi.device_batch()) : std::to_string(c.multi.global_batch),
+          c.multi.scaling == "weak" ? fmt::format("{}/device", c.multi.device_batch())
+                                    : std::to_string(c.multi.global_batch),
           std::to_string(c.multi.devices),
           printable(configuration_words(c.multi)),
           rate(c.single),
@@ -86,9 +87,10 @@ std::string study_text(const StudySummary& summary, bool ascii) {
     text += "\n" + aligned_table(rows);
   }
   for (const AverageSpeedup& a : summary.averages)
-    text += fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batches)\n",
-                        printable(a.model), a.scaling, a.math, a.launch, a.devices,
-                        format_speedup(a.geometric_mean, a.ci), a.num_batches);
+    text +=
+        fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batch{}): {}\n",
+                    printable(a.model), a.scaling, a.math, a.launch, a.devices, format_speedup(a.geometric_mean, a.ci),
+                    a.num_batches, a.num_batches == 1 ? "" : "es", average_words(a, summary.device_kind));
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",

@@ -11,7 +11,8 @@ namespace amdahl {
 /// Plain text without colour. With `ascii`, only ASCII of our own; names of the user stay as they are.
 std::string study_text(const StudySummary& summary, bool ascii);
 
-/// Columns padded to equal width (code points), two spaces between them; the first column is left-aligned, others right.
+/// Columns padded to equal width (code points), two spaces between them; the first column is left-aligned, others
+/// right.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace amdahl

@@ -17,12 +17,20 @@ DeviceWords device_words(std::string_view device_kind) {
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind) {
   const DeviceWords words = device_words(device_kind);
   switch (recommendation) {
-    case Recommendation::multi_device: return fmt::format("{} beneficial", words.multi);
-    case Recommendation::marginal: return "marginal";
-    case Recommendation::single_device: return fmt::format("{} preferred", words.single);
-    case Recommendation::unclear: break;
+    case Recommendation::multi_device:
+      return fmt::format("{} beneficial", words.multi);
+    case Recommendation::marginal:
+      return "marginal";
+    case Recommendation::single_device:
+      return fmt::format("{} preferred", words.single);
+    case Recommendation::unclear:
+      break;
   }
   return "unclear";
+}
+
+std::string average_words(const AverageSpeedup& average, std::string_view device_kind) {
+  return average.batches_disagree ? "depends on the batch" : recommendation_words(average.recommendation, device_kind);
 }
 
 std::string format_number(double value) {
@@ -49,7 +57,7 @@ std::string format_percent(double fraction) { return fmt::format("{:.0f} %", 100
 std::string format_p(double p) { return p < 1e-4 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
 
 std::string escape_markdown(std::string_view text) {
-  static constexpr std::string_view kSpecial = "\\`*_{}[]()<>#|~";
+  static constexpr std::string_view kSpecial = "\\`*_{}[]<>#|~";
   std::string escaped;
   for (char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {

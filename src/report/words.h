@@ -24,6 +24,9 @@ DeviceWords device_words(std::string_view device_kind);
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the same of CPU virtual devices.
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind);
 
+/// The same of an average, or "depends on the batch".
+std::string average_words(const AverageSpeedup& average, std::string_view device_kind);
+
 /// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);
 /// "1,234 ± 45"; without an interval "1,234 ± n/a".
@@ -35,7 +38,8 @@ std::string format_percent(double fraction);
 /// "p < 0.0001" or "p = 0.031".
 std::string format_p(double p);
 
-/// User text inside Markdown: characters that would start markup, a table cell or HTML are escaped, line ends become spaces.
+/// User text inside Markdown: characters that would start markup, a table cell or HTML are escaped, line ends become
+/// spaces.
 std::string escape_markdown(std::string_view text);
 
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap where they matter.

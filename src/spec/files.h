@@ -12,8 +12,8 @@ namespace amdahl {
 /// The whole file; Error{cause} when it cannot be read.
 std::string read_file(const std::filesystem::path& path, Cause cause);
 
-/// Writes `path` through a temporary file: write, fsync, rename, fsync of the folder. Readers see the old content or the
-/// new one. Throws Error{disk_full} when the disk or quota is full, Error{usage} when the path cannot be written.
+/// Writes `path` through a temporary file: write, fsync, rename, fsync of the folder. Readers see the old content or
+/// the new one. Throws Error{disk_full} when the disk or quota is full, Error{usage} when the path cannot be written.
 void write_atomic(const std::filesystem::path& path, std::string_view content);
 
 /// Writes all of `content` to a descriptor, through interruptions and short writes; returns 0 or an errno.

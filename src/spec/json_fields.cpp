@@ -114,10 +114,10 @@ void Fields::refuse_unknown(const std::vector<std::string>& known) const {
 void Fields::require_version() const {
   const int64_t version = integer("version");
   if (version == kSchemaVersion) return;
-  throw Error(Cause::version_refused,
-              fmt::format("{}: schema version {} is not known; this build reads version {}", origin_, version,
-                          kSchemaVersion),
-              "the amdahl that wrote the file, or a newer one");
+  throw Error(
+      Cause::version_refused,
+      fmt::format("{}: schema version {} is not known; this build reads version {}", origin_, version, kSchemaVersion),
+      "the amdahl that wrote the file, or a newer one");
 }
 
 json parse_document(std::string_view text, std::string_view origin, Cause cause) {
@@ -136,8 +136,7 @@ std::string dump(const json& document, int indent) {
 }
 
 double finite(double value, std::string_view what) {
-  if (!std::isfinite(value))
-    throw Error(Cause::internal, fmt::format("{} is {}, which is never written", what, value));
+  if (!std::isfinite(value)) throw Error(Cause::internal, fmt::format("{} is {}, which is never written", what, value));
   return value;
 }
 

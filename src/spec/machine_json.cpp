@@ -35,14 +35,10 @@ DeviceSpec read_device(const Fields& fields) {
 std::string machine_to_json(const MachineSpec& machine) {
   json devices = json::array();
   for (const DeviceSpec& device : machine.devices) devices.push_back(device_json(device));
-  json object{{"version", kSchemaVersion},
-              {"host", machine.host},
-              {"os", machine.os},
-              {"cpu_name", machine.cpu_name},
-              {"num_cores", machine.num_cores},
-              {"num_numa_nodes", machine.num_numa_nodes},
-              {"devices", devices},
-              {"versions", machine.versions}};
+  json object{
+      {"version", kSchemaVersion},    {"host", machine.host},           {"os", machine.os},
+      {"cpu_name", machine.cpu_name}, {"num_cores", machine.num_cores}, {"num_numa_nodes", machine.num_numa_nodes},
+      {"devices", devices},           {"versions", machine.versions}};
   if (machine.memory_bytes > 0) object["memory_bytes"] = machine.memory_bytes;
   return dump(object, 2);
 }

@@ -47,7 +47,7 @@ json axes_json(const std::map<std::string, AxisValue>& axes) {
 
 json status_json(const Status& status) {
   json object{{"kind", kStatusNames[static_cast<size_t>(status.kind)]}};
-  if (!status.reason.empty()) object["reason"] = status.reason;
+  if (status.kind != Status::Kind::ok || !status.reason.empty()) object["reason"] = status.reason;
   return object;
 }
 
@@ -68,9 +68,14 @@ Origin read_origin(const Fields& fields) {
 }
 
 json provenance_json(const Provenance& p) {
-  return {{"tool_version", p.tool_version}, {"commit", p.commit}, {"command_line", p.command_line},
-          {"start_time", p.start_time},     {"host", p.host},     {"device_kind", p.device_kind},
-          {"seed", p.seed},                 {"facts", p.facts}};
+  return {{"tool_version", p.tool_version},
+          {"commit", p.commit},
+          {"command_line", p.command_line},
+          {"start_time", p.start_time},
+          {"host", p.host},
+          {"device_kind", p.device_kind},
+          {"seed", p.seed},
+          {"facts", p.facts}};
 }
 
 Provenance read_provenance(const Fields& fields) {

@@ -32,8 +32,8 @@ FileDescriptor open_records(const fs::path& path, int flags) {
 
 void require_same(const RunHeader& earlier, const RunHeader& now, const fs::path& path) {
   const auto refuse = [&](const std::string& what, const std::string& old_value, const std::string& new_value) {
-    throw Error(Cause::usage, fmt::format("{}: cannot resume: {} was {} and is now {}", path.string(), what, old_value,
-                                          new_value),
+    throw Error(Cause::usage,
+                fmt::format("{}: cannot resume: {} was {} and is now {}", path.string(), what, old_value, new_value),
                 "the same options as before, or a new folder");
   };
   if (earlier.kind != now.kind) refuse("the kind of run", earlier.kind, now.kind);

@@ -1,4 +1,5 @@
-// A run on disk: records.jsonl, appended and fsynced as each Record completes, beside summary.json, report.md, plan.json.
+// A run on disk: records.jsonl, appended and fsynced as each Record completes, beside summary.json, report.md,
+// plan.json.
 //
 // records.jsonl, one JSON object a line:
 //   {"type":"run","version":1,"kind":"study","config":{...}}        first line
@@ -39,7 +40,8 @@ RunContents read_run(const std::filesystem::path& path);
 /// Its records only; notes are appended to `notes` when given.
 std::vector<Record> read_records(const std::filesystem::path& path, std::vector<std::string>* notes = nullptr);
 
-/// The writer. One per folder at a time (a lock on records.jsonl refuses a second). Not thread-safe: one thread appends.
+/// The writer. One per folder at a time (a lock on records.jsonl refuses a second). Not thread-safe: one thread
+/// appends.
 class RunFolder {
  public:
   /// Creates the folder and its parents. Throws Error{usage} when the path cannot be written, or already holds a run.
@@ -48,7 +50,8 @@ class RunFolder {
   /// last line is cut off, and `earlier` gets what was read.
   static RunFolder resume(const std::filesystem::path& path, const RunHeader& header, RunContents* earlier = nullptr);
 
-  /// On disk when it returns. On Error{disk_full} the file ends with the last whole line before, and earlier lines stay.
+  /// On disk when it returns. On Error{disk_full} the file ends with the last whole line before, and earlier lines
+  /// stay.
   void append(const Record& record);
   /// Atomic write of another file of the run ("summary.json", "report.md", "plan.json").
   void write_text(const std::string& file_name, std::string_view content) const;
@@ -61,7 +64,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   FileDescriptor file_;
-  uint64_t size_ = 0;                            // of whole lines
+  uint64_t size_ = 0;                             // of whole lines
   std::map<std::string, Provenance> provenance_;  // by id
 };
 

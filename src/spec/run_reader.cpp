@@ -35,7 +35,8 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
     record.provenance = found->second;
     contents.records.push_back(std::move(record));
   } else {
-    contents.notes.push_back(fmt::format("{}: a line of type \"{}\" was left out; a newer amdahl wrote it", origin, type));
+    contents.notes.push_back(
+        fmt::format("{}: a line of type \"{}\" was left out; a newer amdahl wrote it", origin, type));
   }
 }
 
@@ -54,9 +55,10 @@ RunContents read_run(const fs::path& path) {
     ++number;
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) {
-      contents.notes.push_back(fmt::format("{}:{}: the last line is truncated ({} bytes); the record that was being "
-                                           "written when the run ended is lost, all earlier ones are there",
-                                           file.string(), number, text.size() - begin));
+      contents.notes.push_back(
+          fmt::format("{}:{}: the last line is truncated ({} bytes); the record that was being "
+                      "written when the run ended is lost, all earlier ones are there",
+                      file.string(), number, text.size() - begin));
       break;
     }
     read_line(std::string_view(text).substr(begin, end - begin), fmt::format("{}:{}", file.string(), number),

@@ -47,8 +47,12 @@ void put(json& object, const char* name, const std::optional<double>& value) {
 }
 
 json cell_json(const StudyCell& cell) {
-  json object{{"key", key_json(cell.key)}, {"status", status_json(cell.status)}, {"origin", origin_name(cell.origin)},
-              {"steps", cell.steps},       {"warmup", cell.warmup},              {"num_failed", cell.num_failed},
+  json object{{"key", key_json(cell.key)},
+              {"status", status_json(cell.status)},
+              {"origin", origin_name(cell.origin)},
+              {"steps", cell.steps},
+              {"warmup", cell.warmup},
+              {"num_failed", cell.num_failed},
               {"num_waived", cell.num_waived}};
   if (cell.step_time_us.n > 0) object["step_time_us"] = sample_summary_json(cell.step_time_us);
   if (cell.throughput.n > 0) object["throughput_samples_per_s"] = sample_summary_json(cell.throughput);
@@ -71,11 +75,16 @@ json comparison_json(const StudyComparison& c) {
 }
 
 json average_json(const AverageSpeedup& a) {
-  json object{{"model", a.model},       {"scaling", a.scaling},         {"math", a.math},
-              {"strategy", a.strategy}, {"launch", a.launch},           {"devices", a.devices},
+  json object{{"model", a.model},
+              {"scaling", a.scaling},
+              {"math", a.math},
+              {"strategy", a.strategy},
+              {"launch", a.launch},
+              {"devices", a.devices},
               {"num_batches", a.num_batches},
               {"geometric_mean", finite(a.geometric_mean, "an average speedup")},
-              {"recommendation", to_string(a.recommendation)}};
+              {"recommendation", to_string(a.recommendation)},
+              {"batches_disagree", a.batches_disagree}};
   if (a.ci) object["ci"] = interval_json(*a.ci);
   return object;
 }

@@ -66,12 +66,16 @@ StudyCell read_cell(const Fields& f) {
   return cell;
 }
 
-// The enumerator whose to_string is the field's text; E's last enumerator is `unclear`.
-template <typename E>
-E read_enum(const Fields& f, const char* name) {
+constexpr Verdict kVerdicts[] = {Verdict::unclear, Verdict::faster, Verdict::slower, Verdict::same};
+constexpr Recommendation kRecommendations[] = {Recommendation::unclear, Recommendation::multi_device,
+                                               Recommendation::marginal, Recommendation::single_device};
+
+// The enumerator whose to_string is the field's text.
+template <typename E, size_t N>
+E read_enum(const Fields& f, const char* name, const E (&values)[N]) {
   const std::string text = f.text(name);
-  for (int i = 0; i <= static_cast<int>(E::unclear); ++i)
-    if (to_string(static_cast<E>(i)) == text) return static_cast<E>(i);
+  for (E value : values)
+    if (to_string(value) == text) return value;
   f.fail(name, fmt::format("is \"{}\", which is unknown", text));
 }
 
@@ -82,7 +86,7 @@ StudyComparison read_comparison(const Fields& f) {
   c.test = read_pair_test(f.object("speedup"));
   c.efficiency = f.number("efficiency");
   c.efficiency_ci = read_interval(f, "efficiency_ci");
-  c.recommendation = read_enum<Recommendation>(f, "recommendation");
+  c.recommendation = read_enum(f, "recommendation", kRecommendations);
   return c;
 }
 
@@ -97,7 +101,8 @@ AverageSpeedup read_average(const Fields& f) {
   a.num_batches = f.integer("num_batches");
   a.geometric_mean = f.number("geometric_mean");
   a.ci = read_interval(f, "ci");
-  a.recommendation = read_enum<Recommendation>(f, "recommendation");
+  a.recommendation = read_enum(f, "recommendation", kRecommendations);
+  a.batches_disagree = f.boolean("batches_disagree");
   return a;
 }
 
@@ -139,7 +144,7 @@ PairTest read_pair_test(const Fields& f) {
   t.p_mann_whitney = f.number("p_mann_whitney");
   t.p_holm = f.number("p_holm");
   t.p_same = f.number("p_same");
-  t.verdict = read_enum<Verdict>(f, "verdict");
+  t.verdict = read_enum(f, "verdict", kVerdicts);
   t.more_runs = f.integer("more_runs");
   return t;
 }

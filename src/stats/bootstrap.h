@@ -29,6 +29,7 @@ std::optional<Interval> bootstrap_median(std::span<const double> samples, const 
 std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const BootstrapOptions& options = {});
 std::optional<Interval> bootstrap_ratio_of_medians(SamplePair pair, const BootstrapOptions& options = {});
 /// Interval of the geometric mean of the pairs' ratios of means; pairs are resampled independently.
-std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs, const BootstrapOptions& options = {});
+std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs,
+                                                 const BootstrapOptions& options = {});
 
 }  // namespace amdahl

@@ -10,8 +10,8 @@
 namespace amdahl {
 namespace {
 
-constexpr double kPower = 0.8;        // chance that the estimated runs settle it, the usual choice
-constexpr int64_t kFewestRuns = 5;    // below this no estimate of the noise is worth extrapolating
+constexpr double kPower = 0.8;      // chance that the estimated runs settle it, the usual choice
+constexpr int64_t kFewestRuns = 5;  // below this no estimate of the noise is worth extrapolating
 
 struct Moments {
   double mean;

@@ -9,14 +9,14 @@
 
 namespace amdahl {
 
-// A test at 0.05 calls equal configurations different in 5 % of trials on average, so in more than 5 % of every second set
-// of trials. Half of it keeps the promise of at most 5 %, and still finds a 3 % slowdown under 2 % noise.
+// A test at 0.05 calls equal configurations different in 5 % of trials on average, so in more than 5 % of every second
+// set of trials. Half of it keeps the promise of at most 5 %, and still finds a 3 % slowdown under 2 % noise.
 inline constexpr double kSignificance = 0.025;
-inline constexpr double kSameSignificance = 0.05;       // each of the two one-sided tests
-inline constexpr double kSameMargin = 0.01;             // SAME: ratio within 1 +- this
-inline constexpr double kMultiBeneficial = 1.10;        // lower end of the speedup's interval at least this
-inline constexpr double kSinglePreferred = 0.95;        // upper end below this
-inline constexpr int64_t kMoreRunsLimit = 100'000;      // "this many or more": no number of runs a user would wait for
+inline constexpr double kSameSignificance = 0.05;   // each of the two one-sided tests
+inline constexpr double kSameMargin = 0.01;         // SAME: ratio within 1 +- this
+inline constexpr double kMultiBeneficial = 1.10;    // lower end of the speedup's interval at least this
+inline constexpr double kSinglePreferred = 0.95;    // upper end below this
+inline constexpr int64_t kMoreRunsLimit = 100'000;  // "this many or more": no number of runs a user would wait for
 
 /// Whether a larger or a smaller sample means faster.
 enum class Direction { larger_is_faster, smaller_is_faster };

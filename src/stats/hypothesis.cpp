@@ -32,8 +32,8 @@ double upper_tail(const Scaled& s) {
 }
 
 struct RankSums {
-  double first = 0;      // rank sum of the first set, ties sharing their mean rank
-  double tie_term = 0;   // sum of t^3 - t over groups of t equal values
+  double first = 0;     // rank sum of the first set, ties sharing their mean rank
+  double tie_term = 0;  // sum of t^3 - t over groups of t equal values
 };
 
 RankSums rank_sums(std::span<const double> a, std::span<const double> b) {

@@ -16,7 +16,7 @@ struct StopRule {
 
 struct StopDecision {
   bool stop = false;
-  bool tight = false;                        // the interval was tight enough; false when the maximum ended it
+  bool tight = false;                         // the interval was tight enough; false when the maximum ended it
   std::optional<double> relative_half_width;  // absent when n < 2 or the mean is 0
 };
 
@@ -29,8 +29,8 @@ struct Trend {
   bool trending = false;
 };
 
-inline constexpr int64_t kTrendBlocks = 5;         // fewer blocks cannot show a trend at p < 0.05
-inline constexpr double kDriftTolerance = 0.005;   // a certain drift below 0.5 % does no harm
+inline constexpr int64_t kTrendBlocks = 5;        // fewer blocks cannot show a trend at p < 0.05
+inline constexpr double kDriftTolerance = 0.005;  // a certain drift below 0.5 % does no harm
 
 /// Whether the last blocks still get faster or slower: p < 0.05 and |drift| > 0.5 %.
 Trend trend_of(std::span<const double> block_times);

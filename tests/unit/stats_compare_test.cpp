@@ -1,4 +1,5 @@
-// Numbers marked "scipy" were computed with scipy 1.10.1 (ttest_ind(equal_var=False), mannwhitneyu, t.sf) and copied here.
+// Numbers marked "scipy" were computed with scipy 1.10.1 (ttest_ind(equal_var=False), mannwhitneyu, t.sf) and copied
+// here.
 #include "stats/compare.h"
 
 #include <gtest/gtest.h>

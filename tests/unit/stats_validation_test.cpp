@@ -41,10 +41,18 @@ Counts run_trials(int trials, int runs, double slowdown, double noise) {
     const auto a = normal_samples(runs, 100.0, 100.0 * noise, static_cast<uint32_t>(trial), 0);
     const auto b = normal_samples(runs, 100.0 * slowdown, 100.0 * slowdown * noise, static_cast<uint32_t>(trial), 1);
     switch (test_pair({b, a}, options).verdict) {
-      case Verdict::faster: ++counts.faster; break;
-      case Verdict::slower: ++counts.slower; break;
-      case Verdict::same: ++counts.same; break;
-      case Verdict::unclear: ++counts.unclear; break;
+      case Verdict::faster:
+        ++counts.faster;
+        break;
+      case Verdict::slower:
+        ++counts.slower;
+        break;
+      case Verdict::same:
+        ++counts.same;
+        break;
+      case Verdict::unclear:
+        ++counts.unclear;
+        break;
     }
   }
   return counts;

@@ -1,0 +1,111 @@
+#include "report/compare.h"
+
+#include <gtest/gtest.h>
+
+#include "report_records.h"
+#include "spec/json.h"
+
+namespace amdahl {
+namespace {
+
+using test::add_cell;
+using test::FakeCell;
+
+std::vector<Record> records_of(FakeCell cell) {
+  std::vector<Record> records;
+  add_cell(records, cell);
+  return records;
+}
+
+std::string refusal(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options = {}) {
+  try {
+    compare_runs(a, b, options);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.cause(), Cause::usage);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
+  const auto a = records_of({.step_us = 1000, .num_runs = 50}),
+             b = records_of({.step_us = 1780, .num_runs = 50, .stream = 2});
+  const RunComparison c = compare_runs(a, b, {.name_a = "new", .name_b = "old"});
+  ASSERT_EQ(c.cells.size(), 1u);
+  EXPECT_NEAR(c.cells[0].test.ratio, 1.78, 0.02);
+  EXPECT_EQ(c.cells[0].test.verdict, Verdict::faster);
+  EXPECT_EQ(c.unit, "us");
+  const std::string text = compare_text(c, true);
+  EXPECT_NE(text.find("new is 1.78x [1.7"), std::string::npos) << text;
+  EXPECT_NE(text.find("faster than old (n=50+50, Welch p < 0.0001"), std::string::npos) << text;
+  EXPECT_NE(text.find("new is FASTER"), std::string::npos) << text;
+  const std::string turned = compare_text(compare_runs(b, a, {}), true);
+  EXPECT_NE(turned.find("B is 1.78x [1.7"), std::string::npos) << turned;
+  EXPECT_NE(turned.find("A is SLOWER"), std::string::npos) << turned;
+  EXPECT_NE(comparison_to_json(c).find("\"verdict\": \"FASTER\""), std::string::npos);
+}
+
+TEST(ReportCompare, ThroughputPointsTheOtherWay) {
+  const auto a = records_of({.step_us = 1000}), b = records_of({.step_us = 2000, .stream = 2});
+  const RunComparison c = compare_runs(a, b, {.series = "throughput"});
+  EXPECT_EQ(c.unit, "samples/s");
+  EXPECT_EQ(c.cells.at(0).test.verdict, Verdict::faster);
+}
+
+TEST(ReportCompare, ListsWhatOnlyOneSideHas) {
+  std::vector<Record> a = records_of({.global_batch = 64}), b = records_of({.global_batch = 64, .stream = 2});
+  add_cell(a, {.global_batch = 128});
+  add_cell(b, {.global_batch = 256});
+  b.push_back(test::without_result(test::fake_record({.global_batch = 512}, 0), Status::Kind::failed, "boom"));
+  const RunComparison c = compare_runs(a, b);
+  EXPECT_EQ(c.cells.size(), 1u);
+  ASSERT_EQ(c.only_a.size(), 1u);
+  EXPECT_NE(c.only_a[0].find("global_batch=128"), std::string::npos);
+  ASSERT_EQ(c.only_b.size(), 1u);
+  EXPECT_EQ(c.notes.size(), 1u);
+}
+
+TEST(ReportCompare, RefusesUnlikeProvenance) {
+  const auto gpu = records_of({}), cpu = records_of({.device_kind = "cpu-virtual"});
+  EXPECT_NE(refusal(gpu, cpu).find("never compared"), std::string::npos);
+  EXPECT_NE(refusal(gpu, cpu, {.allow_unlike = true}).find("never compared"), std::string::npos);
+
+  auto other_host = records_of({});
+  for (Record& r : other_host) r.provenance.host = "node-9";
+  EXPECT_NE(refusal(gpu, other_host).find("host differs: node-1 against node-9"), std::string::npos);
+  EXPECT_EQ(compare_runs(gpu, other_host, {.allow_unlike = true}).notes.size(), 1u);
+
+  auto other_gpu = records_of({});
+  for (Record& r : other_gpu) r.provenance.facts["device.0.name"] = "GPU_Y";
+  EXPECT_NE(refusal(gpu, other_gpu).find("device name differs"), std::string::npos);
+
+  const auto graph = records_of({.launch = "graph"}), bf16 = records_of({.math = "bf16"});
+  EXPECT_NE(refusal(gpu, graph).find("launch differs: eager against graph"), std::string::npos);
+  EXPECT_NE(refusal(gpu, bf16).find("math differs"), std::string::npos);
+  EXPECT_EQ(compare_runs(gpu, graph, {.differing_axes = {"launch"}}).cells.size(), 1u);
+  EXPECT_EQ(compare_runs(gpu, graph, {.allow_unlike = true}).cells.size(), 1u);
+  EXPECT_NE(refusal(gpu, records_of({.global_batch = 7})).find("no cell in common"), std::string::npos);
+}
+
+TEST(ReportCompare, RefusesAnAmbiguousMatch) {
+  std::vector<Record> both = records_of({.launch = "eager"});
+  add_cell(both, {.launch = "graph"});
+  EXPECT_NE(refusal(both, records_of({.launch = "graph"}), {.differing_axes = {"launch"}}).find("two cells become one"),
+            std::string::npos);
+}
+
+TEST(ReportCompare, RegressionIsJudgedByTheNearEndOfTheInterval) {
+  const auto base = records_of({.step_us = 1000, .num_runs = 50}),
+             slower = records_of({.step_us = 1050, .num_runs = 50, .stream = 2});
+  const RunComparison c = compare_runs(base, slower);
+  EXPECT_TRUE(regression(c, 3.0));
+  EXPECT_TRUE(regression(c, 0.0));
+  EXPECT_FALSE(regression(c, 5.0));
+  EXPECT_FALSE(regression(compare_runs(slower, base), 0.0));  // the candidate is faster
+  const RunComparison same = compare_runs(base, records_of({.step_us = 1000, .num_runs = 50, .stream = 3}));
+  EXPECT_EQ(same.cells.at(0).test.verdict, Verdict::same);
+  EXPECT_FALSE(regression(same, 0.0));
+}
+
+}  // namespace
+}  // namespace amdahl

@@ -1,0 +1,177 @@
+#include "report/study.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "report/markdown.h"
+#include "report/text.h"
+#include "report/words.h"
+#include "report_records.h"
+
+namespace amdahl {
+namespace {
+
+using test::add_cell;
+using test::FakeCell;
+
+const StudyComparison* find(const StudySummary& s, const std::string& scaling, int64_t batch) {
+  for (const StudyComparison& c : s.comparisons)
+    if (c.multi.scaling == scaling && c.multi.global_batch == batch) return &c;
+  return nullptr;
+}
+
+TEST(ReportStudy, ComparesWithTheOneDeviceCellOfTheSameWork) {
+  const StudySummary s = summarise_study(test::sample_study());
+  EXPECT_EQ(s.device_kind, "cuda");
+  ASSERT_EQ(s.comparisons.size(), 3u);
+
+  const StudyComparison* slow = find(s, "strong", 64);
+  ASSERT_TRUE(slow);
+  EXPECT_NEAR(slow->test.ratio, 0.8, 0.02);
+  EXPECT_NEAR(slow->efficiency, 0.4, 0.01);
+  EXPECT_EQ(slow->test.verdict, Verdict::slower);
+  EXPECT_EQ(slow->recommendation, Recommendation::single_device);
+
+  const StudyComparison* fast = find(s, "strong", 128);
+  ASSERT_TRUE(fast);
+  EXPECT_NEAR(fast->test.ratio, 1.6, 0.03);
+  EXPECT_EQ(fast->test.verdict, Verdict::faster);
+  EXPECT_EQ(fast->recommendation, Recommendation::multi_device);
+  EXPECT_EQ(fast->single.global_batch, 128);
+
+  const StudyComparison* weak = find(s, "weak", 128);  // device batch 64: 128 / 700 us against 64 / 640 us
+  ASSERT_TRUE(weak);
+  EXPECT_EQ(weak->single.global_batch, 64);
+  EXPECT_NEAR(weak->test.ratio, 128.0 / 700 / (64.0 / 640), 0.03);
+  EXPECT_NEAR(weak->efficiency, weak->test.ratio / 2, 1e-12);
+}
+
+TEST(ReportStudy, BaselineIsTheBestOneDeviceCellNotASlowOne) {
+  std::vector<Record> records;
+  add_cell(records, {.step_us = 2000, .launch = "eager"});
+  add_cell(records, {.step_us = 900, .launch = "graph"});
+  add_cell(records, {.devices = 2, .step_us = 1000, .launch = "eager"});
+  add_cell(records, {.step_us = 100, .math = "bf16"});  // another number format is another question
+  const StudySummary s = summarise_study(records);
+  ASSERT_EQ(s.comparisons.size(), 1u);
+  EXPECT_EQ(s.comparisons[0].single.launch, "graph");
+  EXPECT_LT(s.comparisons[0].test.ratio, 1.0);
+}
+
+TEST(ReportStudy, FailedAndWaivedRunsAppear) {
+  const StudySummary s = summarise_study(test::sample_study());
+  int waived_cells = 0, failed_runs = 0;
+  for (const StudyCell& cell : s.cells) {
+    waived_cells += cell.status.kind == Status::Kind::waived;
+    failed_runs += static_cast<int>(cell.num_failed);
+  }
+  EXPECT_EQ(waived_cells, 1);
+  EXPECT_EQ(failed_runs, 1);
+  const std::string report = study_markdown(s);
+  EXPECT_NE(report.find("4 devices asked for, 2 are here"), std::string::npos);
+  EXPECT_NE(report.find("1 of 6 runs failed: out of memory"), std::string::npos);
+}
+
+TEST(ReportStudy, NeverPoolsWhatIsNotAlike) {
+  std::vector<Record> mixed = test::sample_study("cuda");
+  const std::vector<Record> cpu = test::sample_study("cpu-virtual");
+  mixed.insert(mixed.end(), cpu.begin(), cpu.end());
+  EXPECT_THROW(summarise_study(mixed, {.allow_several_hosts = true}), Error);
+
+  std::vector<Record> hosts = test::sample_study();
+  hosts.back().provenance.host = "node-2";
+  EXPECT_THROW(summarise_study(hosts), Error);
+  EXPECT_NO_THROW(summarise_study(hosts, {.allow_several_hosts = true}));
+}
+
+TEST(ReportStudy, DamagedRecordsAreRefused) {
+  std::vector<Record> twice;
+  add_cell(twice, {});
+  twice.push_back(twice.front());
+  EXPECT_THROW(summarise_study(twice), Error);
+  std::vector<Record> no_axis{test::fake_record({}, 0)};
+  no_axis[0].axes.erase("global_batch");
+  EXPECT_THROW(summarise_study(no_axis), Error);
+  std::vector<Record> no_series{test::fake_record({}, 0)};
+  no_series[0].series.clear();
+  EXPECT_THROW(summarise_study(no_series), Error);
+}
+
+TEST(ReportStudy, OneRunAndNoRunsAreDefined) {
+  std::vector<Record> records;
+  add_cell(records, {.num_runs = 1, .account = false});
+  add_cell(records, {.devices = 2, .step_us = 400, .num_runs = 1, .account = false});
+  const StudySummary s = summarise_study(records);
+  ASSERT_EQ(s.comparisons.size(), 1u);
+  EXPECT_EQ(s.comparisons[0].test.verdict, Verdict::unclear);
+  EXPECT_EQ(s.comparisons[0].recommendation, Recommendation::unclear);
+  EXPECT_EQ(s.comparisons[0].test.more_runs, 4);
+  const std::string report = study_markdown(s);
+  EXPECT_NE(report.find("[n/a]"), std::string::npos);
+  EXPECT_EQ(report.find(" nan"), std::string::npos);
+  const StudySummary none = summarise_study({});
+  EXPECT_TRUE(none.cells.empty());
+  EXPECT_FALSE(study_markdown(none).empty());
+  EXPECT_FALSE(study_text(none, true).empty());
+}
+
+TEST(ReportStudy, GeometricMeanOverBatches) {
+  const StudySummary s = summarise_study(test::sample_study());
+  for (const AverageSpeedup& a : s.averages) {
+    if (a.scaling != "strong") continue;
+    EXPECT_EQ(a.num_batches, 2);
+    EXPECT_TRUE(a.batches_disagree);  // 0.8x at batch 64 and 1.6x at 128: the average must not decide
+    EXPECT_EQ(a.recommendation, Recommendation::unclear);
+    EXPECT_NEAR(a.geometric_mean, std::sqrt(0.8 * 1.6), 0.02);
+    ASSERT_TRUE(a.ci);
+    EXPECT_TRUE(a.ci->low < a.geometric_mean && a.geometric_mean < a.ci->high);
+  }
+}
+
+TEST(ReportStudy, VirtualDevicesAreNeverCalledGpus) {
+  const StudySummary s = summarise_study(test::sample_study("cpu-virtual"));
+  for (std::string text : {study_markdown(s), study_text(s, true)}) {
+    EXPECT_NE(text.find("CPU virtual devices, not GPUs"), std::string::npos);
+    text.erase(text.find("not GPUs"), 8);
+    if (const size_t at = text.find("say nothing about a GPU"); at != std::string::npos) text.erase(at, 23);
+    EXPECT_EQ(text.find("GPU"), std::string::npos) << text;
+  }
+}
+
+TEST(ReportText, AsciiMeansAscii) {
+  const StudySummary s = summarise_study(test::sample_study());
+  for (char c : study_text(s, true)) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
+  EXPECT_NE(study_text(s, false).find("±"), std::string::npos);
+  EXPECT_NE(study_text(s, true).find("SLOWER"), std::string::npos);
+}
+
+TEST(ReportWords, EscapesMarkdown) { EXPECT_EQ(escape_markdown("a|b*c_d\n<e>&`"), "a\\|b\\*c\\_d \\<e\\>&amp;\\`"); }
+
+TEST(ReportWords, NumbersKeepThreeDigits) {
+  EXPECT_EQ(format_number(16883.4), "16,883");
+  EXPECT_EQ(format_number(100.0), "100");
+  EXPECT_EQ(format_number(12.345), "12.3");
+  EXPECT_EQ(format_number(0.012345), "0.0123");
+  EXPECT_EQ(format_number(0), "0");
+  EXPECT_EQ(format_speedup(1.78, Interval{1.75, 1.81}), "1.78x [1.75, 1.81]");
+}
+
+// To accept a changed report: copy test-output/study_report.md from the build folder over the golden file and review
+// it.
+TEST(ReportMarkdown, MatchesTheGoldenFile) {
+  const std::string report = study_markdown(summarise_study(test::sample_study()));
+  std::filesystem::create_directories(AMDAHL_BINARY_DIR "/test-output");
+  std::ofstream(AMDAHL_BINARY_DIR "/test-output/study_report.md", std::ios::binary) << report;
+  std::ifstream file(AMDAHL_SOURCE_DIR "/tests/unit/golden/study_report.md", std::ios::binary);
+  ASSERT_TRUE(file.good()) << "the golden file is missing";
+  std::stringstream golden;
+  golden << file.rdbuf();
+  EXPECT_EQ(report, golden.str());
+}
+
+}  // namespace
+}  // namespace amdahl

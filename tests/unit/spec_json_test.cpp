@@ -1,0 +1,149 @@
+#include "spec/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "report/study.h"
+#include "report_records.h"
+
+namespace amdahl {
+namespace {
+
+Error error_of(const std::string& model_text) {
+  try {
+    model_from_json(model_text, "m.json");
+  } catch (const Error& e) {
+    return e;
+  }
+  return Error(Cause::internal, "accepted");
+}
+
+TEST(SpecModel, RoundTripsEveryPreset) {
+  for (const ModelSpec& preset : model_presets()) {
+    const ModelSpec back = model_from_json(model_to_json(preset), "preset");
+    EXPECT_EQ(back.name, preset.name);
+    EXPECT_EQ(back.num_parameters(), preset.num_parameters());
+    EXPECT_EQ(model_to_json(back), model_to_json(preset));
+  }
+}
+
+TEST(SpecModel, HiddenLayersDefaultToReluAndTheOutputToNone) {
+  const ModelSpec m = model_from_json(
+      R"({"version":1,"name":"x","input_width":4,"loss":"softmax_cross_entropy","layers":[{"units":8,"dropout":0.2},{"units":2,"bias":false}]})",
+      "m.json");
+  EXPECT_EQ(m.loss, LossKind::softmax_cross_entropy);
+  EXPECT_EQ(m.layers[0].activation, Activation::relu);
+  EXPECT_EQ(m.layers[1].activation, Activation::none);
+  EXPECT_EQ(m.num_parameters(), 4 * 8 + 8 + 8 * 2);
+}
+
+TEST(SpecModel, NamesFileFieldAndRemedy) {
+  const Error unknown = error_of(R"({"version":1,"name":"x","input_width":4,"layers":[{"unit":8}]})");
+  EXPECT_EQ(unknown.cause(), Cause::usage);
+  EXPECT_NE(std::string(unknown.what()).find("m.json: field 'layers[0].unit'"), std::string::npos) << unknown.what();
+  EXPECT_NE(unknown.remedy().find("units"), std::string::npos);
+  EXPECT_EQ(error_of(R"({"version":2,"name":"x"})").cause(), Cause::version_refused);
+  EXPECT_EQ(error_of(R"({"name":"x"})").cause(), Cause::usage);
+  EXPECT_EQ(error_of("{").cause(), Cause::usage);
+  EXPECT_EQ(error_of("[]").cause(), Cause::usage);
+  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":"4","layers":[]})").cause(), Cause::usage);
+  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"layers":[]})").cause(), Cause::usage);
+  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"loss":"mae","layers":[{"units":1}]})").cause(),
+            Cause::usage);
+  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":99999999999999999999,"layers":[{"units":1}]})").cause(),
+            Cause::usage);
+  EXPECT_THROW(load_model("/nonexistent/model.json"), Error);
+}
+
+TEST(SpecRecord, RoundTripsWithAllTypes) {
+  Record r = test::fake_record({}, 3);
+  r.axes["rate"] = 1.0;  // stays a double, although it is whole
+  r.axes["big"] = std::numeric_limits<int64_t>::min();
+  r.provenance.seed = std::numeric_limits<uint64_t>::max();
+  r.provenance.facts["odd"] = "tab\t quote\" newline\n ümlaut";
+  r.status = {Status::Kind::waived, "because"};
+  r.origin = Origin::emulated;
+  const Record back = record_from_json(record_to_json(r), "test");
+  EXPECT_EQ(back.axes, r.axes);
+  EXPECT_EQ(back.provenance, r.provenance);
+  EXPECT_EQ(back.status.kind, Status::Kind::waived);
+  EXPECT_EQ(back.status.reason, "because");
+  EXPECT_EQ(back.origin, Origin::emulated);
+  EXPECT_EQ(back.value("step_time"), r.value("step_time"));
+  EXPECT_EQ(record_to_json(back), record_to_json(r));
+  EXPECT_EQ(record_to_json(r).find('\n'), std::string::npos);
+}
+
+TEST(SpecRecord, NeverWritesNonFiniteNumbers) {
+  for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)}) {
+    Record r = test::fake_record({}, 0);
+    r.series[0].samples[0] = bad;
+    EXPECT_THROW(record_to_json(r), Error);
+    r = test::fake_record({}, 0);
+    r.axes["x"] = bad;
+    EXPECT_THROW(record_to_json(r), Error);
+  }
+  EXPECT_THROW(record_from_json("{\"kind\":1}", "x"), Error);
+}
+
+TEST(SpecRecord, InvalidUtf8BecomesReplacementCharacters) {
+  Record r = test::fake_record({}, 0);
+  r.provenance.command_line = "amdahl \xff\xfe";
+  EXPECT_EQ(record_from_json(record_to_json(r), "x").provenance.command_line, "amdahl \xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
+TEST(SpecMachine, RoundTrips) {
+  MachineSpec m{"host",
+                "Linux",
+                "CPU",
+                8,
+                2,
+                1 << 30,
+                {{0, "cuda", "GPU_X", "GPU-1", 80'000'000'000, 132, "9.0"}},
+                {{"cuda", "13.0"}}};
+  const MachineSpec back = machine_from_json(machine_to_json(m), "test");
+  EXPECT_EQ(machine_to_json(back), machine_to_json(m));
+  EXPECT_EQ(back.devices.at(0).sm_count, 132);
+  const std::vector<BackendStatus> backends{{"nccl", {false, "no libnccl.so.2", "install it"}, ""},
+                                            {"cpu", {true, "", ""}, "2.6"}};
+  EXPECT_EQ(backends_to_json(backends_from_json(backends_to_json(backends), "test")), backends_to_json(backends));
+  EXPECT_THROW(machine_from_json(R"({"version":9})", "x"), Error);
+}
+
+TEST(SpecSummary, RoundTripsAWholeStudy) {
+  const StudySummary summary = summarise_study(test::sample_study());
+  const std::string text = summary_to_json(summary);
+  const StudySummary back = summary_from_json(text, "test");
+  EXPECT_EQ(summary_to_json(back), text);
+  ASSERT_EQ(back.cells.size(), summary.cells.size());
+  EXPECT_EQ(back.cells[0].step_time_us, summary.cells[0].step_time_us);
+  EXPECT_EQ(back.cells[0].account, summary.cells[0].account);
+  ASSERT_EQ(back.comparisons.size(), summary.comparisons.size());
+  EXPECT_EQ(back.comparisons[0].test, summary.comparisons[0].test);
+  EXPECT_EQ(back.comparisons[0].recommendation, summary.comparisons[0].recommendation);
+  EXPECT_EQ(back.provenance, summary.provenance);
+  EXPECT_EQ(text.find("null"), std::string::npos);
+}
+
+TEST(SpecSummary, RefusesOtherVersionsAndDamage) {
+  std::string text = summary_to_json(summarise_study(test::sample_study()));
+  std::string other = text;
+  other.replace(other.find("\"version\": 1"), 12, "\"version\": 7");
+  try {
+    summary_from_json(other, "s.json");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.cause(), Cause::version_refused);
+  }
+  try {
+    summary_from_json(text.substr(0, text.size() / 2), "s.json");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.cause(), Cause::store_corrupt);
+  }
+}
+
+}  // namespace
+}  // namespace amdahl
