@@ -57,10 +57,14 @@ void block_sigpipe() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+bool is_paired(const CollectiveCall& call) {
+  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
 /// The tag under which both ends of a transfer meet. It covers the whole call, so that ranks that call different things
 /// never take each other's bytes: they miss each other, and the deadline finds out why.
 uint64_t tag_of(const CollectiveCall& call, int step) {
-  const bool paired = call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+  const bool paired = is_paired(call);
   uint64_t hash = 14695981039346656037u;  // FNV-1a over the fields
   const auto mix = [&](uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) hash = (hash ^ ((value >> (8 * byte)) & 0xff)) * 1099511628211u;
@@ -210,24 +214,38 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
   return first ? *first : own;
 }
 
-/// Missing ranks are stuck elsewhere, or wait in another collective: every rank that gives up says where it was.
+/// Every rank that gives up says where it waits. A missing rank that waits for another call of the same number made a
+/// different call; one that waits behind us or ahead of us is a victim too; one that says nothing is the culprit.
 Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<int>& missing) {
-  const std::string key = fmt::format("stuck/{}/", name_);
+  const std::string prefix = fmt::format("waits/{}/", name_);
+  std::vector<int> silent;
   try {
-    store_.set(key + std::to_string(rank_), call.describe());
+    store_.set(prefix + std::to_string(rank_), wire::pack({std::to_string(call.seq), call.describe()}));
     const Deadline deadline = Deadline::after_seconds(kVerdictSeconds);
     for (const int peer : missing) {
-      if (peer == rank_) continue;
-      const std::string other = store_.get(key + std::to_string(peer), deadline);
-      if (other != call.describe())
+      const auto place = peer == rank_ ? std::vector<std::string>{} : place_of(prefix, peer, deadline);
+      if (place.size() != 2) {
+        silent.push_back(peer);
+      } else if (!is_paired(call) && place[0] == std::to_string(call.seq) && place[1] != call.describe()) {
         return Error(Cause::collective_mismatch,
-                     fmt::format("rank {} called {} but rank {} called {}", peer, other, rank_, call.describe()),
+                     fmt::format("rank {} called {} but rank {} called {}", peer, place[1], rank_, call.describe()),
                      "make every rank call the same collectives with the same sizes in the same order", peer);
+      }
     }
-  } catch (const Error& error) {
-    if (error.cause() != Cause::rank_hung) return error;
+  } catch (const Error& error) {  // the world's first failure
+    return error;
   }
-  return hung_error(missing, call, timeout_seconds_);
+  return hung_error(silent.empty() ? missing : silent, call, timeout_seconds_);
+}
+
+/// Number and description of the call that `peer` gave up on; empty when it does not say so by the deadline.
+std::vector<std::string> GlooLink::place_of(const std::string& prefix, int peer, Deadline deadline) {
+  try {
+    return wire::unpack(store_.get(prefix + std::to_string(peer), deadline));
+  } catch (const Error&) {
+    if (store_.failure()) throw;
+    return {};
+  }
 }
 
 }  // namespace amdahl

@@ -75,6 +75,7 @@ class GlooLink {
   Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                 const std::string& what);
   Error explain_deadline(const CollectiveCall& call, const std::vector<int>& missing);
+  std::vector<std::string> place_of(const std::string& prefix, int peer, Deadline deadline);
 
   RendezvousStore& store_;
   const std::string name_;
