@@ -114,6 +114,7 @@ struct StudyOutcome {
   std::string run_dir;
   std::string report_path;
   std::string text;     // table and verdict for a terminal
+  std::string json;     // the summary, docs/schema/summary.schema.json
   bool is_root = true;  // other processes of a launched job get no summary
 };
 
@@ -144,6 +145,7 @@ struct TrainOutcome {
   std::string run_dir;
   std::string device_kind;
   ModelSpec model;
+  std::string json;  // final figures, one object
   bool is_root = true;
 };
 
@@ -157,12 +159,14 @@ struct AdviseConfig {
   std::string evidence;             // run folder
 };
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
+AMDAHL_API std::string advice_json(const Advice& advice);
 
 /// Summary, text and Markdown of a run folder, from its records alone; rewrites summary.json and report.md when `write`.
 struct ReportOutcome {
   StudySummary summary;
   std::string markdown;
   std::string text;
+  std::string json;
   std::string report_path;
   std::vector<std::string> notes;  // what could not be read
 };

@@ -3,10 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,32 +12,32 @@
 
 namespace amdahl {
 
-/// Asked now and then while a host thread waits for a stream; throws when what the stream waits for will not come.
+/// What may make a device's work worthless or endless: a communicator whose collectives its streams run. Any thread.
 class StreamWatch {
  public:
   virtual ~StreamWatch() = default;
-  virtual void check() = 0;
+  /// Throws the cause once the work is known to be lost. Cheap: asked at every poll of a waiting stream.
+  virtual void rethrow() = 0;
+  /// Looks for news (asynchronous errors, dead peers) and throws them. Asked every few milliseconds of a wait.
+  virtual void look() = 0;
 };
 
-/// Why work of a stream is worthless although the device may finish it, such as an aborted collective. Any thread.
-class StreamFault {
+/// The watches of one device. A watch lives as long as its owner keeps it.
+class StreamWatches {
  public:
-  /// The first cause stays; the stream's waits throw it from now on.
-  void set(const Error& cause) noexcept;
-  void rethrow() const;
-  void add_watch(const std::shared_ptr<StreamWatch>& watch);
-  void check_watches();
+  void add(const std::shared_ptr<StreamWatch>& watch);
+  void rethrow() const { visit(&StreamWatch::rethrow); }
+  void look() const { visit(&StreamWatch::look); }
 
  private:
-  std::atomic<bool> raised_{false};
+  void visit(void (StreamWatch::*question)()) const;
   mutable std::mutex mutex_;
-  std::optional<Error> cause_;
   std::vector<std::weak_ptr<StreamWatch>> watches_;
 };
 
 // These throw Error{internal} when handed an object of another backend.
 cudaStream_t as_cuda(Stream& stream);
-std::shared_ptr<StreamFault> fault_of(Stream& stream);
+StreamWatches& watches_of(Device& device);
 bool is_capturing(Stream& stream);
 
 /// Versions for MachineSpec; empty when unavailable.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -113,6 +114,8 @@ std::vector<std::unique_ptr<Device>> make_cpu_devices(int count);
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);
 Availability cuda_availability();
+/// Versions of the CUDA runtime, driver and cuBLAS by name; empty in a build without CUDA.
+std::map<std::string, std::string> cuda_versions();
 /// Every CUDA device of this machine; empty without a driver.
 std::vector<DeviceSpec> list_cuda_devices();
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
 #include "lab/provenance.h"
-#include "lab/run_reports.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
 #include "spec/run_folder.h"
@@ -249,6 +249,7 @@ StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
   outcome.summary = report.summary;
   outcome.report_path = report.report_path;
   outcome.text = report.text;
+  outcome.json = report.json;
   return outcome;
 }
 

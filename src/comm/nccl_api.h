@@ -1,0 +1,42 @@
+// NCCL's functions, found in libnccl.so.2 at run time; the header serves for types only.
+#pragma once
+
+#include <nccl.h>
+
+#include <memory>
+#include <string>
+
+#include "amdahl/error.h"
+
+namespace amdahl {
+
+struct NcclApi {
+  decltype(&ncclGetVersion) get_version = nullptr;
+  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
+  decltype(&ncclCommInitRankConfig) comm_init_rank_config = nullptr;
+  decltype(&ncclCommDestroy) comm_destroy = nullptr;
+  decltype(&ncclCommAbort) comm_abort = nullptr;
+  decltype(&ncclCommGetAsyncError) comm_get_async_error = nullptr;
+  decltype(&ncclGetErrorString) get_error_string = nullptr;
+  decltype(&ncclGetLastError) get_last_error = nullptr;
+  decltype(&ncclAllReduce) all_reduce = nullptr;
+  decltype(&ncclReduce) reduce = nullptr;
+  decltype(&ncclBroadcast) broadcast = nullptr;
+  decltype(&ncclAllGather) all_gather = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) recv = nullptr;
+  decltype(&ncclGroupStart) group_start = nullptr;
+  decltype(&ncclGroupEnd) group_end = nullptr;
+
+  /// Null with `why` filled in when the library or one of the functions is missing. The library stays loaded: NCCL keeps
+  /// threads of its own.
+  static std::shared_ptr<const NcclApi> open(Availability& why);
+
+  int version() const;  // 22809 is 2.28.9; 0 when it does not say
+  /// Throws Error{rank_died} for a remote failure, {device_error} for anything else but success.
+  void check(ncclResult_t result, const char* call, ncclComm_t comm) const;
+};
+
+std::string format_nccl_version(int version);
+
+}  // namespace amdahl

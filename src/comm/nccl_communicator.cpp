@@ -1,0 +1,347 @@
+// Collectives by NCCL. Each rank has one NCCL communicator that its own host thread drives.
+//
+// The communicators are blocking ones: a non-blocking one hands every collective to a new thread, which costs more than a
+// small training step. What may wait for a peer that never comes (start, abort, end) runs on a thread of its own instead.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "comm/collective_call.h"
+#include "comm/inproc_group.h"
+#include "comm/nccl_api.h"
+#include "comm/world.h"
+#include "device/cuda_device.h"
+
+namespace amdahl {
+namespace {
+
+constexpr auto kHostCallPatience = std::chrono::seconds(1);
+constexpr auto kTeardownPatience = std::chrono::seconds(10);
+
+/// Runs `work` with `device` current on a thread that is left alone if it outlasts the caller's patience.
+std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
+  std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
+    return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
+  });
+  std::future<ncclResult_t> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
+
+/// One rank's NCCL communicator. Shared with whoever may abort it.
+class NcclRank final : public StreamWatch, public std::enable_shared_from_this<NcclRank> {
+ public:
+  NcclRank(std::shared_ptr<const NcclApi> api, int device_index, RendezvousStore* store)
+      : api_(std::move(api)), device_index_(device_index), store_(store) {}
+
+  const NcclApi& api() const { return *api_; }
+
+  std::future<ncclResult_t> start(ncclUniqueId id, int rank, int world_size) {
+    return start_detached(device_index_, [self = shared_from_this(), id, rank, world_size] {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 1;
+      return self->api_->comm_init_rank_config(&self->comm_, world_size, id, rank, &config);
+    });
+  }
+
+  /// Enqueues `work(comm)`; throws the cause when the communicator was aborted.
+  template <class Work>
+  void call(const char* name, const Work& work) {
+    std::unique_lock lock(mutex_);
+    rethrow();
+    api_->check(work(comm_), name, comm_);
+  }
+
+  /// Pending work of this rank ends, later calls throw `cause`. The first cause stays.
+  void abort(const Error& cause) noexcept {
+    try {
+      {
+        std::lock_guard lock(cause_mutex_);
+        if (cause_) return;
+        cause_.emplace(cause);
+        lost_.store(true, std::memory_order_release);
+      }
+      // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for it.
+      start_detached(device_index_, [self = shared_from_this()] {
+        // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
+        const std::unique_lock lock(self->mutex_, kHostCallPatience);
+        return self->comm_ ? self->api_->comm_abort(std::exchange(self->comm_, nullptr)) : ncclSuccess;
+      });
+    } catch (...) {  // no thread to be had: the streams' deadlines end the job
+    }
+  }
+
+  /// Orderly end. Bounded, because it waits for graphs that still hold this communicator's work.
+  void finish() noexcept {
+    retired_.store(true, std::memory_order_release);
+    try {
+      if (lost_) return;
+      start_detached(device_index_, [self = shared_from_this()] {
+        const std::unique_lock lock(self->mutex_);
+        return self->comm_ ? self->api_->comm_destroy(std::exchange(self->comm_, nullptr)) : ncclSuccess;
+      }).wait_for(kTeardownPatience);
+    } catch (...) {
+    }
+  }
+
+  void rethrow() override {
+    if (!lost_.load(std::memory_order_acquire) || retired_.load(std::memory_order_acquire)) return;
+    std::lock_guard lock(cause_mutex_);
+    throw *cause_;
+  }
+
+  void look() override {
+    if (retired_.load(std::memory_order_acquire)) return;
+    if (store_)
+      if (const auto failure = store_->failure()) throw *failure;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || !comm_) return;
+    ncclResult_t state = ncclSuccess;
+    api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
+    api_->check(state, "a collective", comm_);
+  }
+
+ private:
+  const std::shared_ptr<const NcclApi> api_;
+  const int device_index_;
+  RendezvousStore* const store_;  // null for ranks of one process
+  std::timed_mutex mutex_;        // held during host calls on comm_
+  ncclComm_t comm_ = nullptr;
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> retired_{false};  // its communicator is gone: the device's streams no longer depend on it
+  std::mutex cause_mutex_;
+  std::optional<Error> cause_;
+};
+
+ncclDataType_t nccl_type(DType type) {
+  switch (type) {
+    case DType::f32: return ncclFloat32;
+    case DType::f64: return ncclFloat64;
+    case DType::f16: return ncclFloat16;
+    case DType::bf16: return ncclBfloat16;
+    case DType::i32: return ncclInt32;
+    case DType::i64: return ncclInt64;
+    case DType::u8: return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : ncclMax; }
+
+/// Messages between hosts' threads or processes, and the news that the world has failed.
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+  virtual std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) = 0;
+  virtual void abort(const Error& cause) noexcept = 0;
+};
+
+class ThreadPlane final : public ControlPlane {
+ public:
+  ThreadPlane(int world_size, double timeout_seconds) : group_(world_size, timeout_seconds), exchanges_(world_size, 0) {}
+
+  std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override {
+    constexpr auto kPlane = InprocGroup::Plane::control;
+    const CollectiveCall call{CollectiveKind::exchange, ++exchanges_[static_cast<size_t>(rank)], 0, DType::u8, ReduceOp::sum, -1};
+    const double seconds = std::chrono::duration<double>(deadline.time() - Deadline::Clock::now()).count();
+    if (group_.failed()) group_.leave();
+    group_.slot(kPlane, rank).message = message;
+    group_.meet(kPlane, rank, call, deadline, seconds);
+    std::vector<std::string> messages;
+    for (int from = 0; from < group_.world_size(); ++from) messages.push_back(group_.slot(kPlane, from).message);
+    group_.meet(kPlane, rank, call, deadline, seconds);
+    return messages;
+  }
+  void abort(const Error& cause) noexcept override {
+    group_.fail(cause);
+    for (const auto& rank : ranks) rank->abort(cause);
+  }
+
+  std::vector<std::shared_ptr<NcclRank>> ranks;  // filled before any rank works
+
+ private:
+  InprocGroup group_;
+  std::vector<uint64_t> exchanges_;  // by rank; each rank's thread touches its own
+};
+
+class ProcessPlane final : public ControlPlane {
+ public:
+  ProcessPlane(RendezvousStore& store, std::string name, int world_size, std::shared_ptr<NcclRank> rank)
+      : store_(store), name_(std::move(name)), world_size_(world_size), rank_(std::move(rank)) {}
+
+  std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override {
+    const uint64_t seq = ++exchanges_;
+    store_.set(key(seq, rank), message);
+    std::vector<std::string> messages;
+    for (int from = 0; from < world_size_; ++from) messages.push_back(store_.get(key(seq, from), deadline));
+    return messages;
+  }
+  void abort(const Error& cause) noexcept override {
+    store_.report_failure(cause);
+    rank_->abort(cause);
+  }
+
+ private:
+  std::string key(uint64_t seq, int rank) const { return fmt::format("nccl/{}/exchange/{}/{}", name_, seq, rank); }
+  RendezvousStore& store_;
+  std::string name_;
+  int world_size_;
+  std::shared_ptr<NcclRank> rank_;
+  uint64_t exchanges_ = 0;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(int rank, int world_size, std::shared_ptr<NcclRank> nccl, std::shared_ptr<ControlPlane> plane, Device& device)
+      : rank_(rank), world_size_(world_size), nccl_(std::move(nccl)), plane_(std::move(plane)) {
+    watches_of(device).add(nccl_);
+  }
+  ~NcclCommunicator() override { nccl_->finish(); }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_size_; }
+  const std::string& backend_name() const override { return name_; }
+
+  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run("ncclAllReduce", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.all_reduce(data, data, count, nccl_type(type), nccl_op(op), comm, queue);
+    });
+  }
+  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
+    check_rank(root, world_size_, "root");
+    run("ncclReduce", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.reduce(data, data, count, nccl_type(type), nccl_op(op), root, comm, queue);
+    });
+  }
+  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size_, "root");
+    run("ncclBroadcast", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.broadcast(data, data, count, nccl_type(type), root, comm, queue);
+    });
+  }
+  void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    run("ncclAllGather", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.all_gather(send, recv, count, nccl_type(type), comm, queue);
+    });
+  }
+  void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size_, "root");
+    run("scatter by ncclSend and ncclRecv", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      api.group_start();
+      ncclResult_t result = ncclSuccess;
+      for (int to = 0; rank_ == root && to < world_size_ && result == ncclSuccess; ++to) {
+        const char* part = static_cast<const char*>(send) + static_cast<size_t>(to) * count * size_of(type);
+        result = api.send(part, count, nccl_type(type), to, comm, queue);
+      }
+      if (result == ncclSuccess) result = api.recv(recv, count, nccl_type(type), root, comm, queue);
+      const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
+      return result == ncclSuccess ? ended : result;
+    });
+  }
+  void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
+    check_peer(peer);
+    run("ncclSend", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.send(data, count, nccl_type(type), peer, comm, queue);
+    });
+  }
+  void recv(void* data, size_t count, DType type, int peer, Stream& stream) override {
+    check_peer(peer);
+    run("ncclRecv", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.recv(data, count, nccl_type(type), peer, comm, queue);
+    });
+  }
+
+  std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
+    nccl_->rethrow();
+    return plane_->exchange(rank_, message, deadline);
+  }
+  void abort(const Error& cause) noexcept override { plane_->abort(cause); }
+
+ private:
+  void check_peer(int peer) const {
+    check_rank(peer, world_size_, "peer");
+    if (peer == rank_) throw Error(Cause::usage, fmt::format("rank {} cannot send to itself", peer));
+  }
+  template <class Work>
+  void run(const char* name, size_t count, DType type, Stream& stream, const Work& work) {
+    stream.device().bind_thread();
+    count_traffic(count * size_of(type));
+    nccl_->call(name, [&](ncclComm_t comm) { return work(nccl_->api(), comm, as_cuda(stream)); });
+  }
+
+  int rank_, world_size_;
+  std::shared_ptr<NcclRank> nccl_;
+  std::shared_ptr<ControlPlane> plane_;
+  std::string name_ = "nccl";
+};
+
+std::shared_ptr<const NcclApi> open_api() {
+  Availability why;
+  auto api = NcclApi::open(why);
+  if (!api) throw Error(Cause::environment_missing, why.reason, why.remedy);
+  return api;
+}
+
+ncclUniqueId unique_id(const NcclApi& api) {
+  ncclUniqueId id{};
+  api.check(api.get_unique_id(&id), "ncclGetUniqueId", nullptr);
+  return id;
+}
+
+void finish_start(const NcclApi& api, std::future<ncclResult_t>& started, int rank, Deadline deadline) {
+  if (started.wait_until(deadline.time()) != std::future_status::ready)
+    throw Error(Cause::rank_hung, "NCCL did not start before the deadline: not every rank came to it",
+                "look for the rank that is missing; NCCL_DEBUG=INFO shows who came", rank);
+  api.check(started.get(), "ncclCommInitRankConfig", nullptr);
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices, double timeout_seconds) {
+  const auto api = open_api();
+  const int world_size = static_cast<int>(devices.size());
+  const Deadline deadline = Deadline::after_seconds(timeout_seconds);
+  const ncclUniqueId id = unique_id(*api);
+  auto plane = std::make_shared<ThreadPlane>(world_size, timeout_seconds);
+  for (Device* device : devices)
+    plane->ranks.push_back(std::make_shared<NcclRank>(api, device->spec().index, nullptr));
+  std::vector<std::future<ncclResult_t>> started;  // all at once: each start waits for the others
+  for (int rank = 0; rank < world_size; ++rank)
+    started.push_back(plane->ranks[static_cast<size_t>(rank)]->start(id, rank, world_size));
+  for (int rank = 0; rank < world_size; ++rank) finish_start(*api, started[static_cast<size_t>(rank)], rank, deadline);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < world_size; ++rank)
+    communicators.push_back(std::make_unique<NcclCommunicator>(rank, world_size, plane->ranks[static_cast<size_t>(rank)], plane,
+                                                               *devices[static_cast<size_t>(rank)]));
+  return communicators;
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank, int world_size,
+                                                     Device& device, double timeout_seconds) {
+  const auto api = open_api();
+  const Deadline deadline = Deadline::after_seconds(timeout_seconds);
+  const std::string key = fmt::format("nccl/{}/id", name);
+  ncclUniqueId id{};
+  if (rank == 0) {
+    id = unique_id(*api);
+    store.set(key, std::string(id.internal, sizeof id.internal));
+  } else {
+    const std::string text = store.get(key, deadline);
+    if (text.size() != sizeof id.internal) throw Error(Cause::internal, "the NCCL id of group " + name + " has a wrong size");
+    text.copy(id.internal, sizeof id.internal);
+  }
+  auto nccl = std::make_shared<NcclRank>(api, device.spec().index, &store);
+  auto started = nccl->start(id, rank, world_size);
+  finish_start(*api, started, rank, deadline);
+  auto plane = std::make_shared<ProcessPlane>(store, name, world_size, nccl);
+  return std::make_unique<NcclCommunicator>(rank, world_size, std::move(nccl), std::move(plane), device);
+}
+
+}  // namespace amdahl

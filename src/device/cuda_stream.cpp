@@ -1,0 +1,140 @@
+#include "device/cuda_stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "device/cuda_check.h"
+
+namespace amdahl {
+namespace {
+
+// Short waits spin, because waking from a sleep costs more than a training step; long ones leave the core to others.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr auto kSleep = std::chrono::microseconds(20);
+constexpr auto kLookInterval = std::chrono::milliseconds(2);
+
+template <class To, class From>
+To& cast(From& object, const char* what) {
+  auto* result = dynamic_cast<To*>(&object);
+  if (!result) throw Error(Cause::internal, fmt::format("{} of another backend was handed to CUDA code", what));
+  return *result;
+}
+
+}  // namespace
+
+CudaEvent::CudaEvent(int device_index) : device_index_(device_index) {
+  cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDefault), device_index, "cudaEventCreateWithFlags");
+}
+
+bool CudaEvent::done() const {
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  cuda_check(code, device_index_, "cudaEventQuery");
+  return true;
+}
+
+CudaStream::CudaStream(Device& device, const StreamWatches& watches, std::string name)
+    : device_(device), watches_(watches), index_(device.spec().index), name_(std::move(name)) {
+  int lowest = 0, highest = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), index_, "cudaDeviceGetStreamPriorityRange");
+  const int priority = name_.rfind("comm", 0) == 0 ? highest : lowest;
+  cuda_check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority), index_,
+             "cudaStreamCreateWithPriority");
+}
+
+void CudaStream::record(Event& event) {
+  device_.bind_thread();
+  cuda_check(cudaEventRecord(as_cuda(event), stream_), index_, "cudaEventRecord");
+}
+
+void CudaStream::stamp(Event& event) {
+  device_.bind_thread();
+  const unsigned flags = capturing() ? cudaEventRecordExternal : cudaEventRecordDefault;
+  cuda_check(cudaEventRecordWithFlags(as_cuda(event), stream_, flags), index_, "cudaEventRecordWithFlags");
+}
+
+void CudaStream::wait(Event& event) {
+  device_.bind_thread();
+  cuda_check(cudaStreamWaitEvent(stream_, as_cuda(event), cudaEventWaitDefault), index_, "cudaStreamWaitEvent");
+}
+
+bool CudaStream::capturing() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(stream_, &status), index_, "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void CudaStream::synchronize(Deadline deadline) {
+  device_.bind_thread();
+  const auto begin = Deadline::Clock::now();
+  auto next_look = begin + kLookInterval;
+  for (;;) {
+    const cudaError_t code = cudaStreamQuery(stream_);
+    watches_.rethrow();  // before success: an aborted collective ends its kernels, and their results are worthless
+    if (code != cudaErrorNotReady) return cuda_check(code, index_, "cudaStreamQuery");
+    cudaGetLastError();  // "not ready" stays behind as the last error otherwise
+    const auto now = Deadline::Clock::now();
+    if (now >= deadline.time())
+      throw Error(Cause::rank_hung,
+                  fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
+                  "look for a rank that never arrived; if the work is only slow, allow more time");
+    if (now >= next_look) {
+      watches_.look();
+      next_look = now + kLookInterval;
+    }
+    if (now - begin > kSpin) std::this_thread::sleep_for(kSleep);
+  }
+}
+
+CudaGraph::CudaGraph(Device& device, cudaGraph_t graph) : device_(device), index_(device.spec().index), graph_(graph) {
+  try {
+    // The comm stream's priority lives on in the nodes that were captured from it.
+    cuda_check(cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority), index_,
+               "cudaGraphInstantiate");
+    cuda_check(cudaGraphGetNodes(graph_, nullptr, &num_nodes_), index_, "cudaGraphGetNodes");
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void CudaGraph::release() {
+  if (executable_) cudaGraphExecDestroy(executable_);
+  cudaGraphDestroy(graph_);
+}
+
+void CudaGraph::launch(Stream& stream) {
+  device_.bind_thread();
+  cuda_check(cudaGraphLaunch(executable_, as_cuda(stream)), index_, "cudaGraphLaunch");
+}
+
+void CudaGraph::upload(cudaStream_t stream) { cuda_check(cudaGraphUpload(executable_, stream), index_, "cudaGraphUpload"); }
+
+void StreamWatches::add(const std::shared_ptr<StreamWatch>& watch) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(watches_, [](const auto& entry) { return entry.expired(); });
+  watches_.push_back(watch);
+}
+
+void StreamWatches::visit(void (StreamWatch::*question)()) const {
+  std::vector<std::shared_ptr<StreamWatch>> alive;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& entry : watches_)
+      if (auto watch = entry.lock()) alive.push_back(std::move(watch));
+  }
+  for (const auto& watch : alive) ((*watch).*question)();
+}
+
+CudaStream& as_cuda_stream(Stream& stream) { return cast<CudaStream>(stream, "a stream"); }
+cudaEvent_t as_cuda(const Event& event) { return cast<const CudaEvent>(event, "an event").handle(); }
+cudaStream_t as_cuda(Stream& stream) { return as_cuda_stream(stream).handle(); }
+bool is_capturing(Stream& stream) { return as_cuda_stream(stream).capturing(); }
+
+}  // namespace amdahl

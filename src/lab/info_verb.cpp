@@ -1,0 +1,38 @@
+// What this build and machine can do.
+#include <fmt/format.h>
+
+#include "amdahl/amdahl.h"
+#include "comm/world.h"
+#include "device/device.h"
+#include "lab/build_info.h"
+#include "ops/ops.h"
+#include "spec/json.h"
+#include "topology/host_probe.h"
+
+namespace amdahl {
+
+std::string version() { return kVersion; }
+std::string build_commit() { return kCommit; }
+
+InfoOutcome run_info(const std::map<std::string, std::string>& environment) {
+  InfoOutcome outcome;
+  outcome.machine = probe_host();
+  outcome.machine.devices = list_cuda_devices();
+  for (const auto& [name, value] : cuda_versions()) outcome.machine.versions[name] = value;
+  const auto cuda = outcome.machine.versions.find("cuda");
+  outcome.backends = {
+      {"cpu", cpu_ops_availability(), cpu_ops_version().empty() ? "" : "oneDNN " + cpu_ops_version()},
+      {"cuda", cuda_availability(), cuda == outcome.machine.versions.end() ? "" : "runtime " + cuda->second},
+      {"threads", {true, {}, {}}, ""},
+      {"gloo", gloo_availability(), ""},
+      {"nccl", nccl_availability(), nccl_version()},
+      {"hwloc", hwloc_availability(), hwloc_version()},
+  };
+  const LaunchContext launch = detect_launch(environment);
+  outcome.machine.versions["launcher"] = launch.family;
+  outcome.json = fmt::format(R"({{"version":1,"amdahl":"{}","commit":"{}","machine":{},"backends":{}}})", version(),
+                             build_commit(), machine_to_json(outcome.machine), backends_to_json(outcome.backends));
+  return outcome;
+}
+
+}  // namespace amdahl

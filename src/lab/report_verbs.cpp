@@ -1,0 +1,126 @@
+// Verbs that only read run folders: report, compare, advise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "amdahl/amdahl.h"
+#include "lab/training_setup.h"
+#include "planner/advise.h"
+#include "report/compare.h"
+#include "report/markdown.h"
+#include "report/study.h"
+#include "report/text.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+// "DIR@global_batch=64,devices=2" to the folder and the axes that a record must have.
+struct Selection {
+  std::string dir;
+  std::map<std::string, std::string> axes;
+};
+
+Selection parse_selection(const std::string& text) {
+  Selection selection;
+  const size_t at = text.rfind('@');
+  selection.dir = text.substr(0, at);
+  if (at == std::string::npos) return selection;
+  const std::string list = text.substr(at + 1);
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string item = list.substr(begin, end - begin);
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos)
+      throw Error(Cause::usage, fmt::format("'{}' does not select a cell", text), "DIR@global_batch=64,devices=2");
+    std::string axis = item.substr(0, equals);
+    if (axis == "batch") axis = "global_batch";
+    selection.axes[axis] = item.substr(equals + 1);
+    begin = end + 1;
+  }
+  return selection;
+}
+
+std::string axis_text(const AxisValue& value) {
+  return std::visit(
+      [](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>) return v;
+        else if constexpr (std::is_same_v<T, bool>) return std::string(v ? "true" : "false");
+        else return fmt::format("{}", v);
+      },
+      value);
+}
+
+std::vector<Record> select(const Selection& selection) {
+  std::vector<Record> kept;
+  for (Record& record : read_records(selection.dir)) {
+    const bool matches = std::all_of(selection.axes.begin(), selection.axes.end(), [&](const auto& wanted) {
+      const auto axis = record.axes.find(wanted.first);
+      return axis != record.axes.end() && axis_text(axis->second) == wanted.second;
+    });
+    if (matches) kept.push_back(std::move(record));
+  }
+  if (kept.empty())
+    throw Error(Cause::usage, fmt::format("{} has no record of that cell", selection.dir),
+                "amdahl report lists the cells of a run");
+  return kept;
+}
+
+}  // namespace
+
+ReportOutcome run_report(const std::string& run_dir, bool write) {
+  const RunContents contents = read_run(run_dir);
+  if (contents.records.empty())
+    throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", run_dir), "--resume to go on with it");
+  ReportOutcome outcome;
+  outcome.notes = contents.notes;
+  outcome.summary = summarise_study(contents.records);
+  for (const std::string& note : contents.notes) outcome.summary.notes.push_back(note);
+  outcome.markdown = study_markdown(outcome.summary);
+  outcome.text = study_text(outcome.summary, true);
+  outcome.json = summary_to_json(outcome.summary);
+  if (!write) return outcome;
+  const std::filesystem::path dir(run_dir);
+  const std::filesystem::path folder = std::filesystem::is_directory(dir) ? dir : dir.parent_path();
+  write_atomic(folder / "summary.json", outcome.json + "\n");
+  write_atomic(folder / "report.md", outcome.markdown);
+  outcome.report_path = (folder / "report.md").string();
+  return outcome;
+}
+
+CompareOutcome run_compare(const CompareConfig& config) {
+  const Selection a = parse_selection(config.a), b = parse_selection(config.b);
+  CompareOptions options;
+  options.name_a = config.a;
+  options.name_b = config.b;
+  options.allow_unlike = config.allow_unlike;
+  if (!a.axes.empty() || !b.axes.empty())  // two cells: whatever was named may differ
+    options.differing_axes = {"global_batch", "devices", "strategy", "launch", "overlap", "bucket_bytes", "accumulate"};
+  const RunComparison comparison = compare_runs(select(a), select(b), options);
+  CompareOutcome outcome;
+  outcome.text = compare_text(comparison, true);
+  outcome.json = comparison_to_json(comparison);
+  outcome.regression =
+      config.fail_on_regression_percent >= 0 && regression(comparison, config.fail_on_regression_percent);
+  return outcome;
+}
+
+Advice run_advise(const AdviseConfig& config) {
+  AdviceRequest request;
+  request.model = config.model;
+  request.num_parameters =
+      config.num_parameters > 0 ? config.num_parameters : resolve_model(config.model).num_parameters();
+  request.global_batch = config.batch_size;
+  if (config.policy == "study") return advise_published(request);
+  if (config.policy != "measured")
+    throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy), "measured or study");
+  if (config.evidence.empty()) return advise_measured(request, {});
+  return advise_measured(request, run_report(config.evidence, false).summary);
+}
+
+std::string advice_json(const Advice& advice) { return advice_to_json(advice); }
+
+}  // namespace amdahl

@@ -1,0 +1,103 @@
+// Training to an end.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "amdahl/amdahl.h"
+#include "lab/backends.h"
+#include "lab/provenance.h"
+#include "lab/training_setup.h"
+#include "measure/train_run.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int64_t kSyntheticRows = 10'000;
+
+TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
+  if (config.epochs < 1) throw Error(Cause::usage, fmt::format("--epochs is {}", config.epochs), "at least 1");
+  if (config.devices < 1) throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  if (config.batch_size < 1) throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
+  TrainSettings settings;
+  settings.epochs = config.epochs;
+  settings.validation_fraction = config.validation_fraction;
+  settings.trainer.model = model;
+  settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
+  settings.trainer.plan.num_devices = config.devices;
+  settings.trainer.plan.global_batch = config.batch_size;
+  settings.trainer.plan.accumulate = config.training.accumulate;
+  settings.trainer.plan.bucket_bytes = config.training.bucket_bytes;
+  settings.trainer.plan.overlap = config.training.overlap;
+  settings.trainer.hyper = make_hyper(config.training);
+  settings.trainer.launch = config.engine.launch;
+  settings.trainer.seed = config.engine.seed;
+  settings.trainer.timeout_seconds = config.engine.timeout_seconds;
+  const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
+  return settings;
+}
+
+Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
+                    const Provenance& provenance) {
+  Record record;
+  record.kind = "train-epoch";
+  record.provenance = provenance;
+  record.axes = {{"model", model.name},
+                 {"num_parameters", model.num_parameters()},
+                 {"global_batch", config.batch_size},
+                 {"devices", static_cast<int64_t>(config.devices)},
+                 {"strategy", config.devices == 1 ? std::string("single") : config.training.strategy},
+                 {"epoch", static_cast<int64_t>(epoch.epoch)}};
+  record.series = {{"train_loss", "1", {epoch.train_loss}},
+                   {"seconds", "s", {epoch.seconds}},
+                   {"throughput", "samples/s", {epoch.samples_per_second}}};
+  if (config.validation_fraction > 0) record.series.push_back({"validation_loss", "1", {epoch.validation_loss}});
+  if (epoch.validation_accuracy >= 0)
+    record.series.push_back({"validation_accuracy", "1", {epoch.validation_accuracy}});
+  return record;
+}
+
+std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
+  std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}", epoch.epoch, config.epochs, epoch.train_loss);
+  if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
+  if (epoch.validation_accuracy >= 0) line += fmt::format("  accuracy {:.2f} %", 100 * epoch.validation_accuracy);
+  return line + fmt::format("  {:.0f} samples/s", epoch.samples_per_second);
+}
+
+}  // namespace
+
+TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
+  choose_backend(config.engine);
+  TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
+  const TrainSettings settings = make_settings(config, setup.model);
+  if (!config.training.data.csv_path.empty())
+    standardise(setup.data, split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed).train);
+  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices);
+  const Provenance provenance = make_provenance(config.engine, *fleet);
+  TrainOutcome outcome;
+  outcome.model = setup.model;
+  outcome.device_kind = fleet->device_kind();
+  outcome.run_dir = config.output_dir;
+  outcome.is_root = fleet->is_root();
+  std::optional<RunFolder> folder;
+  if (fleet->is_root())
+    folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
+  std::string last;
+  outcome.epochs = run_training(
+      *fleet, setup.data, settings,
+      [&](const EpochResult& epoch) {
+        const Record record = epoch_record(epoch, config, setup.model, provenance);
+        folder->append(record);
+        last = record_to_json(record);
+        observer.note(epoch_line(epoch, config));
+      },
+      observer);
+  outcome.json = last;
+  fleet->agree("done");  // nobody leaves while a peer still works
+  return outcome;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,141 @@
+#include "planner/advise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "amdahl/units.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kNearFactor = 2.0;   // evidence further away than this in size or batch is not used
+constexpr double kSameSize = 1.01;    // counts as the same model size
+
+struct Evidence {
+  const StudyComparison* comparison;
+  double size_factor;   // >= 1
+  double batch_factor;  // >= 1
+
+  double distance() const { return std::max(size_factor, batch_factor); }
+  bool exact() const { return size_factor <= kSameSize && batch_factor == 1.0; }
+};
+
+double factor(int64_t a, int64_t b) {
+  if (a <= 0 || b <= 0) return INFINITY;
+  const double ratio = static_cast<double>(a) / static_cast<double>(b);
+  return ratio >= 1 ? ratio : 1 / ratio;
+}
+
+// Strong scaling answers the question "this batch, one device or several"; weak scaling changes the batch.
+std::vector<Evidence> evidence_for(const AdviceRequest& request, const StudySummary& summary) {
+  std::vector<Evidence> all;
+  for (const StudyComparison& c : summary.comparisons)
+    if (c.multi.scaling == "strong" && c.multi.devices <= request.max_devices)
+      all.push_back({&c, factor(request.num_parameters, c.multi.num_parameters),
+                     factor(request.global_batch, c.multi.global_batch)});
+  std::stable_sort(all.begin(), all.end(), [](const Evidence& x, const Evidence& y) { return x.distance() < y.distance(); });
+  return all;
+}
+
+std::string evidence_line(const Evidence& e, const std::string& device_kind) {
+  const StudyComparison& c = *e.comparison;
+  const std::string interval =
+      c.test.ci ? fmt::format("{:.2f}x [{:.2f}, {:.2f}] (95 % CI)", c.test.ratio, c.test.ci->low, c.test.ci->high)
+                : fmt::format("{:.2f}x without interval", c.test.ratio);
+  return fmt::format("measured on {}: {}, {} parameters, batch {}, {}, {}, {}, 1 to {} devices: speedup {}, n={}+{}, {}: {}",
+                     device_kind == "cuda" ? "GPUs" : "CPU virtual devices (says nothing about GPUs)", c.multi.model,
+                     with_thousands(c.multi.num_parameters), c.multi.global_batch, c.multi.math, c.multi.strategy,
+                     c.multi.launch, c.multi.devices, interval, c.test.n_second, c.test.n_first,
+                     e.exact() ? "the cell asked for"
+                               : fmt::format("{:.2g}x away in parameters, {:.2g}x in batch", e.size_factor, e.batch_factor),
+                     to_string(c.recommendation));
+}
+
+std::string measuring_command(const AdviceRequest& request, int64_t more_runs) {
+  std::string devices = "1";
+  for (int64_t n = 2; n <= request.max_devices; n *= 2) devices += fmt::format(",{}", n);
+  std::string command = fmt::format("amdahl study --model {} --batch-sizes {} --devices {}",
+                                    request.model.empty() ? "MODEL" : request.model, request.global_batch, devices);
+  if (more_runs > 0) command += fmt::format(" --runs {}", more_runs);
+  return command;
+}
+
+// Several cells may stand for one question (device counts, strategies, launch modes): several devices pay off when any of
+// them does, and one device is better only when all of them say so.
+Advice decide(const std::vector<Evidence>& used, const std::string& how_near) {
+  Advice advice;
+  size_t multi = 0, single = 0, marginal = 0;
+  for (const Evidence& e : used) {
+    multi += e.comparison->recommendation == Recommendation::multi_device;
+    single += e.comparison->recommendation == Recommendation::single_device;
+    marginal += e.comparison->recommendation == Recommendation::marginal;
+  }
+  const bool exact = used.front().exact();
+  if (multi > 0 && (exact || multi == used.size())) {
+    advice.decision = "multi";
+    advice.reason = fmt::format("{}: the speedup's interval lies at or above {:.2f}", how_near, kMultiBeneficial);
+  } else if (single == used.size()) {
+    advice.decision = "single";
+    advice.reason = fmt::format("{}: the speedup's interval lies below {:.2f}", how_near, kSinglePreferred);
+  } else if (single + marginal == used.size()) {
+    advice.decision = "single";
+    advice.reason = fmt::format("{}: at best marginal, between {:.2f} and {:.2f}; further devices are not worth it", how_near,
+                                kSinglePreferred, kMultiBeneficial);
+  } else {
+    advice.decision = "benchmark";
+    advice.reason = fmt::format("{}: the measurements do not decide it", how_near);
+  }
+  return advice;
+}
+
+Advice unknown(const AdviceRequest& request, const std::string& why) {
+  Advice advice;
+  advice.decision = "unknown";
+  advice.reason = "not measured: " + why;
+  advice.modes_to_measure = {"single", "multi"};
+  advice.command = measuring_command(request, 0);
+  return advice;
+}
+
+}  // namespace
+
+Advice advise_measured(const AdviceRequest& request, const StudySummary& summary) {
+  if (!request.device_kind.empty() && !summary.device_kind.empty() && request.device_kind != summary.device_kind)
+    return unknown(request, fmt::format("the records are of {} devices, the question is about {}", summary.device_kind,
+                                        request.device_kind));
+  const std::vector<Evidence> all = evidence_for(request, summary);
+  if (all.empty())
+    return unknown(request, fmt::format("no strong-scaling comparison on up to {} devices", request.max_devices));
+
+  std::vector<Evidence> used;
+  for (const Evidence& e : all)
+    if (all.front().exact() ? e.exact() : e.distance() <= kNearFactor) used.push_back(e);
+  if (used.empty()) {
+    Advice advice = unknown(request, fmt::format("the nearest evidence is {:.2g}x away in parameters and {:.2g}x in batch, more "
+                                                 "than the factor {:.0f} that would be used",
+                                                 all.front().size_factor, all.front().batch_factor, kNearFactor));
+    advice.evidence.push_back(evidence_line(all.front(), summary.device_kind));
+    return advice;
+  }
+  const bool exact = used.front().exact();
+  Advice advice = decide(used, exact ? "measured at this model size and batch"
+                                     : fmt::format("measured near it, within {:.2g}x in parameters and batch",
+                                                   used.back().distance()));
+  int64_t more_runs = 0;
+  for (const Evidence& e : used) {
+    advice.evidence.push_back(evidence_line(e, summary.device_kind));
+    if (e.comparison->test.more_runs > 0 && e.comparison->test.more_runs < kMoreRunsLimit / 2)
+      more_runs = std::max(more_runs, e.comparison->test.more_runs + std::min(e.comparison->test.n_first,
+                                                                            e.comparison->test.n_second));
+  }
+  if (!exact || advice.decision == "benchmark") {
+    advice.modes_to_measure = {"single", "multi"};
+    advice.command = measuring_command(request, advice.decision == "benchmark" ? more_runs : 0);
+  }
+  return advice;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,210 @@
+#include "report/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "amdahl/units.h"
+#include "report/study.h"
+#include "report/words.h"
+#include "stats/compare.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+using Axes = std::map<std::string, AxisValue>;
+using AxisSet = std::set<std::string>;
+
+struct Side {
+  std::map<std::pair<std::string, Axes>, std::vector<double>> cells;  // by kind and matched axes
+  int64_t num_without_result = 0;
+};
+
+std::string axis_text(const AxisValue& value) {
+  return std::visit(
+      [](const auto& v) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, bool>)
+          return std::string(v ? "true" : "false");
+        else
+          return fmt::format("{}", v);
+      },
+      value);
+}
+
+std::string axes_text(const Axes& axes) {
+  // The axes that tell cells apart first; the rest only matters when it differs, and then it is in the JSON.
+  static constexpr const char* kNamed[] = {"model", "scaling", "math", "global_batch", "devices", "strategy", "launch"};
+  std::vector<std::string> parts;
+  for (const char* name : kNamed)
+    if (const auto found = axes.find(name); found != axes.end())
+      parts.push_back(fmt::format("{}={}", name, axis_text(found->second)));
+  if (parts.empty())
+    for (const auto& [name, value] : axes) parts.push_back(fmt::format("{}={}", name, axis_text(value)));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+template <typename Get>
+std::set<std::string> distinct(const std::vector<Record>& records, Get get) {
+  std::set<std::string> values;
+  for (const Record& record : records)
+    if (record.status.kind == Status::Kind::ok) values.insert(get(record));
+  return values;
+}
+
+std::string axis_or_empty(const Record& record, const char* name) {
+  const auto found = record.axes.find(name);
+  return found == record.axes.end() ? std::string() : axis_text(found->second);
+}
+
+std::string difference(const char* what, const std::set<std::string>& a, const std::set<std::string>& b) {
+  return fmt::format("{} differs: {} against {}", what, fmt::join(a, ", "), fmt::join(b, ", "));
+}
+
+// Refuses or notes what makes two runs unlike. Axes whose values are disjoint join `ignored` when that is allowed.
+void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options,
+                   AxisSet& ignored, RunComparison& result) {
+  const auto kind = [](const Record& r) { return r.provenance.device_kind; };
+  std::set<std::string> kinds = distinct(a, kind);
+  kinds.merge(distinct(b, kind));
+  if (kinds.size() > 1)
+    throw Error(Cause::usage, fmt::format("device kinds are never compared with each other: {}", fmt::join(kinds, ", ")),
+                "two runs on the same kind of device");
+  result.device_kind = kinds.empty() ? "" : *kinds.begin();
+
+  const auto check = [&](const char* what, const std::set<std::string>& left, const std::set<std::string>& right) {
+    if (left == right) return;
+    if (!options.allow_unlike)
+      throw Error(Cause::usage, difference(what, left, right), "--allow-unlike, if the difference is what you ask about");
+    result.notes.push_back(difference(what, left, right));
+  };
+  const auto host = [](const Record& r) { return r.provenance.host; };
+  const auto names = [](const Record& r) { return device_names_of(r.provenance); };
+  check("host", distinct(a, host), distinct(b, host));
+  check("device name", distinct(a, names), distinct(b, names));
+  for (const char* axis : {"math", "launch"}) {
+    const auto get = [axis](const Record& r) { return axis_or_empty(r, axis); };
+    const std::set<std::string> left = distinct(a, get), right = distinct(b, get);
+    std::vector<std::string> shared;
+    std::set_intersection(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(shared));
+    if (!shared.empty()) continue;  // unmatched cells are listed
+    if (ignored.contains(axis)) {
+      result.notes.push_back(difference(axis, left, right));
+      continue;
+    }
+    check(axis, left, right);
+    ignored.insert(axis);
+  }
+}
+
+Side collect(const std::vector<Record>& records, const CompareOptions& options, const AxisSet& ignored,
+             const std::string& name, std::string& unit) {
+  Side side;
+  std::map<std::pair<std::string, Axes>, Axes> full_axes;
+  for (const Record& record : records) {
+    const auto series = std::find_if(record.series.begin(), record.series.end(),
+                                     [&](const Series& s) { return s.name == options.series; });
+    if (record.status.kind != Status::Kind::ok || series == record.series.end()) {
+      ++side.num_without_result;
+      continue;
+    }
+    if (unit.empty()) unit = series->unit;
+    if (unit != series->unit)
+      throw Error(Cause::usage, fmt::format("{}: unit of {} is {} and {}", name, options.series, unit, series->unit));
+    Axes full = record.axes, matched = record.axes;
+    full.erase("run");
+    matched.erase("run");
+    for (const std::string& axis : ignored) matched.erase(axis);
+    const std::pair key{record.kind, matched};
+    const auto [seen, is_new] = full_axes.emplace(key, full);
+    if (!is_new && seen->second != full)
+      throw Error(Cause::usage, fmt::format("{}: two cells become one without the axes {}: {} and {}", name,
+                                            fmt::join(ignored, ", "), axes_text(seen->second), axes_text(full)),
+                  "fewer differing axes, or a run with one of the two cells");
+    std::vector<double>& samples = side.cells[key];
+    samples.insert(samples.end(), series->samples.begin(), series->samples.end());
+  }
+  return side;
+}
+
+}  // namespace
+
+RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options) {
+  RunComparison result;
+  result.name_a = options.name_a;
+  result.name_b = options.name_b;
+  result.series = options.series;
+  AxisSet ignored(options.differing_axes.begin(), options.differing_axes.end());
+  require_alike(a, b, options, ignored, result);
+  const Side left = collect(a, options, ignored, options.name_a, result.unit);
+  const Side right = collect(b, options, ignored, options.name_b, result.unit);
+  const Direction direction = result.unit == "us" ? Direction::smaller_is_faster : Direction::larger_is_faster;
+
+  std::vector<PairSamples> grid;
+  for (const auto& [key, samples] : left.cells) {
+    const auto match = right.cells.find(key);
+    if (match == right.cells.end()) {
+      result.only_a.push_back(axes_text(key.second));
+      continue;
+    }
+    result.cells.push_back({key.first, key.second, summarise(samples), summarise(match->second), {}});
+    grid.push_back({samples, match->second, direction});
+  }
+  for (const auto& [key, samples] : right.cells)
+    if (!left.cells.contains(key)) result.only_b.push_back(axes_text(key.second));
+  if (grid.empty())
+    throw Error(Cause::usage, fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a,
+                                          options.name_b, options.series),
+                "runs of the same model, batches and devices, or name the axes that may differ");
+  const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
+  for (size_t i = 0; i < tests.size(); ++i) result.cells[i].test = tests[i];
+  for (const auto& [side, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})
+    if (side->num_without_result > 0)
+      result.notes.push_back(fmt::format("{}: {} record{} without a result in '{}'", *name, side->num_without_result,
+                                         side->num_without_result == 1 ? "" : "s", options.series));
+  return result;
+}
+
+std::string compare_text(const RunComparison& comparison, bool ascii) {
+  const Charset charset = ascii ? Charset::ascii : Charset::utf8;
+  const std::string &a = comparison.name_a, &b = comparison.name_b;
+  std::string text;
+  if (comparison.device_kind == "cpu-virtual") text += "Measured on CPU virtual devices, not GPUs.\n";
+  for (const CellComparison& cell : comparison.cells) {
+    const PairTest& t = cell.test;
+    const bool a_faster = t.ratio >= 1;
+    const double ratio = a_faster ? t.ratio : 1 / t.ratio;
+    std::optional<Interval> ci = t.ci;
+    if (ci && !a_faster && ci->low > 0) ci = Interval{1 / t.ci->high, 1 / t.ci->low};
+    text += fmt::format("{}\n  {} is {} faster than {} (n={}+{}, Welch {}, Holm {}, Mann-Whitney {}): {}\n",
+                        axes_text(cell.axes), a_faster ? a : b, format_speedup(ratio, ci), a_faster ? b : a, t.n_first,
+                        t.n_second, format_p(t.p_welch), format_p(t.p_holm), format_p(t.p_mann_whitney),
+                        t.verdict == Verdict::same      ? "SAME within 1 %"
+                        : t.verdict == Verdict::unclear ? "UNCLEAR"
+                                                        : fmt::format("{} is {}", a, to_string(t.verdict)));
+    text += fmt::format("  {}: {} {}, {}: {} {}\n", a, format_plus_minus(cell.a.mean, cell.a.ci, charset),
+                        comparison.unit, b, format_plus_minus(cell.b.mean, cell.b.ci, charset), comparison.unit);
+    if (t.more_runs >= kMoreRunsLimit / 2)
+      text += "  no feasible number of further runs would settle it\n";
+    else if (t.more_runs > 0)
+      text += fmt::format("  about {} more runs of each would settle it\n", with_thousands(t.more_runs));
+  }
+  for (const std::string& cell : comparison.only_a) text += fmt::format("only in {}: {}\n", a, cell);
+  for (const std::string& cell : comparison.only_b) text += fmt::format("only in {}: {}\n", b, cell);
+  for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+std::vector<const CellComparison*> regressions(const RunComparison& comparison, double percent) {
+  std::vector<const CellComparison*> found;
+  for (const CellComparison& cell : comparison.cells)
+    if (cell.test.verdict == Verdict::faster && cell.test.ci && cell.test.ci->low > 1 + percent / 100)
+      found.push_back(&cell);
+  return found;
+}
+
+bool regression(const RunComparison& comparison, double percent) { return !regressions(comparison, percent).empty(); }
+
+}  // namespace amdahl

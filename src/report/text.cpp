@@ -1,0 +1,104 @@
+#include "report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "report/words.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// Control characters of a user's name must not reach the terminal.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
+const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
+  for (const StudyCell& cell : summary.cells)
+    if (cell.key == key) return &cell;
+  return nullptr;
+}
+
+std::string more_runs_words(int64_t more_runs) {
+  if (more_runs == 0) return {};
+  if (more_runs >= kMoreRunsLimit / 2) return " (no feasible number of runs settles it)";
+  return fmt::format(" (~{} more runs)", with_thousands(more_runs));
+}
+
+std::vector<std::string> comparison_row(const StudySummary& summary, const StudyComparison& c, Charset charset) {
+  const auto rate = [&](const CellKey& key) {
+    const StudyCell* cell = find_cell(summary, key);
+    if (!cell) return std::string("n/a");
+    return fmt::format("{} (n={})", format_plus_minus(cell->throughput.mean, cell->throughput.ci, charset),
+                       cell->throughput.n);
+  };
+  return {printable(fmt::format("{} {} {}", c.multi.model, c.multi.scaling, c.multi.math)),
+          c.multi.scaling == "weak" ? fmt::format("{}/device", c.multi.device_batch()) : std::to_string(c.multi.global_batch),
+          std::to_string(c.multi.devices),
+          printable(configuration_words(c.multi)),
+          rate(c.single),
+          rate(c.multi),
+          format_speedup(c.test.ratio, c.test.ci),
+          format_percent(c.efficiency),
+          std::string(to_string(c.test.verdict)),
+          recommendation_words(c.recommendation, summary.device_kind) + more_runs_words(c.test.more_runs)};
+}
+
+}  // namespace
+
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - width_of(row[i]), ' ');
+      line += (i ? "  " : "") + (i ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string study_text(const StudySummary& summary, bool ascii) {
+  const Charset charset = ascii ? Charset::ascii : Charset::utf8;
+  std::string text = summary.conclusion + "\n";
+  if (summary.device_kind == "cpu-virtual") text += "Measured on CPU virtual devices, not GPUs.\n";
+  if (!summary.comparisons.empty()) {
+    std::vector<std::vector<std::string>> rows{{"model", "batch", "devices", "configuration", "1 device samples/s",
+                                                "n devices samples/s", "speedup [95 % CI]", "efficiency", "verdict",
+                                                "recommendation"}};
+    for (const StudyComparison& c : summary.comparisons) rows.push_back(comparison_row(summary, c, charset));
+    text += "\n" + aligned_table(rows);
+  }
+  for (const AverageSpeedup& a : summary.averages)
+    text += fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batches)\n",
+                        printable(a.model), a.scaling, a.math, a.launch, a.devices,
+                        format_speedup(a.geometric_mean, a.ci), a.num_batches);
+  for (const StudyCell& cell : summary.cells)
+    if (cell.status.kind != Status::Kind::ok)
+      text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",
+                          printable(cell_words(cell.key)), printable(cell.status.reason));
+  int64_t outliers = 0;
+  for (const StudyCell& cell : summary.cells) outliers += cell.step_time_us.num_outliers;
+  if (outliers > 0)
+    text += fmt::format("{} step-time sample{} flagged as outlier{} (modified z above 3.5), none dropped\n", outliers,
+                        outliers == 1 ? "" : "s", outliers == 1 ? "" : "s");
+  return text;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,17 @@
+// The terminal's view of a study: one aligned table, the verdict of every batch in words, the conclusion.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+/// Plain text without colour. With `ascii`, only ASCII of our own; names of the user stay as they are.
+std::string study_text(const StudySummary& summary, bool ascii);
+
+/// Columns padded to equal width (code points), two spaces between them; the first column is left-aligned, others right.
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace amdahl
