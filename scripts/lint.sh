@@ -32,7 +32,7 @@ end=$((SECONDS + cap_seconds))
 export tidy folder status
 run_one() {
   local out="$status/$(echo "$1" | tr / _)"
-  if ! "$tidy" --quiet -p "$folder" "$1" >"$out.log" 2>/dev/null; then touch "$out.failed"; fi
+  if ! "$tidy" --quiet --extra-arg=-Wno-unknown-warning-option -p "$folder" "$1" >"$out.log" 2>/dev/null; then touch "$out.failed"; fi
   touch "$out.done"
 }
 export -f run_one

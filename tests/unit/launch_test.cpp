@@ -19,7 +19,7 @@ void expect_mismatch(const Environment& environment, const std::string& word) {
 }
 
 TEST(Launch, NothingSetIsOnePlainProcess) {
-  const LaunchContext launch = detect_launch({{"HOME", "/root"}});
+  const LaunchContext launch = detect_launch({{"HOME", "/nonexistent"}});
   EXPECT_EQ(launch.family, "plain");
   EXPECT_EQ(launch.world_size, 1);
   EXPECT_FALSE(launch.multi_process());
