@@ -99,18 +99,13 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
 
   void look() override {
     if (retired_.load(std::memory_order_acquire)) return;
-    try {
-      if (store_)
-        if (const auto failure = store_->failure()) throw Error(*failure);
-      const std::unique_lock lock(mutex_, std::try_to_lock);
-      if (!lock || !comm_) return;
-      ncclResult_t state = ncclSuccess;
-      api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
-      api_->check(state, "a collective", comm_);
-    } catch (const Error& error) {
-      abort(error);
-      throw;
-    }
+    if (store_)
+      if (const auto failure = store_->failure()) throw Error(*failure);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || !comm_) return;
+    ncclResult_t state = ncclSuccess;
+    api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
+    api_->check(state, "a collective", comm_);
   }
   void give_up(const Error& cause) noexcept override {
     if (!retired_.load(std::memory_order_acquire)) abort(cause);

@@ -86,7 +86,8 @@ DeviceSpec read_spec(int index) {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index) : spec_(read_spec(index)), staging_(index), nvml_(Nvml::open()) {
+  explicit CudaDevice(int index) : spec_(read_spec(index)), staging_(std::make_shared<CudaStaging>(index)), nvml_(Nvml::open()) {
+    watches_.add(staging_);
     bind_thread();
     cuda_check(cudaFree(nullptr), index, "cudaFree");  // creates the context now, not inside a measurement
     std::array<char, 32> pci{};
@@ -122,14 +123,14 @@ class CudaDevice final : public Device {
     if (bytes == 0) return;
     bind_thread();
     CudaStream& queue = as_cuda_stream(stream);
-    if (!queue.capturing() && staging_.copy_in(queue.handle(), device_destination, host_source, bytes)) return;
+    if (!queue.capturing() && staging_->copy_in(queue.handle(), device_destination, host_source, bytes)) return;
     copy(queue, device_destination, host_source, bytes, cudaMemcpyHostToDevice);
   }
   void copy_out(Stream& stream, void* host_destination, const void* device_source, size_t bytes) override {
     if (bytes == 0) return;
     bind_thread();
     CudaStream& queue = as_cuda_stream(stream);
-    if (!queue.capturing() && staging_.copy_out(queue.handle(), host_destination, device_source, bytes)) return;
+    if (!queue.capturing() && staging_->copy_out(queue.handle(), host_destination, device_source, bytes)) return;
     copy(queue, host_destination, device_source, bytes, cudaMemcpyDeviceToHost);
   }
   void copy_within(Stream& stream, void* destination, const void* source, size_t bytes) override {
@@ -158,7 +159,7 @@ class CudaDevice final : public Device {
   DeviceSpec spec_;
   StreamWatches watches_;
   std::shared_ptr<Account> account_ = std::make_shared<Account>();
-  CudaStaging staging_;
+  std::shared_ptr<CudaStaging> staging_;
   std::shared_ptr<Nvml> nvml_;
   void* nvml_device_ = nullptr;
 };

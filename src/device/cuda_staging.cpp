@@ -21,7 +21,6 @@ CudaStaging::Slot* CudaStaging::acquire(size_t bytes) {
       slot.busy = false;
       return nullptr;
     }
-    slot.host_destination = nullptr;
     slot.bytes = bytes;
     return &slot;
   }
@@ -31,8 +30,19 @@ CudaStaging::Slot* CudaStaging::acquire(size_t bytes) {
 // Runs on a thread of the CUDA driver: no CUDA calls here.
 void CudaStaging::finish(void* slot_pointer) {
   Slot& slot = *static_cast<Slot*>(slot_pointer);
-  if (slot.host_destination) std::memcpy(slot.host_destination, slot.pinned, slot.bytes);
+  {
+    std::lock_guard lock(slot.mutex);
+    if (slot.host_destination) std::memcpy(slot.host_destination, slot.pinned, slot.bytes);
+    slot.host_destination = nullptr;
+  }
   slot.busy.store(false, std::memory_order_release);
+}
+
+void CudaStaging::give_up(const Error&) noexcept {
+  for (Slot& slot : slots_) {
+    std::lock_guard lock(slot.mutex);
+    slot.host_destination = nullptr;
+  }
 }
 
 bool CudaStaging::copy_in(cudaStream_t stream, void* device_destination, const void* host_source, size_t bytes) {
@@ -48,7 +58,10 @@ bool CudaStaging::copy_in(cudaStream_t stream, void* device_destination, const v
 bool CudaStaging::copy_out(cudaStream_t stream, void* host_destination, const void* device_source, size_t bytes) {
   Slot* slot = acquire(bytes);
   if (!slot) return false;
-  slot->host_destination = host_destination;
+  {
+    std::lock_guard lock(slot->mutex);
+    slot->host_destination = host_destination;
+  }
   cuda_check(cudaMemcpyAsync(slot->pinned, device_source, bytes, cudaMemcpyDeviceToHost, stream), device_index_,
              "cudaMemcpyAsync");
   cuda_check(cudaLaunchHostFunc(stream, &CudaStaging::finish, slot), device_index_, "cudaLaunchHostFunc");

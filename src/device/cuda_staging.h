@@ -7,13 +7,17 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <mutex>
+
+#include "device/cuda_device.h"
 
 namespace amdahl {
 
-class CudaStaging {
+/// Once a wait was given up, copies still on their way reach nobody: the caller's memory may be gone by then.
+class CudaStaging final : public StreamWatch {
  public:
   explicit CudaStaging(int device_index) : device_index_(device_index) {}
-  ~CudaStaging();
+  ~CudaStaging() override;
   CudaStaging(const CudaStaging&) = delete;
   CudaStaging& operator=(const CudaStaging&) = delete;
 
@@ -21,11 +25,16 @@ class CudaStaging {
   bool copy_in(cudaStream_t stream, void* device_destination, const void* host_source, size_t bytes);
   bool copy_out(cudaStream_t stream, void* host_destination, const void* device_source, size_t bytes);
 
+  void rethrow() override {}
+  void look() override {}
+  void give_up(const Error& cause) noexcept override;
+
  private:
   static constexpr size_t kSlotBytes = 256 << 10;
   struct Slot {
     std::atomic<bool> busy{false};  // cleared by the device's callback thread
     void* pinned = nullptr;
+    std::mutex mutex;  // guards the destination
     void* host_destination = nullptr;
     size_t bytes = 0;
   };

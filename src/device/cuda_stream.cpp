@@ -72,6 +72,15 @@ bool CudaStream::capturing() const {
 
 void CudaStream::synchronize(Deadline deadline) {
   device_.bind_thread();
+  try {
+    wait_until_done(deadline);
+  } catch (const Error& error) {
+    watches_.give_up(error);
+    throw;
+  }
+}
+
+void CudaStream::wait_until_done(Deadline deadline) {
   const auto begin = Deadline::Clock::now();
   auto next_look = begin + kLookInterval;
   for (;;) {
@@ -80,13 +89,10 @@ void CudaStream::synchronize(Deadline deadline) {
     if (code != cudaErrorNotReady) return cuda_check(code, index_, "cudaStreamQuery");
     cudaGetLastError();  // "not ready" stays behind as the last error otherwise
     const auto now = Deadline::Clock::now();
-    if (now >= deadline.time()) {
-      const Error error(Cause::rank_hung,
-                        fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
-                        "look for a rank that never arrived; if the work is only slow, allow more time");
-      watches_.give_up(error);
-      throw error;
-    }
+    if (now >= deadline.time())
+      throw Error(Cause::rank_hung,
+                  fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
+                  "look for a rank that never arrived; if the work is only slow, allow more time");
     if (now >= next_look) {
       watches_.look();
       next_look = now + kLookInterval;

@@ -37,6 +37,7 @@ class CudaStream final : public Stream {
   cudaStream_t handle() const { return stream_; }
 
  private:
+  void wait_until_done(Deadline deadline);
   Device& device_;
   const StreamWatches& watches_;
   int index_;

@@ -76,6 +76,17 @@ TEST_F(CudaDeviceTest, WaitsEndAtTheirDeadline) {
   finish();
 }
 
+TEST_F(CudaDeviceTest, CopiesBehindAGivenUpWaitReachNobody) {
+  auto buffer = device->allocate(size_t{1} << 30);
+  auto source = floats(std::vector<float>{7});
+  for (int i = 0; i < 400; ++i) device->fill_zero(*stream, buffer->data(), buffer->bytes());
+  float host = 1;
+  device->copy_out(*stream, &host, source.data(), sizeof host);
+  EXPECT_THROW(stream->synchronize(Deadline::after_seconds(0)), Error);
+  finish();
+  EXPECT_EQ(host, 1.0f);
+}
+
 TEST_F(CudaDeviceTest, StampsTimeOutsideAndInsideGraphs) {
   auto start = device->make_event(), end = device->make_event();
   auto buffer = device->allocate(size_t{256} << 20);
