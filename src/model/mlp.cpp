@@ -42,10 +42,12 @@ Mlp::Mlp(const ModelSpec& spec, Device& device, Ops& ops, int64_t max_rows, uint
   params_ = device_.allocate(float_bytes(layout_.num_floats));
   grads_ = device_.allocate(float_bytes(layout_.num_floats));
   step_ = device_.allocate(sizeof(uint64_t));
+  weights_done_ = device_.make_event();
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const int64_t units = spec_.layers[i].units;
     activations_.push_back(device_.allocate(float_bytes(max_rows_ * units)));
     d_outputs_.push_back(device_.allocate(float_bytes(max_rows_ * units)));
+    chain_.push_back(device_.make_event());
     const bool masked = spec_.layers[i].activation == Activation::relu;
     const int64_t mask_bytes = masked ? ops_.mask_bytes(max_rows_, units) : 0;
     masks_.push_back(mask_bytes > 0 ? device_.allocate(static_cast<size_t>(mask_bytes)) : nullptr);
@@ -127,37 +129,64 @@ DenseBackwardInput Mlp::input_gradient(const BatchView& batch, size_t layer, boo
           .mask = masked && masks_[layer - 1] ? masks_[layer - 1]->as<uint8_t>() : nullptr};
 }
 
-void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate, GradientOrder order,
-                   const std::vector<GradientPiece>& pieces, const GradientsReady& ready) {
-  if (order == GradientOrder::layerwise) {
-    for (size_t i = spec_.layers.size(); i-- > 0;) {
-      const DenseBackwardWeight weight = weight_gradient(batch, i, accumulate);
-      if (i > 0) {
-        const DenseBackwardInput input = input_gradient(batch, i, accumulate);
-        ops_.dense_backward(stream, weight, &input);
-      } else {
-        ops_.dense_backward(stream, weight, nullptr);
-      }
-      ready(layout_.layers[i].begin, layout_.layers[i].end);
-    }
-    return;
+void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
+  switch (options.order) {
+    case GradientOrder::layerwise:
+      return backward_layerwise(stream, batch, accumulate, options);
+    case GradientOrder::chain_first:
+      return backward_chain_first(stream, batch, accumulate, options);
+    case GradientOrder::two_streams:
+      return backward_two_streams(stream, batch, accumulate, options);
   }
+}
+
+void Mlp::backward_layerwise(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
+  for (size_t i = spec_.layers.size(); i-- > 0;) {
+    const DenseBackwardWeight weight = weight_gradient(batch, i, accumulate);
+    if (i > 0) {
+      const DenseBackwardInput input = input_gradient(batch, i, accumulate);
+      ops_.dense_backward(stream, weight, &input);
+    } else {
+      ops_.dense_backward(stream, weight, nullptr);
+    }
+    options.ready(layout_.layers[i].begin, layout_.layers[i].end, stream);
+  }
+}
+
+void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
   for (size_t i = spec_.layers.size() - 1; i > 0; --i)
     ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
-  std::vector<GradientPiece> ordered = pieces;
+  std::vector<GradientPiece> ordered = *options.pieces;
   const auto layer_floats = [&](size_t layer) { return layout_.layers[layer].end - layout_.layers[layer].begin; };
   std::stable_sort(ordered.begin(), ordered.end(), [&](const GradientPiece& a, const GradientPiece& b) {
     return layer_floats(a.layer) > layer_floats(b.layer);
   });
-  for (const GradientPiece& piece : ordered) {
-    DenseBackwardWeight weight = weight_gradient(batch, piece.layer, accumulate);
-    weight.dy_stride = weight.out;
-    weight.dy += piece.row_begin;
-    weight.dw += piece.row_begin * weight.in;
-    weight.out = piece.row_end - piece.row_begin;
-    ops_.dense_backward_weight(stream, weight);
-    ready(piece.begin, piece.end);
+  for (const GradientPiece& piece : ordered) backward_piece(stream, batch, piece, accumulate, options);
+}
+
+void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
+  Stream& second = *options.second_stream;
+  size_t next = 0;  // pieces come in layout order: last layer first
+  for (size_t i = spec_.layers.size(); i-- > 0;) {
+    stream.record(*chain_[i]);  // the gradient of layer i's output is there
+    second.wait(*chain_[i]);
+    if (i > 0) ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
+    for (; next < options.pieces->size() && (*options.pieces)[next].layer == i; ++next)
+      backward_piece(second, batch, (*options.pieces)[next], accumulate, options);
   }
+  second.record(*weights_done_);
+  stream.wait(*weights_done_);
+}
+
+void Mlp::backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
+                         const BackwardOptions& options) {
+  DenseBackwardWeight weight = weight_gradient(batch, piece.layer, accumulate);
+  weight.dy_stride = weight.out;
+  weight.dy += piece.row_begin;
+  weight.dw += piece.row_begin * weight.in;
+  weight.out = piece.row_end - piece.row_begin;
+  ops_.dense_backward_weight(stream, weight);
+  options.ready(piece.begin, piece.end, stream);
 }
 
 }  // namespace amdahl

@@ -21,13 +21,21 @@ struct BatchView {
   int64_t global_rows = 0;  // rows of the optimizer step over all devices and micro-batches: scales the loss
 };
 
-/// In what order backward makes the gradients. `layerwise`: both gradients of a layer, last layer first. `chain_first`:
-/// the chain of input gradients, then weight gradients, the largest layers first, so that their communication has the
-/// rest of backward to hide behind.
-enum class GradientOrder { layerwise, chain_first };
+/// In what order backward makes the gradients.
+enum class GradientOrder {
+  layerwise,    // both gradients of a layer, last layer first
+  chain_first,  // all input gradients, then weight gradients, the largest first: their communication hides behind the rest
+  two_streams,  // input gradients on one stream, weight gradients beside them on another as soon as they can start
+};
 
-/// Called after the work that completes gradients [begin, end) of the layout was enqueued.
-using GradientsReady = std::function<void(int64_t begin, int64_t end)>;
+/// How backward runs, and who hears of finished gradients.
+struct BackwardOptions {
+  GradientOrder order = GradientOrder::layerwise;
+  Stream* second_stream = nullptr;              // for two_streams; joined again at the end
+  const std::vector<GradientPiece>* pieces = nullptr;  // chain_first and two_streams make the gradients piece by piece
+  /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`.
+  std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
+};
 
 class Mlp {
  public:
@@ -49,11 +57,15 @@ class Mlp {
   void forward(Stream& stream, const BatchView& batch, bool training);
   /// Loss of the last forward into the statistics block of grads (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate);
-  /// Gradients of the last forward and loss; adds to grads when `accumulate`. chain_first emits `pieces` one by one.
-  void backward(Stream& stream, const BatchView& batch, bool accumulate, GradientOrder order,
-                const std::vector<GradientPiece>& pieces, const GradientsReady& ready);
+  /// Gradients of the last forward and loss; adds to grads when `accumulate`.
+  void backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
 
  private:
+  void backward_layerwise(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
+  void backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
+  void backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
+  void backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
+                      const BackwardOptions& options);
   DenseBackwardWeight weight_gradient(const BatchView& batch, size_t layer, bool accumulate);
   DenseBackwardInput input_gradient(const BatchView& batch, size_t layer, bool accumulate);
 
@@ -66,6 +78,8 @@ class Mlp {
   std::unique_ptr<Buffer> params_, grads_, step_;
   std::vector<std::unique_ptr<Buffer>> activations_;  // [max_rows, units] after relu and dropout
   std::vector<std::unique_ptr<Buffer>> d_outputs_;    // [max_rows, units] gradient of the layer's dense output
+  std::vector<std::unique_ptr<Event>> chain_;         // input gradient of a layer done, for the second stream
+  std::unique_ptr<Event> weights_done_;
   std::vector<std::unique_ptr<Buffer>> masks_;        // bits of "activation != 0", null where the backend wants none
 };
 

@@ -52,6 +52,7 @@ class CudaOps final : public Ops {
     return masks_.backward ? batch * mask_row_bits(width) / 8 : 0;
   }
 
+  bool gains_from_second_stream() const override { return true; }
   void dense_forward(Stream& stream, const DenseForward& a) override;
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override;
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override;

@@ -118,6 +118,9 @@ class Ops {
     (void)batch, (void)width;
     return 0;
   }
+  /// Whether work on a second stream runs beside the first and fills what it leaves idle: true on GPUs, false where a
+  /// stream is a thread that stands for the whole device.
+  virtual bool gains_from_second_stream() const { return false; }
   virtual void dense_forward(Stream& stream, const DenseForward& a) = 0;
   virtual void dense_backward_input(Stream& stream, const DenseBackwardInput& a) = 0;
   virtual void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) = 0;

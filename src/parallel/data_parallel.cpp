@@ -27,19 +27,19 @@ class DataParallel final : public Strategy {
     for (const Bucket& bucket : buckets_) missing_.push_back(bucket.gradients);
   }
 
-  void gradient_ready(int64_t begin, int64_t end, StepStamps* stamps) override {
+  void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) override {
     if (!context_.plan.overlap) return;
     for (size_t i = 0; i < buckets_.size(); ++i) {
       const int64_t overlap = std::min(end, buckets_[i].end) - std::max(begin, buckets_[i].begin);
       if (overlap <= 0) continue;
       missing_[i] -= overlap;
-      if (missing_[i] == 0) reduce(i, stamps);
+      if (missing_[i] == 0) reduce(i, stream, stamps);
     }
   }
 
   void finish_step(const UpdateRange& update, StepStamps* stamps) override {
     if (!context_.plan.overlap)
-      for (size_t i = 0; i < buckets_.size(); ++i) reduce(i, stamps);
+      for (size_t i = 0; i < buckets_.size(); ++i) reduce(i, context_.compute, stamps);
     for (size_t order = 0; order < sent_.size(); ++order) {
       const Bucket& bucket = buckets_[sent_[order]];
       if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, order));
@@ -52,10 +52,11 @@ class DataParallel final : public Strategy {
   }
 
  private:
-  void reduce(size_t i, StepStamps* stamps) {
+  // `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
+  void reduce(size_t i, Stream& stream, StepStamps* stamps) {
     const size_t order = sent_.size();
     sent_.push_back(i);
-    context_.compute.record(*ready_[i]);
+    stream.record(*ready_[i]);
     context_.comm.wait(*ready_[i]);
     if (stamps) stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
     context_.communicator.all_reduce(context_.model.grads() + buckets_[i].begin, static_cast<size_t>(buckets_[i].floats()),

@@ -39,9 +39,10 @@ class Strategy {
   virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
     (void)full, (void)staged_features, (void)staged_targets;
   }
-  /// Right after the work completing gradients [begin, end) of the layout (last micro-batch) was enqueued on the compute
-  /// stream.
-  virtual void gradient_ready(int64_t begin, int64_t end, StepStamps* stamps) { (void)begin, (void)end, (void)stamps; }
+  /// Right after the work completing gradients [begin, end) of the layout (last micro-batch) was enqueued on `stream`.
+  virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
+    (void)begin, (void)end, (void)stream, (void)stamps;
+  }
   /// After backward: calls `update` for every range once its gradients are those of the global batch.
   virtual void finish_step(const UpdateRange& update, StepStamps* stamps) = 0;
 };

@@ -22,12 +22,11 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       options_(options),
       row_(find_strategy(options.plan.strategy)),
       compute_(rank.device.make_stream("compute")),
+      second_(rank.ops.gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
       optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_)),
-      order_(row_.overlaps && options.plan.overlap && !rank.ops.fuses_backward(max_micro_rows(options.plan, row_))
-                 ? GradientOrder::chain_first
-                 : GradientOrder::layerwise),
+      order_(choose_order()),
       pieces_(make_pieces(options.model, model_.layout(), options.plan.bucket_bytes)),
       stamps_(rank.device) {
   const Feasibility feasible = row_.feasible(options_.plan);
@@ -43,6 +42,12 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
   }
   reset();
+}
+
+GradientOrder Trainer::choose_order() const {
+  if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  if (second_) return GradientOrder::two_streams;
+  return row_.overlaps && options_.plan.overlap ? GradientOrder::chain_first : GradientOrder::layerwise;
 }
 
 Trainer::~Trainer() {
@@ -81,9 +86,10 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     model_.forward(*compute_, batch, true);
     model_.loss(*compute_, batch, accumulate);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
-    model_.backward(*compute_, batch, accumulate, order_, pieces_, [&](int64_t begin, int64_t end) {
-      if (last) strategy_->gradient_ready(begin, end, stamps);
-    });
+    model_.backward(*compute_, batch, accumulate,
+                    {order_, second_.get(), &pieces_, [&](int64_t begin, int64_t end, Stream& stream) {
+                       if (last) strategy_->gradient_ready(begin, end, stream, stamps);
+                     }});
   }
 }
 

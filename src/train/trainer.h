@@ -70,6 +70,8 @@ class Trainer {
   size_t graph_nodes() const;
 
  private:
+  GradientOrder choose_order() const;
+
   using BatchKey = std::pair<const float*, bool>;  // features pointer, instrumented
 
   void enqueue(const float* features, const float* targets, StepStamps* stamps);
@@ -80,12 +82,12 @@ class Trainer {
   RankContext rank_;
   TrainerOptions options_;
   const StrategyRow& row_;
-  std::unique_ptr<Stream> compute_, comm_;
+  std::unique_ptr<Stream> compute_, second_, comm_;
   Mlp model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Strategy> strategy_;
   GradientOrder order_;
-  std::vector<GradientPiece> pieces_;
+  std::vector<GradientPiece> pieces_;  // what is computed, and may be sent, by itself
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
   StepStamps stamps_;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
