@@ -160,7 +160,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   auto device = std::move(make_cuda_devices({0}).front());
   auto ops = make_cuda_ops(*device, options);
-  fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cublas_version(), to_string(options.math),
+  fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cuda_versions()["cublas"], to_string(options.math),
              options.deterministic ? " deterministic" : "", ops->mask_bytes(1, 128) ? "used" : "not used");
   Bench bench(*device, *ops);
   for (const char* name : {"medium-258k", "large-6.9m"})
