@@ -13,7 +13,6 @@ namespace amdahl {
 enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, scatter, send, recv, exchange };
 
 std::string_view to_string(CollectiveKind kind);
-std::string_view to_string(DType type);
 
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::exchange;

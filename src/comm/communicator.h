@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
@@ -18,8 +19,10 @@ enum class DType { f32, f64, f16, bf16, i32, i64, u8 };
 enum class ReduceOp { sum, max };
 
 size_t size_of(DType type);
+std::string_view to_string(DType type);
 
-/// Bytes this rank handed to collectives, by payload (not wire traffic). Read by the traffic test.
+/// What this rank handed to collectives, by payload (not wire traffic): each call counts `count * size_of(type)` bytes,
+/// whatever its kind, root or backend. exchange() does not count. Read by the traffic test.
 struct CommTraffic {
   size_t num_calls = 0;
   size_t payload_bytes = 0;

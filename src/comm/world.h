@@ -54,7 +54,8 @@ class RendezvousStore {
   virtual std::unique_ptr<Error> wait_failure(Deadline deadline) = 0;
   /// Tells every rank, and returns when the report is out (half a second at most). Later reports are dropped.
   virtual void report_failure(const Error& error) noexcept = 0;
-  /// Says that this rank leaves on purpose, so that its closed connection is no death.
+  /// Says that this rank leaves on purpose, so that its closed connection is no death. Put a barrier before it when
+  /// others may still be in a collective with this rank.
   virtual void leave() noexcept = 0;
 
   /// Called (once or twice) on the store's watcher thread as soon as the first failure is known (at once if it already

@@ -108,7 +108,7 @@ class Device {
   virtual DeviceHealth health() = 0;
 };
 
-/// `count` virtual devices, each with `threads_per_device` math threads in its compute stream (1 by default).
+/// `count` virtual devices. Each of their streams computes with one math thread, its worker. See cpu_device.h.
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count);
 
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.

@@ -1,5 +1,6 @@
 #include "model/mlp.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -66,7 +67,6 @@ void Mlp::forward(Stream& stream, const BatchView& batch, bool training) {
     const LayerSlice& slice = layout_.layers[i];
     float* output = activations_[i]->as<float>();
     uint8_t* mask = masks_[i] ? masks_[i]->as<uint8_t>() : nullptr;
-    const bool drop = training && layer.dropout > 0;
     DenseForward dense{.x = input,
                        .w = params() + slice.weight,
                        .bias = slice.bias >= 0 ? params() + slice.bias : nullptr,
@@ -75,18 +75,10 @@ void Mlp::forward(Stream& stream, const BatchView& batch, bool training) {
                        .in = spec_.layer_input_width(i),
                        .out = layer.units,
                        .relu = layer.activation == Activation::relu};
-    dense.mask = training && !drop ? mask : nullptr;
+    dense.mask = training ? mask : nullptr;
+    if (training && layer.dropout > 0)
+      dense.dropout = {layer.dropout, seed_, step_counter(), static_cast<uint32_t>(i), batch.row_offset};
     ops_.dense_forward(stream, dense);
-    if (drop)
-      ops_.dropout(stream, {.y = output,
-                            .batch = batch.rows,
-                            .out = layer.units,
-                            .p = layer.dropout,
-                            .seed = seed_,
-                            .step = step_counter(),
-                            .layer = static_cast<uint32_t>(i),
-                            .row_offset = batch.row_offset,
-                            .mask = mask});
     input = output;
   }
 }
@@ -104,39 +96,67 @@ void Mlp::loss(Stream& stream, const BatchView& batch, bool accumulate) {
   }
 }
 
-void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate,
-                   const std::function<void(size_t layer)>& ready) {
-  const size_t last = spec_.layers.size() - 1;
-  for (size_t i = last + 1; i-- > 0;) {
-    const DenseSpec& layer = spec_.layers[i];
-    const LayerSlice& slice = layout_.layers[i];
-    const float* dy = d_outputs_[i]->as<float>();
-    // The bias gradient of a layer below the last comes out of the input gradient of the layer above it.
-    const bool own_bias = slice.bias >= 0 && i == last;
-    ops_.dense_backward_weight(stream, {.x = i == 0 ? batch.features : activations_[i - 1]->as<float>(),
-                                        .dy = dy,
-                                        .dw = grads() + slice.weight,
-                                        .dbias = own_bias ? grads() + slice.bias : nullptr,
-                                        .batch = batch.rows,
-                                        .in = spec_.layer_input_width(i),
-                                        .out = layer.units,
-                                        .accumulate = accumulate});
-    ready(i);
-    if (i == 0) break;
-    const DenseSpec& below = spec_.layers[i - 1];
-    const LayerSlice& below_slice = layout_.layers[i - 1];
-    const bool masked = below.activation == Activation::relu;
-    ops_.dense_backward_input(stream, {.dy = dy,
-                                       .w = params() + slice.weight,
-                                       .activation = masked ? activations_[i - 1]->as<float>() : nullptr,
-                                       .dx = d_outputs_[i - 1]->as<float>(),
-                                       .dbias = below_slice.bias >= 0 ? grads() + below_slice.bias : nullptr,
-                                       .batch = batch.rows,
-                                       .in = below.units,
-                                       .out = layer.units,
-                                       .scale = static_cast<float>(1.0 / (1.0 - below.dropout)),
-                                       .accumulate = accumulate,
-                                       .mask = masked && masks_[i - 1] ? masks_[i - 1]->as<uint8_t>() : nullptr});
+DenseBackwardWeight Mlp::weight_gradient(const BatchView& batch, size_t layer, bool accumulate) {
+  const LayerSlice& slice = layout_.layers[layer];
+  // The bias gradient of a layer below the last comes out of the input gradient of the layer above it.
+  const bool own_bias = slice.bias >= 0 && layer + 1 == spec_.layers.size();
+  return {.x = layer == 0 ? batch.features : activations_[layer - 1]->as<float>(),
+          .dy = d_outputs_[layer]->as<float>(),
+          .dw = grads() + slice.weight,
+          .dbias = own_bias ? grads() + slice.bias : nullptr,
+          .batch = batch.rows,
+          .in = spec_.layer_input_width(layer),
+          .out = spec_.layers[layer].units,
+          .accumulate = accumulate};
+}
+
+DenseBackwardInput Mlp::input_gradient(const BatchView& batch, size_t layer, bool accumulate) {
+  const DenseSpec& below = spec_.layers[layer - 1];
+  const LayerSlice& below_slice = layout_.layers[layer - 1];
+  const bool masked = below.activation == Activation::relu;
+  return {.dy = d_outputs_[layer]->as<float>(),
+          .w = params() + layout_.layers[layer].weight,
+          .activation = masked ? activations_[layer - 1]->as<float>() : nullptr,
+          .dx = d_outputs_[layer - 1]->as<float>(),
+          .dbias = below_slice.bias >= 0 ? grads() + below_slice.bias : nullptr,
+          .batch = batch.rows,
+          .in = below.units,
+          .out = spec_.layers[layer].units,
+          .scale = static_cast<float>(1.0 / (1.0 - below.dropout)),
+          .accumulate = accumulate,
+          .mask = masked && masks_[layer - 1] ? masks_[layer - 1]->as<uint8_t>() : nullptr};
+}
+
+void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate, GradientOrder order,
+                   const std::vector<GradientPiece>& pieces, const GradientsReady& ready) {
+  if (order == GradientOrder::layerwise) {
+    for (size_t i = spec_.layers.size(); i-- > 0;) {
+      const DenseBackwardWeight weight = weight_gradient(batch, i, accumulate);
+      if (i > 0) {
+        const DenseBackwardInput input = input_gradient(batch, i, accumulate);
+        ops_.dense_backward(stream, weight, &input);
+      } else {
+        ops_.dense_backward(stream, weight, nullptr);
+      }
+      ready(layout_.layers[i].begin, layout_.layers[i].end);
+    }
+    return;
+  }
+  for (size_t i = spec_.layers.size() - 1; i > 0; --i)
+    ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
+  std::vector<GradientPiece> ordered = pieces;
+  const auto layer_floats = [&](size_t layer) { return layout_.layers[layer].end - layout_.layers[layer].begin; };
+  std::stable_sort(ordered.begin(), ordered.end(), [&](const GradientPiece& a, const GradientPiece& b) {
+    return layer_floats(a.layer) > layer_floats(b.layer);
+  });
+  for (const GradientPiece& piece : ordered) {
+    DenseBackwardWeight weight = weight_gradient(batch, piece.layer, accumulate);
+    weight.dy_stride = weight.out;
+    weight.dy += piece.row_begin;
+    weight.dw += piece.row_begin * weight.in;
+    weight.out = piece.row_end - piece.row_begin;
+    ops_.dense_backward_weight(stream, weight);
+    ready(piece.begin, piece.end);
   }
 }
 

@@ -21,6 +21,14 @@ struct BatchView {
   int64_t global_rows = 0;  // rows of the optimizer step over all devices and micro-batches: scales the loss
 };
 
+/// In what order backward makes the gradients. `layerwise`: both gradients of a layer, last layer first. `chain_first`:
+/// the chain of input gradients, then weight gradients, the largest layers first, so that their communication has the
+/// rest of backward to hide behind.
+enum class GradientOrder { layerwise, chain_first };
+
+/// Called after the work that completes gradients [begin, end) of the layout was enqueued.
+using GradientsReady = std::function<void(int64_t begin, int64_t end)>;
+
 class Mlp {
  public:
   /// Buffers for micro-batches of up to `max_rows`. The device and ops must outlive the model.
@@ -41,11 +49,14 @@ class Mlp {
   void forward(Stream& stream, const BatchView& batch, bool training);
   /// Loss of the last forward into the statistics block of grads (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate);
-  /// Gradients of the last forward and loss; adds to grads when `accumulate`. `ready(layer)` runs right after the work
-  /// that completes that layer's gradients was enqueued.
-  void backward(Stream& stream, const BatchView& batch, bool accumulate, const std::function<void(size_t layer)>& ready);
+  /// Gradients of the last forward and loss; adds to grads when `accumulate`. chain_first emits `pieces` one by one.
+  void backward(Stream& stream, const BatchView& batch, bool accumulate, GradientOrder order,
+                const std::vector<GradientPiece>& pieces, const GradientsReady& ready);
 
  private:
+  DenseBackwardWeight weight_gradient(const BatchView& batch, size_t layer, bool accumulate);
+  DenseBackwardInput input_gradient(const BatchView& batch, size_t layer, bool accumulate);
+
   ModelSpec spec_;
   ParameterLayout layout_;
   Device& device_;

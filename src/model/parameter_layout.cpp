@@ -1,5 +1,7 @@
 #include "model/parameter_layout.h"
 
+#include <algorithm>
+
 namespace amdahl {
 namespace {
 
@@ -25,6 +27,22 @@ ParameterLayout make_layout(const ModelSpec& spec) {
   }
   layout.num_floats = at;
   return layout;
+}
+
+std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes) {
+  std::vector<GradientPiece> pieces;
+  for (size_t i = spec.layers.size(); i-- > 0;) {
+    const LayerSlice& slice = layout.layers[i];
+    const int64_t width = spec.layer_input_width(i), units = spec.layers[i].units;
+    const int64_t fitting = max_bytes / (width * static_cast<int64_t>(sizeof(float)));
+    const bool output = i + 1 == spec.layers.size();  // its bias gradient is a sum over the whole layer: never split
+    const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned
+    for (int64_t row = 0; row < units; row += rows) {
+      const int64_t row_end = std::min(units, row + rows);
+      pieces.push_back({i, row, row_end, slice.weight + row * width, row_end == units ? slice.end : slice.weight + row_end * width});
+    }
+  }
+  return pieces;
 }
 
 }  // namespace amdahl

@@ -26,4 +26,15 @@ struct ParameterLayout {
 
 ParameterLayout make_layout(const ModelSpec& spec);
 
+/// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last piece
+/// of a layer carries its bias and padding too.
+struct GradientPiece {
+  size_t layer = 0;
+  int64_t row_begin = 0, row_end = 0;  // of w[units, input_width]
+  int64_t begin = 0, end = 0;          // floats of the layout
+};
+
+/// All gradients but the statistics, in layout order: whole layers, or runs of rows of at most about `max_bytes`.
+std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes);
+
 }  // namespace amdahl

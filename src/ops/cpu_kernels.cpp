@@ -43,15 +43,15 @@ inline void draw_lanes(const Dropout& a, uint32_t first_block, uint32_t row, uin
   }
 }
 
-void dropout(const Dropout& a, uint64_t step) {
-  const uint32_t threshold = dropout_keep_threshold(a.p);
-  const float scale = static_cast<float>(1.0 / (1.0 - a.p));
+void dropout(const DenseForward& a, uint64_t step) {
+  const uint32_t threshold = dropout_keep_threshold(a.dropout.p);
+  const float scale = static_cast<float>(1.0 / (1.0 - a.dropout.p));
   for (int64_t row = 0; row < a.batch; ++row) {
     float* y = a.y + row * a.out;
-    const uint32_t global_row = static_cast<uint32_t>(a.row_offset + row);
+    const uint32_t global_row = static_cast<uint32_t>(a.dropout.row_offset + row);
     for (int64_t first = 0; first < a.out; first += 4 * kLanes) {
       uint32_t bits[4][kLanes];
-      draw_lanes(a, static_cast<uint32_t>(first / 4), global_row, static_cast<uint32_t>(step), bits);
+      draw_lanes(a.dropout, static_cast<uint32_t>(first / 4), global_row, static_cast<uint32_t>(step), bits);
       const int64_t count = a.out - first < 4 * kLanes ? a.out - first : 4 * kLanes;
       float factor[4 * kLanes];
       for (int l = 0; l < kLanes; ++l)
@@ -61,11 +61,11 @@ void dropout(const Dropout& a, uint64_t step) {
   }
 }
 
-void column_sums(const float* matrix, float* sums, int64_t rows, int64_t columns, bool accumulate) {
+void column_sums(const float* matrix, float* sums, int64_t rows, int64_t columns, int64_t stride, bool accumulate) {
   if (!accumulate)
     for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
   for (int64_t r = 0; r < rows; ++r) {
-    const float* line = matrix + r * columns;
+    const float* line = matrix + r * stride;
     for (int64_t c = 0; c < columns; ++c) sums[c] += line[c];
   }
 }

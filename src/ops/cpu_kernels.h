@@ -8,10 +8,12 @@
 namespace amdahl {
 
 struct CpuKernels {
-  void (*dropout)(const Dropout& a, uint64_t step);
+  /// In place on a.y, as DenseForward says of its dropout.
+  void (*dropout)(const DenseForward& a, uint64_t step);
   /// dx = activation != 0 ? scale * dx : 0 in place, and column sums into dbias; null members as in DenseBackwardInput.
   void (*mask_and_column_sums)(const DenseBackwardInput& a);
-  void (*column_sums)(const float* matrix, float* sums, int64_t rows, int64_t columns, bool accumulate);
+  /// Rows lie `stride` floats apart.
+  void (*column_sums)(const float* matrix, float* sums, int64_t rows, int64_t columns, int64_t stride, bool accumulate);
   void (*mse_loss)(const MseLoss& a);
   void (*adam_step)(const AdamStep& a, uint64_t step);
   void (*sgd_step)(const SgdStep& a);

@@ -27,7 +27,8 @@ const CpuKernels& best_kernels() {
 struct Product {
   int64_t m, n, k;
   bool transpose_a, transpose_b, bias, relu, accumulate;
-  auto key() const { return std::tie(m, n, k, transpose_a, transpose_b, bias, relu, accumulate); }
+  int64_t stride_a = 0;  // floats between stored rows of a; 0: dense
+  auto key() const { return std::tie(m, n, k, transpose_a, transpose_b, bias, relu, accumulate, stride_a); }
   bool operator<(const Product& other) const { return key() < other.key(); }
 };
 
@@ -40,7 +41,9 @@ class Matmul {
     const auto dense = [&](int64_t rows, int64_t columns, bool transposed) {
       return memory::desc({rows, columns}, f32, transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
     };
-    a_ = dense(p.m, p.k, p.transpose_a);
+    a_ = p.stride_a == 0 ? dense(p.m, p.k, p.transpose_a)
+                         : memory::desc({p.m, p.k}, f32,
+                                        p.transpose_a ? memory::dims{1, p.stride_a} : memory::dims{p.stride_a, 1});
     b_ = dense(p.k, p.n, p.transpose_b);
     c_ = dense(p.m, p.n, false);
     bias_ = dense(1, p.n, false);
@@ -75,7 +78,10 @@ class CpuOps final : public Ops {
 
   void dense_forward(Stream& stream, const DenseForward& a) override {
     const Matmul* product = matmul({a.batch, a.out, a.in, false, true, a.bias != nullptr, a.relu, false});
-    as_cpu(stream).enqueue([this, product, a] { product->run(stream_, a.x, a.w, a.bias, a.y); });
+    as_cpu(stream).enqueue([this, product, a] {
+      product->run(stream_, a.x, a.w, a.bias, a.y);
+      if (a.dropout.p > 0) kernels_.dropout(a, *a.dropout.step);
+    });
   }
 
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override {
@@ -87,16 +93,14 @@ class CpuOps final : public Ops {
   }
 
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override {
-    const Matmul* product = matmul({a.out, a.in, a.batch, true, false, false, false, a.accumulate});
-    as_cpu(stream).enqueue([this, product, a] {
+    const int64_t stride = a.dy_stride ? a.dy_stride : a.out;
+    const Matmul* product = matmul({a.out, a.in, a.batch, true, false, false, false, a.accumulate, stride});
+    as_cpu(stream).enqueue([this, product, a, stride] {
       product->run(stream_, a.dy, a.x, nullptr, a.dw);
-      if (a.dbias) kernels_.column_sums(a.dy, a.dbias, a.batch, a.out, a.accumulate);
+      if (a.dbias) kernels_.column_sums(a.dy, a.dbias, a.batch, a.out, stride, a.accumulate);
     });
   }
 
-  void dropout(Stream& stream, const Dropout& a) override {
-    as_cpu(stream).enqueue([this, a] { kernels_.dropout(a, *a.step); });
-  }
   void mse_loss(Stream& stream, const MseLoss& a) override {
     as_cpu(stream).enqueue([this, a] { kernels_.mse_loss(a); });
   }

@@ -96,9 +96,9 @@ CudaGemm::~CudaGemm() {
 
 namespace {
 
-void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_index) {
+void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_index, int64_t stride = 0) {
   check(cublasLtMatrixLayoutCreate(&layout.handle, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                                   rows),
+                                   stride ? stride : rows),
         device_index, "cublasLtMatrixLayoutCreate");
 }
 
@@ -146,7 +146,7 @@ std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublas
   if (call.mask) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mask_row_bits(p.m), device_index_);
   plan->set_pointers(call, device_index_);
   create_layout(plan->a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, device_index_);
-  create_layout(plan->b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_);
+  create_layout(plan->b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_, p.stride_b);
   create_layout(plan->d, p.m, p.n, device_index_);
 
   Preference preference;

@@ -34,6 +34,7 @@ struct GemmProblem {
   bool transpose_a, transpose_b;
   Epilogue epilogue;
   bool accumulate;  // beta = 1, else 0
+  int64_t stride_b = 0;  // floats between stored columns of B; 0: dense
   uint32_t align_a = 0, align_b = 0, align_d = 0, align_vector = 0;
   auto operator<=>(const GemmProblem&) const = default;
 };

@@ -160,10 +160,11 @@ void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, b
   check_launch(launch, "bias_relu_kernel");
 }
 
-void launch_dropout(const KernelLaunch& launch, const Dropout& a) {
+void launch_dropout(const KernelLaunch& launch, const DenseForward& a) {
   if (a.batch * a.out == 0) return;
-  const DropoutParameters parameters{a.seed, a.step, a.row_offset, a.layer, dropout_keep_threshold(a.p),
-                                     static_cast<float>(1.0 / (1.0 - a.p))};
+  const Dropout& d = a.dropout;
+  const DropoutParameters parameters{d.seed, d.step, d.row_offset, d.layer, dropout_keep_threshold(d.p),
+                                     static_cast<float>(1.0 / (1.0 - d.p))};
   const Shape shape = shape_of(a.batch, a.out);
   const unsigned blocks = num_blocks(a.batch * shape.groups_per_row, kThreads / 8);
   auto* kernel = a.out % 4 == 0 && aligned16(a.y) ? dropout_kernel<true> : dropout_kernel<false>;

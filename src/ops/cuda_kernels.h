@@ -29,7 +29,8 @@ struct KernelLaunch {
 /// y = relu?(y + bias) in place on [batch, width]; bias and mask may be null. Fills the mask with y != 0.
 void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, bool relu, uint8_t* mask, int64_t batch,
                       int64_t width);
-void launch_dropout(const KernelLaunch& launch, const Dropout& a);
+/// The dropout of `a` in place on a.y, filling a.mask when set.
+void launch_dropout(const KernelLaunch& launch, const DenseForward& a);
 
 /// dx[batch, width] is zeroed in place where `activation` is 0 (or `mask`, read instead when set; neither: kept), and
 /// dbias[width] (may be null) gets its column sums.

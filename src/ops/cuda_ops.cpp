@@ -56,7 +56,6 @@ class CudaOps final : public Ops {
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override;
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override;
 
-  void dropout(Stream& stream, const Dropout& a) override { launch_dropout(begin(stream).launch, a); }
   void mse_loss(Stream& stream, const MseLoss& a) override { launch_mse_loss(begin(stream).launch, a); }
   void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) override {
     launch_cross_entropy_loss(begin(stream).launch, a);
@@ -147,6 +146,14 @@ Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
 void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
+  if (a.dropout.p > 0) {  // the mask is that of the output after dropout, so dropout writes it
+    DenseForward product = a;
+    product.mask = nullptr;
+    product.dropout = {};
+    dense_forward(stream, product);
+    launch_dropout(begin(stream).launch, a);
+    return;
+  }
   StreamMemory& own = begin(stream);
   const Epilogue plain = a.relu ? (a.bias ? Epilogue::relu_bias : Epilogue::relu) : (a.bias ? Epilogue::bias : Epilogue::none);
   const bool mask = a.relu && a.mask;
@@ -210,11 +217,14 @@ void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) 
 
 // Row-major dw[O,I] = dy[B,O]^T x[B,I] is column-major dw(I,O) = x(I,B) dy(O,B)^T.
 void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) {
+  if (a.dbias && a.dy_stride != 0 && a.dy_stride != a.out)
+    throw Error(Cause::internal, "sums over a part of dy are not supported: take them with the whole layer");
   StreamMemory& own = begin(stream);
   const bool detour = a.dbias && a.accumulate;
   const auto call_for = [&](Epilogue epilogue, float* dw, float* sums) {
     GemmCall call{{a.in, a.out, a.batch, false, true, epilogue, a.accumulate}, a.x, a.dy, dw};
     if (epilogue != Epilogue::none) call.vector = sums;
+    call.problem.stride_b = a.dy_stride;
     return call;
   };
   const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {

@@ -17,8 +17,17 @@ namespace amdahl {
 // Callers allocate Ops::mask_bytes(batch, width) bytes, 16-byte aligned, and pass null when that is 0.
 inline constexpr int64_t mask_row_bits(int64_t width) { return (width + 127) / 128 * 128; }
 
-/// y[B,O] = relu?(x[B,I] w[O,I]^T + bias[O]); bias may be null. With relu and a mask, also fills the mask of y: pass it
-/// here when no dropout follows, else to Dropout.
+/// The dropout of a layer's output: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element depends
+/// only on (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
+struct Dropout {
+  double p = 0.0;  // 0: none
+  uint64_t seed = 0;
+  const uint64_t* step = nullptr;  // device pointer
+  uint32_t layer = 0;
+  int64_t row_offset = 0;
+};
+
+/// y[B,O] = dropout(relu?(x[B,I] w[O,I]^T + bias[O])); bias may be null. With relu and a mask, also fills the mask of y.
 struct DenseForward {
   const float* x;
   const float* w;
@@ -27,6 +36,7 @@ struct DenseForward {
   int64_t batch, in, out;
   bool relu;
   uint8_t* mask = nullptr;
+  Dropout dropout = {};  // needs relu
 };
 
 /// dx[B,I] = scale * (dy[B,O] w[O,I]), then zero wherever `activation` [B,I] is zero; when dbias is set,
@@ -45,6 +55,7 @@ struct DenseBackwardInput {
 };
 
 /// dw[O,I] = (accumulate ? dw : 0) + dy[B,O]^T x[B,I]; when dbias is set, dbias[O] likewise from column sums of dy.
+/// Rows of dy lie `dy_stride` floats apart (0: O), so that a part of a layer's outputs can be done by itself.
 struct DenseBackwardWeight {
   const float* x;
   const float* dy;
@@ -52,19 +63,7 @@ struct DenseBackwardWeight {
   float* dbias;
   int64_t batch, in, out;
   bool accumulate;
-};
-
-/// In place on y[B,O]: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element depends only on
-/// (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
-struct Dropout {
-  float* y;
-  int64_t batch, out;
-  double p;
-  uint64_t seed;
-  const uint64_t* step;  // device pointer
-  uint32_t layer;
-  int64_t row_offset;
-  uint8_t* mask = nullptr;  // of the new y
+  int64_t dy_stride = 0;
 };
 
 /// prediction[B,O] against target[B,O]: adds sum((p-t)^2) * scale to stats[0] (accumulate, else sets) and writes
@@ -122,7 +121,17 @@ class Ops {
   virtual void dense_forward(Stream& stream, const DenseForward& a) = 0;
   virtual void dense_backward_input(Stream& stream, const DenseBackwardInput& a) = 0;
   virtual void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) = 0;
-  virtual void dropout(Stream& stream, const Dropout& a) = 0;
+  /// Both gradients of one layer; `input` is null for the first layer. They share dy, so a backend may do them at once.
+  virtual void dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) {
+    dense_backward_weight(stream, weight);
+    if (input) dense_backward_input(stream, *input);
+  }
+  /// Whether dense_backward gains over the two single calls at this many rows: then weight gradients come layer by layer,
+  /// and otherwise a strategy that overlaps communication may ask for another order.
+  virtual bool fuses_backward(int64_t batch) const {
+    (void)batch;
+    return false;
+  }
   virtual void mse_loss(Stream& stream, const MseLoss& a) = 0;
   virtual void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) = 0;
   virtual void adam_step(Stream& stream, const AdamStep& a) = 0;

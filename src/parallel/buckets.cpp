@@ -2,18 +2,17 @@
 
 namespace amdahl {
 
-std::vector<Bucket> make_buckets(const ParameterLayout& layout, int64_t bucket_bytes) {
+std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes) {
   std::vector<Bucket> buckets;
-  Bucket current{0, 0, 0};
-  for (size_t i = layout.layers.size(); i-- > 0;) {
-    const int64_t grown = layout.layers[i].end - current.begin;
-    const bool has_layer = current.end > 0;
-    if (has_layer && grown * static_cast<int64_t>(sizeof(float)) > bucket_bytes) {
+  Bucket current;
+  for (const GradientPiece& piece : pieces) {
+    const int64_t grown_bytes = (piece.end - current.begin) * static_cast<int64_t>(sizeof(float));
+    if (current.gradients > 0 && grown_bytes > bucket_bytes) {
       buckets.push_back(current);
-      current.begin = current.end;
+      current = {current.end, current.end, 0};
     }
-    current.end = layout.layers[i].end;
-    current.last_layer = i;
+    current.end = piece.end;
+    current.gradients += piece.end - piece.begin;
   }
   buckets.push_back(current);
   return buckets;

@@ -29,12 +29,12 @@ Feasibility a_row_for_every_device(const ParallelPlan& plan) {
 
 const std::vector<StrategyRow>& strategy_table() {
   static const std::vector<StrategyRow> rows{
-      {"single", "one device", true, false, one_device, no_traffic, make_single},
-      {"replicated", "every device steps the full batch, no communication", true, false, any_devices, no_traffic,
+      {"single", "one device", true, false, false, one_device, no_traffic, make_single},
+      {"replicated", "every device steps the full batch, no communication", true, false, false, any_devices, no_traffic,
        make_single},
-      {"ddp", "batch split, gradients all-reduced in buckets while backward goes on", false, false,
+      {"ddp", "batch split, gradients all-reduced in buckets while backward goes on", false, false, true,
        a_row_for_every_device, data_parallel_traffic, make_data_parallel},
-      {"dp", "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone", false, true,
+      {"dp", "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone", false, true, false,
        a_row_for_every_device, naive_data_parallel_traffic, make_naive_data_parallel},
   };
   return rows;

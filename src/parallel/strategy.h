@@ -34,13 +34,14 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  /// Before forward. `staging` are this rank's feature and target buffers for all its micro-batches; `full` is the global
-  /// batch, set on rank 0 only for strategies that gather data there.
+  /// Before forward. Rows with `data_on_root`: `full` is the global batch (features and targets null but on rank 0), to be
+  /// handed out into the ranks' staging buffers; else both are null.
   virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
     (void)full, (void)staged_features, (void)staged_targets;
   }
-  /// Right after the work completing this layer's gradients (last micro-batch) was enqueued on the compute stream.
-  virtual void gradient_ready(size_t layer, StepStamps* stamps) { (void)layer, (void)stamps; }
+  /// Right after the work completing gradients [begin, end) of the layout (last micro-batch) was enqueued on the compute
+  /// stream.
+  virtual void gradient_ready(int64_t begin, int64_t end, StepStamps* stamps) { (void)begin, (void)end, (void)stamps; }
   /// After backward: calls `update` for every range once its gradients are those of the global batch.
   virtual void finish_step(const UpdateRange& update, StepStamps* stamps) = 0;
 };
@@ -50,6 +51,7 @@ struct StrategyRow {
   std::string_view summary;
   bool full_batch_everywhere;  // every rank computes all rows
   bool data_on_root;           // rank 0 holds the batch and hands it out each step
+  bool overlaps;               // communicates during backward when the plan lets it
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);

@@ -25,6 +25,10 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       comm_(rank.device.make_stream("comm")),
       model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
       optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_)),
+      order_(row_.overlaps && options.plan.overlap && !rank.ops.fuses_backward(max_micro_rows(options.plan, row_))
+                 ? GradientOrder::chain_first
+                 : GradientOrder::layerwise),
+      pieces_(make_pieces(options.model, model_.layout(), options.plan.bucket_bytes)),
       stamps_(rank.device) {
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
@@ -77,15 +81,17 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     model_.forward(*compute_, batch, true);
     model_.loss(*compute_, batch, accumulate);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
-    model_.backward(*compute_, batch, accumulate, [&](size_t layer) {
-      if (last) strategy_->gradient_ready(layer, stamps);
+    model_.backward(*compute_, batch, accumulate, order_, pieces_, [&](int64_t begin, int64_t end) {
+      if (last) strategy_->gradient_ready(begin, end, stamps);
     });
   }
 }
 
 void Trainer::enqueue(const float* features, const float* targets, StepStamps* stamps) {
   if (stamps) stamps->start(*compute_, stamps->step);
-  if (row_.data_on_root) {
+  if (!row_.data_on_root) {
+    strategy_->begin_step({}, nullptr, nullptr);
+  } else {
     if (stamps) stamps->start(*compute_, stamps->input);
     strategy_->begin_step({features, targets, options_.plan.global_batch, 0, options_.plan.global_batch},
                           staged_features_->as<float>(), staged_targets_->as<float>());

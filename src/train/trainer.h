@@ -84,6 +84,8 @@ class Trainer {
   Mlp model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Strategy> strategy_;
+  GradientOrder order_;
+  std::vector<GradientPiece> pieces_;
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
   StepStamps stamps_;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;

@@ -7,9 +7,9 @@ import mp_support as mp
 LIMIT = 2.0
 
 
-def check_kill(size, mode, repeats=1):
+def check_kill(size, mode, repeats=1, victims=None):
     worst = 0
-    for victim in range(size):
+    for victim in victims or range(size):
         for _ in range(repeats):
             with mp.World(size, mode) as world:
                 world.wait_for("looping")
@@ -19,13 +19,13 @@ def check_kill(size, mode, repeats=1):
                 world.expect(4, f"rank {victim} died", survivors)
                 worst = max(worst, *times.values())
     assert worst <= LIMIT, f"{worst:.2f} s from kill -9 to the last survivor's end"
-    print(f"ok: kill -9 of each of {size} ranks in {mode}: all survivors name it within {worst:.3f} s")
+    print(f"ok: kill -9 of {len(victims or range(size))} of {size} ranks in {mode}: all survivors name it within {worst:.3f} s")
 
 
-def check_stop(size, timeout=3):
+def check_stop(size, mode, timeout=3):
     worst = 0
     for victim in range(size):
-        with mp.World(size, "loop", timeout) as world:
+        with mp.World(size, mode, timeout) as world:
             world.wait_for("looping")
             survivors = [rank for rank in world.ranks if rank.number != victim]
             world.ranks[victim].signal(signal.SIGSTOP)
@@ -33,7 +33,7 @@ def check_stop(size, timeout=3):
             world.expect(6, f"rank {victim} ", survivors)
             worst = max(worst, *times.values())
     assert worst <= timeout + LIMIT, f"{worst:.2f} s from SIGSTOP to the last survivor's end"
-    print(f"ok: SIGSTOP of each of {size} ranks: all survivors name it within {worst:.2f} s, timeout {timeout} s")
+    print(f"ok: SIGSTOP of each of {size} ranks in {mode}: all survivors name it within {worst:.2f} s, timeout {timeout} s")
 
 
 def check_slow_is_not_hung(size=3, timeout=3):
@@ -51,6 +51,9 @@ def check_slow_is_not_hung(size=3, timeout=3):
 
 check_kill(4, "loop", repeats=2)
 check_kill(2, "loop", repeats=2)
+check_kill(3, "barrier")
 check_kill(3, "busy")
-check_stop(3)
+check_kill(3, "connect", victims=[2])
+check_stop(3, "loop")
+check_stop(2, "barrier")
 check_slow_is_not_hung()

@@ -1,7 +1,8 @@
 // One rank of a multi-process world, for the scripts in this folder: mp_probe MODE [TIMEOUT_SECONDS].
 //   check     every collective against known results         loop      all-reduces until something happens
 //   mismatch  rank 1 calls another collective                 fail      rank 1 throws, the others wait
-//   busy      rank 0 leaves the world to itself and sleeps    bench     prints latencies and bandwidths
+//   busy      all compute, none looks at a stream             bench     prints latencies and bandwidths
+//   connect   the last rank joins but never connects          barrier   exchanges until something happens
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -152,6 +153,16 @@ void run_busy(Probe&) {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+void run_barrier(Probe& probe) {
+  for (int round = 0;; ++round) {
+    probe.comm.barrier(Deadline::after_seconds(probe.timeout_seconds));
+    if (round == 5) {
+      fmt::print("looping\n");
+      std::fflush(stdout);
+    }
+  }
+}
+
 void run_bench(Probe& probe) {
   for (const size_t count : {1ul, 1024ul, 262144ul, 6885376ul}) {
     std::vector<float> data(count);
@@ -168,9 +179,10 @@ void run_bench(Probe& probe) {
   }
 }
 
-const std::map<std::string, void (*)(Probe&)> kModes{{"check", run_check},       {"loop", run_loop},
-                                                     {"mismatch", run_mismatch}, {"fail", run_fail},
-                                                     {"busy", run_busy},         {"bench", run_bench}};
+const std::map<std::string, void (*)(Probe&)> kModes{
+    {"check", run_check}, {"loop", run_loop},   {"mismatch", run_mismatch}, {"fail", run_fail},
+    {"busy", run_busy},   {"bench", run_bench}, {"barrier", run_barrier},
+};
 
 [[noreturn]] void report_and_exit(const Error& error) {
   fmt::print(stderr, "{}\n", error.line());
@@ -186,6 +198,11 @@ int run(const std::string& mode, double timeout_seconds) {
     std::fflush(stdout);
     store = make_rendezvous(launch, timeout_seconds);
     store->set_failure_handler(report_and_exit);
+    if (mode == "connect") {
+      fmt::print("looping\n");
+      std::fflush(stdout);
+      while (launch.rank == launch.world_size - 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
     const auto devices = make_cpu_devices(1);
     auto comm = make_gloo_communicator(*store, "world", launch.rank, launch.world_size, timeout_seconds);
     auto stream = devices[0]->make_stream("comm");
