@@ -270,9 +270,4 @@ std::vector<std::string> cuda_ops_choices(const Ops& ops) {
   return lines;
 }
 
-std::string cublas_version() {
-  const size_t version = cublasLtGetVersion();  // 130100 is 13.1.0
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
 }  // namespace amdahl

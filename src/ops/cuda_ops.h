@@ -11,7 +11,5 @@ namespace amdahl {
 /// What was chosen so far, a line per problem: "backward-input 64x1024x512: fused 3.1 us, separate 5.2 us". Empty for ops
 /// of another backend.
 std::vector<std::string> cuda_ops_choices(const Ops& ops);
-/// Version of the cuBLASLt that is loaded: "13.1.0".
-std::string cublas_version();
 
 }  // namespace amdahl

@@ -90,14 +90,15 @@ TEST_P(CudaDenseTest, BackwardInput) {
   const auto [batch, in, out, skip] = GetParam().shape;
   const float scale = 1.25f;
   const std::vector<float> dy = random_floats(batch * out, 4), w = random_floats(out * in, 5);
-  std::vector<float> active = random_floats(batch * in, 6);
-  for (float& value : active) value = std::max(value, 0.0f);
-  auto gdy = floats(dy), gw = floats(w, skip), gactive = floats(active);
+  auto gdy = floats(dy), gw = floats(w, skip), gactive = floats(batch * in);
   const int64_t mask_bytes = ops->mask_bytes(batch, in);
   GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{7});
-  ops->dropout(*stream, {gactive.data(), batch, in, 0.2, 11, step.data(), 1, 0, mask_bytes ? mask.data() : nullptr});
-  active = gactive.get();
+  constexpr int64_t kBelow = 8;  // width of the layer below the one whose output masks
+  auto below = floats(random_floats(batch * kBelow, 6)), below_w = floats(random_floats(in * kBelow, 12));
+  ops->dense_forward(*stream, {below.data(), below_w.data(), nullptr, gactive.data(), batch, kBelow, in, true,
+                               mask_bytes ? mask.data() : nullptr, {0.2, 11, step.data(), 1, 0}});
+  const std::vector<float> active = gactive.get();
   const std::vector<double> plain = product(dy, w, batch, in, out, false, false);
   for (bool masked : {false, true})
     for (bool use_mask : {false, true})
@@ -146,6 +147,11 @@ TEST_P(CudaDenseTest, BackwardWeight) {
       }
       EXPECT_EQ(gdy.get(), dy) << "dy was written";
     }
+  if (out < 2) return;
+  const int64_t first = out / 2, part = out - first;  // the upper outputs by themselves
+  auto dw = floats(part * in);
+  ops->dense_backward_weight(*stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out});
+  EXPECT_LT(relative_error(dw.get(), {plain.begin() + first * in, plain.end()}), limit()) << "a part of the outputs";
 }
 
 TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {

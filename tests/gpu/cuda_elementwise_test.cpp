@@ -14,6 +14,15 @@ class CudaOpsTest : public GpuTest {
     GpuTest::SetUp();
     if (device) ops = make_cuda_ops(*device, {});
   }
+  /// y = dropout(bias) for every row, exactly: the product is one with zeros.
+  void dropout_of(const std::vector<float>& bias, float* y, int64_t rows, const Dropout& dropout, uint8_t* mask) {
+    const auto width = static_cast<int64_t>(bias.size());
+    constexpr int64_t kIn = 4;
+    auto x = floats(random_floats(rows * kIn, 1)), w = floats(std::vector<float>(static_cast<size_t>(width * kIn))),
+         b = floats(bias);
+    ops->dense_forward(*stream, {x.data(), w.data(), b.data(), y, rows, kIn, width, true, mask, dropout});
+    finish();
+  }
   std::unique_ptr<Ops> ops;
 };
 
@@ -25,11 +34,11 @@ TEST_F(CudaOpsTest, DropoutDrawsTheHostsMask) {
   for (int64_t width : {1, 3, 4, 64, 100, 847, 1024})
     for (int64_t rows : {1, 5, 64, 1000})
       for (int64_t skip : {0, 1}) {
-        const std::vector<float> before = random_floats(rows * width, 5, 0.5f, 1.0f);
-        auto y = floats(before, skip);
+        const std::vector<float> bias = random_floats(width, 5, 0.5f, 1.0f);
+        auto y = floats(rows * width, skip);
         GpuArray<uint8_t> mask(*device, *stream, rows * mask_row_bits(width) / 8);
         constexpr int64_t kRowOffset = 17;
-        ops->dropout(*stream, {y.data(), rows, width, kP, kSeed, step.data(), kLayer, kRowOffset, mask.data()});
+        dropout_of(bias, y.data(), rows, {kP, kSeed, step.data(), kLayer, kRowOffset}, mask.data());
         const std::vector<float> got = y.get();
         const std::vector<uint8_t> bits = mask.get();
         const auto scale = static_cast<float>(1.0 / (1.0 - kP));
@@ -39,7 +48,7 @@ TEST_F(CudaOpsTest, DropoutDrawsTheHostsMask) {
                                               kStep, kLayer);
             const auto at = static_cast<size_t>(row * width + column);
             const bool kept = draw.v[column % 4] < dropout_keep_threshold(kP);
-            ASSERT_EQ(got[at], kept ? before[at] * scale : 0.0f) << rows << "x" << width << " at " << row << "," << column;
+            ASSERT_EQ(got[at], kept ? bias[static_cast<size_t>(column)] * scale : 0.0f) << rows << "x" << width << " at " << row << "," << column;
             const int64_t bit = row * mask_row_bits(width) + column;
             ASSERT_EQ((bits[static_cast<size_t>(bit / 8)] >> (bit % 8)) & 1, kept ? 1 : 0) << row << "," << column;
           }
@@ -49,11 +58,11 @@ TEST_F(CudaOpsTest, DropoutDrawsTheHostsMask) {
 TEST_F(CudaOpsTest, DropoutDoesNotDependOnTheSplitOfTheBatch) {
   constexpr int64_t kRows = 96, kWidth = 130;
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{9});
-  const std::vector<float> before = random_floats(kRows * kWidth, 1, 0.5f, 1.0f);
-  auto whole = floats(before), parts = floats(before);
-  ops->dropout(*stream, {whole.data(), kRows, kWidth, 0.5, 1, step.data(), 0, 0});
+  const std::vector<float> bias = random_floats(kWidth, 1, 0.5f, 1.0f);
+  auto whole = floats(kRows * kWidth), parts = floats(kRows * kWidth);
+  dropout_of(bias, whole.data(), kRows, {0.5, 1, step.data(), 0, 0}, nullptr);
   for (int64_t first = 0; first < kRows; first += 24)
-    ops->dropout(*stream, {parts.data() + first * kWidth, 24, kWidth, 0.5, 1, step.data(), 0, first});
+    dropout_of(bias, parts.data() + first * kWidth, 24, {0.5, 1, step.data(), 0, first}, nullptr);
   EXPECT_EQ(whole.get(), parts.get());
 }
 
@@ -205,8 +214,7 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
   float* b2 = w2 + kOut * kHidden;
   const auto grad = [&](float* p) { return g.data() + (p - w.data()); };
   const auto train = [&] {
-    ops->dense_forward(*stream, {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true});
-    ops->dropout(*stream, {h.data(), kBatch, kHidden, 0.25, 5, step.data(), 0, 0, bits});
+    ops->dense_forward(*stream, {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
     ops->dense_forward(*stream, {h.data(), w2, b2, y.data(), kBatch, kHidden, kOut, false});
     ops->mse_loss(*stream, {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
     ops->dense_backward_weight(*stream, {h.data(), dy.data(), grad(w2), grad(b2), kBatch, kHidden, kOut, false});
