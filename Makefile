@@ -29,6 +29,7 @@ demo:  ## install what is missing, build, run a short study on handwritten digit
 	@scripts/install_deps.sh build
 	@$(call CONFIGURE,$(PRESET),OFF)
 	@cmake --build build/$(PRESET) --parallel $(JOBS) --target amdahl_cli
+	@rm -rf $(DEMO_OUTPUT)  # of an earlier demo: a study does not write over a run
 	$(DEMO_COMMAND)
 	@echo
 	@echo "Report: $(DEMO_REPORT)"
