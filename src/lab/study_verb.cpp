@@ -108,14 +108,7 @@ StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, c
   settings.warmup = config.warmup;
   settings.steps = config.steps;
   settings.rel_ci = config.rel_ci;
-  settings.trainer.model = model;
-  settings.trainer.plan.accumulate = config.training.accumulate;
-  settings.trainer.plan.bucket_bytes = config.training.bucket_bytes;
-  settings.trainer.plan.overlap = config.training.overlap;
-  settings.trainer.hyper = make_hyper(config.training);
-  settings.trainer.launch = config.engine.launch;
-  settings.trainer.seed = config.engine.seed;
-  settings.trainer.timeout_seconds = config.engine.timeout_seconds;
+  settings.trainer = make_trainer_options(config.engine, config.training, model);
   return settings;
 }
 
