@@ -32,7 +32,7 @@ class Fields {
   std::vector<std::string> texts(const char* name) const;
   std::map<std::string, std::string> text_map(const char* name) const;
 
-  std::string text_or(const char* name, std::string fallback) const { return has(name) ? text(name) : fallback; }
+  std::string text_or(const char* name, const std::string& fallback) const { return has(name) ? text(name) : fallback; }
   int64_t integer_or(const char* name, int64_t fallback) const { return has(name) ? integer(name) : fallback; }
   double number_or(const char* name, double fallback) const { return has(name) ? number(name) : fallback; }
   bool boolean_or(const char* name, bool fallback) const { return has(name) ? boolean(name) : fallback; }
