@@ -34,6 +34,7 @@ struct GradientPiece {
   int64_t begin = 0, end = 0;          // floats of the layout
 };
 
+inline constexpr int64_t kWholeLayers = INT64_MAX;  // as max_bytes: no layer is cut
 /// All gradients but the statistics, in layout order: whole layers, or runs of rows of at most about `max_bytes`.
 std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes);
 

@@ -59,6 +59,11 @@ struct StrategyRow {
   std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
 };
 
+/// Whether steps of this plan communicate while backward goes on; only then is it worth making gradients in pieces.
+inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
+  return row.overlaps && plan.overlap && plan.num_devices > 1;
+}
+
 const std::vector<StrategyRow>& strategy_table();
 /// Row by name; Error{usage} with the nearest name and the list.
 const StrategyRow& find_strategy(std::string_view name);

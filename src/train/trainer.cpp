@@ -11,6 +11,11 @@ int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
   return micro_batch_rows(plan, row.full_batch_everywhere, 0, 0).rows();  // the first share is the largest
 }
 
+// Smaller products use the device worse, so they are cut only for something to be sent meanwhile.
+int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
+  return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
+}
+
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 }  // namespace
@@ -27,7 +32,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
       optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_)),
       order_(choose_order()),
-      pieces_(make_pieces(options.model, model_.layout(), options.plan.bucket_bytes)),
+      pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
@@ -47,7 +52,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 GradientOrder Trainer::choose_order() const {
   if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   if (second_) return GradientOrder::two_streams;
-  return row_.overlaps && options_.plan.overlap ? GradientOrder::chain_first : GradientOrder::layerwise;
+  return sends_during_backward(row_, options_.plan) ? GradientOrder::chain_first : GradientOrder::layerwise;
 }
 
 Trainer::~Trainer() {
