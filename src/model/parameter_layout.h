@@ -12,6 +12,12 @@
 
 namespace amdahl {
 
+/// Floats [begin, end) of the layout.
+struct FloatRange {
+  int64_t begin = 0, end = 0;
+  int64_t floats() const { return end - begin; }
+};
+
 struct LayerSlice {
   int64_t begin = 0, end = 0;  // floats, [begin, end) covers weight, bias and padding
   int64_t weight = 0;          // offset of w[units, input_width]
