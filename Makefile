@@ -1,8 +1,8 @@
 # make demo and make test need git, make and either the Debian packages or a way to install them; nothing else.
-# What `make demo` runs: train the study's medium model on handwritten digits with 1 and 2 devices and report.
+# What `make demo` runs: train the study's medium model on handwritten digits with 1, 2, ... GPUs, or 1 and 2 virtual devices.
 DEMO_OUTPUT := results/local/demo
 DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --quick --model medium --data data/digits.csv --target label \
-               --devices 1,2 --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
+               --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
 DEMO_REPORT := $(DEMO_OUTPUT)/report.md
 
 NVCC   := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))

@@ -98,7 +98,7 @@ struct StudyConfig {
   EngineConfig engine;
   TrainingConfig training;
   std::string mode = "multi";  // single, multi (compares both), auto
-  std::vector<int64_t> devices{1, 2};
+  std::vector<int64_t> devices;  // counts; empty: 1, 2, 4, ... as far as there are GPUs, 1 and 2 virtual devices on CPU
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
   int runs = 50, warmup = 10, steps = 100;

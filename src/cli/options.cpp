@@ -13,7 +13,7 @@ namespace {
 
 // Text forms of options that become richer values once parsing is done.
 struct Texts {
-  std::string gpus, devices = "1,2", batch_sizes = "16,32,64,128", targets;
+  std::string gpus, devices, batch_sizes = "16,32,64,128", targets;
   std::string launch = "eager", math = "fp32", scaling = "strong", params, delimiter;
   double bucket_mb = 25;
   bool no_overlap = false, quick = false;
@@ -122,7 +122,7 @@ void define_study(CLI::App& app, Commands& c) {
   add_talk(study, c.study.talk);
   study->add_option("--mode", config.mode, "multi (one device and several), single, or auto (ask the selector)")
       ->capture_default_str();
-  study->add_option("--devices", c.texts.devices, "Device counts, for example 1,2,4")->capture_default_str();
+  study->add_option("--devices", c.texts.devices, "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
   study->add_option("--batch-sizes", c.texts.batch_sizes, "Global batches (weak scaling: per device)")->capture_default_str();
   study->add_option("--scaling", c.texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
       ->capture_default_str();
@@ -188,7 +188,7 @@ int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
     StudyConfig& config = c.study.config;
     finish_engine(config.engine, texts, command_line);
     finish_training(config.training, texts);
-    config.devices = parse_count_list(texts.devices, "--devices");
+    if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
     config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
     config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
     if (texts.quick && app.get_subcommand("study")->count("--runs") == 0) config.runs = 5;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/world.h"
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -30,6 +31,17 @@ const BackendRow& choose_backend(const EngineConfig& config) {
   if (config.backend != "auto")
     throw Error(Cause::usage, fmt::format("unknown backend '{}'", config.backend), "auto, cpu or cuda");
   throw Error(Cause::environment_missing, "no backend is available", "amdahl info lists the reasons and remedies");
+}
+
+std::vector<int64_t> default_device_counts(const EngineConfig& config) {
+  const LaunchContext launch = detect_launch(config.environment);
+  if (launch.multi_process()) return {1, launch.world_size};
+  if (choose_backend(config).name != "cuda") return {1, 2};
+  const size_t gpus = config.gpus.empty() ? list_cuda_devices().size() : config.gpus.size();
+  std::vector<int64_t> counts;
+  for (int64_t n = 1; n <= static_cast<int64_t>(gpus); n *= 2) counts.push_back(n);
+  if (counts.back() != static_cast<int64_t>(gpus)) counts.push_back(static_cast<int64_t>(gpus));
+  return counts;
 }
 
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices) {

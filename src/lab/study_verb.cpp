@@ -28,7 +28,6 @@ void check_counts(const StudyConfig& config) {
   at_least(config.steps, 1, "--steps");
   at_least(config.training.accumulate, 1, "--accumulate");
   at_least(config.training.bucket_bytes, 1, "--bucket-mb");
-  if (config.devices.empty()) throw Error(Cause::usage, "--devices is empty", "a list like 1,2,4");
   if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
   for (int64_t devices : config.devices) at_least(devices, 1, "--devices");
   for (int64_t batch : config.batch_sizes) at_least(batch, 1, "--batch-sizes");
@@ -109,14 +108,7 @@ StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, c
   settings.warmup = config.warmup;
   settings.steps = config.steps;
   settings.rel_ci = config.rel_ci;
-  settings.trainer.model = model;
-  settings.trainer.plan.accumulate = config.training.accumulate;
-  settings.trainer.plan.bucket_bytes = config.training.bucket_bytes;
-  settings.trainer.plan.overlap = config.training.overlap;
-  settings.trainer.hyper = make_hyper(config.training);
-  settings.trainer.launch = config.engine.launch;
-  settings.trainer.seed = config.engine.seed;
-  settings.trainer.timeout_seconds = config.engine.timeout_seconds;
+  settings.trainer = make_trainer_options(config.engine, config.training, model);
   return settings;
 }
 
@@ -127,10 +119,11 @@ int64_t largest_batch(const StudySettings& settings) {
   return largest;
 }
 
-Prepared prepare(const StudyConfig& config) {
+Prepared prepare(StudyConfig& config) {
   check_counts(config);
   find_strategy(config.training.strategy);
   choose_backend(config.engine);
+  if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
   const Modes modes = choose_modes(config, named);
   Prepared prepared;
@@ -161,6 +154,8 @@ Prepared prepare(const StudyConfig& config) {
     for (const StudyCellSpec& cell : group)
       plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
                             modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows)});
+  if (max_devices == 1 && config.mode != "single")
+    plan.notes.push_back("one device only: there is nothing to compare it with");
   if (plan.device_kind == "cpu-virtual")
     plan.notes.push_back("CPU virtual devices: threads standing in for GPUs; these numbers say nothing about a GPU");
   return prepared;
@@ -213,13 +208,15 @@ std::set<std::string> split(const std::string& text) {
 
 }  // namespace
 
-StudyPlan plan_study(const StudyConfig& config, Observer&) {
+StudyPlan plan_study(const StudyConfig& given, Observer&) {
+  StudyConfig config = given;
   Prepared prepared = prepare(config);
   prepared.plan.expected_seconds = probe_study_seconds(*prepared.fleet, prepared.setup.data, prepared.settings);
   return prepared.plan;
 }
 
-StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
+StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
+  StudyConfig config = given;  // device counts are filled in
   Prepared prepared = prepare(config);
   Fleet& fleet = *prepared.fleet;
   StudyOutcome outcome;

@@ -24,17 +24,10 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   TrainSettings settings;
   settings.epochs = config.epochs;
   settings.validation_fraction = config.validation_fraction;
-  settings.trainer.model = model;
+  settings.trainer = make_trainer_options(config.engine, config.training, model);
   settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
   settings.trainer.plan.num_devices = config.devices;
   settings.trainer.plan.global_batch = config.batch_size;
-  settings.trainer.plan.accumulate = config.training.accumulate;
-  settings.trainer.plan.bucket_bytes = config.training.bucket_bytes;
-  settings.trainer.plan.overlap = config.training.overlap;
-  settings.trainer.hyper = make_hyper(config.training);
-  settings.trainer.launch = config.engine.launch;
-  settings.trainer.seed = config.engine.seed;
-  settings.trainer.timeout_seconds = config.engine.timeout_seconds;
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
   return settings;

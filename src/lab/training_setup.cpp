@@ -55,11 +55,18 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   return setup;
 }
 
-Hyper make_hyper(const TrainingConfig& config) {
-  Hyper hyper;
-  hyper.optimizer = config.optimizer;
-  hyper.learning_rate = static_cast<float>(config.learning_rate);
-  return hyper;
+TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model) {
+  TrainerOptions options;
+  options.model = model;
+  options.plan.accumulate = training.accumulate;
+  options.plan.bucket_bytes = training.bucket_bytes;
+  options.plan.overlap = training.overlap;
+  options.hyper.optimizer = training.optimizer;
+  options.hyper.learning_rate = static_cast<float>(training.learning_rate);
+  options.launch = engine.launch;
+  options.seed = engine.seed;
+  options.timeout_seconds = engine.timeout_seconds;
+  return options;
 }
 
 }  // namespace amdahl

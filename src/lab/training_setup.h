@@ -3,7 +3,7 @@
 
 #include "amdahl/amdahl.h"
 #include "train/dataset.h"
-#include "train/hyper.h"
+#include "train/trainer.h"
 
 namespace amdahl {
 
@@ -16,7 +16,8 @@ struct TrainingSetup {
 /// 10,000 rows, or more when a batch is larger). CSV features are not yet standardised.
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
-Hyper make_hyper(const TrainingConfig& config);
+/// Trainer options of a configuration; strategy, device count and batch of the plan are left to the caller.
+TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model);
 /// A preset, or a model file when the name ends in .json or holds a slash.
 ModelSpec resolve_model(const std::string& name);
 

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "stats/stopping.h"
 
 namespace amdahl {
 namespace {
@@ -75,6 +78,14 @@ RankRun unpack(const std::string& bytes) {
   return run;
 }
 
+std::string pack_number(double value) {
+  Packer packer;
+  packer.number(value);
+  return packer.bytes();
+}
+
+double unpack_number(const std::string& bytes) { return Unpacker(bytes).number(); }
+
 Deadline deadline_of(const TrainerOptions& options) { return Deadline::after_seconds(options.timeout_seconds); }
 
 }  // namespace
@@ -120,14 +131,45 @@ double StudyCellRank::timed_steps(int steps, RankRun* run) {
   return rank_.device.elapsed_us(*start_, *end_) / steps;
 }
 
-std::vector<StepTimes> StudyCellRank::accounted_steps() {
+std::vector<StepTimes> StudyCellRank::instrumented_steps(LaunchMode mode) {
   std::vector<StepTimes> times;
   for (int i = 0; i <= settings_.accounted_steps; ++i) {
     rank_.communicator.barrier(deadline_of(options_));
-    times.push_back(trainer_.instrumented_step(pool_.features(0), pool_.targets(0)));
+    times.push_back(trainer_.instrumented_step(pool_.features(0), pool_.targets(0), mode));
   }
   times.erase(times.begin());  // the first one makes the events, or captures its graph
   return times;
+}
+
+// Where a backend cannot see its own idle time, launch gaps are what the same work takes longer when it is launched piece
+// by piece instead of replayed as one graph.
+std::vector<StepTimes> StudyCellRank::accounted_steps() {
+  std::vector<StepTimes> times = instrumented_steps(options_.launch);
+  if (options_.launch == LaunchMode::graph || !rank_.device.supports_graphs().ok) return times;
+  const std::vector<StepTimes> replayed = instrumented_steps(LaunchMode::graph);
+  const auto work = [](const StepTimes& t) { return t.forward + t.backward; };
+  for (size_t i = 0; i < times.size(); ++i) times[i].idle = std::max(0.0, work(times[i]) - work(replayed[i]));
+  return times;
+}
+
+// The first run goes on in blocks until their times show no trend, at most kMaxBlocks of them; later runs are warm.
+void StudyCellRank::warm_up() {
+  constexpr int kBlocks = 5;
+  constexpr size_t kMaxBlocks = 20;
+  const int block = std::max(1, settings_.warmup / kBlocks);
+  std::vector<double> times;
+  const size_t wanted = warm_ ? kBlocks : kMaxBlocks;
+  while (times.size() < wanted) {
+    const double mine = timed_steps(block, nullptr);
+    double slowest = mine;
+    if (!warm_) {  // all ranks must agree when it is over
+      for (const std::string& bytes : rank_.communicator.exchange(pack_number(mine), deadline_of(options_)))
+        slowest = std::max(slowest, unpack_number(bytes));
+    }
+    times.push_back(slowest);
+    if (!warm_ && warmed_up(times)) break;
+  }
+  warm_ = true;
 }
 
 RankRun StudyCellRank::run() {
@@ -139,10 +181,7 @@ RankRun StudyCellRank::run() {
   if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(rank_.communicator.traffic().payload_bytes);
   run.comm_bytes = comm_bytes_;
   run.loss_first = trainer_.stats().loss;
-  for (int i = 1; i < settings_.warmup; ++i) {
-    const size_t batch = static_cast<size_t>(i) % pool_.size();
-    trainer_.step(pool_.features(batch), pool_.targets(batch));
-  }
+  warm_up();
   run.step_us = timed_steps(settings_.steps, &run);
   run.loss_last = trainer_.stats().loss;
   if (rank_.rank == 0 && !std::isfinite(run.loss_last))

@@ -31,7 +31,9 @@ class StudyCellRank {
   double probe(int steps);
 
  private:
+  void warm_up();
   double timed_steps(int steps, RankRun* run);
+  std::vector<StepTimes> instrumented_steps(LaunchMode mode);
   std::vector<StepTimes> accounted_steps();
 
   RankContext rank_;
@@ -41,6 +43,7 @@ class StudyCellRank {
   Trainer trainer_;
   BatchPool pool_;
   size_t own_bytes_;
+  bool warm_ = false;       // an earlier run has warmed this cell up
   double comm_bytes_ = -1;  // payload of one step; counted once, since replayed graphs make no calls
   std::unique_ptr<Event> start_, end_;
 };

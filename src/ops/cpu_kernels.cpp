@@ -6,42 +6,10 @@
 #include <stddef.h>
 
 #include "base/philox.h"
+#include "ops/cpu_philox.h"
 
 namespace amdahl {
 namespace {
-
-constexpr int kLanes = 8;  // Philox blocks drawn at once, one per vector lane
-
-// Draws for `kLanes` neighbouring column blocks of one row. Written lane-wise so that the compiler vectorises it; equal to
-// dropout_draw() for every lane.
-inline void draw_lanes(const Dropout& a, uint32_t first_block, uint32_t row, uint32_t step, uint32_t out[4][kLanes]) {
-  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-  for (int l = 0; l < kLanes; ++l) {
-    c0[l] = first_block + static_cast<uint32_t>(l);
-    c1[l] = row;
-    c2[l] = step;
-    c3[l] = a.layer;
-  }
-  uint32_t k0 = static_cast<uint32_t>(a.seed), k1 = static_cast<uint32_t>(a.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int l = 0; l < kLanes; ++l) {
-      const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0[l];
-      const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2[l];
-      c0[l] = static_cast<uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
-      c2[l] = static_cast<uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
-      c1[l] = static_cast<uint32_t>(p1);
-      c3[l] = static_cast<uint32_t>(p0);
-    }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  for (int l = 0; l < kLanes; ++l) {
-    out[0][l] = c0[l];
-    out[1][l] = c1[l];
-    out[2][l] = c2[l];
-    out[3][l] = c3[l];
-  }
-}
 
 void dropout(const DenseForward& a, uint64_t step) {
   const uint32_t threshold = dropout_keep_threshold(a.dropout.p);
@@ -49,14 +17,12 @@ void dropout(const DenseForward& a, uint64_t step) {
   for (int64_t row = 0; row < a.batch; ++row) {
     float* y = a.y + row * a.out;
     const uint32_t global_row = static_cast<uint32_t>(a.dropout.row_offset + row);
-    for (int64_t first = 0; first < a.out; first += 4 * kLanes) {
-      uint32_t bits[4][kLanes];
-      draw_lanes(a.dropout, static_cast<uint32_t>(first / 4), global_row, static_cast<uint32_t>(step), bits);
-      const int64_t count = a.out - first < 4 * kLanes ? a.out - first : 4 * kLanes;
-      float factor[4 * kLanes];
-      for (int l = 0; l < kLanes; ++l)
-        for (int i = 0; i < 4; ++i) factor[4 * l + i] = bits[i][l] < threshold ? scale : 0.0f;
-      for (int64_t c = 0; c < count; ++c) y[first + c] *= factor[c];
+    for (int64_t first = 0; first < a.out; first += kDrawColumns) {
+      uint32_t bits[kDrawColumns];
+      AMDAHL_CPU_PHILOX::draw_columns(a.dropout, static_cast<uint32_t>(first / 4), global_row,
+                                      static_cast<uint32_t>(step), bits);
+      const int64_t count = a.out - first < kDrawColumns ? a.out - first : kDrawColumns;
+      for (int64_t c = 0; c < count; ++c) y[first + c] = bits[c] < threshold ? y[first + c] * scale : 0.0f;
     }
   }
 }

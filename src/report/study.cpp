@@ -153,6 +153,32 @@ void note_missing_runs(const Cells& cells, StudySummary& summary) {
   }
 }
 
+// NVML's throttle reasons that are not idleness or a chosen clock: power, thermal and hardware slowdowns.
+constexpr uint64_t kHarmlessThrottleBits = 0x3;
+constexpr double kClockTolerance = 0.03;
+
+// Flags the cells during whose runs the card did not stay the same.
+void note_card_state(const Cells& cells, StudySummary& summary) {
+  for (const auto& [key, runs] : cells) {
+    double lowest = 0, highest = 0;
+    int throttled = 0;
+    for (const Record* record : runs.ok) {
+      if (const auto clock = record->value("sm_clock")) {
+        lowest = lowest == 0 ? *clock : std::min(lowest, *clock);
+        highest = std::max(highest, *clock);
+      }
+      const auto reasons = record->value("throttle_reasons");
+      throttled += reasons && (static_cast<uint64_t>(*reasons) & ~kHarmlessThrottleBits) != 0;
+    }
+    if (lowest > 0 && highest > lowest * (1 + kClockTolerance))
+      summary.notes.push_back(fmt::format("{}: the SM clock moved between {:.0f} and {:.0f} MHz over its runs",
+                                          cell_words(key), lowest, highest));
+    if (throttled > 0)
+      summary.notes.push_back(fmt::format("{}: the card was throttled in {} of {} runs", cell_words(key), throttled,
+                                          runs.ok.size()));
+  }
+}
+
 // The best one-device cell that does the same work: strong scaling, the same global batch; weak, the same device batch.
 // One device is the same configuration under either name of the scaling mode; the cell's own mode is preferred.
 const std::pair<const CellKey, CellRuns>* best_single(const Cells& cells, const CellKey& multi) {
@@ -327,6 +353,7 @@ StudySummary summarise_study(const std::vector<Record>& records, const StudyOpti
   const Cells cells = pool(records, options, summary);
   for (const auto& [key, runs] : cells) summary.cells.push_back(cell_of(key, runs));
   note_missing_runs(cells, summary);
+  note_card_state(cells, summary);
   const std::vector<Match> matches = match_cells(cells, summary);
   compare_cells(matches, options, summary);
   average_speedups(matches, options, summary);

@@ -121,8 +121,8 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
-void Trainer::launch(const float* features, const float* targets, StepStamps* stamps) {
-  if (options_.launch == LaunchMode::eager || !warmed_) {
+void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
+  if (mode == LaunchMode::eager || !warmed_) {
     enqueue(features, targets, stamps);
     warmed_ = true;
     return;
@@ -132,12 +132,14 @@ void Trainer::launch(const float* features, const float* targets, StepStamps* st
   graph->launch(*compute_);
 }
 
-void Trainer::step(const float* features, const float* targets) { launch(features, targets, nullptr); }
+void Trainer::step(const float* features, const float* targets) {
+  launch(features, targets, options_.launch, nullptr);
+}
 
-StepTimes Trainer::instrumented_step(const float* features, const float* targets) {
+StepTimes Trainer::instrumented_step(const float* features, const float* targets, LaunchMode mode) {
   synchronize();
   const double busy_before = compute_->busy_us();
-  launch(features, targets, &stamps_);
+  launch(features, targets, mode, &stamps_);
   synchronize();
   const double busy = compute_->busy_us() - busy_before;
   StepTimes times;

@@ -55,8 +55,9 @@ class Trainer {
 
   /// Enqueues one optimizer step on these device-resident rows. Graph launch captures once per distinct pointer.
   void step(const float* features, const float* targets);
-  /// The same step with stamps; blocks until it is done and returns its times.
-  StepTimes instrumented_step(const float* features, const float* targets);
+  /// The same step with stamps; blocks until it is done and returns its times. `mode` may differ from the trainer's own,
+  /// to tell launch gaps from work.
+  StepTimes instrumented_step(const float* features, const float* targets, LaunchMode mode);
 
   /// Forward without dropout over device-resident rows; loss is the mean over the rows. Blocks.
   StepStats evaluate(const float* features, const float* targets, int64_t rows);
@@ -77,7 +78,7 @@ class Trainer {
 
   void enqueue(const float* features, const float* targets, StepStamps* stamps);
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps);
-  void launch(const float* features, const float* targets, StepStamps* stamps);
+  void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds); }
 
   RankContext rank_;
