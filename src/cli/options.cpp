@@ -61,7 +61,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")->capture_default_str();
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
   app->add_flag("--regression", training.data.regression, "Treat an integer target as a number, not as classes");
-  app->add_option("--strategy", training.strategy, "ddp, dp or replicated")->capture_default_str();
+  app->add_option("--strategy", training.strategy, "ddp, zero1, dp or replicated")->capture_default_str();
   app->add_option("--optimizer", training.optimizer, "adam or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
   app->add_option("--bucket-mb", texts.bucket_mb, "All-reduce bucket size in MiB")->capture_default_str();

@@ -53,6 +53,8 @@ std::string_view to_string(CollectiveKind kind) {
       return "broadcast";
     case CollectiveKind::all_gather:
       return "all_gather";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
     case CollectiveKind::scatter:
       return "scatter";
     case CollectiveKind::send:
@@ -70,7 +72,7 @@ std::string CollectiveCall::describe() const {
   if (kind == CollectiveKind::exchange) return text;
   text += fmt::format(" ({} x {}, {} bytes", with_thousands(static_cast<int64_t>(count)), to_string(type),
                       with_thousands(static_cast<int64_t>(bytes())));
-  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce)
+  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce || kind == CollectiveKind::reduce_scatter)
     text += op == ReduceOp::sum ? ", sum" : ", max";
   if (kind == CollectiveKind::send)
     text += fmt::format(", to rank {}", root);

@@ -10,7 +10,7 @@
 
 namespace amdahl {
 
-enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, scatter, send, recv, exchange };
+enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, send, recv, exchange };
 
 std::string_view to_string(CollectiveKind kind);
 
@@ -19,7 +19,7 @@ struct CollectiveCall {
   uint64_t seq = 0;    // counts this rank's collectives (send and recv: those of the pair) from 1
   uint64_t count = 0;  // elements; 0 and ignored for exchange
   DType type = DType::u8;
-  ReduceOp op = ReduceOp::sum;  // all_reduce and reduce only
+  ReduceOp op = ReduceOp::sum;  // of those that reduce
   int root = -1;                // reduce, broadcast, scatter: root; send and recv: the peer
 
   size_t bytes() const { return static_cast<size_t>(count) * size_of(type); }

@@ -118,6 +118,18 @@ void do_all_gather(GlooGroup& group, const CollectiveCall& call, void* send, voi
   group.link.transfer(call, 0, step, deadline);
 }
 
+void do_reduce_scatter(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
+  const auto rank = static_cast<size_t>(group.link.rank());
+  group.scratch.resize(call.bytes() * static_cast<size_t>(group.link.world_size()));
+  GlooStep step;
+  for (int peer = 0; peer < group.link.world_size(); ++peer) {
+    step.sends.push_back({peer, at(send, static_cast<size_t>(peer) * call.bytes()), call.bytes()});
+    step.recvs.push_back({peer, group.scratch.data() + static_cast<size_t>(peer) * call.bytes(), call.bytes()});
+  }
+  group.link.transfer(call, 0, step, deadline);
+  reduce_range(group, call, send, {rank * call.count, (rank + 1) * call.count}, recv);
+}
+
 void do_scatter(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
   GlooStep step;
   if (group.link.rank() == call.root) {
@@ -153,6 +165,9 @@ class GlooCommunicator : public Communicator {
   }
   void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
     run(stream, {CollectiveKind::all_gather, 0, count, type, ReduceOp::sum, -1}, unconst(send), recv, do_all_gather);
+  }
+  void reduce_scatter(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run(stream, {CollectiveKind::reduce_scatter, 0, count, type, op, -1}, unconst(send), recv, do_reduce_scatter);
   }
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");

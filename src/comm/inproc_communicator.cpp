@@ -56,6 +56,10 @@ class InprocCommunicator : public Communicator {
         });
   }
 
+  void reduce_scatter(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run(stream, {CollectiveKind::reduce_scatter, 0, count, type, op, -1}, send, recv, reduce_part);
+  }
+
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
     run(stream, {CollectiveKind::scatter, 0, count, type, ReduceOp::sum, root}, send, recv,
@@ -147,6 +151,14 @@ class InprocCommunicator : public Communicator {
     }
     const ElementRange share = share_of(call.count, rank, group.world_size());
     reduce_in_order({sources, destinations, share.begin, share.end, call.type, call.op});
+  }
+
+  static void reduce_part(InprocGroup& group, int rank, const CollectiveCall& call) {
+    std::vector<const void*> sources;
+    for (int each = 0; each < group.world_size(); ++each)
+      sources.push_back(static_cast<const char*>(group.slot(Plane::stream, each).send) + static_cast<size_t>(rank) * call.bytes());
+    void* const result = group.slot(Plane::stream, rank).recv;
+    reduce_in_order({sources, {&result, 1}, 0, call.count, call.type, call.op});
   }
 
   static void run_send(InprocGroup& group, int rank, const CollectiveCall& call, const void* data) {

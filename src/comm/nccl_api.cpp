@@ -29,7 +29,8 @@ bool load_all(void* library, NcclApi& api, std::string& missing) {
          load(library, "ncclGetLastError", api.get_last_error, missing) &&
          load(library, "ncclAllReduce", api.all_reduce, missing) && load(library, "ncclReduce", api.reduce, missing) &&
          load(library, "ncclBroadcast", api.broadcast, missing) &&
-         load(library, "ncclAllGather", api.all_gather, missing) && load(library, "ncclSend", api.send, missing) &&
+         load(library, "ncclAllGather", api.all_gather, missing) &&
+         load(library, "ncclReduceScatter", api.reduce_scatter, missing) && load(library, "ncclSend", api.send, missing) &&
          load(library, "ncclRecv", api.recv, missing) && load(library, "ncclGroupStart", api.group_start, missing) &&
          load(library, "ncclGroupEnd", api.group_end, missing);
 }

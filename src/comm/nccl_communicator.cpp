@@ -234,6 +234,11 @@ class NcclCommunicator final : public Communicator {
       return api.all_gather(send, recv, count, nccl_type(type), comm, queue);
     });
   }
+  void reduce_scatter(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run("ncclReduceScatter", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      return api.reduce_scatter(send, recv, count, nccl_type(type), nccl_op(op), comm, queue);
+    });
+  }
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
     run("scatter by ncclSend and ncclRecv", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {

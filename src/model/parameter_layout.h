@@ -12,6 +12,12 @@
 
 namespace amdahl {
 
+/// Floats [begin, end) of the layout.
+struct FloatRange {
+  int64_t begin = 0, end = 0;
+  int64_t floats() const { return end - begin; }
+};
+
 struct LayerSlice {
   int64_t begin = 0, end = 0;  // floats, [begin, end) covers weight, bias and padding
   int64_t weight = 0;          // offset of w[units, input_width]
@@ -34,6 +40,7 @@ struct GradientPiece {
   int64_t begin = 0, end = 0;          // floats of the layout
 };
 
+inline constexpr int64_t kWholeLayers = INT64_MAX;  // as max_bytes: no layer is cut
 /// All gradients but the statistics, in layout order: whole layers, or runs of rows of at most about `max_bytes`.
 std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes);
 

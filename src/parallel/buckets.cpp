@@ -18,4 +18,15 @@ std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64
   return buckets;
 }
 
+std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan) {
+  return make_buckets(make_pieces(spec, layout, plan.bucket_bytes), plan.bucket_bytes);
+}
+
+Shards divide(const Bucket& bucket, int num_ranks) {
+  constexpr int64_t kLine = 64;  // floats; buckets begin and end at multiples of it
+  const int64_t statistics = bucket.begin == 0 ? ParameterLayout::kStatsFloats : 0;
+  const int64_t part = (bucket.floats() - statistics) / (kLine * num_ranks) * kLine;
+  return {bucket.begin, bucket.end - num_ranks * part, part};
+}
+
 }  // namespace amdahl

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "amdahl/plan.h"
 #include "model/parameter_layout.h"
 
 namespace amdahl {
@@ -17,5 +18,18 @@ struct Bucket {
 /// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. The first bucket also holds the
 /// statistics block. Covers the whole layout without gaps.
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes);
+/// The buckets of a plan.
+std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan);
+
+/// A bucket divided among ranks that each look after a part of it: a short front that all share, which also holds the
+/// statistics block, then one part for each rank. Parts are equal and whole cache lines.
+struct Shards {
+  int64_t begin = 0;       // of the front, floats of the layout
+  int64_t parts = 0;       // end of the front, begin of rank 0's part
+  int64_t part_floats = 0;
+  FloatRange front() const { return {begin, parts}; }
+  FloatRange part(int rank) const { return {parts + rank * part_floats, parts + (rank + 1) * part_floats}; }
+};
+Shards divide(const Bucket& bucket, int num_ranks);
 
 }  // namespace amdahl

@@ -3,73 +3,28 @@
 // in which the buckets were sent.
 #include <algorithm>
 
-#include "parallel/buckets.h"
-#include "parallel/strategy.h"
+#include "parallel/bucketed_strategy.h"
 
 namespace amdahl {
 namespace {
 
-class DataParallel final : public Strategy {
+class DataParallel final : public BucketedStrategy {
  public:
-  explicit DataParallel(const StrategyContext& context)
-      : context_(context),
-        buckets_(make_buckets(make_pieces(context.model.spec(), context.model.layout(), context.plan.bucket_bytes),
-                              context.plan.bucket_bytes)) {
-    for (size_t i = 0; i < buckets_.size(); ++i) {
-      ready_.push_back(context_.device.make_event());
-      reduced_.push_back(context_.device.make_event());
-    }
-  }
-
-  void begin_step(const BatchView&, float*, float*) override {
-    sent_.clear();
-    missing_.clear();
-    for (const Bucket& bucket : buckets_) missing_.push_back(bucket.gradients);
-  }
-
-  void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) override {
-    if (!context_.plan.overlap) return;
-    for (size_t i = 0; i < buckets_.size(); ++i) {
-      const int64_t overlap = std::min(end, buckets_[i].end) - std::max(begin, buckets_[i].begin);
-      if (overlap <= 0) continue;
-      missing_[i] -= overlap;
-      if (missing_[i] == 0) reduce(i, stream, stamps);
-    }
-  }
-
-  void finish_step(const UpdateRange& update, StepStamps* stamps) override {
-    if (!context_.plan.overlap)
-      for (size_t i = 0; i < buckets_.size(); ++i) reduce(i, context_.compute, stamps);
-    for (size_t order = 0; order < sent_.size(); ++order) {
-      const Bucket& bucket = buckets_[sent_[order]];
-      if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, order));
-      context_.compute.wait(*reduced_[sent_[order]]);
-      if (stamps) stamps->end(context_.compute, stamps->stalls[order]);
-      if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->updates, order));
-      update(std::max(bucket.begin, ParameterLayout::kStatsFloats), bucket.end);
-      if (stamps) stamps->end(context_.compute, stamps->updates[order]);
-    }
-  }
+  using BucketedStrategy::BucketedStrategy;
 
  private:
-  // `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
-  void reduce(size_t i, Stream& stream, StepStamps* stamps) {
-    const size_t order = sent_.size();
-    sent_.push_back(i);
-    stream.record(*ready_[i]);
-    context_.comm.wait(*ready_[i]);
-    if (stamps) stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
-    context_.communicator.all_reduce(context_.model.grads() + buckets_[i].begin, static_cast<size_t>(buckets_[i].floats()),
-                                     DType::f32, ReduceOp::sum, context_.comm);
-    if (stamps) stamps->end(context_.comm, stamps->collectives[order]);
-    context_.comm.record(*reduced_[i]);
+  void send(size_t i, bool) override {
+    const Bucket& bucket = buckets()[i];
+    context().communicator.all_reduce(context().model.grads() + bucket.begin, static_cast<size_t>(bucket.floats()), DType::f32,
+                                      ReduceOp::sum, context().comm);
   }
 
-  StrategyContext context_;
-  std::vector<Bucket> buckets_;
-  std::vector<std::unique_ptr<Event>> ready_, reduced_;
-  std::vector<int64_t> missing_;  // gradients of each bucket that backward has not made yet in this step
-  std::vector<size_t> sent_;      // buckets in the order of their collectives in this step
+  void arrived(size_t i, size_t order, StepStamps* stamps) override {
+    const Bucket& bucket = buckets()[i];
+    if (stamps) stamps->start(context().compute, StepStamps::at(stamps->updates, order));
+    context().optimizer.update(context().compute, std::max(bucket.begin, ParameterLayout::kStatsFloats), bucket.end);
+    if (stamps) stamps->end(context().compute, stamps->updates[order]);
+  }
 };
 
 }  // namespace

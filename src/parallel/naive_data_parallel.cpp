@@ -18,14 +18,15 @@ class NaiveDataParallel final : public Strategy {
     context_.communicator.broadcast(context_.model.params(), num_floats(), DType::f32, 0, context_.compute);
   }
 
-  void finish_step(const UpdateRange& update, StepStamps* stamps) override {
+  void finish_step(StepStamps* stamps) override {
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->collectives, 0));
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, 0));
     context_.communicator.reduce(context_.model.grads(), num_floats(), DType::f32, ReduceOp::sum, 0, context_.compute);
     if (stamps) stamps->end(context_.compute, stamps->collectives[0]);
     if (stamps) stamps->end(context_.compute, stamps->stalls[0]);
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->updates, 0));
-    if (context_.communicator.rank() == 0) update(ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+    if (context_.communicator.rank() == 0)
+      context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
     if (stamps) stamps->end(context_.compute, stamps->updates[0]);
   }
 

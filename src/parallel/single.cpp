@@ -8,10 +8,10 @@ class NoCommunication final : public Strategy {
  public:
   explicit NoCommunication(const StrategyContext& context) : context_(context) {}
 
-  void finish_step(const UpdateRange& update, StepStamps* stamps) override {
+  void finish_step(StepStamps* stamps) override {
     Span* span = stamps ? &StepStamps::at(stamps->updates, 0) : nullptr;
     if (span) stamps->start(context_.compute, *span);
-    update(ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
     if (span) stamps->end(context_.compute, *span);
   }
 

@@ -25,17 +25,54 @@ Feasibility a_row_for_every_device(const ParallelPlan& plan) {
                              plan.accumulate)};
 }
 
+std::vector<FloatRange> all_parameters(const ParallelPlan&, const ModelSpec& model, int) {
+  return {{ParameterLayout::kStatsFloats, make_layout(model).num_floats}};
+}
+
+std::vector<FloatRange> all_parameters_on_root(const ParallelPlan& plan, const ModelSpec& model, int rank) {
+  return rank == 0 ? all_parameters(plan, model, rank) : std::vector<FloatRange>{};
+}
+
 }  // namespace
 
 const std::vector<StrategyRow>& strategy_table() {
   static const std::vector<StrategyRow> rows{
-      {"single", "one device", true, false, false, one_device, no_traffic, make_single},
-      {"replicated", "every device steps the full batch, no communication", true, false, false, any_devices, no_traffic,
-       make_single},
-      {"ddp", "batch split, gradients all-reduced in buckets while backward goes on", false, false, true,
-       a_row_for_every_device, data_parallel_traffic, make_data_parallel},
-      {"dp", "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone", false, true, false,
-       a_row_for_every_device, naive_data_parallel_traffic, make_naive_data_parallel},
+      {.name = "single",
+       .summary = "one device",
+       .full_batch_everywhere = true,
+       .feasible = one_device,
+       .traffic_bytes = no_traffic,
+       .owned = all_parameters,
+       .build = make_single},
+      {.name = "replicated",
+       .summary = "every device steps the full batch, no communication",
+       .full_batch_everywhere = true,
+       .feasible = any_devices,
+       .traffic_bytes = no_traffic,
+       .owned = all_parameters,
+       .build = make_single},
+      {.name = "ddp",
+       .summary = "batch split, gradients all-reduced in buckets while backward goes on",
+       .overlaps = true,
+       .feasible = a_row_for_every_device,
+       .traffic_bytes = data_parallel_traffic,
+       .owned = all_parameters,
+       .build = make_data_parallel},
+      {.name = "zero1",
+       .summary = "batch split, each device keeps the optimizer state of its part and updates it for all",
+       .overlaps = true,
+       .updates_early = true,
+       .feasible = a_row_for_every_device,
+       .traffic_bytes = sharded_data_parallel_traffic,
+       .owned = sharded_data_parallel_owned,
+       .build = make_sharded_data_parallel},
+      {.name = "dp",
+       .summary = "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone",
+       .data_on_root = true,
+       .feasible = a_row_for_every_device,
+       .traffic_bytes = naive_data_parallel_traffic,
+       .owned = all_parameters_on_root,
+       .build = make_naive_data_parallel},
   };
   return rows;
 }

@@ -5,7 +5,6 @@
 // cover it without further edits.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -17,18 +16,24 @@
 
 namespace amdahl {
 
+/// The optimizer as strategies see it. Ranges lie within one of the rank's owned ranges.
+class RangeOptimizer {
+ public:
+  virtual ~RangeOptimizer() = default;
+  /// Updates the parameters [begin, end) of the layout from their gradients.
+  virtual void update(Stream& stream, int64_t begin, int64_t end) = 0;
+};
+
 /// What a strategy works with on its rank; everything outlives it.
 struct StrategyContext {
   const ParallelPlan& plan;
   Device& device;
   Mlp& model;
+  RangeOptimizer& optimizer;
   Communicator& communicator;
   Stream& compute;
   Stream& comm;  // second stream, for communication that runs beside compute
 };
-
-/// Applies the optimizer to floats [begin, end) of the layout, on the compute stream.
-using UpdateRange = std::function<void(int64_t begin, int64_t end)>;
 
 class Strategy {
  public:
@@ -43,21 +48,30 @@ class Strategy {
   virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
-  /// After backward: calls `update` for every range once its gradients are those of the global batch.
-  virtual void finish_step(const UpdateRange& update, StepStamps* stamps) = 0;
+  /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated from
+  /// gradients of the global batch, which stay in the model's gradients.
+  virtual void finish_step(StepStamps* stamps) = 0;
 };
 
 struct StrategyRow {
   std::string_view name;
   std::string_view summary;
-  bool full_batch_everywhere;  // every rank computes all rows
-  bool data_on_root;           // rank 0 holds the batch and hands it out each step
-  bool overlaps;               // communicates during backward when the plan lets it
+  bool full_batch_everywhere = false;  // every rank computes all rows
+  bool data_on_root = false;           // rank 0 holds the batch and hands it out each step
+  bool overlaps = false;               // communicates during backward when the plan lets it
+  bool updates_early = false;          // and changes parameters then: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
+  /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
+  std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
 };
+
+/// Whether steps of this plan communicate while backward goes on; only then is it worth making gradients in pieces.
+inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
+  return row.overlaps && plan.overlap && plan.num_devices > 1;
+}
 
 const std::vector<StrategyRow>& strategy_table();
 /// Row by name; Error{usage} with the nearest name and the list.
@@ -66,8 +80,11 @@ const StrategyRow& find_strategy(std::string_view name);
 // Rows of the table, one file each.
 std::unique_ptr<Strategy> make_single(const StrategyContext& context);
 std::unique_ptr<Strategy> make_data_parallel(const StrategyContext& context);
+std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& context);
 std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 
 }  // namespace amdahl

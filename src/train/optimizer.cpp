@@ -2,28 +2,50 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace amdahl {
 namespace {
 
-std::unique_ptr<Buffer> like_parameters(Device& device, Mlp& model) {
-  return device.allocate(static_cast<size_t>(model.layout().num_floats) * sizeof(float));
-}
+/// One float of state for every owned parameter.
+class StateArray {
+ public:
+  StateArray(Device& device, const std::vector<FloatRange>& owned) : device_(device), owned_(owned) {
+    int64_t floats = 0;
+    for (const FloatRange& range : owned_) floats += range.floats();
+    buffer_ = device.allocate(static_cast<size_t>(std::max<int64_t>(1, floats)) * sizeof(float));
+  }
+  void reset(Stream& stream) { device_.fill_zero(stream, buffer_->data(), buffer_->bytes()); }
+  /// State of the parameters [begin, end) of the layout, which lie within one owned range.
+  float* of(int64_t begin, int64_t end) {
+    int64_t at = 0;
+    for (const FloatRange& range : owned_) {
+      if (begin >= range.begin && end <= range.end) return buffer_->as<float>() + at + (begin - range.begin);
+      at += range.floats();
+    }
+    throw Error(Cause::internal, fmt::format("parameters [{}, {}) are not this rank's to update", begin, end));
+  }
+
+ private:
+  Device& device_;
+  std::vector<FloatRange> owned_;
+  std::unique_ptr<Buffer> buffer_;
+};
 
 class Adam final : public Optimizer {
  public:
-  Adam(const Hyper& hyper, Device& device, Ops& ops, Mlp& model)
-      : hyper_(hyper), device_(device), ops_(ops), model_(model), m_(like_parameters(device, model)),
-        v_(like_parameters(device, model)) {}
+  Adam(const Hyper& hyper, Device& device, Ops& ops, Mlp& model, const std::vector<FloatRange>& owned)
+      : hyper_(hyper), ops_(ops), model_(model), m_(device, owned), v_(device, owned) {}
 
   void reset(Stream& stream) override {
-    device_.fill_zero(stream, m_->data(), m_->bytes());
-    device_.fill_zero(stream, v_->data(), v_->bytes());
+    m_.reset(stream);
+    v_.reset(stream);
   }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     ops_.adam_step(stream, {.params = model_.params() + begin,
                             .grads = model_.grads() + begin,
-                            .m = m_->as<float>() + begin,
-                            .v = v_->as<float>() + begin,
+                            .m = m_.of(begin, end),
+                            .v = v_.of(begin, end),
                             .n = end - begin,
                             .step = model_.step_counter(),
                             .lr = hyper_.learning_rate,
@@ -34,22 +56,21 @@ class Adam final : public Optimizer {
 
  private:
   Hyper hyper_;
-  Device& device_;
   Ops& ops_;
   Mlp& model_;
-  std::unique_ptr<Buffer> m_, v_;
+  StateArray m_, v_;
 };
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const Hyper& hyper, Device& device, Ops& ops, Mlp& model)
-      : hyper_(hyper), device_(device), ops_(ops), model_(model), velocity_(like_parameters(device, model)) {}
+  Sgd(const Hyper& hyper, Device& device, Ops& ops, Mlp& model, const std::vector<FloatRange>& owned)
+      : hyper_(hyper), ops_(ops), model_(model), velocity_(device, owned) {}
 
-  void reset(Stream& stream) override { device_.fill_zero(stream, velocity_->data(), velocity_->bytes()); }
+  void reset(Stream& stream) override { velocity_.reset(stream); }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     ops_.sgd_step(stream, {.params = model_.params() + begin,
                            .grads = model_.grads() + begin,
-                           .velocity = velocity_->as<float>() + begin,
+                           .velocity = velocity_.of(begin, end),
                            .n = end - begin,
                            .lr = hyper_.learning_rate,
                            .momentum = hyper_.momentum});
@@ -57,18 +78,20 @@ class Sgd final : public Optimizer {
 
  private:
   Hyper hyper_;
-  Device& device_;
   Ops& ops_;
   Mlp& model_;
-  std::unique_ptr<Buffer> velocity_;
+  StateArray velocity_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model) {
-  if (hyper.optimizer == "adam") return std::make_unique<Adam>(hyper, device, ops, model);
-  if (hyper.optimizer == "sgd") return std::make_unique<Sgd>(hyper, device, ops, model);
+std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
+                                          const std::vector<FloatRange>& owned) {
+  if (hyper.optimizer == "adam") return std::make_unique<Adam>(hyper, device, ops, model, owned);
+  if (hyper.optimizer == "sgd") return std::make_unique<Sgd>(hyper, device, ops, model, owned);
   throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", hyper.optimizer), "adam or sgd");
 }
+
+int num_state_arrays(const Hyper& hyper) { return hyper.optimizer == "adam" ? 2 : 1; }
 
 }  // namespace amdahl

@@ -2,22 +2,23 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
+#include <vector>
 
-#include "model/mlp.h"
+#include "parallel/strategy.h"
 #include "train/hyper.h"
 
 namespace amdahl {
 
-class Optimizer {
+class Optimizer : public RangeOptimizer {
  public:
-  virtual ~Optimizer() = default;
   /// Zeroes the state.
   virtual void reset(Stream& stream) = 0;
-  /// Updates floats [begin, end) of the layout from the model's gradients.
-  virtual void update(Stream& stream, int64_t begin, int64_t end) = 0;
 };
 
-std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model);
+/// Holds state for the `owned` ranges of the layout only: ascending and apart.
+std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
+                                          const std::vector<FloatRange>& owned);
+/// Arrays of state per parameter.
+int num_state_arrays(const Hyper& hyper);
 
 }  // namespace amdahl

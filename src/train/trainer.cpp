@@ -11,6 +11,11 @@ int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
   return micro_batch_rows(plan, row.full_batch_everywhere, 0, 0).rows();  // the first share is the largest
 }
 
+// Smaller products use the device worse, so they are cut only for something to be sent meanwhile.
+int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
+  return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
+}
+
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 }  // namespace
@@ -25,9 +30,9 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       second_(rank.ops.gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
-      optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_)),
+      optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_, owned())),
       order_(choose_order()),
-      pieces_(make_pieces(options.model, model_.layout(), options.plan.bucket_bytes)),
+      pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
@@ -35,7 +40,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
-  strategy_ = row_.build({options_.plan, rank_.device, model_, rank_.communicator, *compute_, *comm_});
+  strategy_ = row_.build({options_.plan, rank_.device, model_, *optimizer_, rank_.communicator, *compute_, *comm_});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
@@ -46,8 +51,10 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 
 GradientOrder Trainer::choose_order() const {
   if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  const bool sends = sends_during_backward(row_, options_.plan);
+  if (sends && row_.updates_early) return GradientOrder::chain_first;
   if (second_) return GradientOrder::two_streams;
-  return row_.overlaps && options_.plan.overlap ? GradientOrder::chain_first : GradientOrder::layerwise;
+  return sends ? GradientOrder::chain_first : GradientOrder::layerwise;
 }
 
 Trainer::~Trainer() {
@@ -63,6 +70,8 @@ void Trainer::reset() {
   optimizer_->reset(*compute_);
   model_.initialise(*compute_, deadline());
 }
+
+std::vector<FloatRange> Trainer::owned() const { return row_.owned(options_.plan, options_.model, rank_.rank); }
 
 RowRange Trainer::rows_to_provide() const {
   if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
@@ -107,7 +116,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   }
   enqueue_micro_batches(features, targets, stamps);
   if (stamps) stamps->end(*compute_, stamps->backward);
-  strategy_->finish_step([&](int64_t begin, int64_t end) { optimizer_->update(*compute_, begin, end); }, stamps);
+  strategy_->finish_step(stamps);
   rank_.ops.increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }

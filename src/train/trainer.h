@@ -65,7 +65,8 @@ class Trainer {
   void synchronize();
   StepStats stats();  // blocks
   std::vector<float> parameters();  // layout order; blocks
-  std::vector<float> gradients();
+  std::vector<float> gradients();    // of the global batch in this rank's owned ranges
+  std::vector<FloatRange> owned() const;  // what this rank updates itself
   Stream& compute_stream() { return *compute_; }
   Mlp& model() { return model_; }
   size_t graph_nodes() const;

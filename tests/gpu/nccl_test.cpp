@@ -83,8 +83,13 @@ TEST_F(NcclTest, ReducesBroadcastsGathersAndScatters) {
       GpuArray<float> part(device, stream, n);
       comm.scatter(rank == 1 ? gathered.data() : nullptr, part.data(), static_cast<size_t>(n), DType::f32, 1, stream);
       EXPECT_EQ(part.get(), values(rank, n));
+      comm.reduce_scatter(gathered.data(), gathered.data() + rank * n, static_cast<size_t>(n), DType::f32, ReduceOp::sum, stream);
+      std::vector<float> reduced = all;
+      for (auto i = static_cast<size_t>(rank * n); i < static_cast<size_t>((rank + 1) * n); ++i)
+        reduced[i] *= static_cast<float>(size);
+      EXPECT_EQ(gathered.get(), reduced);
     });
-  EXPECT_EQ(comms[0]->traffic().num_calls, 18u);
+  EXPECT_EQ(comms[0]->traffic().num_calls, 21u);
 }
 
 TEST_F(NcclTest, SendsAlongAChain) {

@@ -76,7 +76,13 @@ void check_moves(Probe& probe, size_t count) {
   probe.comm.broadcast(root_value.data(), count, DType::i64, root, probe.stream);
   probe.comm.all_gather(own.data(), all.data(), count, DType::i64, probe.stream);
   probe.comm.scatter(slices.data(), part.data(), count, DType::i64, root, probe.stream);
+  std::vector<int64_t> everywhere(count * world, rank + 1);
+  probe.comm.reduce_scatter(everywhere.data(), everywhere.data() + static_cast<size_t>(rank) * count, count, DType::i64,
+                            ReduceOp::sum, probe.stream);
   probe.sync();
+  for (size_t i = 0; i < everywhere.size(); ++i)
+    require(everywhere[i] == (i / count == static_cast<size_t>(rank) ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
+            "reduce_scatter");
   require(sum == std::vector<int64_t>(count, rank == root ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
           "reduce");
   require(root_value == std::vector<int64_t>(count, root), "broadcast");

@@ -1,5 +1,6 @@
 #include "small_job.h"
 
+#include <algorithm>
 #include <random>
 
 namespace amdahl::testing {
@@ -42,6 +43,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
   JobResult result;
   result.params.resize(static_cast<size_t>(world));
   result.comm_bytes.resize(static_cast<size_t>(world));
+  std::vector<std::vector<float>> gradients(static_cast<size_t>(world));
   run_rank_threads(
       world,
       [&](int index) {
@@ -66,16 +68,22 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
           trainer.step(features->as<float>(), labels->as<float>());
           const StepStats stats = trainer.stats();
           if (step == 0) result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
+          if (step == 0) gradients[r] = trainer.gradients();
           if (index != 0) continue;
           result.losses.push_back(stats.loss);
           result.correct = stats.correct;
-          if (step == 0) result.first_gradients = trainer.gradients();
         }
         result.params[r] = trainer.parameters();
       },
       [&](const Error& cause) {
         for (auto& communicator : job.communicators) communicator->abort(cause);
       });
+  result.first_gradients = gradients[0];
+  const StrategyRow& row = find_strategy(options.plan.strategy);
+  for (int rank = 1; rank < world; ++rank)
+    for (const FloatRange& range : row.owned(options.plan, options.model, rank))
+      std::copy(gradients[static_cast<size_t>(rank)].begin() + range.begin,
+                gradients[static_cast<size_t>(rank)].begin() + range.end, result.first_gradients.begin() + range.begin);
   return result;
 }
 

@@ -24,7 +24,7 @@ ModelSpec odd_model(LossKind loss, double dropout = 0.25);
 struct JobResult {
   std::vector<double> losses;             // per step
   double correct = 0;                     // of the last step
-  std::vector<float> first_gradients;     // rank 0, after the first step
+  std::vector<float> first_gradients;     // after the first step, each part from a rank that owns it
   std::vector<std::vector<float>> params; // per rank, after the last step
   std::vector<size_t> comm_bytes;         // per rank, one step
 };

@@ -173,6 +173,31 @@ TEST(InprocCollectives, ReduceBroadcastGatherScatter) {
     }
 }
 
+TEST(InprocCollectives, ReduceScatterInPlaceAndBeside) {
+  for (const int world : kWorlds)
+    for (const size_t count : kCounts) {
+      const auto w = static_cast<size_t>(world);
+      std::vector<float> sum(count * w);
+      for (int rank = 0; rank < world; ++rank) {
+        const auto values = random_values<float>(rank, count * w);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+      }
+      run_world(world, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+        const auto own = static_cast<std::ptrdiff_t>(static_cast<size_t>(rank) * count);
+        auto data = random_values<float>(rank, count * w), kept = data;
+        std::vector<float> part(count, -1);
+        comm.reduce_scatter(data.data(), part.data(), count, DType::f32, ReduceOp::sum, stream);
+        comm.reduce_scatter(data.data(), data.data() + own, count, DType::f32, ReduceOp::sum, stream);
+        stream.synchronize(soon());
+        const std::vector<float> expected(sum.begin() + own, sum.begin() + own + static_cast<std::ptrdiff_t>(count));
+        EXPECT_EQ(part, expected);
+        std::copy(expected.begin(), expected.end(), kept.begin() + own);
+        EXPECT_EQ(data, kept);
+        EXPECT_EQ(comm.traffic().payload_bytes, 2 * count * sizeof(float));
+      });
+    }
+}
+
 TEST(InprocCollectives, SendAndReceiveAroundARing) {
   run_world(4, kTimeout, [](int rank, Communicator& comm, Stream& stream) {
     std::vector<int64_t> token(1000, rank), from_left(1000);

@@ -1,0 +1,60 @@
+#include "parallel/bucketed_strategy.h"
+
+#include <algorithm>
+
+namespace amdahl {
+
+BucketedStrategy::BucketedStrategy(const StrategyContext& context)
+    : context_(context), buckets_(make_buckets(context.model.spec(), context.model.layout(), context.plan)) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    ready_.push_back(context_.device.make_event());
+    chain_.push_back(context_.device.make_event());
+    done_.push_back(context_.device.make_event());
+  }
+}
+
+void BucketedStrategy::begin_step(const BatchView&, float*, float*) {
+  sent_.clear();
+  missing_.clear();
+  for (const Bucket& bucket : buckets_) missing_.push_back(bucket.gradients);
+}
+
+void BucketedStrategy::gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
+  if (!context_.plan.overlap) return;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const int64_t overlap = std::min(end, buckets_[i].end) - std::max(begin, buckets_[i].begin);
+    if (overlap <= 0) continue;
+    missing_[i] -= overlap;
+    if (missing_[i] == 0) dispatch(i, stream, stamps);
+  }
+}
+
+void BucketedStrategy::finish_step(StepStamps* stamps) {
+  if (!context_.plan.overlap)
+    for (size_t i = 0; i < buckets_.size(); ++i) dispatch(i, context_.compute, stamps);
+  for (size_t order = 0; order < sent_.size(); ++order) {
+    if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, order));
+    context_.compute.wait(*done_[sent_[order]]);
+    if (stamps) stamps->end(context_.compute, stamps->stalls[order]);
+    arrived(sent_[order], order, stamps);
+  }
+}
+
+// `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
+void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
+  const size_t order = sent_.size();
+  sent_.push_back(bucket);
+  stream.record(*ready_[bucket]);
+  context_.comm.wait(*ready_[bucket]);
+  if (changes_parameters() && &stream != &context_.compute) {
+    // The layer's input gradient was enqueued on the compute stream before this call, and may still run.
+    context_.compute.record(*chain_[bucket]);
+    context_.comm.wait(*chain_[bucket]);
+  }
+  if (stamps) stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
+  send(bucket, sent_.size() == buckets_.size());
+  if (stamps) stamps->end(context_.comm, stamps->collectives[order]);
+  context_.comm.record(*done_[bucket]);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,42 @@
+// What strategies share that communicate bucket by bucket: on the communication stream as soon as backward has completed a
+// bucket, or after backward where the plan says so.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "parallel/buckets.h"
+#include "parallel/strategy.h"
+
+namespace amdahl {
+
+class BucketedStrategy : public Strategy {
+ public:
+  explicit BucketedStrategy(const StrategyContext& context);
+
+  void begin_step(const BatchView& full, float* staged_features, float* staged_targets) override;
+  void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) override;
+  void finish_step(StepStamps* stamps) override;
+
+ protected:
+  /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: of this step.
+  virtual void send(size_t bucket, bool last) = 0;
+  /// Right after the compute stream has waited for the bucket, which was the `order`th to be sent.
+  virtual void arrived(size_t bucket, size_t order, StepStamps* stamps) { (void)bucket, (void)order, (void)stamps; }
+  /// Whether `send` changes parameters, so that no input gradient of the bucket's layers may still be reading them.
+  virtual bool changes_parameters() const { return false; }
+
+  const StrategyContext& context() const { return context_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+ private:
+  void dispatch(size_t bucket, Stream& stream, StepStamps* stamps);
+
+  StrategyContext context_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::unique_ptr<Event>> ready_, chain_, done_;
+  std::vector<int64_t> missing_;  // gradients of each bucket that backward has not made yet in this step
+  std::vector<size_t> sent_;      // buckets in the order of their communication in this step
+};
+
+}  // namespace amdahl
