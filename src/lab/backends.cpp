@@ -44,6 +44,14 @@ std::vector<int64_t> default_device_counts(const EngineConfig& config) {
   return counts;
 }
 
+void require_launch_mode(Fleet& fleet, LaunchMode mode) {
+  if (mode == LaunchMode::eager) return;
+  fleet.run(1, [](RankContext& rank) {
+    const Feasibility graphs = rank.device.supports_graphs();
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+  });
+}
+
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices) {
   return choose_backend(config).make_fleet(config, max_devices);
 }

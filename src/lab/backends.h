@@ -26,6 +26,9 @@ std::vector<int64_t> default_device_counts(const EngineConfig& config);
 /// The row that `config.backend` names ("auto": the first available). Error{environment_missing} with reason and remedy.
 const BackendRow& choose_backend(const EngineConfig& config);
 
+/// Error{usage} when the fleet's devices cannot launch steps that way.
+void require_launch_mode(Fleet& fleet, LaunchMode mode);
+
 /// Fleet of the chosen backend.
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);
 

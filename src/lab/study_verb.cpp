@@ -11,6 +11,7 @@
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
+#include "train/optimizer.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -122,6 +123,7 @@ int64_t largest_batch(const StudySettings& settings) {
 Prepared prepare(StudyConfig& config) {
   check_counts(config);
   find_strategy(config.training.strategy);
+  check_optimizer(config.training.optimizer);
   choose_backend(config.engine);
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
@@ -142,6 +144,7 @@ Prepared prepare(StudyConfig& config) {
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group) max_devices = std::max(max_devices, cell.devices);
   prepared.fleet = make_fleet(config.engine, max_devices);
+  require_launch_mode(*prepared.fleet, config.engine.launch);
   prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
 
   StudyPlan& plan = prepared.plan;

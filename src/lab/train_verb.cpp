@@ -9,6 +9,7 @@
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/train_run.h"
+#include "train/optimizer.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -64,11 +65,13 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
 
 TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
   choose_backend(config.engine);
+  check_optimizer(config.training.optimizer);
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
   const TrainSettings settings = make_settings(config, setup.model);
   if (!config.training.data.csv_path.empty())
     standardise(setup.data, split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed).train);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices);
+  require_launch_mode(*fleet, config.engine.launch);
   const Provenance provenance = make_provenance(config.engine, *fleet);
   TrainOutcome outcome;
   outcome.model = setup.model;
