@@ -77,25 +77,25 @@ def torch_block(name, batch, steps):
     return [model.block_us(steps) for _ in range(2)]
 
 
-def read_records(folder):
+def read_lines(folder):
     with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 def step_times(records, devices=1):
-    return [sample for record in records if record["axes"]["devices"] == devices
+    return [sample for record in records if record.get("axes", {}).get("devices") == devices
             for series in record["series"] if series["name"] == "step_time" for sample in series["samples"]]
 
 
 def study(options, folder, name, batch, steps, devices="1", runs=2):
-    """Records of one run of the study."""
+    """The lines of one run of the study: what it ran on, and its records."""
     command = [options.binary, "study", "--backend", "cpu", "--model", name, "--devices", devices,
                "--mode", "single" if devices == "1" else "multi", "--batch-sizes", str(batch), "--runs", str(runs),
                "--warmup", str(max(5, steps // 3)), "--steps", str(steps), "--quiet", "--output-dir", folder]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}")
-    return read_records(folder)
+    return read_lines(folder)
 
 
 def cpu_name():
@@ -115,7 +115,7 @@ def measure_cell(options, name, batch):
         def run_ours():
             records = study(options, folder, name, batch, steps)
             ours.extend(step_times(records))
-            provenance.update(records[0]["provenance"])
+            provenance.update(next(line for line in records if line["type"] == "provenance"))
 
         def run_theirs():
             theirs.extend(torch_block(name, batch, steps))
