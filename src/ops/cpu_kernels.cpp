@@ -11,11 +11,23 @@
 namespace amdahl {
 namespace {
 
-void dropout(const DenseForward& a, uint64_t step) {
+inline void add_bias(float* __restrict y, const float* __restrict bias, int64_t width, bool relu) {
+  if (bias && relu) {
+    for (int64_t c = 0; c < width; ++c) y[c] = y[c] + bias[c] > 0.0f ? y[c] + bias[c] : 0.0f;
+  } else if (bias) {
+    for (int64_t c = 0; c < width; ++c) y[c] += bias[c];
+  } else if (relu) {
+    for (int64_t c = 0; c < width; ++c) y[c] = y[c] > 0.0f ? y[c] : 0.0f;
+  }
+}
+
+void finish_forward(const DenseForward& a, uint64_t step) {
   const uint32_t threshold = dropout_keep_threshold(a.dropout.p);
   const float scale = static_cast<float>(1.0 / (1.0 - a.dropout.p));
   for (int64_t row = 0; row < a.batch; ++row) {
     float* y = a.y + row * a.out;
+    add_bias(y, a.bias, a.out, a.relu);
+    if (!(a.dropout.p > 0)) continue;
     const uint32_t global_row = static_cast<uint32_t>(a.dropout.row_offset + row);
     for (int64_t first = 0; first < a.out; first += kDrawColumns) {
       uint32_t bits[kDrawColumns];
@@ -93,6 +105,6 @@ void sgd_step(const SgdStep& a) {
 
 }  // namespace
 
-const CpuKernels AMDAHL_CPU_KERNELS{dropout, mask_and_column_sums, column_sums, mse_loss, adam_step, sgd_step};
+const CpuKernels AMDAHL_CPU_KERNELS{finish_forward, mask_and_column_sums, column_sums, mse_loss, adam_step, sgd_step};
 
 }  // namespace amdahl

@@ -8,8 +8,8 @@
 namespace amdahl {
 
 struct CpuKernels {
-  /// In place on a.y, as DenseForward says of its dropout.
-  void (*dropout)(const DenseForward& a, uint64_t step);
+  /// a.y holds x w^T: adds the bias, then relu and dropout as DenseForward says. `step` counts only with dropout.
+  void (*finish_forward)(const DenseForward& a, uint64_t step);
   /// dx = activation != 0 ? scale * dx : 0 in place, and column sums into dbias; null members as in DenseBackwardInput.
   void (*mask_and_column_sums)(const DenseBackwardInput& a);
   /// Rows lie `stride` floats apart.

@@ -16,12 +16,17 @@ void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
     const float* largest = std::max_element(logits, logits + a.classes);  // first on ties
     correct += largest - logits == label;
     double sum = 0.0;
-    for (int64_t c = 0; c < a.classes; ++c) sum += std::exp(static_cast<double>(logits[c]) - *largest);
-    loss += std::log(sum) + *largest - logits[label];
     for (int64_t c = 0; c < a.classes; ++c) {
-      const double p = std::exp(static_cast<double>(logits[c]) - *largest) / sum;
-      gradient[c] = a.scale * static_cast<float>(p - (c == label ? 1.0 : 0.0));
+      gradient[c] = std::exp(logits[c] - *largest);
+      sum += static_cast<double>(gradient[c]);
     }
+    loss += std::log(sum) + static_cast<double>(*largest) - static_cast<double>(logits[label]);
+    const auto factor = static_cast<float>(static_cast<double>(a.scale) / sum);
+    for (int64_t c = 0; c < a.classes; ++c) gradient[c] *= factor;
+    // p - 1 from the other classes where p is close to 1, so that the small difference keeps its digits.
+    double others = 0.0;
+    for (int64_t c = 0; c < a.classes; ++c) others += c == label ? 0.0 : static_cast<double>(gradient[c]);
+    gradient[label] = static_cast<float>(-others);
   }
   const float scaled = static_cast<float>(loss * static_cast<double>(a.scale));
   a.stats[0] = a.accumulate ? a.stats[0] + scaled : scaled;

@@ -1,0 +1,331 @@
+// Every call of the CPU ops against plain loops in float64, on random data of odd shapes and of shapes with aliasing rows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/philox.h"
+#include "comm/world.h"
+#include "ops/ops.h"
+#include "small_job.h"
+
+namespace amdahl::testing {
+namespace {
+
+constexpr double kTolerance = 2e-6;  // relative, in norm
+
+struct Shape {
+  int64_t batch, in, out;
+};
+// Tails of every vector width; 128, 512 and 1024 take the padded copies; few and many rows around their range.
+const Shape kShapes[] = {{1, 1, 1},     {3, 7, 5},      {5, 33, 31},     {16, 50, 256},  {17, 129, 65},
+                         {64, 512, 37}, {16, 512, 512}, {15, 1024, 130}, {40, 256, 128}, {770, 512, 3}};
+
+class CpuOpsTest : public ::testing::Test {
+ protected:
+  CpuOpsTest() : devices_(make_cpu_devices(1)), ops_(make_cpu_ops(*devices_[0], {})), stream_(devices_[0]->make_stream("s")) {}
+
+  std::vector<float> random(int64_t count) {
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) value = normal(generator_);
+    return values;
+  }
+  void finish() { stream_->synchronize(Deadline::after_seconds(60)); }
+
+  std::mt19937_64 generator_{5};
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Stream> stream_;
+};
+
+double error_of(const std::vector<float>& ours, const std::vector<double>& wanted) {
+  double difference = 0, norm = 0;
+  EXPECT_EQ(ours.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double d = static_cast<double>(ours[i]) - wanted[i];
+    difference += d * d;
+    norm += wanted[i] * wanted[i];
+  }
+  return std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
+}
+
+std::vector<double> widened(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
+// a[m,k] b[k,n] through functions of the indices.
+template <class A, class B>
+std::vector<double> product(int64_t m, int64_t n, int64_t k, const A& a, const B& b) {
+  std::vector<double> c(static_cast<size_t>(m * n), 0.0);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p) {
+      const double factor = a(i, p);
+      for (int64_t j = 0; j < n; ++j) c[static_cast<size_t>(i * n + j)] += factor * b(p, j);
+    }
+  return c;
+}
+
+template <class T>
+auto rows_of(const std::vector<T>& matrix, int64_t stride) {
+  return [&matrix, stride](int64_t row, int64_t column) { return static_cast<double>(matrix[static_cast<size_t>(row * stride + column)]); };
+}
+
+TEST_F(CpuOpsTest, DenseForward) {
+  for (const Shape& s : kShapes)
+    for (const bool relu : {false, true})
+      for (const bool with_bias : {false, true}) {
+        const auto x = random(s.batch * s.in), w = random(s.out * s.in), bias = random(s.out);
+        std::vector<float> y(static_cast<size_t>(s.batch * s.out), NAN);
+        ops_->dense_forward(*stream_, {x.data(), w.data(), with_bias ? bias.data() : nullptr, y.data(), s.batch, s.in, s.out, relu});
+        finish();
+        std::vector<double> wanted = product(s.batch, s.out, s.in, rows_of(x, s.in), [&](int64_t p, int64_t j) {
+          return static_cast<double>(w[static_cast<size_t>(j * s.in + p)]);
+        });
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          if (with_bias) wanted[i] += static_cast<double>(bias[i % static_cast<size_t>(s.out)]);
+          if (relu) wanted[i] = std::max(0.0, wanted[i]);
+        }
+        EXPECT_LT(error_of(y, wanted), kTolerance) << s.batch << " x " << s.in << " x " << s.out;
+      }
+}
+
+TEST_F(CpuOpsTest, DropoutIsPhiloxAndKnowsNoRowSplit) {
+  constexpr uint64_t kSeed = 0x123456789abcdefull, kStep = 41;
+  constexpr uint32_t kLayer = 3;
+  for (const double p : {0.2, 0.5, 0.9})
+    for (const int64_t out : {1, 3, 4, 31, 32, 33, 100, 256}) {
+      const int64_t batch = 23, in = 6, offset = 1000;
+      std::vector<float> x = random(batch * in), w = random(out * in);
+      for (float& v : x) v = std::abs(v) + 0.1f;  // everything kept is positive: zeros are dropped elements
+      for (float& v : w) v = std::abs(v) + 0.1f;
+      std::vector<float> plain(static_cast<size_t>(batch * out)), whole = plain, split = plain;
+      const uint64_t step = kStep;
+      DenseForward call{x.data(), w.data(), nullptr, plain.data(), batch, in, out, true};
+      ops_->dense_forward(*stream_, call);
+      call.y = whole.data();
+      call.dropout = {p, kSeed, &step, kLayer, offset};
+      ops_->dense_forward(*stream_, call);
+      for (int64_t begin = 0, rows = 1; begin < batch; begin += rows, rows = std::min(batch - begin, 2 * rows)) {
+        DenseForward part = call;
+        part.x += begin * in;
+        part.y = split.data() + begin * out;
+        part.batch = rows;
+        part.dropout.row_offset = offset + begin;
+        ops_->dense_forward(*stream_, part);
+      }
+      finish();
+      const uint32_t threshold = dropout_keep_threshold(p);
+      const auto scale = static_cast<float>(1.0 / (1.0 - p));
+      for (int64_t r = 0; r < batch; ++r)
+        for (int64_t c = 0; c < out; ++c) {
+          const size_t i = static_cast<size_t>(r * out + c);
+          const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(offset + r), kStep, kLayer);
+          const bool kept = draw.v[c % 4] < threshold;
+          ASSERT_EQ(whole[i], kept ? plain[i] * scale : 0.0f) << "row " << r << " column " << c;
+          ASSERT_EQ(split[i] != 0.0f, kept) << "row " << r << " column " << c;
+          ASSERT_NEAR(split[i], whole[i], 1e-5f * std::abs(whole[i]));
+        }
+    }
+}
+
+TEST_F(CpuOpsTest, DenseBackwardInput) {
+  for (const Shape& s : kShapes)
+    for (const bool masked : {false, true})
+      for (const bool accumulate : {false, true}) {
+        const auto dy = random(s.batch * s.out), w = random(s.out * s.in), sums_before = random(s.in);
+        auto activation = random(s.batch * s.in);
+        for (float& v : activation) v = std::max(0.0f, v);
+        const float scale = 1.25f;
+        std::vector<float> dx(static_cast<size_t>(s.batch * s.in), NAN), sums = sums_before, unsummed = dx;
+        DenseBackwardInput call{dy.data(), w.data(), masked ? activation.data() : nullptr, dx.data(), sums.data(),
+                                s.batch, s.in, s.out, scale, accumulate};
+        ops_->dense_backward_input(*stream_, call);
+        call.dx = unsummed.data();
+        call.dbias = nullptr;
+        ops_->dense_backward_input(*stream_, call);
+        finish();
+        std::vector<double> wanted = product(s.batch, s.in, s.out, rows_of(dy, s.out), rows_of(w, s.in));
+        std::vector<double> wanted_sums = accumulate ? widened(sums_before) : std::vector<double>(sums.size(), 0.0);
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          wanted[i] *= masked && activation[i] == 0.0f ? 0.0 : static_cast<double>(scale);
+          wanted_sums[i % static_cast<size_t>(s.in)] += wanted[i];
+        }
+        EXPECT_LT(error_of(dx, wanted), kTolerance) << s.batch << " x " << s.in << " x " << s.out;
+        EXPECT_LT(error_of(sums, wanted_sums), 1e-5) << s.batch << " x " << s.in << " x " << s.out;
+        EXPECT_EQ(dx, unsummed);
+      }
+}
+
+TEST_F(CpuOpsTest, DenseBackwardWeightWhole) {
+  for (const Shape& s : kShapes)
+    for (const bool accumulate : {false, true}) {
+      const auto x = random(s.batch * s.in), dy = random(s.batch * s.out), dw_before = random(s.out * s.in), db_before = random(s.out);
+      std::vector<float> dw = dw_before, db = db_before;
+      ops_->dense_backward_weight(*stream_, {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
+      finish();
+      std::vector<double> wanted = product(s.out, s.in, s.batch, [&](int64_t i, int64_t p) {
+        return static_cast<double>(dy[static_cast<size_t>(p * s.out + i)]);
+      }, rows_of(x, s.in));
+      std::vector<double> sums(static_cast<size_t>(s.out), 0.0);
+      for (size_t i = 0; i < dy.size(); ++i) sums[i % static_cast<size_t>(s.out)] += static_cast<double>(dy[i]);
+      if (accumulate) {
+        for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<double>(dw_before[i]);
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(db_before[i]);
+      }
+      EXPECT_LT(error_of(dw, wanted), kTolerance) << s.batch << " x " << s.in << " x " << s.out;
+      EXPECT_LT(error_of(db, sums), 1e-5) << s.batch << " x " << s.in << " x " << s.out;
+    }
+}
+
+// Some outputs of a layer by themselves: rows of dy further apart than the part is wide.
+TEST_F(CpuOpsTest, DenseBackwardWeightInPartsEqualsTheWhole) {
+  for (const int64_t stride : {100, 256, 300}) {
+    const int64_t batch = 19, in = 45;
+    const auto x = random(batch * in), dy = random(batch * stride);
+    std::vector<float> whole(static_cast<size_t>(stride * in)), parts = whole, db(static_cast<size_t>(stride)), db_parts = db;
+    ops_->dense_backward_weight(*stream_, {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
+    for (int64_t begin = 0; begin < stride; begin += 64) {
+      DenseBackwardWeight part{x.data(), dy.data() + begin, parts.data() + begin * in, db_parts.data() + begin,
+                               batch,    in,                std::min<int64_t>(64, stride - begin), false, stride};
+      ops_->dense_backward_weight(*stream_, part);
+    }
+    finish();
+    EXPECT_LT(error_of(parts, widened(whole)), kTolerance);
+    EXPECT_EQ(db_parts, db);
+  }
+}
+
+TEST_F(CpuOpsTest, MseLoss) {
+  for (const auto& [batch, out] : {std::pair<int64_t, int64_t>{1, 1}, {7, 3}, {33, 17}})
+    for (const bool accumulate : {false, true}) {
+      const auto prediction = random(batch * out), target = random(batch * out);
+      std::vector<float> gradient(prediction.size()), stats{2.5f, 4.0f};
+      const float scale = 1.0f / static_cast<float>(batch * out);
+      ops_->mse_loss(*stream_, {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
+      finish();
+      double loss = accumulate ? 2.5 : 0.0;
+      std::vector<double> wanted;
+      for (size_t i = 0; i < prediction.size(); ++i) {
+        const double difference = static_cast<double>(prediction[i]) - static_cast<double>(target[i]);
+        loss += difference * difference * static_cast<double>(scale);
+        wanted.push_back(2 * difference * static_cast<double>(scale));
+      }
+      EXPECT_NEAR(stats[0], loss, 1e-6 * loss);
+      EXPECT_EQ(stats[1], accumulate ? 4.0f : 0.0f);
+      EXPECT_LT(error_of(gradient, wanted), kTolerance);
+    }
+}
+
+struct CrossEntropy {
+  double loss = 0;
+  float correct = 0;
+  std::vector<double> gradient;
+};
+
+CrossEntropy plain_cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels, int64_t classes, double scale) {
+  CrossEntropy result;
+  for (size_t row = 0; row < labels.size(); ++row) {
+    const float* line = logits.data() + row * static_cast<size_t>(classes);
+    const auto label = static_cast<int64_t>(labels[row]);
+    const float* largest = std::max_element(line, line + classes);
+    result.correct += largest - line == label ? 1.0f : 0.0f;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(line[c]) - static_cast<double>(*largest));
+    result.loss += scale * (std::log(sum) + static_cast<double>(*largest) - static_cast<double>(line[label]));
+    for (int64_t c = 0; c < classes; ++c)
+      result.gradient.push_back(scale * (std::exp(static_cast<double>(line[c]) - static_cast<double>(*largest)) / sum - (c == label)));
+  }
+  return result;
+}
+
+TEST_F(CpuOpsTest, CrossEntropyLoss) {
+  for (const int64_t classes : {2, 3, 10, 37})
+    for (const float spread : {1.0f, 30.0f, 1e4f}) {
+      const int64_t batch = 29;
+      auto logits = random(batch * classes);
+      for (float& v : logits) v *= spread;
+      std::vector<float> labels(static_cast<size_t>(batch)), gradient(logits.size()), stats{0.5f, 3.0f};
+      for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % static_cast<size_t>(classes));
+      const float scale = 1.0f / static_cast<float>(batch);
+      ops_->cross_entropy_loss(*stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), batch, classes, scale, true});
+      finish();
+      const CrossEntropy wanted = plain_cross_entropy(logits, labels, classes, static_cast<double>(scale));
+      EXPECT_NEAR(stats[0], 0.5 + wanted.loss, 1e-6 * (0.5 + wanted.loss));
+      EXPECT_EQ(stats[1], 3.0f + wanted.correct);
+      EXPECT_LT(error_of(gradient, wanted.gradient), kTolerance);
+    }
+}
+
+TEST_F(CpuOpsTest, CrossEntropyTiesCountTheFirstAndConfidentRowsKeepDigits) {
+  const std::vector<float> logits{1, 1, 0, /**/ 1, 1, 0, /**/ 40, 0, 0, /**/ 0, 0, 3e38f};
+  const std::vector<float> labels{0, 1, 0, 2};
+  std::vector<float> gradient(logits.size()), stats{9, 9};
+  ops_->cross_entropy_loss(*stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), 4, 3, 1.0f, false});
+  finish();
+  EXPECT_EQ(stats[1], 3.0f);  // the tie goes to class 0: row 0 is right, row 1 is not
+  EXPECT_NEAR(gradient[6], -2 * std::exp(-40.0), 1e-6 * std::exp(-40.0));  // p - 1 without cancellation
+  EXPECT_EQ(gradient[11], 0.0f);
+  for (float g : gradient) EXPECT_TRUE(std::isfinite(g));
+}
+
+TEST_F(CpuOpsTest, AdamTenSteps) {
+  for (const int64_t n : {1, 7, 64, 1003}) {
+    auto params = random(n);
+    std::vector<float> m(params.size(), 0.0f), v = m;
+    std::vector<double> p = widened(params), pm(params.size(), 0.0), pv = pm;
+    uint64_t step = 0;
+    const float lr = 1e-2f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+    for (int t = 1; t <= 10; ++t) {
+      const auto grads = random(n);
+      ops_->adam_step(*stream_, {params.data(), grads.data(), m.data(), v.data(), n, &step, lr, beta1, beta2, epsilon});
+      ops_->increment(*stream_, &step);
+      finish();
+      for (size_t i = 0; i < p.size(); ++i) {
+        const double g = static_cast<double>(grads[i]), b1 = static_cast<double>(beta1), b2 = static_cast<double>(beta2);
+        pm[i] = b1 * pm[i] + (1 - b1) * g;
+        pv[i] = b2 * pv[i] + (1 - b2) * g * g;
+        p[i] -= static_cast<double>(lr) * (pm[i] / (1 - std::pow(b1, t))) /
+                (std::sqrt(pv[i] / (1 - std::pow(b2, t))) + static_cast<double>(epsilon));
+      }
+    }
+    EXPECT_EQ(step, 10u);
+    EXPECT_LT(error_of(params, p), kTolerance) << n;
+    EXPECT_LT(error_of(m, pm), kTolerance) << n;
+    EXPECT_LT(error_of(v, pv), 2e-5) << n;  // 1 - beta2 carries the rounding of 0.999f
+  }
+}
+
+TEST_F(CpuOpsTest, SgdTenSteps) {
+  for (const int64_t n : {1, 7, 64, 1003}) {
+    auto params = random(n);
+    std::vector<float> velocity(params.size(), 0.0f);
+    std::vector<double> p = widened(params), u(params.size(), 0.0);
+    const float lr = 0.05f, momentum = 0.9f;
+    for (int t = 0; t < 10; ++t) {
+      const auto grads = random(n);
+      ops_->sgd_step(*stream_, {params.data(), grads.data(), velocity.data(), n, lr, momentum});
+      finish();
+      for (size_t i = 0; i < p.size(); ++i) {
+        u[i] = static_cast<double>(momentum) * u[i] + static_cast<double>(grads[i]);
+        p[i] -= static_cast<double>(lr) * u[i];
+      }
+    }
+    EXPECT_LT(error_of(params, p), kTolerance) << n;
+    EXPECT_LT(error_of(velocity, u), kTolerance) << n;
+  }
+}
+
+TEST_F(CpuOpsTest, GatherRows) {
+  const int64_t width = 13;
+  const auto table = random(50 * width);
+  const std::vector<int32_t> indices{49, 0, 0, 17, 3};
+  std::vector<float> out(indices.size() * static_cast<size_t>(width));
+  ops_->gather_rows(*stream_, table.data(), indices.data(), out.data(), static_cast<int64_t>(indices.size()), width);
+  finish();
+  for (size_t i = 0; i < indices.size(); ++i)
+    for (int64_t c = 0; c < width; ++c)
+      EXPECT_EQ(out[i * static_cast<size_t>(width) + static_cast<size_t>(c)], table[static_cast<size_t>(indices[i] * width + c)]);
+}
+
+}  // namespace
+}  // namespace amdahl::testing
