@@ -90,13 +90,15 @@ TEST_P(CudaDenseTest, BackwardInput) {
   const auto [batch, in, out, skip] = GetParam().shape;
   const float scale = 1.25f;
   const std::vector<float> dy = random_floats(batch * out, 4), w = random_floats(out * in, 5);
-  std::vector<float> active = random_floats(batch * in, 6);
-  for (float& value : active) value = std::max(value, 0.0f);
-  auto gdy = floats(dy), gw = floats(w, skip), gactive = floats(active);
+  std::vector<float> active = random_floats(in, 6);
+  auto gdy = floats(dy), gw = floats(w, skip), gactive = floats(batch * in);
   const int64_t mask_bytes = ops->mask_bytes(batch, in);
   GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{7});
-  ops->dropout(*stream, {gactive.data(), batch, in, 0.2, 11, step.data(), 1, 0, mask_bytes ? mask.data() : nullptr});
+  // A layer of one input whose output is random: its relu and dropout leave zeros, and a mask of them.
+  auto one = floats(std::vector<float>(static_cast<size_t>(batch), 1.0f)), values = floats(active);
+  ops->dense_forward(*stream, {one.data(), values.data(), nullptr, gactive.data(), batch, 1, in, true,
+                               mask_bytes ? mask.data() : nullptr, {0.2, 11, step.data(), 1, 0}});
   active = gactive.get();
   const std::vector<double> plain = product(dy, w, batch, in, out, false, false);
   for (bool masked : {false, true})
