@@ -73,8 +73,8 @@ __device__ __forceinline__ Quad load_quad(const float* pointer) {
 /// How 32 neighbouring columns are dealt to the 8 lanes g, four each: n = lane's place, j = which of its four.
 template <bool kVector>
 __device__ __forceinline__ int column_of(int n, int j) {
-  // Even places first: a lane holds the results of places 2t and 2t + 1, and four lanes then store 64 bytes in a row.
-  return kVector ? 4 * (n / 2 + 4 * (n % 2)) + j : 8 * j + n;
+  // Neighbouring g take neighbouring columns: a quarter of a warp then loads whole 32-byte sectors.
+  return kVector ? 4 * n + j : 8 * j + n;
 }
 
 /// Reads an operand whose k are contiguous: kCount rows (of A, or columns of B), 8 apart, from `first` + g on. Rows past the

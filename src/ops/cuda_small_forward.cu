@@ -132,7 +132,7 @@ void launch_small_forward(const KernelLaunch& launch, MathMode math, const Dense
                                         : kernel_for<MathMode::bf16>(d.batch, vector);
   const int64_t tiles = (d.out + kTileColumns - 1) / kTileColumns;
   const int cluster = cluster_size(launch, tiles, d.in, d.batch);
-  launch_clusters(launch, kernel, a, tiles * cluster, cluster, "small_forward_kernel");
+  launch_clusters(launch, kernel, a, tiles * cluster, cluster, 0, "small_forward_kernel");
 }
 
 void preload_small_forward(int device_index) {

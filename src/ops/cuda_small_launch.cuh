@@ -10,11 +10,6 @@ namespace amdahl {
 
 inline constexpr int kMostClusterBlocks = 8;  // what every chip with clusters grants
 
-/// Launches of this stream may begin while their predecessor ends; nothing it wrote may be read before this.
-__device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// The successor may be brought onto the chip: it waits for this kernel's end itself.
-__device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;"); }
-
 /// Over how many blocks to split the k of each tile: until the chip is full or a warp has no more than two chunks.
 inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k, int64_t batch) {
   const int64_t chunks = (num_k + 15) / 16, warps_k = batch <= 32 ? kTileWarps : kTileWarps / 2;
@@ -27,7 +22,7 @@ inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k
 
 template <class Arguments>
 void launch_clusters(const KernelLaunch& launch, void (*kernel)(Arguments), const Arguments& arguments, int64_t blocks,
-                     int cluster, const char* name) {
+                     int cluster, size_t shared_bytes, const char* name) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = static_cast<unsigned>(cluster);
@@ -37,6 +32,7 @@ void launch_clusters(const KernelLaunch& launch, void (*kernel)(Arguments), cons
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(kTileThreads);
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = launch.stream;
   config.attrs = attributes;
   config.numAttrs = std::getenv("NOPDL") ? 1 : 2;

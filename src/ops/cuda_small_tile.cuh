@@ -46,8 +46,9 @@ __device__ __forceinline__ KShare share_of_k(int num_k, const ClusterPlace& clus
   return {16 * begin, mine - (tail ? 1 : 0), tail};
 }
 
-/// `kAcross`: the columns were dealt by column_of<true>, else 8j + n.
-template <class T, bool kAcross>
+/// Leaves a warp's sums in `partials` by row and column. `kRowsDealt`, `kColumnsDealt`: how AcrossK<., true> dealt them to the
+/// lanes, else 8 apart.
+template <class T, bool kColumnsDealt, bool kRowsDealt = false>
 __device__ __forceinline__ void store_sums(float* partials, const Sums<T::kRowTiles>& sums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   float* own = partials + threadIdx.x / 32 * T::kWarpFloats;
@@ -55,9 +56,9 @@ __device__ __forceinline__ void store_sums(float* partials, const Sums<T::kRowTi
   for (int i = 0; i < T::kRowTiles; ++i)
 #pragma unroll
     for (int high = 0; high < 2; ++high) {
-      float* row = own + (16 * i + 8 * high + g) * kPartialStride;
+      float* row = own + column_of<kRowsDealt>(g, 2 * i + high) * kPartialStride;
       const auto& c = sums.c[i];
-      if constexpr (kAcross) {
+      if constexpr (kColumnsDealt) {
 #pragma unroll
         for (int e = 0; e < 2; ++e)
           *reinterpret_cast<float4*>(row + column_of<true>(2 * t + e, 0)) =
