@@ -1,9 +1,10 @@
-// Device time of every op of a training step, by graph replay, for the study's two stated models at two batch sizes.
+// Device time of every op of a training step, by graph replay, for the study's two stated models.
 //
-// usage: cuda_ops_bench [fp32|tf32|bf16] [deterministic]
+// usage: cuda_ops_bench [fp32|tf32|bf16] [deterministic] [batch sizes...]; 64 and 8192 unless told
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -87,7 +88,7 @@ double bench_layer(Bench& b, const ModelSpec& model, size_t layer, int64_t batch
   const int64_t in = model.layer_input_width(layer), out = spec.units;
   const bool relu = spec.activation == Activation::relu;
   float *x = b.floats(batch * in), *w = b.floats(out * in), *bias = b.floats(out), *y = b.floats(batch * out);
-  float *dx = b.floats(batch * in), *dw = b.floats(out * in), *dbias = b.floats(std::max(in, out));
+  float *dx = b.floats(batch * in), *dw = b.floats(out * in), *dbias = b.floats(out), *dbias_below = b.floats(in);
   float* dy = b.floats(batch * out);
   const auto* step = static_cast<const uint64_t*>(b.bytes(8));
   const auto mask_for = [&](int64_t width) {
@@ -95,34 +96,25 @@ double bench_layer(Bench& b, const ModelSpec& model, size_t layer, int64_t batch
     return n ? static_cast<uint8_t*>(b.bytes(n)) : nullptr;
   };
   uint8_t *mask_y = relu ? mask_for(out) : nullptr, *mask_x = mask_for(in);
-  const float *below = b.floats(batch * 8), *below_w = b.floats(in * 8);  // makes an activation and its mask
-  b.ops().dense_forward(b.stream(), {below, below_w, nullptr, x, batch, 8, in, true, mask_x, {0.5, 1, step, 0, 0}});
+  // x becomes the output of a layer with dropout, and its mask that output's.
+  float *one = b.floats(batch), *values = b.floats(in);
+  b.ops().dense_forward(b.stream(), {one, values, nullptr, x, batch, 1, in, true, mask_x, {0.5, 1, step, 0, 0}});
   const double flops = 2.0 * static_cast<double>(batch * in * out);
-  const auto floats = [](int64_t n) { return 4.0 * static_cast<double>(n); };
-  const double product_bytes = floats(batch * in + in * out + batch * out);
+  const double product_bytes = 4.0 * static_cast<double>(batch * in + in * out + batch * out);
   const std::string shape = fmt::format(" {}x{}x{}", batch, in, out);
-  const auto forward = [&](double dropout) {
-    b.ops().dense_forward(b.stream(), {x, w, spec.bias ? bias : nullptr, y, batch, in, out, relu, mask_y,
-                                       {dropout, 1, step, 0, 0}});
-  };
-  double us = b.time("forward" + shape, flops, product_bytes, [&] { forward(spec.dropout); });
-  if (spec.dropout > 0) b.time("  without dropout" + shape, flops, product_bytes, [&] { forward(0.0); });
-  if (layer > 0) {
-    us += b.time("backward-input" + shape, flops, product_bytes, [&] {
-      b.ops().dense_backward_input(b.stream(), {dy, w, x, dx, dbias, batch, in, out, 1.25f, false, mask_x});
-    });
-    if (mask_x)
-      b.time("  without mask bits" + shape, flops, product_bytes, [&] {
-        b.ops().dense_backward_input(b.stream(), {dy, w, x, dx, dbias, batch, in, out, 1.25f, false});
-      });
-  }
+  DenseForward forward{x, w, spec.bias ? bias : nullptr, y, batch, in, out, relu, mask_y};
+  if (spec.dropout > 0) forward.dropout = {spec.dropout, 1, step, 0, 0};
+  double us = b.time("forward" + shape, flops, product_bytes, [&] { b.ops().dense_forward(b.stream(), forward); });
   // The sums of the last layer's dy are nobody else's; below it they come with the input gradient.
   const bool own_sums = layer + 1 == model.layers.size() && spec.bias;
-  us += b.time("backward-weight" + shape, flops, product_bytes, [&] {
-    b.ops().dense_backward_weight(b.stream(), {x, dy, dw, own_sums ? dbias : nullptr, batch, in, out, false});
-  });
-  b.time("  with sums" + shape, flops, product_bytes,
-         [&] { b.ops().dense_backward_weight(b.stream(), {x, dy, dw, dbias, batch, in, out, false}); });
+  const DenseBackwardWeight weight{x, dy, dw, own_sums ? dbias : nullptr, batch, in, out, false};
+  const DenseBackwardInput input{dy, w, x, dx, dbias_below, batch, in, out, 1.25f, false, mask_x};
+  us += b.time("backward" + shape, (layer > 0 ? 2 : 1) * flops, (layer > 0 ? 2 : 1) * product_bytes,
+               [&] { b.ops().dense_backward(b.stream(), weight, layer > 0 ? &input : nullptr); });
+  if (layer > 0) {
+    b.time("  input alone" + shape, flops, product_bytes, [&] { b.ops().dense_backward_input(b.stream(), input); });
+    b.time("  weight alone" + shape, flops, product_bytes, [&] { b.ops().dense_backward_weight(b.stream(), weight); });
+  }
   b.clear();
   return us;
 }
@@ -154,18 +146,21 @@ double bench_rest(Bench& b, const ModelSpec& model, int64_t batch) {
 int run(const std::vector<std::string>& arguments) {
   OpsOptions options;
   options.math = MathMode::tf32;
+  std::vector<int64_t> batches;
   for (const std::string& argument : arguments) {
     if (argument == "fp32") options.math = MathMode::fp32;
     if (argument == "bf16") options.math = MathMode::bf16;
     if (argument == "deterministic") options.deterministic = true;
+    if (std::isdigit(static_cast<unsigned char>(argument.front()))) batches.push_back(std::stoll(argument));
   }
+  if (batches.empty()) batches = {64, 8192};
   auto device = std::move(make_cuda_devices({0}).front());
   auto ops = make_cuda_ops(*device, options);
   fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cuda_versions()["cublas"], to_string(options.math),
              options.deterministic ? " deterministic" : "", ops->mask_bytes(1, 128) ? "used" : "not used");
   Bench bench(*device, *ops);
   for (const char* name : {"medium-258k", "large-6.9m"})
-    for (int64_t batch : {int64_t{64}, int64_t{8192}}) {
+    for (int64_t batch : batches) {
       const ModelSpec model = find_model_preset(name);
       fmt::print("{} batch {}\n", name, batch);
       double us = 0;

@@ -138,7 +138,11 @@ __global__ void __launch_bounds__(kThreads)
     if (first + i * kThreads < total) out[first + i * kThreads] = values[i];
 }
 
-__global__ void increment_kernel(uint64_t* counter) { *counter += 1; }
+__global__ void increment_kernel(uint64_t* counter) {
+  let_successor_start();
+  wait_for_predecessor();
+  *counter += 1;
+}
 
 template <class T, int kPerThread>
 void launch_gather(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out, int64_t rows,
@@ -193,8 +197,7 @@ void launch_gather_rows(const KernelLaunch& launch, const float* table, const in
 }
 
 void launch_increment(const KernelLaunch& launch, uint64_t* counter) {
-  increment_kernel<<<1, 1, 0, launch.stream>>>(counter);
-  check_launch(launch, "increment_kernel");
+  launch_early(launch, 1, 1, increment_kernel, "increment_kernel", counter);
 }
 
 void preload_elementwise(int device_index) {
@@ -207,6 +210,8 @@ void preload_kernels(int device_index) {
   preload_elementwise(device_index);
   preload_sums(device_index);
   preload_optimizers(device_index);
+  preload_small_forward(device_index);
+  preload_small_backward(device_index);
 }
 
 }  // namespace amdahl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstdint>
 
 #include "device/cuda_check.h"
@@ -31,6 +32,27 @@ __device__ __forceinline__ int64_t thread_index() {
 }
 __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+// Kernels of launch_early begin while their predecessor in the stream ends, which hides the gap between them. They call this
+// before they touch anything that earlier work wrote or reads.
+__device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// The successor may be brought onto the chip: it waits for this kernel's end itself.
+__device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+
+template <class... Parameters, class... Arguments>
+void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads, void (*kernel)(Parameters...), const char* name,
+                  Arguments... arguments) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = launch.stream;
+  config.attrs = &attribute;
+  config.numAttrs = std::getenv("NOPDL2") ? 0 : 1;
+  cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
+}
+
 /// Asking for a kernel's attributes loads its code.
 template <class... Kernels>
 void preload(int device_index, Kernels*... kernels) {
@@ -43,5 +65,7 @@ void preload(int device_index, Kernels*... kernels) {
 void preload_elementwise(int device_index);
 void preload_sums(int device_index);
 void preload_optimizers(int device_index);
+void preload_small_forward(int device_index);
+void preload_small_backward(int device_index);
 
 }  // namespace amdahl

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <compare>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "ops/cuda_gemm.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_mask_probe.h"
+#include "ops/cuda_small.h"
 #include "ops/cuda_tuner.h"
 
 namespace amdahl {
@@ -45,6 +47,7 @@ class CudaOps final : public Ops {
   CudaOps(Device& device, const OpsOptions& options)
       : device_(device), options_(options), bound_(bind(device)), tuner_(index()), gemm_(index(), options, tuner_) {
     preload_kernels(index());
+    cuda_check(cudaDeviceGetAttribute(&has_clusters_, cudaDevAttrClusterLaunch, index()), index(), "cudaDeviceGetAttribute");
     if (!options.deterministic) masks_ = probe_masks(tuner_, gemm_, memory_of(tuner_.stream()).launch, workspace_of(tuner_.stream()));
   }
 
@@ -56,6 +59,8 @@ class CudaOps final : public Ops {
   void dense_forward(Stream& stream, const DenseForward& a) override;
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override;
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override;
+  void dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) override;
+  bool fuses_backward(int64_t batch) const override { return small_applies(batch, 1, 1); }
 
   void mse_loss(Stream& stream, const MseLoss& a) override { launch_mse_loss(begin(stream).launch, a); }
   void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) override {
@@ -77,6 +82,10 @@ class CudaOps final : public Ops {
     return true;
   }
   int index() const { return device_.spec().index; }
+  /// The same for all calls of a layer, whatever their direction.
+  bool small_applies(int64_t batch, int64_t in, int64_t out) const {
+    return !std::getenv("SMALL_OFF") && has_clusters_ != 0 && small_dense_applies(options_.math, batch, in, out);
+  }
   StreamMemory& memory_of(cudaStream_t stream);
   GemmWorkspace workspace_of(cudaStream_t stream) { return memory_of(stream).workspace; }
   StreamMemory& begin(Stream& stream) {
@@ -96,6 +105,7 @@ class CudaOps final : public Ops {
   bool bound_;  // the members below need the device to be current
   CudaTuner tuner_;
   CudaGemm gemm_;
+  int has_clusters_ = 0;
   MaskSupport masks_;
   std::map<cudaStream_t, StreamMemory> memory_;
   std::map<ProductKey, Choice> choices_;
@@ -147,6 +157,8 @@ Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
 void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
+  const bool big = std::getenv("SMALL_BIGF") && a.in * a.out > 4000000 && a.batch > 32;
+  if (!big && small_applies(a.batch, a.in, a.out)) return launch_small_forward(begin(stream).launch, options_.math, a);
   if (a.dropout.p > 0) {  // the mask is that of the output after dropout, so dropout writes it
     DenseForward product = a;
     product.mask = nullptr;
@@ -187,6 +199,7 @@ void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
 
 // Row-major dx[B,I] = dy[B,O] w[O,I] is column-major dx(I,B) = w(I,O) dy(O,B).
 void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) {
+  if (small_applies(a.batch, a.in, a.out)) return launch_small_backward(begin(stream).launch, options_.math, nullptr, &a);
   StreamMemory& own = begin(stream);
   const uint8_t* mask = a.activation ? a.mask : nullptr;
   const bool masked = a.activation != nullptr;
@@ -220,6 +233,7 @@ void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) 
 void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) {
   if (a.dbias && a.dy_stride != 0 && a.dy_stride != a.out)
     throw Error(Cause::internal, "sums over a part of dy are not supported: take them with the whole layer");
+  if (small_applies(a.batch, a.in, a.out)) return launch_small_backward(begin(stream).launch, options_.math, &a, nullptr);
   StreamMemory& own = begin(stream);
   const bool detour = a.dbias && a.accumulate;
   const auto call_for = [&](Epilogue epilogue, float* dw, float* sums) {
@@ -245,6 +259,13 @@ void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a
   const ProductKey key{Product::backward_weight, a.batch, a.in, a.out, false, a.dbias != nullptr, false, a.accumulate};
   const Way way = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
   run(way, own, nullptr, !is_capturing(stream));
+}
+
+void CudaOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) {
+  const bool one_dy = !input || (input->dy == weight.dy && input->batch == weight.batch && input->in == weight.in &&
+                                 input->out == weight.out && (weight.dy_stride == 0 || weight.dy_stride == weight.out));
+  if (!one_dy || !small_applies(weight.batch, weight.in, weight.out)) return Ops::dense_backward(stream, weight, input);
+  launch_small_backward(begin(stream).launch, options_.math, &weight, input);
 }
 
 std::string describe(const ProductKey& key, const Choice& choice) {

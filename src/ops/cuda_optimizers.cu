@@ -36,6 +36,8 @@ struct Range {
 __global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ params, const float* __restrict__ grads,
                                                         float* __restrict__ m, float* __restrict__ v, Range range,
                                                         AdamParameters p) {
+  let_successor_start();
+  wait_for_predecessor();
   const AdamRule rule(p);
   const int64_t first = thread_index(), stride = thread_count();
 #pragma unroll 1
@@ -60,6 +62,8 @@ __global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ p
 
 __global__ void __launch_bounds__(kThreads, 6) sgd_kernel(float* __restrict__ params, const float* __restrict__ grads,
                                                        float* __restrict__ velocity, Range range, float lr, float momentum) {
+  let_successor_start();
+  wait_for_predecessor();
   const auto rule = [=](float& w, float g, float& u) {
     u = momentum * u + g;
     w -= lr * u;
@@ -104,17 +108,15 @@ void launch_adam(const KernelLaunch& launch, const AdamStep& a) {
   const Range range = split_range(a.n, {a.params, a.grads, a.m, a.v});
   const AdamParameters parameters{a.step, a.lr, a.beta1, a.beta2, a.epsilon, static_cast<float>(std::log(double{a.beta1})),
                                   static_cast<float>(std::log(double{a.beta2}))};
-  adam_kernel<<<streaming_blocks(launch, work_items(range), 5), kThreads, 0, launch.stream>>>(a.params, a.grads, a.m, a.v, range,
-                                                                                           parameters);
-  check_launch(launch, "adam_kernel");
+  launch_early(launch, streaming_blocks(launch, work_items(range), 5), kThreads, adam_kernel, "adam_kernel", a.params, a.grads,
+               a.m, a.v, range, parameters);
 }
 
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.velocity});
-  sgd_kernel<<<streaming_blocks(launch, work_items(range), 6), kThreads, 0, launch.stream>>>(a.params, a.grads, a.velocity, range,
-                                                                                          a.lr, a.momentum);
-  check_launch(launch, "sgd_kernel");
+  launch_early(launch, streaming_blocks(launch, work_items(range), 6), kThreads, sgd_kernel, "sgd_kernel", a.params, a.grads,
+               a.velocity, range, a.lr, a.momentum);
 }
 
 void preload_optimizers(int device_index) { preload(device_index, adam_kernel, sgd_kernel); }

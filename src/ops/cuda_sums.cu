@@ -107,6 +107,8 @@ __global__ void __launch_bounds__(kThreads, 4)  // 1024 x 8192 is then one wave 
 }
 
 __global__ void __launch_bounds__(kThreads) mse_kernel(MseLoss a, double2* partials, unsigned* counter) {
+  let_successor_start();
+  wait_for_predecessor();
   const int64_t n = a.batch * a.out;
   float loss = 0;
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
@@ -134,6 +136,8 @@ __device__ __forceinline__ Best warp_best(Best best) {
 
 // One warp per row.
 __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropyLoss a, double2* partials, unsigned* counter) {
+  let_successor_start();
+  wait_for_predecessor();
   const int lane = threadIdx.x % kWarp;
   const int64_t num_warps = thread_count() / kWarp;
   float loss = 0, correct = 0;
@@ -193,15 +197,13 @@ void launch_mask_and_sum(const KernelLaunch& launch, const MaskAndSum& a) {
 }
 
 void launch_mse_loss(const KernelLaunch& launch, const MseLoss& a) {
-  mse_kernel<<<loss_blocks(launch, a.batch * a.out, 4 * kThreads), kThreads, 0, launch.stream>>>(a, loss_partials(launch),
-                                                                                                launch.scratch.counters);
-  check_launch(launch, "mse_kernel");
+  launch_early(launch, loss_blocks(launch, a.batch * a.out, 4 * kThreads), kThreads, mse_kernel, "mse_kernel", a,
+               loss_partials(launch), launch.scratch.counters);
 }
 
 void launch_cross_entropy_loss(const KernelLaunch& launch, const CrossEntropyLoss& a) {
-  cross_entropy_kernel<<<loss_blocks(launch, a.batch, kThreads / kWarp), kThreads, 0, launch.stream>>>(
-      a, loss_partials(launch), launch.scratch.counters);
-  check_launch(launch, "cross_entropy_kernel");
+  launch_early(launch, loss_blocks(launch, a.batch, kThreads / kWarp), kThreads, cross_entropy_kernel, "cross_entropy_kernel", a,
+               loss_partials(launch), launch.scratch.counters);
 }
 
 void preload_sums(int device_index) {
