@@ -207,6 +207,7 @@ void preload_kernels(int device_index) {
   preload_elementwise(device_index);
   preload_sums(device_index);
   preload_optimizers(device_index);
+  preload_peer_updates(device_index);
 }
 
 }  // namespace amdahl

@@ -43,5 +43,6 @@ void preload(int device_index, Kernels*... kernels) {
 void preload_elementwise(int device_index);
 void preload_sums(int device_index);
 void preload_optimizers(int device_index);
+void preload_peer_updates(int device_index);
 
 }  // namespace amdahl
