@@ -72,7 +72,8 @@ __device__ __forceinline__ void add(float4& sum, const float4& term) {
 }
 
 /// The vectors first, first + kPeerThreads, ... (kUnroll of them) as far as they are in range. kRanks 0: known at run time.
-template <int kRanks, int kUnroll>
+/// kPlain: all are in range and ordinary parameters; no branch then keeps the loads from being in flight together.
+template <int kRanks, int kUnroll, bool kPlain>
 __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule, int64_t first) {
   constexpr int kHeld = kRanks > 0 ? kRanks : 1;
   const int num_ranks = kRanks > 0 ? kRanks : p.num_ranks;
@@ -80,13 +81,13 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
   const auto each = [&](auto&& work) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k)
-      if (const int64_t i = first + k * kPeerThreads; i < u.num_vectors) work(k, i);
+      if (const int64_t i = first + k * kPeerThreads; kPlain || i < u.num_vectors) work(k, i);
   };
   // All loads before the first use: the far ones take microseconds.
 #pragma unroll
   for (int r = 0; r < kHeld; ++r) each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[r], u.begin, i)); });
   each([&](int k, int64_t i) {
-    if (i < u.skip_vectors) return;
+    if (!kPlain && i < u.skip_vectors) return;
     m[k] = *vector_at(u.m, 0, i - u.skip_vectors);
     v[k] = *vector_at(u.v, 0, i - u.skip_vectors);
     w[k] = *vector_at(p.params[p.rank], u.begin, i);
@@ -100,12 +101,12 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
   }
   each([&](int k, int64_t i) {
     const float4 sum = g[k][0];
-    if (i < u.front_vectors) {
+    if (!kPlain && i < u.front_vectors) {
       for (int r = 0; r < num_ranks; ++r) __stcg(vector_at(p.grads[r], u.begin, i), sum);
     } else {
       __stcg(vector_at(p.grads[p.rank], u.begin, i), sum);
     }
-    if (i < u.skip_vectors) return;
+    if (!kPlain && i < u.skip_vectors) return;
     rule(w[k].x, sum.x, m[k].x, v[k].x);
     rule(w[k].y, sum.y, m[k].y, v[k].y);
     rule(w[k].z, sum.z, m[k].z, v[k].z);
@@ -134,8 +135,13 @@ __global__ void __launch_bounds__(kPeerThreads, 1) peer_adam_kernel(const __grid
   if (u.num_vectors > 0) {
     const AdamRule rule(u.adam);
     constexpr int64_t kTile = kPeerThreads * kUnroll;
-    for (int64_t tile = blockIdx.x; tile * kTile < u.num_vectors; tile += gridDim.x)
-      step_vectors<kRanks, kUnroll>(p, u, rule, tile * kTile + threadIdx.x);
+    const int64_t plain_begin = u.front_vectors > u.skip_vectors ? u.front_vectors : u.skip_vectors;
+    for (int64_t first = blockIdx.x * kTile; first < u.num_vectors; first += gridDim.x * kTile) {
+      if (first >= plain_begin && first + kTile <= u.num_vectors)
+        step_vectors<kRanks, kUnroll, true>(p, u, rule, first + threadIdx.x);
+      else
+        step_vectors<kRanks, kUnroll, false>(p, u, rule, first + threadIdx.x);
+    }
   }
 
   __shared__ bool last_block;
@@ -173,8 +179,9 @@ void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const
   const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
   const PeerUpdate update{a.begin,   vectors(a.end), vectors(a.front_end), vectors(a.skip_end),
                           a.adam.m,  a.adam.v,       adam_parameters(a.adam), a.last};
-  constexpr int kBlocks = 32;  // measured: more do not move more bytes over the links, and take processors from products
-  const int wanted = a.num_blocks > 0 ? a.num_blocks : kBlocks;
+  constexpr int kBlocksBesideWork = 32;  // enough to keep the links busy; more take processors from the products
+  const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
+  const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
   const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));
   kernel_for(peers.num_ranks)<<<blocks, kPeerThreads, 0, launch.stream>>>(peers, update);
   check_launch(launch, "peer_adam_kernel");

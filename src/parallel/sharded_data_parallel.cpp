@@ -47,7 +47,8 @@ class ShardedDataParallel final : public BucketedStrategy {
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
     PeerAdam update;
     update.last = last;
-    update.num_blocks = c.plan.peer_blocks;
+    update.alone = last || !c.plan.overlap;
+    update.num_blocks = update.alone ? 0 : c.plan.peer_blocks;
     const FloatRange part = shards.part(c.communicator.rank());
     update.begin = c.communicator.rank() == 0 ? shards.begin : part.begin;
     update.end = part.end;
