@@ -90,6 +90,7 @@ struct TrainingConfig {
   int accumulate = 1;
   int64_t bucket_bytes = 25 << 20;
   bool overlap = true;
+  int peer_blocks = 0;  // zero1 on CUDA: thread blocks of an update across GPUs beside backward, 0: chosen
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
 };

@@ -65,6 +65,10 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--optimizer", training.optimizer, "adam or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
   app->add_option("--bucket-mb", texts.bucket_mb, "All-reduce bucket size in MiB")->capture_default_str();
+  app->add_option("--peer-blocks", training.peer_blocks,
+                  "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_flag("--no-overlap", texts.no_overlap, "All-reduce after backward instead of during it");
   app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")->capture_default_str();
 }

@@ -58,10 +58,13 @@ class Communicator {
   /// Ends every pending and future call on all ranks that can be reached, with this cause. Any thread; never throws.
   virtual void abort(const Error& cause) noexcept = 0;
 
+  /// Whether all ranks are threads of one process, so that they can hand each other pointers by `exchange`.
+  virtual bool shares_address_space() const { return false; }
+
   CommTraffic traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
 
- protected:
+  /// Each collective counts itself; what moves the same payload past the collectives counts here.
   void count_traffic(size_t bytes) {
     ++traffic_.num_calls;
     traffic_.payload_bytes += bytes;

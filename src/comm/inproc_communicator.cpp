@@ -28,6 +28,8 @@ class InprocCommunicator : public Communicator {
   int world_size() const override { return group_->world_size(); }
   const std::string& backend_name() const override { return name_; }
 
+  bool shares_address_space() const override { return true; }
+
   void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
     run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, data, data,
         [](InprocGroup& group, int rank, const CollectiveCall& call) { reduce_share(group, rank, call, true); });

@@ -144,6 +144,7 @@ class ControlPlane {
   virtual ~ControlPlane() = default;
   virtual std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) = 0;
   virtual void abort(const Error& cause) noexcept = 0;
+  virtual bool one_process() const = 0;
 };
 
 class ThreadPlane final : public ControlPlane {
@@ -166,6 +167,7 @@ class ThreadPlane final : public ControlPlane {
     group_.fail(cause);
     for (const auto& rank : ranks) rank->abort(cause);
   }
+  bool one_process() const override { return true; }
 
   std::vector<std::shared_ptr<NcclRank>> ranks;  // filled before any rank works
 
@@ -190,6 +192,7 @@ class ProcessPlane final : public ControlPlane {
     store_.report_failure(cause);
     rank_->abort(cause);
   }
+  bool one_process() const override { return false; }
 
  private:
   std::string key(uint64_t seq, int rank) const { return fmt::format("nccl/{}/exchange/{}/{}", name_, seq, rank); }
@@ -211,6 +214,8 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
   const std::string& backend_name() const override { return name_; }
+
+  bool shares_address_space() const override { return plane_->one_process(); }
 
   void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
     run("ncclAllReduce", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {

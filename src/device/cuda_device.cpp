@@ -147,6 +147,8 @@ class CudaDevice final : public Device {
   Feasibility supports_graphs() const override { return {}; }
   std::unique_ptr<Graph> capture(Stream& origin, const std::function<void()>& enqueue) override;
 
+  Feasibility reach(Device& peer) override;
+
   StreamWatches& watches() { return watches_; }
   void bind_thread() override { cuda_check(cudaSetDevice(spec_.index), spec_.index, "cudaSetDevice"); }
   DeviceHealth health() override { return nvml_ ? nvml_->read_health(nvml_device_) : DeviceHealth{}; }
@@ -163,6 +165,23 @@ class CudaDevice final : public Device {
   std::shared_ptr<Nvml> nvml_;
   void* nvml_device_ = nullptr;
 };
+
+Feasibility CudaDevice::reach(Device& peer) {
+  if (peer.backend() != BackendKind::cuda) return {false, "a CUDA device reaches CUDA devices only"};
+  const int to = peer.spec().index;
+  if (to == spec_.index) return {};
+  bind_thread();
+  int possible = 0;
+  cuda_check(cudaDeviceCanAccessPeer(&possible, spec_.index, to), spec_.index, "cudaDeviceCanAccessPeer");
+  if (!possible) return {false, fmt::format("GPU {} cannot reach the memory of GPU {}", spec_.index, to)};
+  const cudaError_t code = cudaDeviceEnablePeerAccess(to, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return {};
+  }
+  cuda_check(code, spec_.index, "cudaDeviceEnablePeerAccess");
+  return {};
+}
 
 std::unique_ptr<Graph> CudaDevice::capture(Stream& origin, const std::function<void()>& enqueue) {
   bind_thread();

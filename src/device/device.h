@@ -103,6 +103,13 @@ class Device {
   /// Runs `enqueue` in capture mode on `origin` and streams that joined it by events, and returns the captured work, not run.
   virtual std::unique_ptr<Graph> capture(Stream& origin, const std::function<void()>& enqueue) = 0;
 
+  /// Lets kernels of this device read and write memory that `peer`, a device of this process, allocates now or later; says
+  /// why not where that cannot be.
+  virtual Feasibility reach(Device& peer) {
+    (void)peer;
+    return {false, "devices of this kind do not reach each other's memory"};
+  }
+
   /// Makes this device current for the calling thread (a no-op on CPU).
   virtual void bind_thread() = 0;
   virtual DeviceHealth health() = 0;

@@ -61,6 +61,7 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
   options.plan.accumulate = training.accumulate;
   options.plan.bucket_bytes = training.bucket_bytes;
   options.plan.overlap = training.overlap;
+  options.plan.peer_blocks = training.peer_blocks;
   options.hyper.optimizer = training.optimizer;
   options.hyper.learning_rate = static_cast<float>(training.learning_rate);
   options.launch = engine.launch;

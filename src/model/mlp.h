@@ -46,6 +46,9 @@ class Mlp {
   const ParameterLayout& layout() const { return layout_; }
   float* params() { return params_->as<float>(); }
   float* grads() { return grads_->as<float>(); }
+  /// For other devices that reach these arrays, which may outlive the model then.
+  std::shared_ptr<Buffer> shared_params() { return params_; }
+  std::shared_ptr<Buffer> shared_grads() { return grads_; }
   uint64_t* step_counter() { return step_->as<uint64_t>(); }
   const float* outputs() { return activations_.back()->as<float>(); }
 
@@ -75,7 +78,8 @@ class Mlp {
   Ops& ops_;
   int64_t max_rows_;
   uint64_t seed_;
-  std::unique_ptr<Buffer> params_, grads_, step_;
+  std::shared_ptr<Buffer> params_, grads_;
+  std::unique_ptr<Buffer> step_;
   std::vector<std::unique_ptr<Buffer>> activations_;  // [max_rows, units] after relu and dropout
   std::vector<std::unique_ptr<Buffer>> d_outputs_;    // [max_rows, units] gradient of the layer's dense output
   std::vector<std::unique_ptr<Event>> chain_;         // input gradient of a layer done, for the second stream

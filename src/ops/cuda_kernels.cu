@@ -212,6 +212,7 @@ void preload_kernels(int device_index) {
   preload_optimizers(device_index);
   preload_small_forward(device_index);
   preload_small_backward(device_index);
+  preload_peer_updates(device_index);
 }
 
 }  // namespace amdahl

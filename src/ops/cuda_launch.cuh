@@ -67,5 +67,6 @@ void preload_sums(int device_index);
 void preload_optimizers(int device_index);
 void preload_small_forward(int device_index);
 void preload_small_backward(int device_index);
+void preload_peer_updates(int device_index);
 
 }  // namespace amdahl

@@ -14,6 +14,7 @@
 #include "ops/cuda_gemm.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_mask_probe.h"
+#include "ops/cuda_peers.h"
 #include "ops/cuda_small.h"
 #include "ops/cuda_tuner.h"
 
@@ -68,6 +69,8 @@ class CudaOps final : public Ops {
   }
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(begin(stream).launch, a); }
+  size_t peer_flag_bytes() const override { return sizeof(PeerFlags); }
+  std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) override { return make_cuda_peer_updater(device_, group); }
   void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                    int64_t width) override {
     launch_gather_rows(begin(stream).launch, table, indices, out, rows, width);

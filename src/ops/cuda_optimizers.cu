@@ -1,32 +1,9 @@
 // Adam and SGD over flat parameter ranges, one pass over memory each.
-#include <cmath>
-
+#include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
 
 namespace amdahl {
 namespace {
-
-struct AdamParameters {
-  const uint64_t* step;
-  float lr, beta1, beta2, epsilon;
-  float log_beta1, log_beta2;
-};
-
-struct AdamRule {
-  float lr, beta1, beta2, epsilon, inverse_sqrt_correction2;
-
-  // 1 - beta^t as -expm1(t ln beta): exact to float rounding for every t, without a power in double.
-  __device__ explicit AdamRule(const AdamParameters& p) : beta1(p.beta1), beta2(p.beta2), epsilon(p.epsilon) {
-    const float t = static_cast<float>(*p.step + 1);
-    lr = p.lr / -expm1f(t * p.log_beta1);
-    inverse_sqrt_correction2 = 1.0f / sqrtf(-expm1f(t * p.log_beta2));
-  }
-  __device__ __forceinline__ void operator()(float& w, float g, float& m, float& v) const {
-    m = beta1 * m + (1.0f - beta1) * g;
-    v = beta2 * v + (1.0f - beta2) * g * g;
-    w -= lr * m / (sqrtf(v) * inverse_sqrt_correction2 + epsilon);
-  }
-};
 
 // The first `head` parameters bring the pointers to a 16-byte boundary, `num_vectors` groups of four follow, then a tail.
 struct Range {
@@ -106,10 +83,8 @@ int64_t work_items(const Range& range) {
 void launch_adam(const KernelLaunch& launch, const AdamStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.m, a.v});
-  const AdamParameters parameters{a.step, a.lr, a.beta1, a.beta2, a.epsilon, static_cast<float>(std::log(double{a.beta1})),
-                                  static_cast<float>(std::log(double{a.beta2}))};
   launch_early(launch, streaming_blocks(launch, work_items(range), 5), kThreads, adam_kernel, "adam_kernel", a.params, a.grads,
-               a.m, a.v, range, parameters);
+               a.m, a.v, range, adam_parameters(a));
 }
 
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {

@@ -9,6 +9,8 @@
 
 #include "amdahl/plan.h"
 #include "device/device.h"
+#include "ops/adam_step.h"
+#include "ops/peer_update.h"
 
 namespace amdahl {
 
@@ -90,17 +92,6 @@ struct CrossEntropyLoss {
   bool accumulate;
 };
 
-/// Adam (Kingma and Ba 2015) over n contiguous parameters: step count t = *step + 1 (device counter).
-struct AdamStep {
-  float* params;
-  const float* grads;
-  float* m;
-  float* v;
-  int64_t n;
-  const uint64_t* step;
-  float lr, beta1, beta2, epsilon;
-};
-
 /// velocity = momentum * velocity + grad; param -= lr * velocity (PyTorch's form, no dampening).
 struct SgdStep {
   float* params;
@@ -139,6 +130,13 @@ class Ops {
   virtual void cross_entropy_loss(Stream& stream, const CrossEntropyLoss& a) = 0;
   virtual void adam_step(Stream& stream, const AdamStep& a) = 0;
   virtual void sgd_step(Stream& stream, const SgdStep& a) = 0;
+  /// Bytes of flags that each rank of a peer group brings; 0: this backend has no peer updates.
+  virtual size_t peer_flag_bytes() const { return 0; }
+  /// This rank's end of a group whose devices all reach each other. Null where the backend has no peer updates.
+  virtual std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) {
+    (void)group;
+    return nullptr;
+  }
   /// out[i, :] = table[indices[i], :] for `rows` rows of `width` floats.
   virtual void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                            int64_t width) = 0;

@@ -2,28 +2,66 @@
 // part of every bucket only. Gradients are reduced to the part's owner, which updates it; the new parameters then go to
 // everybody. All of that runs on the communication stream, while backward goes on.
 //
-// A bucket's short front (see Shards) is all-reduced and updated by every rank alike.
+// By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks reach
+// each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks after the front.
 #include <algorithm>
 
 #include "parallel/bucketed_strategy.h"
+#include "parallel/peer_connection.h"
 
 namespace amdahl {
 namespace {
 
 FloatRange parameters_of(const FloatRange& front) { return {std::max(front.begin, ParameterLayout::kStatsFloats), front.end}; }
 
+// What a rank hands over for a bucket: the front once, its gradients' part and its parameters' part.
+size_t payload_bytes(const Shards& shards) {
+  return static_cast<size_t>(shards.front().floats() + 2 * shards.part_floats) * sizeof(float);
+}
+
 class ShardedDataParallel final : public BucketedStrategy {
  public:
   explicit ShardedDataParallel(const StrategyContext& context) : BucketedStrategy(context) {
     for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.num_devices));
+    if (context.optimizer.is_adam()) peers_ = connect_peers(context);
+  }
+
+  void finish_step(StepStamps* stamps) override {
+    BucketedStrategy::finish_step(stamps);
+    first_step_ = false;
   }
 
  private:
   bool changes_parameters() const override { return true; }
 
-  void send(size_t i, bool) override {
+  void send(size_t i, bool last) override {
+    if (peers_)
+      send_directly(shards_[i], last);
+    else
+      send_by_collectives(shards_[i]);
+  }
+
+  void send_directly(const Shards& shards, bool last) {
     const StrategyContext& c = context();
-    const Shards& shards = shards_[i];
+    // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for that.
+    if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
+    PeerAdam update;
+    update.last = last;
+    update.alone = last || !c.plan.overlap;
+    update.num_blocks = update.alone ? 0 : c.plan.peer_blocks;
+    const FloatRange part = shards.part(c.communicator.rank());
+    update.begin = c.communicator.rank() == 0 ? shards.begin : part.begin;
+    update.end = part.end;
+    update.front_end = shards.parts;
+    update.skip_end = ParameterLayout::kStatsFloats;
+    const int64_t first = std::max(update.begin, update.skip_end);
+    if (update.end > first) update.adam = c.optimizer.adam_step(first, update.end);
+    c.communicator.count_traffic(payload_bytes(shards));
+    peers_->adam(c.comm, update);
+  }
+
+  void send_by_collectives(const Shards& shards) {
+    const StrategyContext& c = context();
     const FloatRange front = shards.front(), shared = parameters_of(front), mine = shards.part(c.communicator.rank());
     const auto count = static_cast<size_t>(shards.part_floats);
     float *const grads = c.model.grads(), *const params = c.model.params();
@@ -38,6 +76,8 @@ class ShardedDataParallel final : public BucketedStrategy {
   }
 
   std::vector<Shards> shards_;  // by bucket
+  std::unique_ptr<PeerUpdater> peers_;
+  bool first_step_ = true;
 };
 
 }  // namespace
@@ -47,12 +87,10 @@ std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& cont
 }
 
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
-  int64_t floats = 0;
-  for (const Bucket& bucket : make_buckets(model, make_layout(model), plan)) {
-    const Shards shards = divide(bucket, plan.num_devices);
-    floats += shards.front().floats() + 2 * shards.part_floats;
-  }
-  return floats * static_cast<int64_t>(sizeof(float));
+  size_t bytes = 0;
+  for (const Bucket& bucket : make_buckets(model, make_layout(model), plan))
+    bytes += payload_bytes(divide(bucket, plan.num_devices));
+  return static_cast<int64_t>(bytes);
 }
 
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {

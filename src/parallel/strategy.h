@@ -22,17 +22,25 @@ class RangeOptimizer {
   virtual ~RangeOptimizer() = default;
   /// Updates the parameters [begin, end) of the layout from their gradients.
   virtual void update(Stream& stream, int64_t begin, int64_t end) = 0;
+  /// Whether the rule is Adam; then `adam_step` gives the arguments of an update, for a strategy that does it by itself.
+  virtual bool is_adam() const { return false; }
+  virtual AdamStep adam_step(int64_t begin, int64_t end) {
+    (void)begin, (void)end;
+    throw Error(Cause::internal, "this optimizer is not Adam");
+  }
 };
 
 /// What a strategy works with on its rank; everything outlives it.
 struct StrategyContext {
   const ParallelPlan& plan;
   Device& device;
+  Ops& ops;
   Mlp& model;
   RangeOptimizer& optimizer;
   Communicator& communicator;
   Stream& compute;
   Stream& comm;  // second stream, for communication that runs beside compute
+  double timeout_seconds = 60;
 };
 
 class Strategy {

@@ -41,17 +41,19 @@ class Adam final : public Optimizer {
     m_.reset(stream);
     v_.reset(stream);
   }
-  void update(Stream& stream, int64_t begin, int64_t end) override {
-    ops_.adam_step(stream, {.params = model_.params() + begin,
-                            .grads = model_.grads() + begin,
-                            .m = m_.of(begin, end),
-                            .v = v_.of(begin, end),
-                            .n = end - begin,
-                            .step = model_.step_counter(),
-                            .lr = hyper_.learning_rate,
-                            .beta1 = hyper_.beta1,
-                            .beta2 = hyper_.beta2,
-                            .epsilon = hyper_.epsilon});
+  void update(Stream& stream, int64_t begin, int64_t end) override { ops_.adam_step(stream, adam_step(begin, end)); }
+  bool is_adam() const override { return true; }
+  AdamStep adam_step(int64_t begin, int64_t end) override {
+    return AdamStep{.params = model_.params() + begin,
+                    .grads = model_.grads() + begin,
+                    .m = m_.of(begin, end),
+                    .v = v_.of(begin, end),
+                    .n = end - begin,
+                    .step = model_.step_counter(),
+                    .lr = hyper_.learning_rate,
+                    .beta1 = hyper_.beta1,
+                    .beta2 = hyper_.beta2,
+                    .epsilon = hyper_.epsilon};
   }
 
  private:

@@ -40,7 +40,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
-  strategy_ = row_.build({options_.plan, rank_.device, model_, *optimizer_, rank_.communicator, *compute_, *comm_});
+  strategy_ = row_.build({options_.plan, rank_.device, rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
+                          *comm_, options_.timeout_seconds});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));

@@ -43,6 +43,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
   JobResult result;
   result.params.resize(static_cast<size_t>(world));
   result.comm_bytes.resize(static_cast<size_t>(world));
+  result.comm_calls.resize(static_cast<size_t>(world));
   std::vector<std::vector<float>> gradients(static_cast<size_t>(world));
   run_rank_threads(
       world,
@@ -67,7 +68,10 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
         for (int step = 0; step < steps; ++step) {
           trainer.step(features->as<float>(), labels->as<float>());
           const StepStats stats = trainer.stats();
-          if (step == 0) result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
+          if (step == 0) {
+            result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
+            result.comm_calls[r] = rank.communicator.traffic().num_calls;
+          }
           if (step == 0) gradients[r] = trainer.gradients();
           if (index != 0) continue;
           result.losses.push_back(stats.loss);

@@ -27,6 +27,7 @@ struct JobResult {
   std::vector<float> first_gradients;     // after the first step, each part from a rank that owns it
   std::vector<std::vector<float>> params; // per rank, after the last step
   std::vector<size_t> comm_bytes;         // per rank, one step
+  std::vector<size_t> comm_calls;
 };
 
 /// Devices, ops and communicators of a job.
