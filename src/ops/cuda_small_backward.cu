@@ -1,4 +1,6 @@
 // Both gradients of a dense layer of few rows in one kernel: some blocks do dx, the others dw.
+#include <algorithm>
+
 #include "ops/cuda_small.h"
 #include "ops/cuda_small_launch.cuh"
 
@@ -268,7 +270,7 @@ void launch_small_backward(const KernelLaunch& launch, MathMode math, const Dens
   int64_t blocks = 0;
   if (input) {
     const int64_t tiles = (a.in + kTileColumns - 1) / kTileColumns;
-    cluster = cluster_size(launch, tiles, a.out, a.batch <= 32 ? Tile<32>::kWarpsK : Tile<64>::kWarpsK);
+    cluster = cluster_size(launch, tiles, a.out, a.batch);
     blocks = tiles * cluster;
     a.input_blocks = static_cast<int>(blocks);
   }

@@ -1,5 +1,4 @@
 // y = dropout(relu(x w^T + bias)) of few rows in one kernel.
-#include <cstdlib>
 #include <limits>
 
 #include "base/philox.h"
@@ -72,9 +71,8 @@ __device__ __forceinline__ Quad load_bias(const ForwardArguments& a, int column)
 }
 
 template <MathMode kMath, class T, bool kVector>
-__global__ void __launch_bounds__(kTileThreads, T::kRowTiles > 2 ? 1 : 2) small_forward_kernel(ForwardArguments a) {
-  extern __shared__ float4 memory[];
-  auto& shared = *reinterpret_cast<typename T::Shared*>(memory);
+__global__ void __launch_bounds__(kTileThreads, 2) small_forward_kernel(ForwardArguments a) {
+  __shared__ typename T::Shared shared;
   const ClusterPlace cluster = cluster_place();
   const int first_column = static_cast<int>(blockIdx.x) / cluster.size * kTileColumns, lane = threadIdx.x % 32;
   let_successor_start();
@@ -113,28 +111,17 @@ __global__ void __launch_bounds__(kTileThreads, T::kRowTiles > 2 ? 1 : 2) small_
   }
 }
 
-struct ForwardChoice {
-  void (*kernel)(ForwardArguments);
-  int warps_k;
-  size_t shared_bytes;
-};
+using ForwardKernel = void(ForwardArguments);
 
 template <MathMode kMath, class T>
-ForwardChoice choice_of(bool vector) {
-  return {vector ? small_forward_kernel<kMath, T, true> : small_forward_kernel<kMath, T, false>, T::kWarpsK,
-          sizeof(typename T::Shared)};
+ForwardKernel* kernel_of(bool vector) {
+  return vector ? small_forward_kernel<kMath, T, true> : small_forward_kernel<kMath, T, false>;
 }
 
-/// `large`: so much of both operands that reading them again and again from the L2 cache decides; warps then keep all rows.
 template <MathMode kMath>
-ForwardChoice choose(int64_t batch, bool vector, bool large) {
-  if (batch <= 16) return choice_of<kMath, Tile<16>>(vector);
-  if (batch <= 32) return choice_of<kMath, Tile<32>>(vector);
-  return large ? choice_of<kMath, Tile<64, 64>>(vector) : choice_of<kMath, Tile<64>>(vector);
-}
-
-ForwardChoice choose(MathMode math, int64_t batch, bool vector, bool large) {
-  return math == MathMode::tf32 ? choose<MathMode::tf32>(batch, vector, large) : choose<MathMode::bf16>(batch, vector, large);
+ForwardKernel* kernel_for(int64_t batch, bool vector) {
+  if (batch <= 16) return kernel_of<kMath, Tile<16>>(vector);
+  return batch <= 32 ? kernel_of<kMath, Tile<32>>(vector) : kernel_of<kMath, Tile<64>>(vector);
 }
 
 }  // namespace
@@ -156,24 +143,17 @@ void launch_small_forward(const KernelLaunch& launch, MathMode math, const Dense
   a.row_offset = static_cast<uint32_t>(d.dropout.row_offset);
   a.keep_threshold = dropout_keep_threshold(d.dropout.p);
   a.keep_scale = static_cast<float>(1.0 / (1.0 - d.dropout.p));
-  static const int64_t large_from = std::getenv("SMALL_LARGE") ? std::atoi(std::getenv("SMALL_LARGE")) : 1 << 20;
-  const ForwardChoice choice = choose(math, d.batch, vector, d.in * d.out >= large_from);
+  auto* kernel = math == MathMode::tf32 ? kernel_for<MathMode::tf32>(d.batch, vector)
+                                        : kernel_for<MathMode::bf16>(d.batch, vector);
   const int64_t tiles = (d.out + kTileColumns - 1) / kTileColumns;
-  const int cluster = cluster_size(launch, tiles, d.in, choice.warps_k);
-  launch_clusters(launch, choice.kernel, a, tiles * cluster, cluster, choice.shared_bytes, "small_forward_kernel");
+  const int cluster = cluster_size(launch, tiles, d.in, d.batch);
+  launch_clusters(launch, kernel, a, tiles * cluster, cluster, 0, "small_forward_kernel");
 }
 
 void preload_small_forward(int device_index) {
-  for (MathMode math : {MathMode::tf32, MathMode::bf16})
+  for (bool vector : {false, true})
     for (int64_t batch : {16, 32, 64})
-      for (bool vector : {false, true})
-        for (bool large : {false, true}) {
-          const ForwardChoice choice = choose(math, batch, vector, large);
-          preload(device_index, choice.kernel);
-          cuda_check(cudaFuncSetAttribute(choice.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          static_cast<int>(choice.shared_bytes)),
-                     device_index, "cudaFuncSetAttribute");
-        }
+      preload(device_index, kernel_for<MathMode::tf32>(batch, vector), kernel_for<MathMode::bf16>(batch, vector));
 }
 
 }  // namespace amdahl

@@ -9,8 +9,8 @@ namespace amdahl {
 inline constexpr int kMostClusterBlocks = 8;  // what every chip with clusters grants
 
 /// Over how many blocks to split the k of each tile: until the chip is full or no warp has two chunks.
-inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k, int warps_k) {
-  const int64_t chunks = (num_k + 15) / 16;
+inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k, int64_t batch) {
+  const int64_t chunks = (num_k + 15) / 16, warps_k = batch <= 32 ? Tile<32>::kWarpsK : Tile<64>::kWarpsK;
   int size = 1;
   while (size < kMostClusterBlocks && tiles * size * 2 <= launch.num_sms && chunks > size * warps_k) size *= 2;
   return size;

@@ -2,8 +2,6 @@
 // over the blocks of a cluster, summed in a fixed order through shared memory.
 #pragma once
 
-#include <algorithm>
-
 #include "ops/cuda_cluster.cuh"
 #include "ops/cuda_mma.cuh"
 
@@ -14,11 +12,11 @@ inline constexpr int kTileWarps = kTileThreads / 32;
 inline constexpr int kTileColumns = 32;
 inline constexpr int kPartialStride = 36;  // floats between rows of a warp's sums
 
-/// Tile of kRows by 32. A warp sums kRowsOfWarp of the rows over its share of k.
-template <int kRowsOfTile, int kRowsOfWarp = std::min(kRowsOfTile, 32)>
+/// Tile of kRows by 32. A warp sums 16 or 32 of the rows over its share of k.
+template <int kRowsOfTile>
 struct Tile {
   static constexpr int kRows = kRowsOfTile;
-  static constexpr int kRowTiles = kRowsOfWarp / 16;  // of 16 rows, per warp
+  static constexpr int kRowTiles = kRows == 16 ? 1 : 2;  // of 16 rows, per warp
   static constexpr int kWarpRows = 16 * kRowTiles;
   static constexpr int kWarpsM = kRows / kWarpRows, kWarpsK = kTileWarps / kWarpsM;
   static constexpr int kUnits = kRows * kTileColumns / 4;  // a unit: four neighbouring columns of a row
