@@ -64,8 +64,8 @@ inline void mask_row(float* __restrict dx, const float* __restrict activation, f
   }
 }
 
-inline void mask_and_add_row(float* __restrict dx, const float* __restrict activation, float* __restrict sums, float scale,
-                             int64_t width) {
+inline void mask_and_add_row(float* __restrict dx, const float* __restrict activation, float* __restrict sums,
+                             float scale, int64_t width) {
   for (int64_t c = 0; c < width; ++c) {
     const float scaled = scale * dx[c];
     const float masked = activation[c] != 0.0f ? scaled : 0.0f;
