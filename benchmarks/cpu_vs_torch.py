@@ -6,8 +6,8 @@ usage: cpu_vs_torch.py AMDAHL_BINARY OUTPUT_DIR [--rounds 3] [--models medium,..
 Rounds alternate: `amdahl study --mode single` (one virtual device, one thread) and the same model in PyTorch with one
 thread, every round in the other order, so that what else the machine does falls on both. One warm step time is the mean
 over a block of steps; the table shows medians over blocks, and the ratio of the two fastest blocks, which a busy machine
-disturbs least. Same layers, dropout, Adam with learning rate 1e-3, mean
-squared error, float32 on both sides; the data are random and resident.
+disturbs least. Same layers, dropout, Adam with learning rate 1e-3, mean squared error, float32 on both sides; the data are
+random and resident.
 
 OUTPUT_DIR gets cpu_vs_torch.jsonl (one object per model and batch, with all block times) and our run folders. Ends with
 the ratio of two virtual devices to one (large as coded, batch 1024). Exit code 77: PyTorch is not installed.

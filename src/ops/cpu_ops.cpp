@@ -1,9 +1,9 @@
 // CPU operations: matrix products by oneDNN, everything else in one pass over the result by cpu_kernels.
 #include <fmt/format.h>
 
+#include <oneapi/dnnl/dnnl.h>
 #include <cstring>
 #include <memory>
-#include <oneapi/dnnl/dnnl.h>
 #include <vector>
 
 #include "device/cpu_device.h"
@@ -29,20 +29,20 @@ struct Matrix {
   int64_t stride;
 };
 
-// c[M,N] = op(a) op(b) (+ c), op: the matrix ('N') or its transpose ('T'). oneDNN's plain sgemm: a matmul primitive runs
-// the same kernels, but costs 1.5 us a call more, as much as a small layer itself.
+// c[M,N] = op(a) op(b) (+ c), op: the matrix ('N') or its transpose ('T'). oneDNN's plain sgemm: a matmul primitive
+// runs the same kernels, but costs 1.5 us a call more, as much as a small layer itself.
 void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, bool accumulate) {
   if (m == 0 || n == 0) return;
-  const dnnl_status_t status = dnnl_sgemm(op_a, op_b, m, n, k, 1.0f, a.data, a.stride, b.data, b.stride,
-                                          accumulate ? 1.0f : 0.0f, c, n);
+  const dnnl_status_t status =
+      dnnl_sgemm(op_a, op_b, m, n, k, 1.0f, a.data, a.stride, b.data, b.stride, accumulate ? 1.0f : 0.0f, c, n);
   if (status != dnnl_success)
-    throw Error(Cause::internal, fmt::format("oneDNN refused a {} x {} x {} product (status {})", m, n, k,
-                                             static_cast<int>(status)));
+    throw Error(Cause::internal,
+                fmt::format("oneDNN refused a {} x {} x {} product (status {})", m, n, k, static_cast<int>(status)));
 }
 
-// Rows a large power of two apart fall into the same few cache sets, and oneDNN's kernels then run at 35 to 65 % of their
-// speed. A copy with longer rows costs far less than that: of activations always, of weights for a range of batches (below,
-// it costs what it saves; above, oneDNN copies by itself).
+// Rows a large power of two apart fall into the same few cache sets, and oneDNN's kernels then run at 35 to 65 % of
+// their speed. A copy with longer rows costs far less than that: of activations always, of weights for a range of
+// batches (below, it costs what it saves; above, oneDNN copies by itself).
 constexpr int64_t kPadFloats = 16, kAliasingActivations = 128, kAliasingWeights = 512;
 constexpr int64_t kFirstRowsWorthACopy = 16, kLastRowsWorthACopy = 767;
 
@@ -122,9 +122,10 @@ class CpuOps final : public Ops {
 
 std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
   if (options.math != MathMode::fp32)
-    throw Error(Cause::usage, fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32",
-                                          to_string(options.math)),
-                "--math fp32, or --backend cuda");
+    throw Error(
+        Cause::usage,
+        fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32", to_string(options.math)),
+        "--math fp32, or --backend cuda");
   return std::make_unique<CpuOps>();
 }
 

@@ -1,4 +1,5 @@
-// Every call of the CPU ops against plain loops in float64, on random data of odd shapes and of shapes with aliasing rows.
+// Every call of the CPU ops against plain loops in float64, on random data of odd shapes and of shapes with aliasing
+// rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ const Shape kShapes[] = {{1, 1, 1},     {3, 7, 5},      {5, 33, 31},     {16, 50
 
 class CpuOpsTest : public ::testing::Test {
  protected:
-  CpuOpsTest() : devices_(make_cpu_devices(1)), ops_(make_cpu_ops(*devices_[0], {})), stream_(devices_[0]->make_stream("s")) {}
+  CpuOpsTest()
+      : devices_(make_cpu_devices(1)), ops_(make_cpu_ops(*devices_[0], {})), stream_(devices_[0]->make_stream("s")) {}
 
   std::vector<float> random(int64_t count) {
     std::normal_distribution<float> normal;
@@ -67,7 +69,9 @@ std::vector<double> product(int64_t m, int64_t n, int64_t k, const A& a, const B
 
 template <class T>
 auto rows_of(const std::vector<T>& matrix, int64_t stride) {
-  return [&matrix, stride](int64_t row, int64_t column) { return static_cast<double>(matrix[static_cast<size_t>(row * stride + column)]); };
+  return [&matrix, stride](int64_t row, int64_t column) {
+    return static_cast<double>(matrix[static_cast<size_t>(row * stride + column)]);
+  };
 }
 
 TEST_F(CpuOpsTest, DenseForward) {
@@ -76,7 +80,8 @@ TEST_F(CpuOpsTest, DenseForward) {
       for (const bool with_bias : {false, true}) {
         const auto x = random(s.batch * s.in), w = random(s.out * s.in), bias = random(s.out);
         std::vector<float> y(static_cast<size_t>(s.batch * s.out), NAN);
-        ops_->dense_forward(*stream_, {x.data(), w.data(), with_bias ? bias.data() : nullptr, y.data(), s.batch, s.in, s.out, relu});
+        ops_->dense_forward(
+            *stream_, {x.data(), w.data(), with_bias ? bias.data() : nullptr, y.data(), s.batch, s.in, s.out, relu});
         finish();
         std::vector<double> wanted = product(s.batch, s.out, s.in, rows_of(x, s.in), [&](int64_t p, int64_t j) {
           return static_cast<double>(w[static_cast<size_t>(j * s.in + p)]);
@@ -119,7 +124,8 @@ TEST_F(CpuOpsTest, DropoutIsPhiloxAndKnowsNoRowSplit) {
       for (int64_t r = 0; r < batch; ++r)
         for (int64_t c = 0; c < out; ++c) {
           const size_t i = static_cast<size_t>(r * out + c);
-          const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(offset + r), kStep, kLayer);
+          const Philox4 draw =
+              dropout_draw(kSeed, static_cast<uint32_t>(c / 4), static_cast<uint32_t>(offset + r), kStep, kLayer);
           const bool kept = draw.v[c % 4] < threshold;
           ASSERT_EQ(whole[i], kept ? plain[i] * scale : 0.0f) << "row " << r << " column " << c;
           ASSERT_EQ(split[i] != 0.0f, kept) << "row " << r << " column " << c;
@@ -137,8 +143,9 @@ TEST_F(CpuOpsTest, DenseBackwardInput) {
         for (float& v : activation) v = std::max(0.0f, v);
         const float scale = 1.25f;
         std::vector<float> dx(static_cast<size_t>(s.batch * s.in), NAN), sums = sums_before, unsummed = dx;
-        DenseBackwardInput call{dy.data(), w.data(), masked ? activation.data() : nullptr, dx.data(), sums.data(),
-                                s.batch, s.in, s.out, scale, accumulate};
+        DenseBackwardInput call{
+            dy.data(), w.data(),  masked ? activation.data() : nullptr, dx.data(), sums.data(), s.batch, s.in, s.out,
+            scale,     accumulate};
         ops_->dense_backward_input(*stream_, call);
         call.dx = unsummed.data();
         call.dbias = nullptr;
@@ -159,13 +166,16 @@ TEST_F(CpuOpsTest, DenseBackwardInput) {
 TEST_F(CpuOpsTest, DenseBackwardWeightWhole) {
   for (const Shape& s : kShapes)
     for (const bool accumulate : {false, true}) {
-      const auto x = random(s.batch * s.in), dy = random(s.batch * s.out), dw_before = random(s.out * s.in), db_before = random(s.out);
+      const auto x = random(s.batch * s.in), dy = random(s.batch * s.out), dw_before = random(s.out * s.in),
+                 db_before = random(s.out);
       std::vector<float> dw = dw_before, db = db_before;
-      ops_->dense_backward_weight(*stream_, {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
+      ops_->dense_backward_weight(*stream_,
+                                  {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
       finish();
-      std::vector<double> wanted = product(s.out, s.in, s.batch, [&](int64_t i, int64_t p) {
-        return static_cast<double>(dy[static_cast<size_t>(p * s.out + i)]);
-      }, rows_of(x, s.in));
+      std::vector<double> wanted = product(
+          s.out, s.in, s.batch,
+          [&](int64_t i, int64_t p) { return static_cast<double>(dy[static_cast<size_t>(p * s.out + i)]); },
+          rows_of(x, s.in));
       std::vector<double> sums(static_cast<size_t>(s.out), 0.0);
       for (size_t i = 0; i < dy.size(); ++i) sums[i % static_cast<size_t>(s.out)] += static_cast<double>(dy[i]);
       if (accumulate) {
@@ -182,11 +192,19 @@ TEST_F(CpuOpsTest, DenseBackwardWeightInPartsEqualsTheWhole) {
   for (const int64_t stride : {100, 256, 300}) {
     const int64_t batch = 19, in = 45;
     const auto x = random(batch * in), dy = random(batch * stride);
-    std::vector<float> whole(static_cast<size_t>(stride * in)), parts = whole, db(static_cast<size_t>(stride)), db_parts = db;
+    std::vector<float> whole(static_cast<size_t>(stride * in)), parts = whole, db(static_cast<size_t>(stride)),
+                                                                db_parts = db;
     ops_->dense_backward_weight(*stream_, {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
     for (int64_t begin = 0; begin < stride; begin += 64) {
-      DenseBackwardWeight part{x.data(), dy.data() + begin, parts.data() + begin * in, db_parts.data() + begin,
-                               batch,    in,                std::min<int64_t>(64, stride - begin), false, stride};
+      DenseBackwardWeight part{x.data(),
+                               dy.data() + begin,
+                               parts.data() + begin * in,
+                               db_parts.data() + begin,
+                               batch,
+                               in,
+                               std::min<int64_t>(64, stride - begin),
+                               false,
+                               stride};
       ops_->dense_backward_weight(*stream_, part);
     }
     finish();
@@ -201,7 +219,8 @@ TEST_F(CpuOpsTest, MseLoss) {
       const auto prediction = random(batch * out), target = random(batch * out);
       std::vector<float> gradient(prediction.size()), stats{2.5f, 4.0f};
       const float scale = 1.0f / static_cast<float>(batch * out);
-      ops_->mse_loss(*stream_, {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
+      ops_->mse_loss(*stream_,
+                     {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
       finish();
       double loss = accumulate ? 2.5 : 0.0;
       std::vector<double> wanted;
@@ -222,7 +241,8 @@ struct CrossEntropy {
   std::vector<double> gradient;
 };
 
-CrossEntropy plain_cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels, int64_t classes, double scale) {
+CrossEntropy plain_cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels, int64_t classes,
+                                 double scale) {
   CrossEntropy result;
   for (size_t row = 0; row < labels.size(); ++row) {
     const float* line = logits.data() + row * static_cast<size_t>(classes);
@@ -233,7 +253,8 @@ CrossEntropy plain_cross_entropy(const std::vector<float>& logits, const std::ve
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(line[c]) - static_cast<double>(*largest));
     result.loss += scale * (std::log(sum) + static_cast<double>(*largest) - static_cast<double>(line[label]));
     for (int64_t c = 0; c < classes; ++c)
-      result.gradient.push_back(scale * (std::exp(static_cast<double>(line[c]) - static_cast<double>(*largest)) / sum - (c == label)));
+      result.gradient.push_back(
+          scale * (std::exp(static_cast<double>(line[c]) - static_cast<double>(*largest)) / sum - (c == label)));
   }
   return result;
 }
@@ -247,7 +268,8 @@ TEST_F(CpuOpsTest, CrossEntropyLoss) {
       std::vector<float> labels(static_cast<size_t>(batch)), gradient(logits.size()), stats{0.5f, 3.0f};
       for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % static_cast<size_t>(classes));
       const float scale = 1.0f / static_cast<float>(batch);
-      ops_->cross_entropy_loss(*stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), batch, classes, scale, true});
+      ops_->cross_entropy_loss(
+          *stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), batch, classes, scale, true});
       finish();
       const CrossEntropy wanted = plain_cross_entropy(logits, labels, classes, static_cast<double>(scale));
       EXPECT_NEAR(stats[0], 0.5 + wanted.loss, 1e-6 * (0.5 + wanted.loss));
@@ -281,7 +303,8 @@ TEST_F(CpuOpsTest, AdamTenSteps) {
       ops_->increment(*stream_, &step);
       finish();
       for (size_t i = 0; i < p.size(); ++i) {
-        const double g = static_cast<double>(grads[i]), b1 = static_cast<double>(beta1), b2 = static_cast<double>(beta2);
+        const double g = static_cast<double>(grads[i]), b1 = static_cast<double>(beta1),
+                     b2 = static_cast<double>(beta2);
         pm[i] = b1 * pm[i] + (1 - b1) * g;
         pv[i] = b2 * pv[i] + (1 - b2) * g * g;
         p[i] -= static_cast<double>(lr) * (pm[i] / (1 - std::pow(b1, t))) /
@@ -324,7 +347,8 @@ TEST_F(CpuOpsTest, GatherRows) {
   finish();
   for (size_t i = 0; i < indices.size(); ++i)
     for (int64_t c = 0; c < width; ++c)
-      EXPECT_EQ(out[i * static_cast<size_t>(width) + static_cast<size_t>(c)], table[static_cast<size_t>(indices[i] * width + c)]);
+      EXPECT_EQ(out[i * static_cast<size_t>(width) + static_cast<size_t>(c)],
+                table[static_cast<size_t>(indices[i] * width + c)]);
 }
 
 }  // namespace

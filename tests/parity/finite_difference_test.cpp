@@ -1,4 +1,5 @@
-// The float64 reference against central differences of its own loss: what all other gradients are compared with is right.
+// The float64 reference against central differences of its own loss: what all other gradients are compared with is
+// right.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +17,8 @@ struct Case {
 
 class FiniteDifferences : public ::testing::TestWithParam<Case> {};
 
-// Every parameter of the model: the difference quotient of the loss, and the gradient. In float64 a step of 1e-6 leaves an
-// error of about 1e-9, unless a ReLU changes sides within it, which the seeds used here do not do.
+// Every parameter of the model: the difference quotient of the loss, and the gradient. In float64 a step of 1e-6 leaves
+// an error of about 1e-9, unless a ReLU changes sides within it, which the seeds used here do not do.
 TEST_P(FiniteDifferences, EqualGradients) {
   constexpr int64_t kRows = 5;
   constexpr double kStep = 1e-6;

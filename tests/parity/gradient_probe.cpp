@@ -43,7 +43,8 @@ Problem random_problem(LossKind loss, int64_t rows, uint64_t seed) {
   problem.inputs.resize(static_cast<size_t>(rows * problem.model.input_width));
   for (float& value : problem.inputs) value = normal(generator);
   problem.targets.resize(static_cast<size_t>(rows * target_width(problem.model)));
-  for (float& value : problem.targets) value = loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
+  for (float& value : problem.targets)
+    value = loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
   return problem;
 }
 
@@ -78,7 +79,8 @@ std::vector<float> randomise_biases(Mlp& model, Stream& stream, Device& device, 
   std::normal_distribution<float> normal(0.0f, 0.3f);
   for (size_t i = 0; i < model.spec().layers.size(); ++i) {
     const int64_t bias = model.layout().layers[i].bias;
-    for (int64_t u = 0; bias >= 0 && u < model.spec().layers[i].units; ++u) params[static_cast<size_t>(bias + u)] = normal(generator);
+    for (int64_t u = 0; bias >= 0 && u < model.spec().layers[i].units; ++u)
+      params[static_cast<size_t>(bias + u)] = normal(generator);
   }
   device.copy_in(stream, model.params(), params.data(), params.size() * sizeof(float));
   stream.synchronize(Deadline::after_seconds(30));
@@ -110,8 +112,9 @@ json compute(const Problem& p, json& input) {
   json layers = json::array();
   for (size_t i = 0; i < p.model.layers.size(); ++i) {
     const int64_t units = p.model.layers[i].units;
-    layers.push_back({{"weights_grad", part(grads, model.layout().layers[i].weight, units * p.model.layer_input_width(i))},
-                      {"bias_grad", part(grads, model.layout().layers[i].bias, units)}});
+    layers.push_back(
+        {{"weights_grad", part(grads, model.layout().layers[i].weight, units * p.model.layer_input_width(i))},
+         {"bias_grad", part(grads, model.layout().layers[i].bias, units)}});
   }
   return {{"loss", grads[0]}, {"num_correct", grads[1]}, {"layers", layers}};
 }
