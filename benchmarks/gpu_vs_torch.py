@@ -31,7 +31,8 @@ def peer(devices, options, out):
 
 def ours(model, options, out):
     folder = out / model
-    command = [options.binary, "study", "-q", "--model", model, "--devices", options.devices, "--batch-sizes", options.batches,
+    command = [options.binary, "study", "-q", "--model", model, "--devices", options.devices,
+               "--batch-sizes", options.our_batches or options.batches,
                "--strategy", options.strategy, "--launch", "graph", "--math", "tf32", "--runs", str(options.runs),
                "--bucket-mb", options.bucket_mb, "-o", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -55,6 +56,8 @@ def main():
     parser.add_argument("--devices", default="1")
     parser.add_argument("--models", default="medium,medium-258k,large,large-6.9m")
     parser.add_argument("--batches", default="64,8192")
+    parser.add_argument("--our-batches", help="batches of amdahl's study, when more than the peer's")
+    parser.add_argument("--peer-rounds", type=int, default=2, choices=(1, 2), help="2: the peer runs before and after")
     parser.add_argument("--strategy", default="ddp")
     parser.add_argument("--bucket-mb", default="25")
     parser.add_argument("--runs", type=int, default=10)
@@ -63,7 +66,7 @@ def main():
     counts = [int(n) for n in options.devices.split(",")]
     before = {n: peer(n, options, options.output) for n in counts}
     mine = {model: ours(model, options, options.output) for model in options.models.split(",")}
-    after = {n: peer(n, options, options.output) for n in counts}
+    after = {n: peer(n, options, options.output) for n in counts} if options.peer_rounds == 2 else {}
 
     theirs = {}
     for rows in list(before.values()) + list(after.values()):
@@ -75,9 +78,10 @@ def main():
         for (batch, devices), us in sorted(cells.items()):
             peers = {mode: statistics.median(theirs[key]) for mode in ("eager", "graph", "ddp")
                      if (key := (model, batch, devices, mode)) in theirs}
+            ratio = f"{min(peers.values()) / us:.2f}x" if peers else ""
             shown = [f"{peers[mode]:.0f}" if mode in peers else "" for mode in ("eager", "graph", "ddp")]
             lines.append(f"| {model} | {batch} | {devices} | {us:.1f} | {cells[(batch, 1)] / us:.2f}x | " + " | ".join(shown) +
-                         f" | {min(peers.values()) / us:.2f}x |")
+                         f" | {ratio} |")
     table = "\n".join(lines) + "\n"
     (options.output / "table.md").write_text(table)
     print(table)
