@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstdint>
 
 #include "device/cuda_check.h"
@@ -49,7 +48,7 @@ void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads,
   config.blockDim = dim3(threads);
   config.stream = launch.stream;
   config.attrs = &attribute;
-  config.numAttrs = std::getenv("NOPDL2") ? 0 : 1;
+  config.numAttrs = 1;
   cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
 }
 

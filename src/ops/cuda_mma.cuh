@@ -186,15 +186,17 @@ __device__ __forceinline__ void multiply_chunk(Sums<kRowTiles>& sums, const Chun
 }
 
 /// Adds `count` chunks of 16 k, kStep k from one to the next, and then one that reaches past the last k if `tail`. Two
-/// chunks of loads are under way at a time. Short code: in a chain of short kernels, fetching instructions counts.
-template <MathMode kMath, int kStep, class A, class B, int kRowTiles>
-__device__ __forceinline__ void sum_chunks(Sums<kRowTiles>& sums, A& a, B& b, int count, bool tail) {
+/// chunks of loads are under way at a time; `meanwhile` is done while the first come. Short code: in a chain of short
+/// kernels, fetching instructions counts.
+template <MathMode kMath, int kStep, class A, class B, int kRowTiles, class Meanwhile>
+__device__ __forceinline__ void sum_chunks(Sums<kRowTiles>& sums, A& a, B& b, int count, bool tail, const Meanwhile& meanwhile) {
   Chunk<kRowTiles> even, odd;
   const auto load = [&](Chunk<kRowTiles>& chunk, int ahead) {
     b.template load<false>(chunk.b, ahead);
     a.template load<false>(chunk.a, ahead);
   };
   if (count > 0) load(even, 0);
+  meanwhile();
 #pragma unroll 1
   for (; count > 1; count -= 2) {
     load(odd, kStep);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <compare>
 #include <map>
 #include <memory>
@@ -83,7 +82,7 @@ class CudaOps final : public Ops {
   int index() const { return device_.spec().index; }
   /// The same for all calls of a layer, whatever their direction.
   bool small_applies(int64_t batch, int64_t in, int64_t out) const {
-    return !std::getenv("SMALL_OFF") && has_clusters_ != 0 && small_dense_applies(options_.math, batch, in, out);
+    return has_clusters_ != 0 && small_dense_applies(options_.math, batch, in, out);
   }
   StreamMemory& memory_of(cudaStream_t stream);
   GemmWorkspace workspace_of(cudaStream_t stream) { return memory_of(stream).workspace; }
@@ -156,8 +155,7 @@ Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
 void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
-  const bool big = std::getenv("SMALL_BIGF") && a.in * a.out > 4000000 && a.batch > 32;
-  if (!big && small_applies(a.batch, a.in, a.out)) return launch_small_forward(begin(stream).launch, options_.math, a);
+  if (small_applies(a.batch, a.in, a.out)) return launch_small_forward(begin(stream).launch, options_.math, a);
   if (a.dropout.p > 0) {  // the mask is that of the output after dropout, so dropout writes it
     DenseForward product = a;
     product.mask = nullptr;

@@ -46,12 +46,13 @@ __global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ p
     float4* mp = reinterpret_cast<float4*>(m + range.head) + i;
     float4* vp = reinterpret_cast<float4*>(v + range.head) + i;
     const float4 g4 = *(reinterpret_cast<const float4*>(grads + range.head) + i);
-    float4 w4 = *wp, m4 = *mp, v4 = *vp;
+    float4 w4 = *wp, m4 = __ldcs(mp), v4 = __ldcs(vp);
     rule(w4.x, g4.x, m4.x, v4.x);
     rule(w4.y, g4.y, m4.y, v4.y);
     rule(w4.z, g4.z, m4.z, v4.z);
     rule(w4.w, g4.w, m4.w, v4.w);
-    *wp = w4, *mp = m4, *vp = v4;
+    *wp = w4;
+    __stcs(mp, m4), __stcs(vp, v4);
   }
   const int64_t tail = range.head + 4 * range.num_vectors;
   for (int64_t i = first; i < range.head + (range.n - tail); i += stride) {

@@ -1,4 +1,6 @@
 // Both gradients of a dense layer of few rows in one kernel: some blocks do dx, the others dw.
+#include <algorithm>
+
 #include "ops/cuda_small.h"
 #include "ops/cuda_small_launch.cuh"
 
@@ -62,7 +64,7 @@ __device__ __forceinline__ void input_gradient(const BackwardArguments& a, typen
     const int first_row = threadIdx.x / 32 % T::kWarpsM * T::kWarpRows;
     AlongK<kVectorO, 2 * T::kRowTiles> dy(a.dy, a.dy_stride, first_row, a.batch, k.first, a.out, lane);
     AcrossK<kVectorO, kVectorI> w(a.w, a.in, first_column, a.in, k.first, a.out, lane);
-    sum_chunks<kMath, 16 * T::kWarpsK>(sums, dy, w, k.count, k.tail);
+    sum_chunks<kMath, 16 * T::kWarpsK>(sums, dy, w, k.count, k.tail, [] {});
   }
   Quad active[T::kSlots];  // on its way while the sums meet
   UnitPlace at;
@@ -144,7 +146,7 @@ __device__ __forceinline__ void weight_gradient_split(const BackwardArguments& a
   if (own_o < a.out && k < a.batch) {
     AcrossK<true, kVectorO> dy(a.dy, a.dy_stride, own_o, a.out, k, a.batch, lane);
     AcrossK<true, kVectorI> x(a.x, a.in, first_i, a.in, k, a.batch, lane);
-    sum_chunks<kMath, 16>(sums, dy, x, k + 16 <= a.batch ? 1 : 0, k + 16 > a.batch);
+    sum_chunks<kMath, 16>(sums, dy, x, k + 16 <= a.batch ? 1 : 0, k + 16 > a.batch, [] {});
   }
   store_sums<T, kVectorI, kVectorO>(partials, sums);
   if (a.dw_sums && first_i == 0 && threadIdx.x < kSplitO) sum_dy(a, first_o + static_cast<int>(threadIdx.x));
@@ -273,8 +275,7 @@ void launch_small_backward(const KernelLaunch& launch, MathMode math, const Dens
     a.input_blocks = static_cast<int>(blocks);
   }
   if (weight) {
-    static const int64_t most = std::getenv("SMALL_SPLIT") ? std::atoi(std::getenv("SMALL_SPLIT")) : 2;
-    a.split_weight = !vector_o || !vector_i || int64_t{a.in} * a.out <= int64_t{kSplitO} * kSplitI * most * launch.num_sms;
+    a.split_weight = !vector_o || !vector_i || int64_t{a.in} * a.out <= int64_t{kSplitO} * kSplitI * launch.num_sms;
     const int columns = a.split_weight ? kSplitI : kStagedI, rows = a.split_weight ? kSplitO : kStagedO;
     a.blocks_i = (a.in + columns - 1) / columns;
     blocks += int64_t{a.blocks_i} * ((a.out + rows - 1) / rows);

@@ -23,27 +23,40 @@ struct ForwardArguments {
   float keep_scale;
 };
 
+/// Which of a unit's four elements stay: bits 0 to 3.
+__device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t step, int row, int column) {
+  if (!a.dropout) return 15;
+  const Philox4 draw = dropout_draw(a.seed, static_cast<uint32_t>(column / 4), a.row_offset + static_cast<uint32_t>(row), step,
+                                    a.layer);
+  unsigned kept = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) kept |= (draw.v[i] < a.keep_threshold ? 1u : 0u) << i;
+  return kept;
+}
+
 /// Bias, relu, dropout, store and mask of one unit. Called by whole warps; `inside` tells who has a unit of the output.
-__device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 sum, const Quad& bias, uint32_t step, int row,
+__device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 sum, const Quad& bias, unsigned kept, int row,
                                             int column, bool inside) {
   float v[4] = {sum.x + bias.v[0], sum.y + bias.v[1], sum.z + bias.v[2], sum.w + bias.v[3]};
-  if (a.relu)
-    for (float& value : v) value = value < 0.0f ? 0.0f : value;  // lets NaN through, which fmaxf would hide
-  if (a.dropout) {
-    const Philox4 draw = dropout_draw(a.seed, static_cast<uint32_t>(column / 4), a.row_offset + static_cast<uint32_t>(row),
-                                      step, a.layer);
-    for (int i = 0; i < 4; ++i) v[i] = draw.v[i] < a.keep_threshold ? v[i] * a.keep_scale : 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (a.relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // lets NaN through, which fmaxf would hide
+    if (a.dropout) v[i] = (kept >> i & 1u) ? v[i] * a.keep_scale : 0.0f;
   }
   float* out = a.y + row * a.out + column;
   if (inside && a.store_vectors) {
     *reinterpret_cast<float4*>(out) = make_float4(v[0], v[1], v[2], v[3]);
   } else if (inside) {
+#pragma unroll
     for (int i = 0; i < 4; ++i)
       if (column + i < a.out) out[i] = v[i];
   }
   if (!a.mask) return;
   unsigned bits = 0;  // eight neighbouring lanes own the 32 columns of a word
-  for (int i = 0; i < 4; ++i) bits |= (inside && column + i < a.out && v[i] != 0.0f ? 1u : 0u) << (column % 32 + i);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) bits |= (inside && column + i < a.out && v[i] != 0.0f ? 1u : 0u) << i;
+  bits <<= column % 32;
+#pragma unroll
   for (int offset = 1; offset < 8; offset *= 2) bits |= __shfl_xor_sync(0xffffffffu, bits, offset);
   if (inside && column % 32 == 0) a.mask[row * a.mask_words + column / 32] = bits;
 }
@@ -65,33 +78,35 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_forward_kernel(ForwardA
   let_successor_start();
   open_tile<T>(shared, cluster);
   wait_for_predecessor();
-  Sums<T::kRowTiles> sums;
-  {
-    using A = AlongK<kVector, 2 * T::kRowTiles>;
-    using B = AlongK<kVector, 4>;
-    const KShare k = share_of_k<T>(a.in, cluster);
-    A x(a.x, a.in, threadIdx.x / 32 % T::kWarpsM * T::kWarpRows, a.batch, k.first, a.in, lane);
-    B w(a.w, a.in, first_column, a.out, k.first, a.in, lane);
-    sum_chunks<kMath, 16 * T::kWarpsK>(sums, x, w, k.count, k.tail);
-  }
-  // What the end needs is on its way while the sums meet.
   const uint32_t step = a.dropout ? static_cast<uint32_t>(*a.step) : 0;
-  Quad bias[T::kSlots];
   UnitPlace at;
+  Quad bias[T::kSlots];
+  unsigned kept = 0;  // four bits per slot
+  Sums<T::kRowTiles> sums;
+  const KShare k = share_of_k<T>(a.in, cluster);
+  AlongK<kVector, 2 * T::kRowTiles> x(a.x, a.in, threadIdx.x / 32 % T::kWarpsM * T::kWarpRows, a.batch, k.first, a.in, lane);
+  AlongK<kVector, 4> w(a.w, a.in, first_column, a.out, k.first, a.in, lane);
+  const int slots = cluster.size > 1 ? 1 : T::kSlots;
+  sum_chunks<kMath, 16 * T::kWarpsK>(sums, x, w, k.count, k.tail, [&] {
+#pragma unroll 1
+    for (int slot = 0; slot < slots; ++slot) {
+      own_unit<T, false>(cluster, slot, at);
+      kept |= kept_of(a, step, at.row, first_column + at.column) << 4 * slot;
+    }
+  });
 #pragma unroll
-  for (int slot = 0; slot < T::kSlots; ++slot) {
+  for (int slot = 0; slot < T::kSlots; ++slot) {  // on its way while the sums meet
     own_unit<T, false>(cluster, slot, at);
     bias[slot] = load_bias(a, first_column + at.column);
   }
   store_sums<T, false>(shared.partials, sums);
   float4 value[T::kSlots];
   reduce_tile<T, false>(shared, cluster, value);
-  const int slots = cluster.size > 1 ? 1 : T::kSlots;
 #pragma unroll 1
   for (int slot = 0; slot < slots; ++slot) {
     const bool own = own_unit<T, false>(cluster, slot, at);
     const int column = first_column + at.column;
-    finish_unit(a, value[0], bias[0], step, at.row, column, own && at.row < a.batch && column < a.out);
+    finish_unit(a, value[0], bias[0], kept >> 4 * slot, at.row, column, own && at.row < a.batch && column < a.out);
     value[0] = value[T::kSlots - 1], bias[0] = bias[T::kSlots - 1];  // at most two
   }
 }

@@ -1,8 +1,6 @@
 // Launches of the small-batch kernels: clusters of blocks, and an early start beside the end of the kernel before.
 #pragma once
 
-#include <cstdlib>
-
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_small_tile.cuh"
 
@@ -10,13 +8,11 @@ namespace amdahl {
 
 inline constexpr int kMostClusterBlocks = 8;  // what every chip with clusters grants
 
-/// Over how many blocks to split the k of each tile: until the chip is full or a warp has no more than two chunks.
+/// Over how many blocks to split the k of each tile: until the chip is full or no warp has two chunks.
 inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k, int64_t batch) {
-  const int64_t chunks = (num_k + 15) / 16, warps_k = batch <= 32 ? kTileWarps : kTileWarps / 2;
-  static const int per = std::getenv("SMALL_PER") ? std::atoi(std::getenv("SMALL_PER")) : 2;
-  static const int fill = std::getenv("SMALL_FILL") ? std::atoi(std::getenv("SMALL_FILL")) : 1;
+  const int64_t chunks = (num_k + 15) / 16, warps_k = batch <= 32 ? Tile<32>::kWarpsK : Tile<64>::kWarpsK;
   int size = 1;
-  while (size < kMostClusterBlocks && tiles * size * 2 <= fill * launch.num_sms && chunks > per * size * warps_k) size *= 2;
+  while (size < kMostClusterBlocks && tiles * size * 2 <= launch.num_sms && chunks > size * warps_k) size *= 2;
   return size;
 }
 
@@ -35,7 +31,7 @@ void launch_clusters(const KernelLaunch& launch, void (*kernel)(Arguments), cons
   config.dynamicSmemBytes = shared_bytes;
   config.stream = launch.stream;
   config.attrs = attributes;
-  config.numAttrs = std::getenv("NOPDL") ? 1 : 2;
+  config.numAttrs = 2;
   cuda_check(cudaLaunchKernelEx(&config, kernel, arguments), launch.device_index, name);
 }
 

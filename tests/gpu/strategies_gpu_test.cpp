@@ -45,18 +45,24 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
                      c.loss == LossKind::mse ? "mse" : "xent");
 }
 
-JobDevices cuda_job_devices(int count, MathMode math) {
+bool needs_nccl(const Case& c) { return c.strategy != "single"; }  // whose collectives run on the GPUs' streams
+
+std::vector<std::unique_ptr<Communicator>> communicators_of(const std::vector<Device*>& devices, const Case& c) {
+  return needs_nccl(c) ? make_nccl_communicators(devices, 60) : make_inproc_communicators(1, 60);
+}
+
+JobDevices cuda_job_devices(const Case& c) {
   JobDevices job;
-  std::vector<int> indices(static_cast<size_t>(count));
+  std::vector<int> indices(static_cast<size_t>(c.devices));
   std::iota(indices.begin(), indices.end(), 0);
   job.devices = make_cuda_devices(indices);
   std::vector<Device*> devices;
   for (auto& device : job.devices) {
     device->bind_thread();
-    job.ops.push_back(make_cuda_ops(*device, {math, false}));
+    job.ops.push_back(make_cuda_ops(*device, {c.math, false}));
     devices.push_back(device.get());
   }
-  job.communicators = count == 1 ? make_inproc_communicators(1, 60) : make_nccl_communicators(devices, 60);
+  job.communicators = communicators_of(devices, c);
   return job;
 }
 
@@ -67,6 +73,7 @@ class GpuStrategies : public ::testing::TestWithParam<Case> {
     if (!availability.ok) GTEST_SKIP() << availability.reason;
     const auto present = static_cast<int>(list_cuda_devices().size());
     if (present < GetParam().devices) GTEST_SKIP() << GetParam().devices << " GPUs are needed and " << present << " are here";
+    if (const Availability nccl = nccl_availability(); needs_nccl(GetParam()) && !nccl.ok) GTEST_SKIP() << nccl.reason;
   }
   TrainerOptions options() const {
     TrainerOptions options;
@@ -88,7 +95,7 @@ TEST_P(GpuStrategies, EqualTheReference) {
   const double gradient_tolerance = exact ? 1e-5 : 3e-3, loss_tolerance = exact ? 1e-5 : 3e-3, weight_tolerance = exact ? 1e-5 : 1e-3;
   const TrainerOptions job = options();
   const JobData data = random_data(job.model, kRows, 11);
-  JobDevices devices = cuda_job_devices(job.plan.num_devices, GetParam().math);
+  JobDevices devices = cuda_job_devices(GetParam());
   const JobResult result = run_job(devices, job, data, kSteps);
   ReferenceMlp reference(job.model, job.hyper, job.seed);
   for (int step = 0; step < kSteps; ++step) {
@@ -109,9 +116,10 @@ TEST_P(GpuStrategies, GraphsGiveTheBitsOfEagerSteps) {
   if (GetParam().launch != LaunchMode::graph || GetParam().devices > 1) GTEST_SKIP() << "compared once, on one device";
   TrainerOptions job = options();
   const JobData data = random_data(job.model, kRows, 11);
-  JobDevices devices = cuda_job_devices(1, GetParam().math);  // both with the same choice of algorithms
+  JobDevices devices = cuda_job_devices(GetParam());  // both with the same choice of algorithms
   const JobResult graph = run_job(devices, job, data, kSteps);
-  devices.communicators = make_inproc_communicators(1, 60);
+  devices.communicators.clear();
+  devices.communicators = communicators_of({devices.devices.front().get()}, GetParam());
   job.launch = LaunchMode::eager;
   const JobResult eager = run_job(devices, job, data, kSteps);
   EXPECT_EQ(graph.params, eager.params);
