@@ -12,6 +12,8 @@ namespace amdahl {
 namespace {
 
 constexpr int kPeerThreads = 512;
+constexpr int kHeldVectors = 4;  // that a thread has in flight
+constexpr int64_t kTile = kPeerThreads * kHeldVectors;  // vectors; tile t of every part is block t % blocks' on every rank
 constexpr unsigned kPollsPerLook = 256;  // between looks at the clock and at host memory, which is far away
 
 struct PeerUpdate {
@@ -83,24 +85,23 @@ __device__ __forceinline__ float* inbox_of(const PeerLaunch& p, const PeerUpdate
 }
 
 /// This block's tiles of the other ranks' parts into their inboxes.
-__device__ void send_gradients(const PeerLaunch& p, const PeerUpdate& u, int64_t tile) {
-  constexpr int kHeld = 4;
+__device__ void send_gradients(const PeerLaunch& p, const PeerUpdate& u) {
   for (int j = 1; j < p.num_ranks; ++j) {  // ranks write to different ones at a time
     const int to = p.rank + j < p.num_ranks ? p.rank + j : p.rank + j - p.num_ranks;
     const float4* source = vector_at(p.grads[p.rank], u.bounds[to], 0);
     float4* target = vector_at(inbox_of(p, u, to, p.rank), 0, 0);
     const int64_t num_vectors = (u.bounds[to + 1] - u.bounds[to]) / 4;
-    for (int64_t first = blockIdx.x * tile; first < num_vectors; first += gridDim.x * tile) {
-      const int64_t end = first + tile < num_vectors ? first + tile : num_vectors;
-      int64_t i = first + threadIdx.x;
-      for (; i + (kHeld - 1) * kPeerThreads < end; i += kHeld * kPeerThreads) {
-        float4 held[kHeld];
+    for (int64_t first = blockIdx.x * kTile; first < num_vectors; first += gridDim.x * kTile) {
+      const int64_t i = first + threadIdx.x;
+      if (first + kTile <= num_vectors) {
+        float4 held[kHeldVectors];
 #pragma unroll
-        for (int k = 0; k < kHeld; ++k) held[k] = __ldcg(source + i + k * kPeerThreads);
+        for (int k = 0; k < kHeldVectors; ++k) held[k] = __ldcg(source + i + k * kPeerThreads);
 #pragma unroll
-        for (int k = 0; k < kHeld; ++k) __stcg(target + i + k * kPeerThreads, held[k]);
+        for (int k = 0; k < kHeldVectors; ++k) __stcg(target + i + k * kPeerThreads, held[k]);
+      } else {
+        for (int64_t rest = i; rest < num_vectors; rest += kPeerThreads) __stcg(target + rest, __ldcg(source + rest));
       }
-      for (; i < end; i += kPeerThreads) __stcg(target + i, __ldcg(source + i));
     }
   }
 }
@@ -165,8 +166,7 @@ __global__ void __launch_bounds__(kPeerThreads, 1) peer_adam_kernel(const __grid
   const uint64_t number = own->ended + 1;  // the last block to finish counts it
   // Another block may give up meanwhile: the block decides as one.
   if (!__syncthreads_and(*static_cast<volatile unsigned*>(&own->broken) == 0)) return;
-  constexpr int64_t kTile = kPeerThreads * kUnroll;
-  send_gradients(p, u, kTile);
+  send_gradients(p, u);
   if (!meet(p, number, [](PeerFlags& flags) { return flags.arrived[blockIdx.x]; })) {
     if (threadIdx.x == 0) own->broken = 1;
     return;
@@ -174,11 +174,15 @@ __global__ void __launch_bounds__(kPeerThreads, 1) peer_adam_kernel(const __grid
   if (u.num_vectors > 0) {
     const AdamRule rule(u.adam);
     const int64_t plain_begin = u.front_vectors > u.skip_vectors ? u.front_vectors : u.skip_vectors;
-    for (int64_t first = blockIdx.x * kTile; first < u.num_vectors; first += gridDim.x * kTile) {
-      if (first >= plain_begin && first + kTile <= u.num_vectors)
-        step_vectors<kRanks, kUnroll, true>(p, u, rule, first + threadIdx.x);
-      else
-        step_vectors<kRanks, kUnroll, false>(p, u, rule, first + threadIdx.x);
+    for (int64_t tile = blockIdx.x * kTile; tile < u.num_vectors; tile += gridDim.x * kTile) {
+      const bool plain = tile >= plain_begin && tile + kTile <= u.num_vectors;
+      for (int k = 0; k < kHeldVectors; k += kUnroll) {
+        const int64_t first = tile + k * kPeerThreads + threadIdx.x;
+        if (plain)
+          step_vectors<kRanks, kUnroll, true>(p, u, rule, first);
+        else
+          step_vectors<kRanks, kUnroll, false>(p, u, rule, first);
+      }
     }
   }
 
