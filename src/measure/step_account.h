@@ -9,6 +9,8 @@ namespace amdahl {
 
 /// Parts of a step in us, averaged over ranks and instrumented steps. compute + exposed_communication + waiting +
 /// launch_gaps + input + optimizer = step. `forward` and `backward` are the raw spans inside compute and launch gaps.
+/// zero1 steps the optimizer within the communication of a bucket: its `optimizer` is 0, and that time counts as
+/// communication, exposed as far as the compute stream waits for it.
 struct AccountedStep {
   double step = 0, forward = 0, backward = 0;
   double compute = 0, exposed_communication = 0, waiting = 0, launch_gaps = 0, input = 0, optimizer = 0;

@@ -67,12 +67,14 @@ struct StrategyRow {
   bool full_batch_everywhere = false;  // every rank computes all rows
   bool data_on_root = false;           // rank 0 holds the batch and hands it out each step
   bool overlaps = false;               // communicates during backward when the plan lets it
-  bool updates_early = false;          // and changes parameters then: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
+  /// Floats of a rank's buffers beside parameters, gradients, state and batches, at most: where devices reach each other's
+  /// memory. Null: none.
+  int64_t (*buffer_floats)(const ParallelPlan& plan, const ModelSpec& model) = nullptr;
   std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
 };
 
@@ -92,6 +94,7 @@ std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& cont
 std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+int64_t sharded_data_parallel_buffer_floats(const ParallelPlan& plan, const ModelSpec& model);
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 
