@@ -35,7 +35,7 @@ T one_of(const std::string& option, const std::string& text, const std::vector<s
     if (name == text) return value;
     names.push_back(name);
   }
-  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, text), fmt::format("{}", fmt::join(names, ", ")));
+  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, text), choices_hint(text, names));
 }
 
 void add_talk(CLI::App* app, Talk& talk) {
@@ -178,6 +178,25 @@ void define_readers(CLI::App& app, Commands& c) {
   add_talk(info, c.info.talk);
 }
 
+// A word that no command or option knows, with the nearest one that exists.
+Error unknown_word(const CLI::App& app) {
+  std::string word = app.remaining(true).front();
+  word = word.substr(0, word.find('='));
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  std::vector<std::string> known;
+  if (used.empty() && !word.starts_with('-')) {
+    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+    return Error(Cause::usage, fmt::format("unknown command '{}'", word), choices_hint(word, known));
+  }
+  const CLI::App& command = used.empty() ? app : *used.front();
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::string near = word.starts_with('-') ? nearest_name(word, known) : "";
+  const std::string called = used.empty() ? "amdahl" : "amdahl " + command.get_name();
+  return Error(Cause::usage, fmt::format("{} does not know '{}'", called, word),
+               fmt::format("{}{} --help", near.empty() ? "" : near + "? or ", called));
+}
+
 int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
   Texts& texts = c.texts;
   if (c.version) {
@@ -230,6 +249,8 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
+  } catch (const CLI::ExtrasError&) {
+    throw unknown_word(app);
   } catch (const CLI::ParseError& error) {
     throw Error(Cause::usage, error.what(), "amdahl --help, or amdahl COMMAND --help");
   }

@@ -116,7 +116,8 @@ Advice run_advise(const AdviseConfig& config) {
   request.global_batch = config.batch_size;
   if (config.policy == "study") return advise_published(request);
   if (config.policy != "measured")
-    throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy), "measured or study");
+    throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy),
+                choices_hint(config.policy, {"measured", "study"}));
   if (config.evidence.empty()) return advise_measured(request, {});
   return advise_measured(request, run_report(config.evidence, false).summary);
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
@@ -26,14 +25,13 @@ void check_counts(const StudyConfig& config) {
   at_least(config.runs, 1, "--runs");
   at_least(config.warmup, 1, "--warmup");
   at_least(config.steps, 1, "--steps");
-  at_least(config.training.accumulate, 1, "--accumulate");
-  at_least(config.training.bucket_bytes, 1, "--bucket-mb");
   if (config.devices.empty()) throw Error(Cause::usage, "--devices is empty", "a list like 1,2,4");
   if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
   for (int64_t devices : config.devices) at_least(devices, 1, "--devices");
   for (int64_t batch : config.batch_sizes) at_least(batch, 1, "--batch-sizes");
-  if (!(config.training.learning_rate > 0))
-    throw Error(Cause::usage, "--learning-rate must be positive", "a value like 0.001");
+  if (!(config.rel_ci >= 0 && config.rel_ci < 1))
+    throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  check_training(config.training);
 }
 
 struct Modes {
@@ -44,7 +42,9 @@ struct Modes {
 Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   if (config.mode == "single") return {true, false, {}};
   if (config.mode == "multi") return {};
-  if (config.mode != "auto") throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode), "single, multi or auto");
+  if (config.mode != "auto")
+    throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
+                choices_hint(config.mode, {"single", "multi", "auto"}));
   AdviseConfig question;
   question.model = config.training.model;
   question.num_parameters = model.num_parameters();
@@ -129,7 +129,6 @@ int64_t largest_batch(const StudySettings& settings) {
 
 Prepared prepare(const StudyConfig& config) {
   check_counts(config);
-  find_strategy(config.training.strategy);
   choose_backend(config.engine);
   ModelSpec named = resolve_model(config.training.model);
   const Modes modes = choose_modes(config, named);
@@ -189,26 +188,27 @@ std::map<std::string, std::string> identity(const StudyConfig& config, const Pre
           {"steps", std::to_string(config.steps)}};
 }
 
-std::set<std::string> finished_runs(const std::vector<Record>& records) {
-  std::set<std::string> done;
+EarlierRuns finished_runs(const std::vector<Record>& records) {
+  EarlierRuns done;
   for (const Record& record : records) {
     const auto integer = [&](const char* axis) { return std::get<int64_t>(record.axes.at(axis)); };
-    done.insert(run_key(integer("global_batch"), integer("devices"), std::get<std::string>(record.axes.at("strategy")),
-                        integer("run")));
+    const std::string key = run_key(integer("global_batch"), integer("devices"),
+                                    std::get<std::string>(record.axes.at("strategy")), integer("run"));
+    done.emplace(key, record.value("step_time").value_or(0));
   }
   return done;
 }
 
-std::string join(const std::set<std::string>& keys) { return fmt::format("{}", fmt::join(keys, "\n")); }
-
-std::set<std::string> split(const std::string& text) {
-  std::set<std::string> keys;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    keys.insert(text.substr(begin, end - begin));
+// Tells the other processes what the root found in the run folder.
+void share(Fleet& fleet, EarlierRuns& done) {
+  std::string keys;
+  for (const auto& [key, step_time] : done) keys += key + '\n';
+  keys = fleet.agree(keys);
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t end = keys.find('\n', begin);
+    done.emplace(keys.substr(begin, end - begin), 0);
     begin = end + 1;
   }
-  return keys;
 }
 
 }  // namespace
@@ -229,7 +229,7 @@ StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
   if (fleet.is_root()) observer.planned(prepared.plan);
 
   std::optional<RunFolder> folder;
-  std::set<std::string> done;
+  EarlierRuns done;
   if (fleet.is_root()) {
     const RunHeader header{"study", identity(config, prepared)};
     if (config.resume) {
@@ -241,7 +241,7 @@ StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
       folder = RunFolder::create(config.output_dir, header);
     }
   }
-  done = split(fleet.agree(join(done)));
+  share(fleet, done);
   run_study_cells(fleet, prepared.setup.data, prepared.settings, done,
                   [&](const Record& record) { folder->append(record); }, observer);
   if (!fleet.is_root()) return outcome;

@@ -16,6 +16,8 @@ struct TrainingSetup {
 /// 10,000 rows, or more when a batch is larger). CSV features are not yet standardised.
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
+/// Refuses what no strategy or optimizer can do, before anything is loaded or written.
+void check_training(const TrainingConfig& config);
 Hyper make_hyper(const TrainingConfig& config);
 /// A preset, or a model file when the name ends in .json or holds a slash.
 ModelSpec resolve_model(const std::string& name);
