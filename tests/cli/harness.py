@@ -128,9 +128,9 @@ def main(names):
         except Skip as reason:
             skipped += 1
             print(f"skipped: {name[6:].replace('_', ' ')}: {reason}")
-        except (AssertionError, subprocess.TimeoutExpired) as problem:
+        except Exception as problem:  # whatever goes wrong in one case, the others still run
             failed += 1
-            print(f"FAILED: {name[6:].replace('_', ' ')}: {problem}")
+            print(f"FAILED: {name[6:].replace('_', ' ')}: {type(problem).__name__}: {problem}")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     if failed:
