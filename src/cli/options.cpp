@@ -49,7 +49,9 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
-  app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")->capture_default_str();
+  app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("--timeout", engine.timeout_seconds, "Seconds until a collective or device wait is given up")
       ->capture_default_str();
 }

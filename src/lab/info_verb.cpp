@@ -1,6 +1,4 @@
 // What this build and machine can do.
-#include <fmt/format.h>
-
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "device/device.h"

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
+#include "planner/advise.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -45,18 +47,18 @@ Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   if (config.mode != "auto")
     throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
                 choices_hint(config.mode, {"single", "multi", "auto"}));
-  AdviseConfig question;
+  AdviceRequest question;
   question.model = config.training.model;
   question.num_parameters = model.num_parameters();
-  question.batch_size = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
-  question.evidence = config.evidence;
-  const Advice advice = run_advise(question);
-  const auto measures = [&](const char* mode) {
-    return advice.modes_to_measure.empty() ||
-           std::find(advice.modes_to_measure.begin(), advice.modes_to_measure.end(), mode) != advice.modes_to_measure.end();
-  };
-  // Several devices are only judged against one, so multi brings single with it.
-  return {true, measures("multi"), fmt::format("selector: {} ({})", advice.decision, advice.reason)};
+  question.global_batch = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
+  question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
+  question.device_kind = choose_backend(config.engine).name == std::string_view("cuda") ? "cuda" : "cpu-virtual";
+  const Advice advice =
+      advise_measured(question, config.evidence.empty() ? StudySummary{} : run_report(config.evidence, false).summary);
+  // Only a selector that is sure of one device saves a measurement: several are judged against one.
+  const std::vector<std::string>& unsure = advice.modes_to_measure;
+  const bool multi = advice.decision != "single" || std::find(unsure.begin(), unsure.end(), "multi") != unsure.end();
+  return {true, multi, fmt::format("selector, batch {}: {} ({})", question.global_batch, advice.decision, advice.reason)};
 }
 
 std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
@@ -64,7 +66,9 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   std::vector<std::vector<StudyCellSpec>> groups;
+  std::set<int64_t> planned;
   for (int64_t batch : config.batch_sizes) {
+    if (!planned.insert(batch).second) continue;  // named twice
     std::vector<StudyCellSpec> group;
     if (modes.single) group.push_back({batch, 1, "single"});
     for (int64_t n : devices) {
