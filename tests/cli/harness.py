@@ -116,7 +116,7 @@ def main(names):
         sys.exit(SKIPPED)
     only = sys.argv[3:]
     failed = skipped = passed = 0
-    for name, check in names.items():
+    for name, check in list(names.items()):
         if not name.startswith("check_") or name == "check_error" or (only and name not in only):
             continue
         folder = tempfile.mkdtemp(prefix="amdahl-test-")
