@@ -24,5 +24,7 @@ AMDAHL_API std::string format_bytes(double bytes);
 AMDAHL_API std::string format_duration(double seconds);
 /// The entry of `known` nearest to `word` by edit distance, or empty if none is close.
 AMDAHL_API std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
+/// A remedy for an unknown name: "medium? or one of medium, large".
+AMDAHL_API std::string choices_hint(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace amdahl

@@ -78,9 +78,7 @@ ModelSpec find_model_preset(std::string_view name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  const std::string near = nearest_name(name, names);
-  throw Error(Cause::usage, fmt::format("unknown model '{}'", name),
-              fmt::format("{}one of {}, or a JSON file", near.empty() ? "" : near + "? or ", fmt::join(names, ", ")));
+  throw Error(Cause::usage, fmt::format("unknown model '{}'", name), choices_hint(name, names) + ", or a JSON file");
 }
 
 ModelSpec fit_to_data(ModelSpec model, int64_t input_width, int64_t output_width, LossKind loss) {

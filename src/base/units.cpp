@@ -135,4 +135,9 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string choices_hint(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = nearest_name(word, known);
+  return fmt::format("{}one of {}", near.empty() ? "" : near + "? or ", fmt::join(known, ", "));
+}
+
 }  // namespace amdahl

@@ -35,7 +35,7 @@ T one_of(const std::string& option, const std::string& text, const std::vector<s
     if (name == text) return value;
     names.push_back(name);
   }
-  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, text), fmt::format("{}", fmt::join(names, ", ")));
+  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, text), choices_hint(text, names));
 }
 
 void add_talk(CLI::App* app, Talk& talk) {
@@ -49,7 +49,9 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
-  app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")->capture_default_str();
+  app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("--timeout", engine.timeout_seconds, "Seconds until a collective or device wait is given up")
       ->capture_default_str();
 }
@@ -182,6 +184,25 @@ void define_readers(CLI::App& app, Commands& c) {
   add_talk(info, c.info.talk);
 }
 
+// A word that no command or option knows, with the nearest one that exists.
+Error unknown_word(const CLI::App& app) {
+  std::string word = app.remaining(true).front();
+  word = word.substr(0, word.find('='));
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  std::vector<std::string> known;
+  if (used.empty() && !word.starts_with('-')) {
+    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+    return Error(Cause::usage, fmt::format("unknown command '{}'", word), choices_hint(word, known));
+  }
+  const CLI::App& command = used.empty() ? app : *used.front();
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::string near = word.starts_with('-') ? nearest_name(word, known) : "";
+  const std::string called = used.empty() ? "amdahl" : "amdahl " + command.get_name();
+  return Error(Cause::usage, fmt::format("{} does not know '{}'", called, word),
+               fmt::format("{}{} --help", near.empty() ? "" : near + "? or ", called));
+}
+
 int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
   Texts& texts = c.texts;
   if (c.version) {
@@ -234,6 +255,8 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
+  } catch (const CLI::ExtrasError&) {
+    throw unknown_word(app);
   } catch (const CLI::ParseError& error) {
     throw Error(Cause::usage, error.what(), "amdahl --help, or amdahl COMMAND --help");
   }

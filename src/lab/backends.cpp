@@ -29,7 +29,8 @@ const BackendRow& choose_backend(const EngineConfig& config) {
                   fmt::format("backend {} is not available: {}", row.name, availability.reason), availability.remedy);
   }
   if (config.backend != "auto")
-    throw Error(Cause::usage, fmt::format("unknown backend '{}'", config.backend), "auto, cpu or cuda");
+    throw Error(Cause::usage, fmt::format("unknown backend '{}'", config.backend),
+                choices_hint(config.backend, {"auto", "cpu", "cuda"}));
   throw Error(Cause::environment_missing, "no backend is available", "amdahl info lists the reasons and remedies");
 }
 

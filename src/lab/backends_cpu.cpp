@@ -9,6 +9,10 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
   FleetParts parts;
   parts.device_kind = "cpu-virtual";
   parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);
+  if (config.launch == LaunchMode::graph) {
+    const Feasibility graphs = parts.devices.front()->supports_graphs();
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+  }
   for (auto& device : parts.devices) parts.ops.push_back(make_cpu_ops(*device, {config.math, config.deterministic}));
   const double timeout = config.timeout_seconds;
   if (!launch.multi_process())

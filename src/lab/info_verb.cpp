@@ -1,6 +1,4 @@
 // What this build and machine can do.
-#include <fmt/format.h>
-
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "device/device.h"
@@ -30,8 +28,7 @@ InfoOutcome run_info(const std::map<std::string, std::string>& environment) {
   };
   const LaunchContext launch = detect_launch(environment);
   outcome.machine.versions["launcher"] = launch.family;
-  outcome.json = fmt::format(R"({{"version":1,"amdahl":"{}","commit":"{}","machine":{},"backends":{}}})", version(),
-                             build_commit(), machine_to_json(outcome.machine), backends_to_json(outcome.backends));
+  outcome.json = info_to_json(version(), build_commit(), outcome.machine, outcome.backends);
   return outcome;
 }
 

@@ -109,6 +109,10 @@ CompareOutcome run_compare(const CompareConfig& config) {
 }
 
 Advice run_advise(const AdviseConfig& config) {
+  if (config.model.empty() && config.num_parameters < 1)
+    throw Error(Cause::usage, fmt::format("--params is {}", config.num_parameters), "at least 1, for example 6.9M");
+  if (config.batch_size < 1)
+    throw Error(Cause::usage, fmt::format("--batch is {}", config.batch_size), "at least 1, for example 64");
   AdviceRequest request;
   request.model = config.model;
   request.num_parameters =
@@ -116,9 +120,13 @@ Advice run_advise(const AdviseConfig& config) {
   request.global_batch = config.batch_size;
   if (config.policy == "study") return advise_published(request);
   if (config.policy != "measured")
-    throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy), "measured or study");
+    throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy),
+                choices_hint(config.policy, {"measured", "study"}));
   if (config.evidence.empty()) return advise_measured(request, {});
-  return advise_measured(request, run_report(config.evidence, false).summary);
+  const StudySummary summary = run_report(config.evidence, false).summary;
+  for (const StudyComparison& c : summary.comparisons)  // whatever was measured may answer
+    request.max_devices = std::max<int64_t>(request.max_devices, c.multi.devices);
+  return advise_measured(request, summary);
 }
 
 std::string advice_json(const Advice& advice) { return advice_to_json(advice); }

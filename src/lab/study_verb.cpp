@@ -11,7 +11,7 @@
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
-#include "train/optimizer.h"
+#include "planner/advise.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -27,13 +27,12 @@ void check_counts(const StudyConfig& config) {
   at_least(config.runs, 1, "--runs");
   at_least(config.warmup, 1, "--warmup");
   at_least(config.steps, 1, "--steps");
-  at_least(config.training.accumulate, 1, "--accumulate");
-  at_least(config.training.bucket_bytes, 1, "--bucket-mb");
   if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
   for (int64_t devices : config.devices) at_least(devices, 1, "--devices");
   for (int64_t batch : config.batch_sizes) at_least(batch, 1, "--batch-sizes");
-  if (!(config.training.learning_rate > 0))
-    throw Error(Cause::usage, "--learning-rate must be positive", "a value like 0.001");
+  if (!(config.rel_ci >= 0 && config.rel_ci < 1))
+    throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  check_training(config.training);
 }
 
 struct Modes {
@@ -44,19 +43,21 @@ struct Modes {
 Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   if (config.mode == "single") return {true, false, {}};
   if (config.mode == "multi") return {};
-  if (config.mode != "auto") throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode), "single, multi or auto");
-  AdviseConfig question;
+  if (config.mode != "auto")
+    throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
+                choices_hint(config.mode, {"single", "multi", "auto"}));
+  AdviceRequest question;
   question.model = config.training.model;
   question.num_parameters = model.num_parameters();
-  question.batch_size = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
-  question.evidence = config.evidence;
-  const Advice advice = run_advise(question);
-  const auto measures = [&](const char* mode) {
-    return advice.modes_to_measure.empty() ||
-           std::find(advice.modes_to_measure.begin(), advice.modes_to_measure.end(), mode) != advice.modes_to_measure.end();
-  };
-  // Several devices are only judged against one, so multi brings single with it.
-  return {true, measures("multi"), fmt::format("selector: {} ({})", advice.decision, advice.reason)};
+  question.global_batch = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
+  question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
+  question.device_kind = choose_backend(config.engine).name == std::string_view("cuda") ? "cuda" : "cpu-virtual";
+  const Advice advice =
+      advise_measured(question, config.evidence.empty() ? StudySummary{} : run_report(config.evidence, false).summary);
+  // Only a selector that is sure of one device saves a measurement: several are judged against one.
+  const std::vector<std::string>& unsure = advice.modes_to_measure;
+  const bool multi = advice.decision != "single" || std::find(unsure.begin(), unsure.end(), "multi") != unsure.end();
+  return {true, multi, fmt::format("selector, batch {}: {} ({})", question.global_batch, advice.decision, advice.reason)};
 }
 
 std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
@@ -64,7 +65,9 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   std::vector<std::vector<StudyCellSpec>> groups;
+  std::set<int64_t> planned;
   for (int64_t batch : config.batch_sizes) {
+    if (!planned.insert(batch).second) continue;  // named twice
     std::vector<StudyCellSpec> group;
     if (modes.single) group.push_back({batch, 1, "single"});
     for (int64_t n : devices) {
@@ -122,9 +125,9 @@ int64_t largest_batch(const StudySettings& settings) {
 
 Prepared prepare(StudyConfig& config) {
   check_counts(config);
-  find_strategy(config.training.strategy);
-  check_optimizer(config.training.optimizer);
   choose_backend(config.engine);
+  // Replicas stay alike only when every device computes the same bits.
+  if (config.training.strategy == "replicated") config.engine.deterministic = true;
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
   const Modes modes = choose_modes(config, named);
@@ -187,26 +190,27 @@ std::map<std::string, std::string> identity(const StudyConfig& config, const Pre
           {"steps", std::to_string(config.steps)}};
 }
 
-std::set<std::string> finished_runs(const std::vector<Record>& records) {
-  std::set<std::string> done;
+EarlierRuns finished_runs(const std::vector<Record>& records) {
+  EarlierRuns done;
   for (const Record& record : records) {
     const auto integer = [&](const char* axis) { return std::get<int64_t>(record.axes.at(axis)); };
-    done.insert(run_key(integer("global_batch"), integer("devices"), std::get<std::string>(record.axes.at("strategy")),
-                        integer("run")));
+    const std::string key = run_key(integer("global_batch"), integer("devices"),
+                                    std::get<std::string>(record.axes.at("strategy")), integer("run"));
+    done.emplace(key, record.value("step_time").value_or(0));
   }
   return done;
 }
 
-std::string join(const std::set<std::string>& keys) { return fmt::format("{}", fmt::join(keys, "\n")); }
-
-std::set<std::string> split(const std::string& text) {
-  std::set<std::string> keys;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    keys.insert(text.substr(begin, end - begin));
+// Tells the other processes what the root found in the run folder.
+void share(Fleet& fleet, EarlierRuns& done) {
+  std::string keys;
+  for (const auto& [key, step_time] : done) keys += key + '\n';
+  keys = fleet.agree(keys);
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t end = keys.find('\n', begin);
+    done.emplace(keys.substr(begin, end - begin), 0);
     begin = end + 1;
   }
-  return keys;
 }
 
 }  // namespace
@@ -229,7 +233,7 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   if (fleet.is_root()) observer.planned(prepared.plan);
 
   std::optional<RunFolder> folder;
-  std::set<std::string> done;
+  EarlierRuns done;
   if (fleet.is_root()) {
     const RunHeader header{"study", identity(config, prepared)};
     if (config.resume) {
@@ -241,7 +245,7 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
       folder = RunFolder::create(config.output_dir, header);
     }
   }
-  done = split(fleet.agree(join(done)));
+  share(fleet, done);
   run_study_cells(fleet, prepared.setup.data, prepared.settings, done,
                   [&](const Record& record) { folder->append(record); }, observer);
   if (!fleet.is_root()) return outcome;

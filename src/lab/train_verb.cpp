@@ -9,7 +9,6 @@
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/train_run.h"
-#include "train/optimizer.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -22,6 +21,8 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   if (config.epochs < 1) throw Error(Cause::usage, fmt::format("--epochs is {}", config.epochs), "at least 1");
   if (config.devices < 1) throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
   if (config.batch_size < 1) throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
+  if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
+    throw Error(Cause::usage, fmt::format("--validation is {}", config.validation_fraction), "a fraction like 0.2, or 0 for none");
   TrainSettings settings;
   settings.epochs = config.epochs;
   settings.validation_fraction = config.validation_fraction;
@@ -63,9 +64,11 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
 
 }  // namespace
 
-TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
+TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
+  TrainConfig config = given;
+  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // or the replicas drift apart
+  check_training(config.training);
   choose_backend(config.engine);
-  check_optimizer(config.training.optimizer);
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
   const TrainSettings settings = make_settings(config, setup.model);
   if (!config.training.data.csv_path.empty())

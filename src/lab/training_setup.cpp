@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "parallel/strategy.h"
 #include "spec/json.h"
 #include "train/csv.h"
 
 namespace amdahl {
 namespace {
-
 
 CsvOptions csv_options(const DataConfig& config) {
   CsvOptions options;
@@ -22,8 +23,8 @@ CsvOptions csv_options(const DataConfig& config) {
   } else if (config.missing == "mean") {
     options.missing = CsvOptions::Missing::mean;
   } else if (config.missing != "refuse") {
-    throw Error(Cause::usage, fmt::format("unknown way '{}' to treat missing values", config.missing),
-                "refuse, drop or mean");
+    throw Error(Cause::usage, fmt::format("--missing: unknown way '{}' to treat missing values", config.missing),
+                choices_hint(config.missing, {"refuse", "drop", "mean"}));
   }
   return options;
 }
@@ -68,6 +69,19 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
   options.seed = engine.seed;
   options.timeout_seconds = engine.timeout_seconds;
   return options;
+}
+
+void check_training(const TrainingConfig& config) {
+  find_strategy(config.strategy);
+  if (config.optimizer != "adam" && config.optimizer != "sgd")
+    throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", config.optimizer),
+                choices_hint(config.optimizer, {"adam", "sgd"}));
+  if (config.accumulate < 1)
+    throw Error(Cause::usage, fmt::format("--accumulate is {}", config.accumulate), "at least 1");
+  if (config.bucket_bytes < 1)
+    throw Error(Cause::usage, fmt::format("--bucket-mb is {} bytes", config.bucket_bytes), "a positive size, for example 25");
+  if (!(config.learning_rate > 0 && std::isfinite(config.learning_rate)))
+    throw Error(Cause::usage, fmt::format("--learning-rate is {}", config.learning_rate), "a positive value like 0.001");
 }
 
 }  // namespace amdahl

@@ -135,7 +135,7 @@ bool settled(const std::vector<Cell>& cells, double rel_ci) {
 
 class GroupRunner {
  public:
-  GroupRunner(Fleet& fleet, const Dataset& data, const StudySettings& settings, const std::set<std::string>& done,
+  GroupRunner(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
               const std::function<void(const Record&)>& sink, Observer& observer, int* finished)
       : fleet_(fleet), data_(data), settings_(settings), done_(done), sink_(sink), observer_(observer),
         finished_(finished) {}
@@ -154,7 +154,12 @@ class GroupRunner {
   void one_run(Cell& cell, int run) {
     ++*finished_;
     const StudyCellSpec& spec = cell.spec;
-    if (cell.dropped || done_.count(run_key(spec.global_batch, spec.devices, spec.strategy, run))) return;
+    if (cell.dropped) return;
+    const auto earlier = done_.find(run_key(spec.global_batch, spec.devices, spec.strategy, run));
+    if (earlier != done_.end()) {
+      if (earlier->second > 0) cell.step_times_us.push_back(earlier->second);
+      return;
+    }
     if (fleet_.agree(observer_.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "--resume to go on");
     Record record = empty_record(settings_, cell, fleet_, run);
@@ -190,7 +195,7 @@ class GroupRunner {
   Fleet& fleet_;
   const Dataset& data_;
   const StudySettings& settings_;
-  const std::set<std::string>& done_;
+  const EarlierRuns& done_;
   const std::function<void(const Record&)>& sink_;
   Observer& observer_;
   int* finished_;
@@ -203,7 +208,7 @@ std::string run_key(int64_t global_batch, int64_t devices, const std::string& st
   return fmt::format("{}/{}/{}/{}", global_batch, devices, strategy, run);
 }
 
-void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const std::set<std::string>& done,
+void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer) {
   int finished = 0;
   for (const auto& group : settings.groups) {

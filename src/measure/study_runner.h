@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,10 +36,14 @@ struct StudySettings {
 /// Names a run of a cell; the records of a resumed study are recognised by it.
 std::string run_key(int64_t global_batch, int64_t devices, const std::string& strategy, int64_t run);
 
+/// Step times in us of the runs that a resumed study already has, by run key. Processes other than the root need the keys
+/// only.
+using EarlierRuns = std::map<std::string, double>;
+
 /// Runs what `done` does not hold yet. `sink` gets each Record as it completes, on the root process. A cell that does not
 /// fit into memory becomes one failed Record and the others go on. Runs of a group alternate A B, B A, so that drift of
 /// the machine hits every cell alike.
-void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const std::set<std::string>& done,
+void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer);
 
 /// Seconds that all runs of the grid are expected to take, from a few untimed steps of each cell.

@@ -127,7 +127,8 @@ std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const T
       epochs.push_back(result);
       finished(result);
       if (observer.cancelled())
-        throw Error(Cause::interrupted, fmt::format("stopped by the user after epoch {}", result.epoch));
+        throw Error(Cause::interrupted, fmt::format("stopped by the user after epoch {}; its record is kept", result.epoch),
+                    "train again into another --output-dir");
     });
   });
   return epochs;

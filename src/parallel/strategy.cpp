@@ -83,9 +83,7 @@ const StrategyRow& find_strategy(std::string_view name) {
     if (row.name == name) return row;
     names.emplace_back(row.name);
   }
-  const std::string near = nearest_name(name, names);
-  throw Error(Cause::usage, fmt::format("unknown strategy '{}'", name),
-              fmt::format("{}one of {}", near.empty() ? "" : near + "? or ", fmt::join(names, ", ")));
+  throw Error(Cause::usage, fmt::format("unknown strategy '{}'", name), choices_hint(name, names));
 }
 
 }  // namespace amdahl

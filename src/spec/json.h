@@ -32,6 +32,9 @@ Provenance provenance_from_json(std::string_view text, std::string_view origin);
 std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
+/// What `amdahl info --json` prints.
+std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
+                         const std::vector<BackendStatus>& backends);
 std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin);
 
 /// docs/schema/summary.schema.json. Reading throws Error{store_corrupt} or Error{version_refused}.

@@ -73,6 +73,16 @@ std::string backends_to_json(const std::vector<BackendStatus>& backends) {
   return dump({{"version", kSchemaVersion}, {"backends", array}}, 2);
 }
 
+std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
+                         const std::vector<BackendStatus>& backends) {
+  return dump({{"version", kSchemaVersion},
+               {"amdahl", version},
+               {"commit", commit},
+               {"machine", json::parse(machine_to_json(machine))},
+               {"backends", json::parse(backends_to_json(backends)).at("backends")}},
+              2);
+}
+
 std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin) {
   const json document = parse_document(text, origin, Cause::store_corrupt);
   const Fields fields(document, std::string(origin), "", Cause::store_corrupt);

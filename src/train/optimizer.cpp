@@ -87,17 +87,11 @@ class Sgd final : public Optimizer {
 
 }  // namespace
 
-void check_optimizer(const std::string& name) {
-  if (name != "adam" && name != "sgd")
-    throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", name), "adam or sgd");
-}
-
 std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
                                           const std::vector<FloatRange>& owned) {
   if (hyper.optimizer == "adam") return std::make_unique<Adam>(hyper, device, ops, model, owned);
   if (hyper.optimizer == "sgd") return std::make_unique<Sgd>(hyper, device, ops, model, owned);
-  check_optimizer(hyper.optimizer);
-  throw Error(Cause::internal, "a known optimizer that nothing makes");
+  throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", hyper.optimizer), "adam or sgd");
 }
 
 int num_state_arrays(const Hyper& hyper) { return hyper.optimizer == "adam" ? 2 : 1; }

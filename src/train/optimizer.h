@@ -16,9 +16,6 @@ class Optimizer : public RangeOptimizer {
 };
 
 /// Holds state for the `owned` ranges of the layout only: ascending and apart.
-/// Error{usage} for a name that make_optimizer does not know.
-void check_optimizer(const std::string& name);
-
 std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
                                           const std::vector<FloatRange>& owned);
 /// Arrays of state per parameter.

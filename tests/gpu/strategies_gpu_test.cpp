@@ -59,7 +59,8 @@ JobDevices cuda_job_devices(const Case& c) {
   std::vector<Device*> devices;
   for (auto& device : job.devices) {
     device->bind_thread();
-    job.ops.push_back(make_cuda_ops(*device, {c.math, false}));
+    // Replicas that do not communicate stay alike only when every device uses the same algorithms.
+    job.ops.push_back(make_cuda_ops(*device, {c.math, c.strategy == "replicated"}));
     devices.push_back(device.get());
   }
   job.communicators = communicators_of(devices, c);

@@ -1,0 +1,203 @@
+"""Every wrong input ends with one line that says what, where and what to do, the right exit code, and no loss of data."""
+import json
+import os
+import resource
+import signal
+import time
+
+import harness
+from harness import DIGITS, TINY, Skip, lines_of, num_records, records_of
+
+
+def without_gpu(case):
+    backends = json.loads(case.run("info", "--json").stdout)["backends"]
+    if next(backend for backend in backends if backend["name"] == "cuda")["ok"]:
+        raise Skip("this machine has a GPU")
+
+
+def check_gpu_asked_for_without_one(case):
+    without_gpu(case)
+    case.refused(3, "environment-missing", "study", "--backend", "cuda", says=["cuda"])
+    case.refused(3, "environment-missing", "study", "--gpus", "0", says=["cuda"])
+    case.refused(3, "environment-missing", "train", "--gpus", "0,1", says=["cuda"])
+    case.refused(2, "usage", "study", "--backend", "cpu", "--gpus", "0", says=["--gpus"])
+    assert not case.path("results").exists(), "a refused study leaves a folder"
+
+
+def check_more_devices_than_rows(case):
+    case.refused(2, "usage", "study", "--batch-sizes", "2", "--devices", "1,4", "-o", "r", says=["batch 2", "4 devices"])
+    case.refused(2, "usage", "train", "--batch-size", "2", "--devices", "4", "-o", "r", says=["batch 2", "4 devices"])
+    case.refused(2, "usage", "study", "--batch-sizes", "4", "--devices", "2", "--accumulate", "4", "-o", "r",
+                 says=["4 micro-batches"])
+    assert not case.path("r").exists(), "a refused study leaves a folder"
+
+
+def check_unknown_names(case):
+    wrong = [
+        (("study", "--model", "mediun"), ["'mediun'", "medium?"]),
+        (("study", "--model", "missing.json"), ["missing.json"]),
+        (("study", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("study", "--mode", "mult"), ["'mult'", "multi?"]),
+        (("study", "--scaling", "wek"), ["'wek'", "weak?"]),
+        (("study", "--optimizer", "adm"), ["'adm'", "adam?"]),
+        (("study", "--launch", "grph"), ["'grph'", "graph?"]),
+        (("study", "--math", "tf23"), ["'tf23'", "tf32?"]),
+        (("study", "--backend", "cudda"), ["'cudda'", "cuda?"]),
+        (("study", "--batchsizes", "16"), ["'--batchsizes'", "--batch-sizes?"]),
+        (("study", "--run=5"), ["'--run'", "--runs?"]),
+        (("train", "--epoch", "3"), ["'--epoch'", "--epochs?"]),
+        (("train", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("train", "--optimizer", "sgdd"), ["'sgdd'", "sgd?"]),
+        (("studdy",), ["'studdy'", "study?"]),
+        (("--vershon",), ["'--vershon'", "--version?"]),
+        (("report", "a", "b"), ["'b'", "amdahl report --help"]),
+        (("advise", "--params", "1M", "--policy", "studi"), ["'studi'", "study?"]),
+        (("advise",), ["--params"]),
+        (("compare", "a"), ["b"]),
+    ]
+    for words, says in wrong:
+        case.refused(2, "usage", *words, says=says)
+    assert not case.path("results").exists(), "a refused command leaves a folder"
+
+
+def check_unknown_columns(case):
+    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "lable", says=["'lable'", "'label'?", "digits.csv"])
+    case.refused(2, "usage", "train", "--data", DIGITS, says=["target", "digits.csv"])
+    case.refused(2, "usage", "train", "--target", "label", says=["--data"])
+    case.refused(2, "usage", "train", "--data", "none.csv", "--target", "y", says=["none.csv"])
+    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "label", "--missing", "dropp", says=["drop?"])
+
+
+def check_bad_csv(case):
+    rows = "".join(f"{i},{i * 2},{i % 2}\n" for i in range(30))
+    bad = [
+        ("ragged.csv", "a,b,y\n1,2,0\n1,2\n" + rows, 2, "data-corrupt", ["line 3", "2 fields"]),
+        ("long.csv", "a,b,y\n1,2,0\n1,2,3,4\n" + rows, 2, "data-corrupt", ["line 3", "4 fields"]),
+        ("empty.csv", "", 2, "data-corrupt", ["empty"]),
+        ("header.csv", "a,b,y\n", 2, "data-corrupt", []),
+        ("word.csv", "a,b,y\n" + rows + "7,oops,1\n", 2, "data-corrupt", ["line 32", "'b'", "oops"]),
+        ("hole.csv", "a,b,y\n" + rows + "7,,1\n", 2, "data-corrupt", ["line 32", "'b'", "missing"]),
+        ("nan.csv", "a,b,y\n" + rows + "7,nan,1\n", 1, "non-finite", ["line 32", "'b'", "nan"]),
+        ("inf.csv", "a,b,y\n" + rows + "7,1e99,1\n", 1, "non-finite", ["line 32", "'b'", "1e99"]),
+        ("binary.csv", "a,b,y\n1,\0,3\n", 2, "data-corrupt", ["line 2"]),
+        ("quote.csv", 'a,b,y\n1,"2,3\n' + rows, 2, "data-corrupt", ["line 2"]),
+        ("twice.csv", "a,a,y\n" + rows, 2, "data-corrupt", ["'a'"]),
+    ]
+    for name, text, code, cause, says in bad:
+        case.write(name, text)
+        for verb in ("train", "study"):
+            case.refused(code, cause, verb, "--data", name, "--target", "y", "-o", "r", says=[name, *says])
+    assert not case.path("r").exists(), "refused data leaves a folder"
+    case.write("short.csv", "a,b,y\n" + rows)
+    case.refused(2, "usage", "train", "--data", "short.csv", "--target", "y", "--batch-size", "100", "-o", "r",
+                 says=["batch 100", "rows"])
+
+
+def check_diverging_loss(case):
+    words = ["train", "--backend", "cpu", "--optimizer", "sgd", "--epochs", "50", "--batch-size", "256", "-q", "-o", "r"]
+    case.refused(1, "non-finite", *words, "--learning-rate", "1.2", says=["loss", "epoch", "--learning-rate"])
+    for record in records_of(case.path("r")):
+        assert record["kind"] == "train-epoch", record
+    case.refused(1, "non-finite", "study", *TINY, "--runs", "2", "--optimizer", "sgd", "--learning-rate", "1e20", "-q",
+                 "-o", "s", says=["loss", "batch 16", "--learning-rate"])
+    assert lines_of(case.path("s"))[0]["type"] == "run"
+
+
+def check_unwritable_output(case):
+    case.write("file", "x")
+    case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "file/run", says=["file/run"])
+    case.refused(2, "usage", "train", "--epochs", "1", "-o", "file/run", says=["file/run"])
+    case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "file", says=["file"])
+    if os.geteuid() == 0:
+        print("   skipped: a folder without write permission, which stops nobody who is root")
+        return
+    case.path("locked").mkdir(mode=0o555)
+    case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "locked/run", says=["locked/run"])
+
+
+def limit_files(size):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
+
+
+def check_full_disk(case):
+    case.refused(7, "disk-full", "study", *TINY, "--runs", "50", "-q", "-o", "r", preexec_fn=limit_files(20_000),
+                 says=["records.jsonl", "--resume"])
+    kept = records_of(case.path("r"))
+    assert len(kept) > 3, f"{len(kept)} records kept"
+    assert case.path("r/records.jsonl").read_bytes().endswith(b"\n"), "half a record was left"
+    case.run("study", *TINY, "--runs", "20", "-q", "-o", "r", "--resume")
+    assert num_records(case.path("r")) == 40
+    case.refused(7, "disk-full", "train", "--epochs", "50", "--batch-size", "5000", "-q", "-o", "t",
+                 preexec_fn=limit_files(8_000), says=["records.jsonl"])
+    assert records_of(case.path("t")), "no epoch kept"
+
+
+def check_folder_that_holds_a_run(case):
+    case.run("study", *TINY, "--runs", "1", "-q", "-o", "r")
+    before = case.path("r/records.jsonl").read_bytes()
+    case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "r", says=["r already holds a run", "--resume"])
+    case.refused(2, "usage", "train", "--epochs", "1", "-o", "r", says=["r already holds a run"])
+    case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "r", "--resume", "--seed", "7", says=["seed", '"42"', '"7"'])
+    case.refused(2, "usage", "study", *TINY[:2], "--batch-sizes", "16,32", *TINY[4:], "-o", "r", "--resume",
+                 says=["batch_sizes", '"16"', '"16,32"'])
+    case.refused(2, "usage", "study", *TINY, "--resume", says=["--output-dir"])
+    case.refused(2, "usage", "study", *TINY, "--resume", "-o", "nowhere", says=["nowhere"])
+    assert case.path("r/records.jsonl").read_bytes() == before, "a refused command changed the run"
+    assert not case.path("nowhere").exists()
+
+
+def check_counts_of_zero_and_less(case):
+    study = [("--runs", "0"), ("--runs", "-1"), ("--steps", "0"), ("--warmup", "-3"), ("--accumulate", "0"),
+             ("--devices", "0"), ("--devices", "1,-2"), ("--batch-sizes", "0"), ("--batch-sizes", "16,-16"),
+             ("--batch-sizes", "16,,32"), ("--devices", "two"), ("--bucket-mb", "0"), ("--bucket-mb", "-1"),
+             ("--learning-rate", "0"), ("--learning-rate", "-0.1"), ("--learning-rate", "nan"), ("--timeout", "0"),
+             ("--timeout", "-1"), ("--rel-ci", "-0.1"), ("--runs", "many"), ("--seed", "-1"), ("--gpus", "-1")]
+    train = [("--epochs", "0"), ("--epochs", "-1"), ("--devices", "0"), ("--devices", "-2"), ("--batch-size", "0"),
+             ("--batch-size", "-8"), ("--accumulate", "0"), ("--accumulate", "-1"), ("--bucket-mb", "0"),
+             ("--learning-rate", "0"), ("--validation", "1"), ("--validation", "-0.5"), ("--validation", "nan"),
+             ("--timeout", "0")]
+    for verb, wrong in (("study", study), ("train", train)):
+        for option, value in wrong:
+            case.refused(2, "usage", verb, option, value, "-o", "r", says=[option])
+    case.refused(2, "usage", "advise", "--params", "0", says=["--params"])
+    case.refused(2, "usage", "advise", "--params", "-5", says=["--params"])
+    case.refused(2, "usage", "advise", "--params", "1M", "--batch", "0", says=["--batch"])
+    assert not case.path("r").exists(), "a refused command leaves a folder"
+
+
+def check_modes_that_need_a_gpu(case):
+    cpu = ("--backend", "cpu", "-o", "r")
+    for verb in ("study", "train"):
+        case.refused(2, "usage", verb, *cpu, "--launch", "graph", says=["graph", "--launch eager"])
+        case.refused(2, "usage", verb, *cpu, "--math", "tf32", says=["tf32", "--math fp32"])
+    case.refused(2, "usage", "study", *cpu, "--math", "bf16", "--dry-run", says=["bf16"])
+    assert not case.path("r").exists(), "a refused command leaves a folder"
+
+
+def check_launchers_that_disagree(case):
+    torch = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29517"}
+    study = ("study", *TINY, "--runs", "1", "--timeout", "2", "-o", "r")
+    case.refused(2, "launcher-mismatch", *study, env={**torch, "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+                 says=["RANK=0", "OMPI_COMM_WORLD_RANK=1"])
+    case.refused(2, "launcher-mismatch", *study, env={**torch, "SLURM_PROCID": "0", "SLURM_NTASKS": "4"},
+                 says=["WORLD_SIZE=2", "SLURM_NTASKS=4"])
+    case.refused(2, "launcher-mismatch", *study, env={"WORLD_SIZE": "4"}, says=["WORLD_SIZE=4", "RANK"])
+    case.refused(2, "launcher-mismatch", *study, env={"RANK": "x", "WORLD_SIZE": "4"}, says=["RANK=x"])
+    case.refused(2, "launcher-mismatch", *study, env={"RANK": "4", "WORLD_SIZE": "4"}, says=["RANK=4"])
+    case.refused(2, "usage", "study", "--devices", "1,4", "--batch-sizes", "16", "-o", "r", env=torch, timeout=20,
+                 says=["4 devices", "2 processes"])
+    assert not case.path("r").exists(), "a refused command leaves a folder"
+
+
+def check_rank_that_never_comes(case):
+    start = time.monotonic()
+    case.refused(4, "peer-unreachable", "study", *TINY, "--runs", "1", "--timeout", "2", "-o", "r",
+                 env={"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "29519"}, says=["rank 1"])
+    took = time.monotonic() - start
+    assert took < 5, f"{took:.1f} s with a timeout of 2 s"
+
+
+harness.main(globals())

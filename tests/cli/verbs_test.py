@@ -1,0 +1,259 @@
+"""What each verb answers: compare, advise, info, the plan of a study and its options, and their JSON."""
+import json
+import shutil
+import warnings
+
+import harness
+from harness import DIGITS, SOURCE, TINY, keys_of, lines_of, records_of
+
+warnings.simplefilter("ignore", DeprecationWarning)  # RefResolver is what Debian 12 has
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+    print("   skipped: validation against docs/schema, jsonschema is not installed (Debian: python3-jsonschema)")
+
+
+def valid(name, document):
+    if jsonschema is None:
+        return
+    folder = SOURCE / "docs" / "schema"
+    schemas = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    resolver = jsonschema.RefResolver(schemas[name]["$id"], schemas[name], store={s["$id"]: s for s in schemas.values()})
+    jsonschema.Draft7Validator(schemas[name], resolver=resolver).validate(document)
+
+
+def study(case, folder, *words, runs=3, base=TINY):
+    return case.run("study", *base, "--runs", runs, "-q", "-o", folder, *words)
+
+
+def steady_run(case, folder, factor=1.0, change=None):
+    """A run whose step times are made up: 100 us on one device, 200 us on two, within 1 %, times the factor."""
+    if not case.path("measured").exists():
+        study(case, "measured", runs=8)
+    shutil.copytree(case.path("measured"), case.path(folder))
+    lines = lines_of(case.path(folder))
+    for line in lines:
+        if line["type"] == "record":
+            axes = line["axes"]
+            step = 100.0 * axes["devices"] * factor * (1 + 0.002 * (axes["run"] % 5))
+            for series in line["series"]:
+                if series["name"] == "step_time":
+                    series["samples"] = [step]
+                if series["name"] == "throughput":
+                    series["samples"] = [axes["global_batch"] / step * 1e6]
+        if change:
+            change(line)
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    case.write(f"{folder}/records.jsonl", text)
+
+
+def verdicts(result):
+    return [cell["a_over_b_speed"]["verdict"] for cell in json.loads(result.stdout)["cells"]]
+
+
+def check_compare_a_run_with_itself(case):
+    steady_run(case, "a")
+    shutil.copytree(case.path("a"), case.path("b"))
+    result = case.run("compare", "a", "b")
+    assert "FASTER" not in result.stdout and "SLOWER" not in result.stdout, result.stdout
+    assert "CPU virtual devices, not GPUs" in result.stdout, result.stdout
+    found = verdicts(case.run("compare", "a", "b", "--json"))
+    assert len(found) == 2 and set(found) <= {"SAME", "UNCLEAR"}, found
+    case.run("compare", "a", "b", "--fail-on-regression", "0")
+
+
+def check_compare_two_cells(case):
+    steady_run(case, "a")
+    result = case.run("compare", "a@batch=16,devices=1", "a@batch=16,devices=2", "--json")
+    assert verdicts(result) == ["FASTER"], result.stdout
+    assert "a@batch=16,devices=1 is 2.00x" in case.run("compare", "a@batch=16,devices=1", "a@batch=16,devices=2").stdout
+    case.refused(2, "usage", "compare", "a@batch=999", "a", says=["a", "cell"])
+    case.refused(2, "usage", "compare", "a@batch", "a", says=["a@batch"])
+    case.refused(2, "usage", "compare", "a", "nowhere", says=["nowhere"])
+
+
+def check_compare_fails_on_a_regression(case):
+    steady_run(case, "a")
+    steady_run(case, "slow", 1.2)
+    steady_run(case, "close", 1.03)
+    assert verdicts(case.run("compare", "a", "slow", "--json")) == ["FASTER", "FASTER"]
+    result = case.run("compare", "a", "slow", "--fail-on-regression", "10", code=1)
+    assert "a is FASTER" in result.stdout, result.stdout
+    case.run("compare", "a", "close", "--fail-on-regression", "10")
+    case.run("compare", "slow", "a", "--fail-on-regression", "10")
+    case.run("compare", "a", "slow", "--fail-on-regression", "10", "--json", code=1)
+
+
+def check_compare_refuses_unlike_runs(case):
+    def host(line):
+        if line["type"] == "provenance":
+            line["host"] = "another-host"
+
+    def kind(line):
+        if line["type"] == "provenance":
+            line["device_kind"] = "cuda"
+
+    def math(line):
+        if line["type"] == "record":
+            line["axes"]["math"] = "tf32"
+
+    steady_run(case, "a")
+    steady_run(case, "host", change=host)
+    steady_run(case, "kind", change=kind)
+    steady_run(case, "math", change=math)
+    case.refused(2, "usage", "compare", "a", "host", says=["host", "another-host", "--allow-unlike"])
+    case.refused(2, "usage", "compare", "a", "math", says=["math", "tf32", "--allow-unlike"])
+    case.refused(2, "usage", "compare", "a", "kind", says=["cpu-virtual", "cuda"])
+    case.refused(2, "usage", "compare", "a", "kind", "--allow-unlike", says=["cpu-virtual", "cuda"])
+    assert "note: host differs" in case.run("compare", "a", "host", "--allow-unlike").stdout
+
+
+def check_published_rules(case):
+    wanted = [("0.5M", 64, "single", ["single"]), ("0.5M", 1024, "single", ["single"]),
+              ("2M", 64, "single", ["single"]), ("2M", 128, "evaluate", ["single", "multi"]),
+              ("6.9M", 64, "benchmark", ["single", "multi"]), ("12M", 32, "single", ["single"]),
+              ("12M", 64, "multi", ["single", "multi"])]
+    for params, batch, decision, modes in wanted:
+        words = ("advise", "--params", params, "--batch", batch, "--policy", "study")
+        advice = json.loads(case.run(*words, "--json").stdout)
+        assert (advice["decision"], advice["modes_to_measure"]) == (decision, modes), (params, batch, advice)
+        text = case.run(*words).stdout
+        assert text.startswith(f"{decision}: published selector: "), text
+        assert "contradict each other" in text and "nothing was measured here" in text, text
+    assert json.loads(case.run("advise", "--model", "large-6.9m", "--policy", "study", "--json").stdout)["decision"] == "benchmark"
+
+
+def check_advice_from_records(case):
+    steady_run(case, "a")
+    advice = json.loads(case.run("advise", "--params", "54403", "--batch", "16", "--from", "a", "--json").stdout)
+    assert advice["decision"] == "single", advice
+    assert "CPU virtual devices (says nothing about GPUs)" in " ".join(advice["evidence"]), advice
+    near = case.run("advise", "--params", "60k", "--batch", "20", "--from", "a").stdout
+    assert near.startswith("single: measured near it"), near
+    far = case.run("advise", "--params", "600M", "--batch", "16", "--from", "a").stdout
+    assert far.startswith("unknown: not measured") and "measure it: amdahl study" in far, far
+    assert case.run("advise", "--params", "1M").stdout.startswith("unknown: not measured")
+
+
+def check_mode_auto(case):
+    steady_run(case, "a")
+    unsure = case.run("study", *TINY, "--runs", 1, "--mode", "auto", "-o", "r")
+    assert "selector, batch 16: unknown (not measured" in unsure.stderr, unsure.stderr
+    assert len(keys_of(case.path("r"))) == 2, "unsure, and yet not both were measured"
+    sure = case.run("study", *TINY, "--runs", 1, "--mode", "auto", "--from", "a", "-o", "s")
+    assert "selector, batch 16: single (measured at this model size and batch" in sure.stderr, sure.stderr
+    assert keys_of(case.path("s")) == [(16, 1, "single", 0)], keys_of(case.path("s"))
+    near = case.run("study", *TINY[:3], "20", *TINY[4:], "--runs", 1, "--mode", "auto", "--from", "a", "-o", "n")
+    assert "selector, batch 20: single (measured near it" in near.stderr, near.stderr
+    assert len(keys_of(case.path("n"))) == 2, "only near evidence, and yet not both were measured"
+    study(case, "t", "--mode", "single", runs=1)
+    assert keys_of(case.path("t")) == [(16, 1, "single", 0)]
+    case.refused(2, "usage", "study", *TINY, "--mode", "auto", "--from", "nowhere", "-o", "u", says=["nowhere"])
+    assert not case.path("u").exists()
+
+
+def check_dry_run(case):
+    text = case.run("study", "--backend", "cpu", "--model", "large", "--batch-sizes", "32,64", "--devices", "1,2",
+                    "--dry-run", "-o", "r").stdout
+    assert text.startswith("plan: large (2,021,379 parameters) on synthetic, cpu-virtual\n"), text
+    for words in ("batch     32  1 x single", "batch     64  2 x ddp", "per device (modelled)", "expected time: about",
+                  "say nothing about a GPU"):
+        assert words in text, f"'{words}' is not in:\n{text}"
+    assert not list(case.folder.iterdir()), "a dry run left something behind"
+
+
+def check_weak_scaling(case):
+    words = list(TINY)
+    words[words.index("--devices") + 1] = "1,2,3"
+    study(case, "r", "--scaling", "weak", runs=2, base=words)
+    assert {key[:2] for key in keys_of(case.path("r"))} == {(16, 1), (32, 2), (48, 3)}, keys_of(case.path("r"))
+    summary = json.loads(case.path("r/summary.json").read_text())
+    valid("summary.schema.json", summary)
+    assert [c["multi"]["devices"] for c in summary["comparisons"]] == [2, 3]
+
+
+def axes(case, folder):
+    return [record["axes"] for record in records_of(case.path(folder)) if record["axes"]["devices"] > 1]
+
+
+def check_options_of_a_step(case):
+    study(case, "accumulate", "--accumulate", "2", runs=1)
+    assert [a["accumulate"] for a in axes(case, "accumulate")] == [2]
+    study(case, "overlap", "--no-overlap", "--bucket-mb", "0.05", runs=1)
+    assert [(a["overlap"], a["bucket_bytes"]) for a in axes(case, "overlap")] == [(False, 52428)]
+    for strategy in ("dp", "replicated"):
+        study(case, strategy, "--strategy", strategy, runs=1)
+        assert [a["strategy"] for a in axes(case, strategy)] == [strategy]
+    study(case, "sgd", "--optimizer", "sgd", "--learning-rate", "0.01", runs=1)
+    assert [a["optimizer"] for a in axes(case, "sgd")] == ["sgd"]
+    study(case, "twice", runs=1, base=[*TINY[:3], "16,32,16", "--devices", "2,1,2", *TINY[6:]])
+    assert sorted(keys_of(case.path("twice"))) == sorted(
+        (batch, n, s, 0) for batch in (16, 32) for n, s in ((1, "single"), (2, "ddp"))), "a value named twice"
+
+
+def check_losses_of_strategies_agree(case):
+    losses = {}
+    for strategy in ("ddp", "dp", "replicated"):
+        study(case, strategy, "--strategy", strategy, runs=1)
+        for record in records_of(case.path(strategy)):
+            series = {s["name"]: s["samples"][0] for s in record["series"]}
+            losses[record["axes"]["strategy"]] = series["loss_first"]
+    for name, loss in losses.items():
+        assert abs(loss - losses["single"]) <= 1e-5 * losses["single"], losses
+    assert len(losses) == 4, losses
+
+
+def check_json(case):
+    result = case.run("study", *TINY, "--runs", 5, "-q", "-o", "r", "--json")
+    summary = json.loads(result.stdout)
+    valid("summary.schema.json", summary)
+    assert summary == json.loads(case.path("r/summary.json").read_text())
+    for line in lines_of(case.path("r")):
+        valid("record.schema.json", line)
+    assert json.loads(case.run("report", "r", "--json").stdout) == summary
+    assert json.loads(case.run("compare", "r", "r", "--json").stdout)["version"] == 1
+    case.run("train", "--epochs", 1, "-q", "-o", "t", "--json")
+    for line in lines_of(case.path("t")):
+        valid("record.schema.json", line)
+    trained = json.loads(case.run("train", "--epochs", 1, "-q", "-o", "u", "--json").stdout)
+    valid("record.schema.json", {**trained, "type": "record", "provenance": "p1"})
+    info = json.loads(case.run("info", "--json").stdout)
+    assert info["machine"]["num_cores"] >= 1
+    assert {backend["name"] for backend in info["backends"]} >= {"cpu", "cuda", "threads", "gloo", "nccl"}
+    for backend in info["backends"]:
+        assert backend["ok"] or (backend["reason"] and backend["remedy"]), backend
+    text = case.run("info").stdout
+    assert text.startswith("amdahl ") and "backends" in text, text
+    assert case.run("--version").stdout.startswith("amdahl 0.1.0 (")
+    for verb in ("study", "train", "advise", "compare", "report", "info"):
+        assert verb in case.run("--help").stdout and f"{verb} [OPTIONS]" in case.run(verb, "--help").stdout
+
+
+def check_model_file(case):
+    model = SOURCE / "examples" / "model.json"
+    valid("model.schema.json", json.loads(model.read_text()))
+    case.run("train", "--backend", "cpu", "--model", model, "--data", DIGITS, "--target", "label", "--epochs", 1, "-o", "t")
+    assert records_of(case.path("t"))[0]["axes"]["model"] == "three-layers"
+    study(case, "s", "--model", model, runs=1)
+    assert keys_of(case.path("s"))
+    case.run("advise", "--model", model, "--policy", "study")
+    whole = json.loads(model.read_text())
+    broken = [("cut.json", model.read_text()[:-30], "usage", ["JSON"]),
+              ("key.json", json.dumps({**whole, "layer": []}), "usage", ["layer", "layers"]),
+              ("units.json", json.dumps({**whole, "layers": [{"units": 0}]}), "usage", ["units"]),
+              ("none.json", json.dumps({**whole, "layers": []}), "usage", ["layer"]),
+              ("text.json", json.dumps({**whole, "input_width": "64"}), "usage", ["input_width"])]
+    for name, text, cause, says in broken:
+        case.write(name, text)
+        case.run("train", "--model", name, "-o", "b", code=2)
+        error = case.run("study", "--model", name, "-o", "b", code=2).stderr
+        assert error.startswith(f"error[{cause}]: ") and error.count("\n") == 1, error
+        for word in (name.removesuffix(".json") if name == "units.json" else name, *says):
+            assert word in error, f"'{word}' is not in: {error}"
+    case.write("new.json", json.dumps({**whole, "version": 2}))
+    case.refused(5, "version-refused", "train", "--model", "new.json", says=["new.json", "version 2"])
+    assert not case.path("b").exists()
+
+
+harness.main(globals())

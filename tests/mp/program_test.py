@@ -1,0 +1,175 @@
+"""The program over several processes: launched by mpirun and by hand as torchrun and Slurm would, and when a rank dies."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import mp_support as mp
+
+LIMIT = 2.0
+PROGRAM = os.path.join(os.path.abspath(sys.argv[2]), "bin", "amdahl")
+STUDY = ("study", "--backend", "cpu", "--batch-sizes", "16", "--warmup", "1", "--steps", "20", "--timeout", "30")
+
+
+def need_program():
+    if not os.path.exists(PROGRAM):
+        print(f"SKIP: {PROGRAM} is not built")
+        sys.exit(77)
+    if not shutil.which("mpirun"):
+        print("SKIP: mpirun is not installed (Debian: openmpi-bin)")
+        sys.exit(77)
+    backends = json.loads(subprocess.run([PROGRAM, "info", "--json"], capture_output=True, text=True, check=True,
+                                         env=mp.clean_environment()).stdout)["backends"]
+    gloo = next(backend for backend in backends if backend["name"] == "gloo")
+    if not gloo["ok"]:
+        print(f"SKIP: gloo: {gloo['reason']}")
+        sys.exit(77)
+
+
+def slurm_env(rank, world, port):
+    return {"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(world), "SLURM_LOCALID": str(rank), "SLURM_NNODES": "1",
+            "SLURM_JOB_ID": str(port), "SLURM_STEP_ID": "0"}
+
+
+def lines_of(folder):
+    with open(os.path.join(folder, "records.jsonl")) as file:
+        return [json.loads(line) for line in file.read().split("\n")[:-1]]
+
+
+def check_records(folder, devices, runs, launcher):
+    lines = lines_of(folder)
+    keys = [(r["axes"]["devices"], r["axes"]["strategy"], r["axes"]["run"]) for r in lines if r["type"] == "record"]
+    expected = [(n, "single" if n == 1 else "ddp", run) for n in devices for run in range(runs)]
+    assert sorted(keys) == sorted(expected), keys
+    assert all(r["status"]["kind"] == "ok" for r in lines if r["type"] == "record")
+    facts = [line["facts"] for line in lines if line["type"] == "provenance"]
+    assert facts and all(f["processes"].startswith(launcher) for f in facts), facts
+    for name in ("summary.json", "report.md"):
+        assert os.path.exists(os.path.join(folder, name)), f"{name} is missing"
+
+
+class Programs(mp.World):
+    """Ranks of amdahl, started one by one with the variables of a launcher."""
+
+    def __init__(self, size, variables, folder, *words):
+        port = mp.free_port()
+        self.ranks = []
+        for number in range(size):
+            rank = object.__new__(mp.Rank)
+            rank.number = number
+            rank.output = tempfile.TemporaryFile(mode="w+")
+            rank.process = subprocess.Popen([PROGRAM, *words], cwd=folder, stdout=rank.output, stderr=subprocess.STDOUT,
+                                            env={**mp.clean_environment(), **variables(number, size, port)})
+            self.ranks.append(rank)
+
+
+def check_mpirun(folder, size, devices):
+    result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(size), PROGRAM, *STUDY,
+                             "--devices", ",".join(map(str, devices)), "--runs", "3", "-o", f"mpi{size}"],
+                            cwd=folder, env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
+    shown = result.stdout + result.stderr
+    assert result.returncode == 0, shown
+    assert shown.count("plan: ") == 1 and shown.count("report: ") == 1, f"not one speaker:\n{shown}"
+    check_records(os.path.join(folder, f"mpi{size}"), devices, 3, "openmpi")
+    print(f"ok: {size} ranks by mpirun, devices {devices}")
+
+
+def check_by_hand(folder, name, variables, launcher):
+    with Programs(2, variables, folder, *STUDY, "--devices", "1,2", "--runs", "3", "-o", name) as world:
+        world.wait_all(30)
+        world.expect(0)
+        assert "report: " in world.ranks[0].text() and "plan: " in world.ranks[0].text(), world.texts()
+        assert world.ranks[1].text() == "", "rank 1 speaks:\n" + world.texts()
+    check_records(os.path.join(folder, name), [1, 2], 3, launcher)
+    print(f"ok: two ranks with the variables of {launcher}")
+
+
+def check_training(folder):
+    words = ("train", "--backend", "cpu", "--devices", "2", "--epochs", "2", "--batch-size", "500", "--json", "-q")
+    with Programs(2, mp.amdahl_env, folder, *words, "-o", "t") as world:
+        world.wait_all(30)
+        world.expect(0)
+        losses = {s["name"]: s["samples"][0] for s in json.loads(world.ranks[0].text())["series"]}
+        assert world.ranks[1].text() == "", world.texts()
+    threads = subprocess.run([PROGRAM, *words, "-o", "u"], cwd=folder, capture_output=True, text=True, check=True, timeout=30,
+                             env=mp.clean_environment())
+    alone = {s["name"]: s["samples"][0] for s in json.loads(threads.stdout)["series"]}
+    for name in ("train_loss", "validation_loss"):
+        assert abs(losses[name] - alone[name]) <= 1e-4 * alone[name], f"{name}: {losses[name]} and {alone[name]} with threads"
+    print("ok: training over two processes gives the loss of two threads")
+
+
+def num_records(folder):
+    try:
+        with open(os.path.join(folder, "records.jsonl")) as file:
+            return file.read().count('"type":"record"')
+    except FileNotFoundError:
+        return 0
+
+
+def long_study(folder, name):
+    return Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "5000", "-q", "-o", name)
+
+
+def wait_for_records(folder, count, world):
+    end = time.monotonic() + 30
+    while num_records(folder) < count:
+        ended = any(rank.process.poll() is not None for rank in world.ranks)
+        assert not ended and time.monotonic() < end, "no records:\n" + world.texts()
+        time.sleep(0.02)
+
+
+def check_kill(folder, victim):
+    name = f"kill{victim}"
+    run = os.path.join(folder, name)
+    with long_study(folder, name) as world:
+        wait_for_records(run, 4, world)
+        survivor = world.ranks[1 - victim]
+        world.ranks[victim].signal(signal.SIGKILL)
+        took = world.wait_all(10, [survivor])[survivor.number]
+        world.expect(4, f"error[rank-died]: rank {victim} died", [survivor])
+        assert survivor.text().count("error[") == 1, survivor.text()
+    assert took <= LIMIT, f"{took:.2f} s from kill -9 to the end of the other rank"
+    kept = num_records(run)
+    assert kept >= 4 and len([line for line in lines_of(run) if line["type"] == "record"]) >= 4
+    report = subprocess.run([PROGRAM, "report", name], cwd=folder, env=mp.clean_environment(), capture_output=True, text=True)
+    assert report.returncode == 0, report
+    print(f"ok: kill -9 of rank {victim}: the other names it within {took:.3f} s, {kept} records are kept")
+
+
+def check_resume_after_kill(folder):
+    kept = num_records(os.path.join(folder, "kill1"))
+    runs = kept // 2 + 3
+    words = (*STUDY, "--devices", "2", "--runs", str(runs), "-q", "-o", "kill1", "--resume")
+    with Programs(2, mp.torchrun_env, folder, *words) as world:
+        world.wait_all(30)
+        world.expect(0)
+    check_records(os.path.join(folder, "kill1"), [1, 2], runs, "torchrun")
+    print(f"ok: the study goes on over two processes: {kept} records before, {2 * runs} after")
+
+
+def check_interrupt(folder):
+    with long_study(folder, "interrupt") as world:
+        wait_for_records(os.path.join(folder, "interrupt"), 2, world)
+        for rank in world.ranks:
+            rank.signal(signal.SIGINT)
+        world.wait_all(10)
+        world.expect(130, "error[interrupted]")
+    print("ok: SIGINT to both ranks, as from a terminal, ends both with 130")
+
+
+need_program()
+with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
+    check_mpirun(place, 2, [1, 2])
+    check_mpirun(place, 3, [1, 3])
+    check_by_hand(place, "torch", mp.torchrun_env, "torchrun")
+    check_by_hand(place, "slurm", slurm_env, "slurm")
+    check_training(place)
+    check_kill(place, 1)
+    check_kill(place, 0)
+    check_resume_after_kill(place)
+    check_interrupt(place)
