@@ -54,8 +54,18 @@ void CpuStream::wait(Event& event) {
 void CpuStream::synchronize(Deadline deadline) {
   const uint64_t target = pushed_.load(std::memory_order_acquire);
   const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
-  if (!progress_.wait(reached, deadline)) {
-    const uint64_t left = target - completed_.load(std::memory_order_acquire);
+  // A stream that goes on is slow, not hung: the deadline starts again whenever items were finished before it. This also
+  // lets a collective in the queue, whose own deadline starts when it begins, be the one that names the absent rank.
+  const auto span = deadline.time() - Deadline::Clock::now();
+  uint64_t finished = completed_.load(std::memory_order_acquire);
+  while (!progress_.wait(reached, deadline)) {
+    const uint64_t now = completed_.load(std::memory_order_acquire);
+    if (now != finished) {
+      finished = now;
+      deadline = Deadline::after(span);
+      continue;
+    }
+    const uint64_t left = target - now;
     throw Error(Cause::rank_hung,
                 fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
                 "raise --timeout if the work is really this slow; otherwise look for a rank that stopped");

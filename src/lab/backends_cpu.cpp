@@ -1,11 +1,18 @@
 // CPU virtual devices: threads in one process, Gloo between launched processes.
+#include <fmt/format.h>
+
 #include "lab/backends.h"
 #include "lab/local_fleet.h"
 
 namespace amdahl {
 
+constexpr int kMaxVirtualDevices = 1024;  // each is a thread or two
+
 std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices) {
   const LaunchContext launch = detect_launch(config.environment);
+  if (!launch.multi_process() && max_devices > kMaxVirtualDevices)
+    throw Error(Cause::usage, fmt::format("--devices asks for {} CPU virtual devices in one process", max_devices),
+                fmt::format("at most {}", kMaxVirtualDevices));
   FleetParts parts;
   parts.device_kind = "cpu-virtual";
   parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);

@@ -18,6 +18,7 @@ namespace amdahl {
 namespace {
 
 constexpr int64_t kStudyRows = 10'000;  // of the study's synthetic data set
+constexpr int64_t kMaxDevices = 1 << 16, kMaxBatch = 1 << 30;
 
 void check_counts(const StudyConfig& config) {
   const auto at_least = [](int64_t value, int64_t minimum, const char* option) {
@@ -28,8 +29,13 @@ void check_counts(const StudyConfig& config) {
   at_least(config.warmup, 1, "--warmup");
   at_least(config.steps, 1, "--steps");
   if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
-  for (int64_t devices : config.devices) at_least(devices, 1, "--devices");
-  for (int64_t batch : config.batch_sizes) at_least(batch, 1, "--batch-sizes");
+  const auto within = [&](int64_t value, int64_t maximum, const char* option) {
+    at_least(value, 1, option);
+    if (value > maximum)
+      throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("at most {}", with_thousands(maximum)));
+  };
+  for (int64_t devices : config.devices) within(devices, kMaxDevices, "--devices");
+  for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
     throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
   check_training(config.training);

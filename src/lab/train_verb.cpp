@@ -71,8 +71,12 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
   choose_backend(config.engine);
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
   const TrainSettings settings = make_settings(config, setup.model);
-  if (!config.training.data.csv_path.empty())
-    standardise(setup.data, split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed).train);
+  const Split split = split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed);
+  if (static_cast<int64_t>(split.train.size()) < config.batch_size)
+    throw Error(Cause::usage,
+                fmt::format("batch {} is larger than the {} training rows", config.batch_size, split.train.size()),
+                "a smaller --batch-size");
+  if (!config.training.data.csv_path.empty()) standardise(setup.data, split.train);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices);
   require_launch_mode(*fleet, config.engine.launch);
   const Provenance provenance = make_provenance(config.engine, *fleet);

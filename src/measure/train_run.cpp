@@ -116,11 +116,6 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
 std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
                                       const std::function<void(const EpochResult&)>& finished, Observer& observer) {
   const Split split = split_rows(data.num_rows, settings.validation_fraction, settings.trainer.seed);
-  if (static_cast<int64_t>(split.train.size()) < settings.trainer.plan.global_batch)
-    throw Error(Cause::usage,
-                fmt::format("batch {} is larger than the {} training rows", settings.trainer.plan.global_batch,
-                            split.train.size()),
-                "a smaller --batch-size");
   std::vector<EpochResult> epochs;
   fleet.run(settings.trainer.plan.num_devices, [&](RankContext& rank) {
     train_rank(rank, data, settings, split, [&](const EpochResult& result) {

@@ -3,6 +3,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import time
 
 import harness
@@ -91,6 +92,7 @@ def check_bad_csv(case):
     case.write("short.csv", "a,b,y\n" + rows)
     case.refused(2, "usage", "train", "--data", "short.csv", "--target", "y", "--batch-size", "100", "-o", "r",
                  says=["batch 100", "rows"])
+    assert not case.path("r").exists(), "a batch larger than the data leaves a folder"
 
 
 def check_diverging_loss(case):
@@ -135,6 +137,33 @@ def check_full_disk(case):
     assert records_of(case.path("t")), "no epoch kept"
 
 
+def check_full_disk_while_reporting(case):
+    case.run("study", *TINY, "--runs", "2", "-q", "-o", "r")
+    before = {name: case.path(f"r/{name}").read_bytes() for name in ("summary.json", "report.md")}
+    case.refused(7, "disk-full", "report", "r", preexec_fn=limit_files(500), says=["summary.json"])
+    assert {name: case.path(f"r/{name}").read_bytes() for name in before} == before, "an old report was damaged"
+    assert len(os.listdir(case.path("r"))) == 3, "a temporary file was left"
+    case.refused(7, "disk-full", "study", *TINY, "-o", "s", preexec_fn=limit_files(10), says=["s/records.jsonl"])
+    assert not case.path("s/records.jsonl").exists(), "an empty run was left"
+
+
+def check_output_that_nobody_can_take(case):
+    case.run("study", *TINY, "--runs", "2", "-q", "-o", "r")
+    for words in (("report", "r"), ("report", "r", "--json"), ("info",), ("compare", "r", "r", "--json")):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([harness.AMDAHL, *words], cwd=case.folder, env=harness.ENVIRONMENT, stdout=full,
+                                    stderr=subprocess.PIPE, text=True)
+        assert result.returncode == 7, result
+        harness.check_error("\n".join(line for line in result.stderr.split("\n") if line.startswith("error")), "disk-full",
+                            ["standard output"])
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run([harness.AMDAHL, *words], cwd=case.folder, env=harness.ENVIRONMENT, stdout=writer,
+                                stderr=subprocess.PIPE, text=True)
+        os.close(writer)
+        assert result.returncode == 128 + signal.SIGPIPE and "error" not in result.stderr, result
+
+
 def check_folder_that_holds_a_run(case):
     case.run("study", *TINY, "--runs", "1", "-q", "-o", "r")
     before = case.path("r/records.jsonl").read_bytes()
@@ -162,6 +191,11 @@ def check_counts_of_zero_and_less(case):
     for verb, wrong in (("study", study), ("train", train)):
         for option, value in wrong:
             case.refused(2, "usage", verb, option, value, "-o", "r", says=[option])
+    huge = [("--devices", "1,3000000000"), ("--devices", "1,5000"), ("--batch-sizes", "9000000000000000000"),
+            ("--runs", "3000000000"), ("--batch-sizes", "99999999999999999999")]
+    for option, value in huge:
+        rest = ("--batch-sizes", "10000") if option == "--devices" else ()
+        case.refused(2, "usage", "study", "--backend", "cpu", option, value, *rest, "-o", "r", says=[option])
     case.refused(2, "usage", "advise", "--params", "0", says=["--params"])
     case.refused(2, "usage", "advise", "--params", "-5", says=["--params"])
     case.refused(2, "usage", "advise", "--params", "1M", "--batch", "0", says=["--batch"])

@@ -72,6 +72,7 @@ def check_damaged_runs(case):
     damaged(5, whole[4].replace('"axes"', '"axis"'), "store-corrupt", "axes")
     damaged(5, whole[4].replace('"provenance":"p1"', '"provenance":"p9"'), "store-corrupt", "p9")
     damaged(1, whole[0].replace('"version":1', '"version":2'), "version-refused", "version 2", "version 1")
+    damaged(6, whole[5].replace('"samples":[', '"samples":[null,', 1), "store-corrupt", "samples")
     damaged(1, whole[1], "store-corrupt", "header")
     path.write_text("\n".join(whole[:2]) + "\n")
     case.refused(5, "store-corrupt", "report", "r", says=["r", "nothing was measured"])

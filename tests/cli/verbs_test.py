@@ -192,6 +192,13 @@ def check_options_of_a_step(case):
         (batch, n, s, 0) for batch in (16, 32) for n, s in ((1, "single"), (2, "ddp"))), "a value named twice"
 
 
+def check_slow_work_is_not_a_hang(case):
+    study(case, "slow", "--mode", "single", "--timeout", "1", runs=1,
+          base=("--backend", "cpu", "--model", "large", "--batch-sizes", "128", "--warmup", "1", "--steps", "40"))
+    step = next(s["samples"][0] for s in records_of(case.path("slow"))[0]["series"] if s["name"] == "step_time")
+    print(f"   {40 * step * 1e-6:.1f} s of steps in one wait, timeout 1 s")
+
+
 def check_losses_of_strategies_agree(case):
     losses = {}
     for strategy in ("ddp", "dp", "replicated"):

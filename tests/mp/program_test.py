@@ -152,6 +152,18 @@ def check_resume_after_kill(folder):
     print(f"ok: the study goes on over two processes: {kept} records before, {2 * runs} after")
 
 
+def check_hang(folder, timeout=3):
+    with Programs(2, mp.torchrun_env, folder, *STUDY[:-1], str(timeout), "--devices", "2", "--runs", "5000", "-q", "-o",
+                  "hang") as world:
+        wait_for_records(os.path.join(folder, "hang"), 4, world)
+        world.ranks[1].signal(signal.SIGSTOP)
+        took = world.wait_all(timeout + 5, [world.ranks[0]])[0]
+        world.expect(6, "error[rank-hung]: rank 1 ", [world.ranks[0]])
+    assert took <= timeout + LIMIT, f"{took:.2f} s with a timeout of {timeout} s"
+    assert num_records(os.path.join(folder, "hang")) >= 4
+    print(f"ok: SIGSTOP of rank 1: the other names it within {took:.2f} s, timeout {timeout} s")
+
+
 def check_interrupt(folder):
     with long_study(folder, "interrupt") as world:
         wait_for_records(os.path.join(folder, "interrupt"), 2, world)
@@ -173,3 +185,4 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_kill(place, 0)
     check_resume_after_kill(place)
     check_interrupt(place)
+    check_hang(place)
