@@ -31,7 +31,9 @@ class Bench {
   float* floats(int64_t n) {
     std::vector<float> values(static_cast<size_t>(std::min<int64_t>(n, 1 << 20)));  // repeated, for the host's sake
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = philox_uniform(philox(1, static_cast<uint32_t>(i), static_cast<uint32_t>(buffers_.size()), 0, 0).v[0]) * 2 - 1;
+      values[i] =
+          philox_uniform(philox(1, static_cast<uint32_t>(i), static_cast<uint32_t>(buffers_.size()), 0, 0).v[0]) * 2 -
+          1;
     float* data = static_cast<float*>(bytes(n * 4));
     for (int64_t at = 0; at < n; at += static_cast<int64_t>(values.size())) {
       const auto count = static_cast<size_t>(std::min<int64_t>(n - at, static_cast<int64_t>(values.size())));
@@ -130,8 +132,8 @@ double bench_rest(Bench& b, const ModelSpec& model, int64_t batch) {
   b.device().copy_in(b.stream(), rows, indices.data(), indices.size() * 4);
   auto* step = static_cast<uint64_t*>(b.bytes(8));
   const auto bytes = [](int64_t count) { return 4.0 * static_cast<double>(count); };
-  double us = b.time("gather", 0, bytes(2 * batch * in),
-                     [&] { b.ops().gather_rows(b.stream(), table, rows, x, batch, in); });
+  double us =
+      b.time("gather", 0, bytes(2 * batch * in), [&] { b.ops().gather_rows(b.stream(), table, rows, x, batch, in); });
   us += b.time("mse", 0, bytes(3 * batch * out), [&] {
     b.ops().mse_loss(b.stream(), {p, t, d, stats, batch, out, 1.0f / static_cast<float>(batch * out), false});
   });
@@ -156,8 +158,9 @@ int run(const std::vector<std::string>& arguments) {
   if (batches.empty()) batches = {64, 8192};
   auto device = std::move(make_cuda_devices({0}).front());
   auto ops = make_cuda_ops(*device, options);
-  fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cuda_versions()["cublas"], to_string(options.math),
-             options.deterministic ? " deterministic" : "", ops->mask_bytes(1, 128) ? "used" : "not used");
+  fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cuda_versions()["cublas"],
+             to_string(options.math), options.deterministic ? " deterministic" : "",
+             ops->mask_bytes(1, 128) ? "used" : "not used");
   Bench bench(*device, *ops);
   for (const char* name : {"medium-258k", "large-6.9m"})
     for (int64_t batch : batches) {

@@ -1,5 +1,5 @@
-// Prints what one update across GPUs costs by the number of its thread blocks: strategy zero1's kernel alone, every rank
-// owning an equal part. Usage: peer_update_bench [megabytes of parameters]
+// Prints what one update across GPUs costs by the number of its thread blocks: strategy zero1's kernel alone, every
+// rank owning an equal part. Usage: peer_update_bench [megabytes of parameters]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ std::vector<Rank> make_ranks(int count, size_t bytes) {
   }
   for (Rank& rank : ranks)
     for (Rank& peer : ranks)
-      if (const Feasibility reach = rank.device->reach(*peer.device); !reach.ok) throw Error(Cause::usage, reach.reason);
+      if (const Feasibility reach = rank.device->reach(*peer.device); !reach.ok)
+        throw Error(Cause::usage, reach.reason);
   return ranks;
 }
 
@@ -64,7 +65,8 @@ double update_us(std::vector<Rank>& ranks, int64_t floats, int blocks) {
         for (int r = 0; r <= world; ++r) update.bounds[static_cast<size_t>(r)] = r * part;
         update.num_blocks = blocks;
         float* state = rank.state->as<float>();
-        update.adam = {nullptr, nullptr, state, state + part, part, rank.step->as<uint64_t>(), 1e-3f, 0.9f, 0.999f, 1e-8f};
+        update.adam = {nullptr, nullptr, state,  state + part, part, rank.step->as<uint64_t>(),
+                       1e-3f,   0.9f,    0.999f, 1e-8f};
         auto start = rank.device->make_event(), end = rank.device->make_event();
         for (int i = 0; i < 20; ++i) updater->adam(*rank.stream, update);
         rank.stream->stamp(*start);

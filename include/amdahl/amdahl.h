@@ -1,5 +1,5 @@
-// The verbs of amdahl. Each takes and returns plain data, prints nothing and reads no environment: what it needs to know
-// comes in its configuration, and what it has to say goes to an Observer.
+// The verbs of amdahl. Each takes and returns plain data, prints nothing and reads no environment: what it needs to
+// know comes in its configuration, and what it has to say goes to an Observer.
 #pragma once
 
 #include <map>
@@ -37,8 +37,8 @@ struct StudyPlan {
   std::string device_kind;
   std::vector<DeviceSpec> devices;
   std::vector<PlannedCell> cells;
-  std::string decision;           // of the selector in mode auto, with its reason
-  double expected_seconds = 0;    // from a probe of a few steps; 0 when not probed
+  std::string decision;         // of the selector in mode auto, with its reason
+  double expected_seconds = 0;  // from a probe of a few steps; 0 when not probed
   std::vector<std::string> notes;
 };
 
@@ -66,7 +66,7 @@ struct EngineConfig {
   MathMode math = MathMode::fp32;
   bool deterministic = false;
   uint64_t seed = 42;
-  double timeout_seconds = 60;                      // deadline of every collective and device wait
+  double timeout_seconds = 60;                     // deadline of every collective and device wait
   std::map<std::string, std::string> environment;  // the process environment: launcher and NCCL_*/CUDA_* variables
   std::string command_line;                        // recorded
   /// Called when a peer process failed while this process cannot return by itself (stuck in a collective).
@@ -98,7 +98,7 @@ struct TrainingConfig {
 struct StudyConfig {
   EngineConfig engine;
   TrainingConfig training;
-  std::string mode = "multi";  // single, multi (compares both), auto
+  std::string mode = "multi";    // single, multi (compares both), auto
   std::vector<int64_t> devices;  // counts; empty: 1, 2, 4, ... as far as there are GPUs, 1 and 2 virtual devices on CPU
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
@@ -153,7 +153,7 @@ struct TrainOutcome {
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 
 struct AdviseConfig {
-  std::string model;       // preset or file; empty when `num_parameters` is given
+  std::string model;  // preset or file; empty when `num_parameters` is given
   int64_t num_parameters = 0;
   int64_t batch_size = 64;
   std::string policy = "measured";  // measured or study
@@ -162,7 +162,8 @@ struct AdviseConfig {
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
 AMDAHL_API std::string advice_json(const Advice& advice);
 
-/// Summary, text and Markdown of a run folder, from its records alone; rewrites summary.json and report.md when `write`.
+/// Summary, text and Markdown of a run folder, from its records alone; rewrites summary.json and report.md when
+/// `write`.
 struct ReportOutcome {
   StudySummary summary;
   std::string markdown;
@@ -174,8 +175,8 @@ struct ReportOutcome {
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
 
 struct CompareConfig {
-  std::string a, b;             // run folders, optionally with a cell: "DIR@batch=64,devices=2"
-  bool allow_unlike = false;    // compare although provenance differs
+  std::string a, b;           // run folders, optionally with a cell: "DIR@batch=64,devices=2"
+  bool allow_unlike = false;  // compare although provenance differs
   double fail_on_regression_percent = -1;
 };
 struct CompareOutcome {

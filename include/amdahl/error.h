@@ -33,7 +33,8 @@ enum class Cause {
 /// Stable hyphenated name, for example "rank-died".
 AMDAHL_API std::string_view to_string(Cause cause);
 
-/// Process exit code of a cause: 1 check, 2 usage, 3 environment, 4 rank, 5 corrupt, 6 timeout, 7 disk full, 130 interrupted.
+/// Process exit code of a cause: 1 check, 2 usage, 3 environment, 4 rank, 5 corrupt, 6 timeout, 7 disk full, 130
+/// interrupted.
 AMDAHL_API int exit_code(Cause cause);
 
 /// The one exception type of amdahl: what happened (with where), and what to do about it.

@@ -25,11 +25,11 @@ struct MachineSpec {
   std::string host;
   std::string os;
   std::string cpu_name;
-  int num_cores = 0;       // cores this process may use
+  int num_cores = 0;  // cores this process may use
   int num_numa_nodes = 1;
   int64_t memory_bytes = 0;
-  std::vector<DeviceSpec> devices;                // real accelerators; empty without a GPU
-  std::map<std::string, std::string> versions;    // "driver", "cuda", "nccl", "cublas", "onednn", ... as found
+  std::vector<DeviceSpec> devices;              // real accelerators; empty without a GPU
+  std::map<std::string, std::string> versions;  // "driver", "cuda", "nccl", "cublas", "onednn", ... as found
 };
 
 /// One optional part of the program, as `amdahl info` lists it.

@@ -41,7 +41,8 @@ struct AMDAHL_API ModelSpec {
   void validate() const;
 };
 
-/// The study's presets: "medium", "large" (as coded, 54,403 and 2,021,379 parameters), "medium-258k", "large-6.9m" (as stated).
+/// The study's presets: "medium", "large" (as coded, 54,403 and 2,021,379 parameters), "medium-258k", "large-6.9m" (as
+/// stated).
 AMDAHL_API const std::vector<ModelSpec>& model_presets();
 /// Preset by name; throws Error{usage} with the nearest name and the list.
 AMDAHL_API ModelSpec find_model_preset(std::string_view name);

@@ -27,7 +27,7 @@ struct ParallelPlan {
   int64_t bucket_bytes = 25 << 20;  // all-reduce bucket capacity
   bool overlap = true;              // all-reduce while backward goes on
 
-  int peer_blocks = 0;              // thread blocks of a kernel that reaches other devices' memory beside backward; 0: chosen
+  int peer_blocks = 0;  // thread blocks of a kernel that reaches other devices' memory beside backward; 0: chosen
 
   /// Rows of one device in one micro-batch (`replicated` and `single`: all rows).
   int64_t local_rows() const;

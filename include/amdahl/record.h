@@ -27,7 +27,8 @@ struct Series {
   std::vector<double> samples;
 };
 
-/// Everything needed to judge a number later. `facts` holds versions, devices, clocks and NCCL_*/CUDA_* variables by name.
+/// Everything needed to judge a number later. `facts` holds versions, devices, clocks and NCCL_*/CUDA_* variables by
+/// name.
 struct Provenance {
   std::string tool_version;
   std::string commit;

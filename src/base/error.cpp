@@ -12,7 +12,8 @@ struct CauseRow {
   int exit_code;
 };
 
-// Exit codes: 1 check failed, 2 usage, 3 environment missing, 4 rank or device, 5 corrupt store, 6 timeout, 7 disk full.
+// Exit codes: 1 check failed, 2 usage, 3 environment missing, 4 rank or device, 5 corrupt store, 6 timeout, 7 disk
+// full.
 constexpr std::array<CauseRow, 17> kCauses{{
     {Cause::usage, "usage", 2},
     {Cause::check_failed, "check-failed", 1},

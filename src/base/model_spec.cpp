@@ -52,7 +52,8 @@ void ModelSpec::validate() const {
     if (!(layer.dropout >= 0.0 && layer.dropout < 1.0))
       refuse(fmt::format("layer {} has dropout {}", i, layer.dropout), "give a probability in [0, 1)");
     if (layer.dropout > 0 && layer.activation == Activation::none)
-      refuse(fmt::format("layer {} has dropout but no activation", i), "set its activation to \"relu\" or dropout to 0");
+      refuse(fmt::format("layer {} has dropout but no activation", i),
+             "set its activation to \"relu\" or dropout to 0");
   }
   if (layers.back().activation != Activation::none || layers.back().dropout > 0)
     refuse("the output layer has an activation or dropout", "set its activation to \"none\" and dropout to 0");

@@ -1,4 +1,5 @@
-// Philox4x32-10, a counter-based generator (Salmon et al., SC 2011): the same stream on CPU and GPU for the same counter.
+// Philox4x32-10, a counter-based generator (Salmon et al., SC 2011): the same stream on CPU and GPU for the same
+// counter.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ struct Suffix {
 }
 
 template <size_t N>
-int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix (&suffixes)[N], std::string_view example) {
+int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix (&suffixes)[N],
+                     std::string_view example) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number < 0) refuse(text, what, example);
@@ -45,10 +46,9 @@ int64_t parse_integer(std::string_view text, std::string_view what) {
 }  // namespace
 
 int64_t parse_size_bytes(std::string_view text, std::string_view what) {
-  static constexpr Suffix kSuffixes[] = {{"", 1},          {"B", 1},           {"K", 0x1p10},   {"M", 0x1p20},
-                                         {"G", 0x1p30},    {"T", 0x1p40},      {"KB", 0x1p10},  {"MB", 0x1p20},
-                                         {"GB", 0x1p30},   {"KiB", 0x1p10},    {"MiB", 0x1p20}, {"GiB", 0x1p30},
-                                         {"TiB", 0x1p40}};
+  static constexpr Suffix kSuffixes[] = {
+      {"", 1},        {"B", 1},       {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},  {"KB", 0x1p10},
+      {"MB", 0x1p20}, {"GB", 0x1p30}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   return parse_scaled(text, what, kSuffixes, "8, 32M or 1GiB");
 }
 
@@ -83,13 +83,15 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
   }
   for (int64_t v : values)
     if (v < minimum)
-      throw Error(Cause::usage, fmt::format("{}: {} is too small", what, v), fmt::format("values of at least {}", minimum));
+      throw Error(Cause::usage, fmt::format("{}: {} is too small", what, v),
+                  fmt::format("values of at least {}", minimum));
   return values;
 }
 
 std::string with_thousands(int64_t value) {
   std::string digits = std::to_string(value < 0 ? -value : value);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
   return value < 0 ? "-" + digits : digits;
 }
 

@@ -57,10 +57,12 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
 }
 
 void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
-  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")->capture_default_str();
+  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")
+      ->capture_default_str();
   app->add_option("--data", training.data.csv_path, "CSV file (default: the study's synthetic data)");
   app->add_option("--target", texts.targets, "Target column or columns of the CSV file");
-  app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")->capture_default_str();
+  app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")
+      ->capture_default_str();
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
   app->add_flag("--regression", training.data.regression, "Treat an integer target as a number, not as classes");
   app->add_option("--strategy", training.strategy, "ddp, zero1, dp or replicated")->capture_default_str();
@@ -78,7 +80,8 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
   if (!texts.gpus.empty())
     for (int64_t gpu : parse_count_list(texts.gpus, "--gpus", 0)) engine.gpus.push_back(static_cast<int>(gpu));
-  engine.launch = one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
+  engine.launch =
+      one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
   engine.math = one_of<MathMode>("--math", texts.math,
                                  {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
   if (!(engine.timeout_seconds > 0)) throw Error(Cause::usage, "--timeout must be positive", "seconds, for example 60");
@@ -121,22 +124,26 @@ struct Commands {
 
 void define_study(CLI::App& app, Commands& c) {
   CLI::App* study = app.add_subcommand("study", "Measure one device against several, with a verdict per batch size");
-  study->footer("examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32");
+  study->footer(
+      "examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32");
   StudyConfig& config = c.study.config;
   add_engine(study, config.engine, c.texts);
   add_training(study, config.training, c.texts);
   add_talk(study, c.study.talk);
   study->add_option("--mode", config.mode, "multi (one device and several), single, or auto (ask the selector)")
       ->capture_default_str();
-  study->add_option("--devices", c.texts.devices, "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
-  study->add_option("--batch-sizes", c.texts.batch_sizes, "Global batches (weak scaling: per device)")->capture_default_str();
+  study->add_option("--devices", c.texts.devices,
+                    "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
+  study->add_option("--batch-sizes", c.texts.batch_sizes, "Global batches (weak scaling: per device)")
+      ->capture_default_str();
   study->add_option("--scaling", c.texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
       ->capture_default_str();
   study->add_option("--runs", config.runs, "Runs of each cell: its samples")->capture_default_str();
   study->add_option("--warmup", config.warmup, "Untimed steps of a run")->capture_default_str();
   study->add_option("--steps", config.steps, "Timed steps of a run")->capture_default_str();
   study->add_flag("--quick", c.texts.quick, "5 runs, for a first look");
-  study->add_option("--rel-ci", config.rel_ci, "Stop a batch early once all intervals are this tight, for example 0.01");
+  study->add_option("--rel-ci", config.rel_ci,
+                    "Stop a batch early once all intervals are this tight, for example 0.01");
   study->add_option("--from", config.evidence, "Run folder whose records the selector may use (mode auto)");
   study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/study-TIME)");
   study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
@@ -145,7 +152,8 @@ void define_study(CLI::App& app, Commands& c) {
 
 void define_train(CLI::App& app, Commands& c) {
   CLI::App* train = app.add_subcommand("train", "Train a model to an end");
-  train->footer("example:\n  amdahl train --model medium --data data/digits.csv --target label --devices 2 --epochs 30");
+  train->footer(
+      "example:\n  amdahl train --model medium --data data/digits.csv --target label --devices 2 --epochs 30");
   TrainConfig& config = c.train.config;
   add_engine(train, config.engine, c.texts);
   add_training(train, config.training, c.texts);
@@ -158,17 +166,23 @@ void define_train(CLI::App& app, Commands& c) {
 }
 
 void define_readers(CLI::App& app, Commands& c) {
-  CLI::App* advise = app.add_subcommand("advise", "One device or several? From measured records, or by the study's rules");
-  advise->footer("examples:\n  amdahl advise --params 6.9M --batch 64 --policy study\n  amdahl advise --model large --batch 512 --from results/my-run");
+  CLI::App* advise =
+      app.add_subcommand("advise", "One device or several? From measured records, or by the study's rules");
+  advise->footer(
+      "examples:\n  amdahl advise --params 6.9M --batch 64 --policy study\n  amdahl advise --model large --batch 512 "
+      "--from results/my-run");
   advise->add_option("--params", c.texts.params, "Number of parameters, for example 6.9M");
   advise->add_option("--model", c.advise.config.model, "Preset or FILE.json instead of --params");
   advise->add_option("--batch", c.advise.config.batch_size, "Global batch")->capture_default_str();
-  advise->add_option("--policy", c.advise.config.policy, "measured, or study: the published thresholds")->capture_default_str();
+  advise->add_option("--policy", c.advise.config.policy, "measured, or study: the published thresholds")
+      ->capture_default_str();
   advise->add_option("--from", c.advise.config.evidence, "Run folder with measured records");
   add_talk(advise, c.advise.talk);
 
   CLI::App* compare = app.add_subcommand("compare", "Two runs or two cells, verdict by statistics");
-  compare->footer("examples:\n  amdahl compare results/a results/b\n  amdahl compare results/a@batch=64,devices=1 results/a@batch=64,devices=2");
+  compare->footer(
+      "examples:\n  amdahl compare results/a results/b\n  amdahl compare results/a@batch=64,devices=1 "
+      "results/a@batch=64,devices=2");
   compare->add_option("a", c.compare.config.a, "Baseline run, optionally DIR@axis=value,...")->required();
   compare->add_option("b", c.compare.config.b, "Candidate run")->required();
   compare->add_flag("--allow-unlike", c.compare.config.allow_unlike, "Compare although host, math or launch differ");
@@ -215,7 +229,8 @@ int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
     finish_training(config.training, texts);
     if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
     config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
-    config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
+    config.scaling =
+        one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
     if (texts.quick && app.get_subcommand("study")->count("--runs") == 0) config.runs = 5;
     if (config.resume && config.output_dir.empty())
       throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");

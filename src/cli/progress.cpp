@@ -64,7 +64,8 @@ std::string plan_text(const StudyPlan& plan) {
     text += fmt::format("  batch {:>6}  {} x {:<10}  about {} per device (modelled)\n", cell.global_batch, cell.devices,
                         cell.strategy, format_bytes(static_cast<double>(cell.memory_bytes_per_device)));
   if (plan.expected_seconds > 0)
-    text += fmt::format("  expected time: about {} (from a probe of a few steps)\n", format_duration(plan.expected_seconds));
+    text += fmt::format("  expected time: about {} (from a probe of a few steps)\n",
+                        format_duration(plan.expected_seconds));
   for (const std::string& note : plan.notes) text += fmt::format("  note: {}\n", note);
   return text;
 }

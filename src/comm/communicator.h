@@ -43,8 +43,8 @@ class Communicator {
   virtual void broadcast(void* data, size_t count, DType type, int root, Stream& stream) = 0;
   /// `count` elements from each rank into recv[rank * count].
   virtual void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) = 0;
-  /// `send` [world * count] reduced over all ranks: elements [rank * count, (rank + 1) * count) of the result go to `recv`,
-  /// which may be that part of `send` (the rest of `send` keeps its contents then).
+  /// `send` [world * count] reduced over all ranks: elements [rank * count, (rank + 1) * count) of the result go to
+  /// `recv`, which may be that part of `send` (the rest of `send` keeps its contents then).
   virtual void reduce_scatter(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) = 0;
   /// `send` [world * count] on root is cut into `count` elements for each rank's `recv`; `send` is ignored elsewhere.
   virtual void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) = 0;

@@ -158,7 +158,8 @@ class InprocCommunicator : public Communicator {
   static void reduce_part(InprocGroup& group, int rank, const CollectiveCall& call) {
     std::vector<const void*> sources;
     for (int each = 0; each < group.world_size(); ++each)
-      sources.push_back(static_cast<const char*>(group.slot(Plane::stream, each).send) + static_cast<size_t>(rank) * call.bytes());
+      sources.push_back(static_cast<const char*>(group.slot(Plane::stream, each).send) +
+                        static_cast<size_t>(rank) * call.bytes());
     void* const result = group.slot(Plane::stream, rank).recv;
     reduce_in_order({sources, {&result, 1}, 0, call.count, call.type, call.op});
   }

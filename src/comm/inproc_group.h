@@ -45,7 +45,9 @@ class InprocGroup {
   /// Arrives and waits for all ranks. Throws the group's first failure; at the deadline fails it with rank_hung.
   void meet(Plane plane, int rank, const CollectiveCall& call, Deadline deadline, double timeout_seconds);
 
-  InprocMailbox& mailbox(int from, int to) { return *mailboxes_[static_cast<size_t>(from) * static_cast<size_t>(world_size_) + static_cast<size_t>(to)]; }
+  InprocMailbox& mailbox(int from, int to) {
+    return *mailboxes_[static_cast<size_t>(from) * static_cast<size_t>(world_size_) + static_cast<size_t>(to)];
+  }
   /// Waits on `point`; throws like meet(), naming `peer`.
   template <class Ready>
   void wait_for_peer(WaitPoint& point, const Ready& ready, int peer, const CollectiveCall& call, Deadline deadline) {

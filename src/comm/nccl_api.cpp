@@ -30,8 +30,9 @@ bool load_all(void* library, NcclApi& api, std::string& missing) {
          load(library, "ncclAllReduce", api.all_reduce, missing) && load(library, "ncclReduce", api.reduce, missing) &&
          load(library, "ncclBroadcast", api.broadcast, missing) &&
          load(library, "ncclAllGather", api.all_gather, missing) &&
-         load(library, "ncclReduceScatter", api.reduce_scatter, missing) && load(library, "ncclSend", api.send, missing) &&
-         load(library, "ncclRecv", api.recv, missing) && load(library, "ncclGroupStart", api.group_start, missing) &&
+         load(library, "ncclReduceScatter", api.reduce_scatter, missing) &&
+         load(library, "ncclSend", api.send, missing) && load(library, "ncclRecv", api.recv, missing) &&
+         load(library, "ncclGroupStart", api.group_start, missing) &&
          load(library, "ncclGroupEnd", api.group_end, missing);
 }
 
@@ -64,7 +65,8 @@ void NcclApi::check(ncclResult_t result, const char* call, ncclComm_t comm) cons
   const char* detail = get_last_error(comm);
   const bool remote = result == ncclRemoteError;
   throw Error(remote ? Cause::rank_died : Cause::device_error,
-              fmt::format("{} failed: {}{}{}", call, get_error_string(result), detail && *detail ? ": " : "", detail ? detail : ""),
+              fmt::format("{} failed: {}{}{}", call, get_error_string(result), detail && *detail ? ": " : "",
+                          detail ? detail : ""),
               remote ? "look at the first error of the other ranks" : "NCCL_DEBUG=WARN shows where");
 }
 

@@ -29,8 +29,8 @@ struct NcclApi {
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
 
-  /// Null with `why` filled in when the library or one of the functions is missing. The library stays loaded: NCCL keeps
-  /// threads of its own.
+  /// Null with `why` filled in when the library or one of the functions is missing. The library stays loaded: NCCL
+  /// keeps threads of its own.
   static std::shared_ptr<const NcclApi> open(Availability& why);
 
   int version() const;  // 22809 is 2.28.9; 0 when it does not say

@@ -1,7 +1,8 @@
 // Collectives by NCCL. Each rank has one NCCL communicator that its own host thread drives.
 //
-// The communicators are blocking ones: a non-blocking one hands every collective to a new thread, which costs more than a
-// small training step. What may wait for a peer that never comes (start, abort, end) runs on a thread of its own instead.
+// The communicators are blocking ones: a non-blocking one hands every collective to a new thread, which costs more than
+// a small training step. What may wait for a peer that never comes (start, abort, end) runs on a thread of its own
+// instead.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -68,7 +69,8 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
         cause_.emplace(cause);
         lost_.store(true, std::memory_order_release);
       }
-      // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for it.
+      // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for
+      // it.
       start_detached(device_index_, [self = shared_from_this()] {
         // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
         const std::unique_lock lock(self->mutex_, kHostCallPatience);
@@ -125,13 +127,20 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
 
 ncclDataType_t nccl_type(DType type) {
   switch (type) {
-    case DType::f32: return ncclFloat32;
-    case DType::f64: return ncclFloat64;
-    case DType::f16: return ncclFloat16;
-    case DType::bf16: return ncclBfloat16;
-    case DType::i32: return ncclInt32;
-    case DType::i64: return ncclInt64;
-    case DType::u8: return ncclUint8;
+    case DType::f32:
+      return ncclFloat32;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::f16:
+      return ncclFloat16;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+    case DType::u8:
+      return ncclUint8;
   }
   return ncclUint8;
 }
@@ -149,11 +158,13 @@ class ControlPlane {
 
 class ThreadPlane final : public ControlPlane {
  public:
-  ThreadPlane(int world_size, double timeout_seconds) : group_(world_size, timeout_seconds), exchanges_(world_size, 0) {}
+  ThreadPlane(int world_size, double timeout_seconds)
+      : group_(world_size, timeout_seconds), exchanges_(world_size, 0) {}
 
   std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override {
     constexpr auto kPlane = InprocGroup::Plane::control;
-    const CollectiveCall call{CollectiveKind::exchange, ++exchanges_[static_cast<size_t>(rank)], 0, DType::u8, ReduceOp::sum, -1};
+    const CollectiveCall call{
+        CollectiveKind::exchange, ++exchanges_[static_cast<size_t>(rank)], 0, DType::u8, ReduceOp::sum, -1};
     const double seconds = std::chrono::duration<double>(deadline.time() - Deadline::Clock::now()).count();
     if (group_.failed()) group_.leave();
     group_.slot(kPlane, rank).message = message;
@@ -205,7 +216,8 @@ class ProcessPlane final : public ControlPlane {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(int rank, int world_size, std::shared_ptr<NcclRank> nccl, std::shared_ptr<ControlPlane> plane, Device& device)
+  NcclCommunicator(int rank, int world_size, std::shared_ptr<NcclRank> nccl, std::shared_ptr<ControlPlane> plane,
+                   Device& device)
       : rank_(rank), world_size_(world_size), nccl_(std::move(nccl)), plane_(std::move(plane)) {
     watches_of(device).add(nccl_);
   }
@@ -246,17 +258,18 @@ class NcclCommunicator final : public Communicator {
   }
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
-    run("scatter by ncclSend and ncclRecv", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
-      api.group_start();
-      ncclResult_t result = ncclSuccess;
-      for (int to = 0; rank_ == root && to < world_size_ && result == ncclSuccess; ++to) {
-        const char* part = static_cast<const char*>(send) + static_cast<size_t>(to) * count * size_of(type);
-        result = api.send(part, count, nccl_type(type), to, comm, queue);
-      }
-      if (result == ncclSuccess) result = api.recv(recv, count, nccl_type(type), root, comm, queue);
-      const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
-      return result == ncclSuccess ? ended : result;
-    });
+    run("scatter by ncclSend and ncclRecv", count, type, stream,
+        [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+          api.group_start();
+          ncclResult_t result = ncclSuccess;
+          for (int to = 0; rank_ == root && to < world_size_ && result == ncclSuccess; ++to) {
+            const char* part = static_cast<const char*>(send) + static_cast<size_t>(to) * count * size_of(type);
+            result = api.send(part, count, nccl_type(type), to, comm, queue);
+          }
+          if (result == ncclSuccess) result = api.recv(recv, count, nccl_type(type), root, comm, queue);
+          const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
+          return result == ncclSuccess ? ended : result;
+        });
   }
   void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
     check_peer(peer);
@@ -317,27 +330,27 @@ void finish_start(const NcclApi& api, std::future<ncclResult_t>& started, int ra
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices, double timeout_seconds) {
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices,
+                                                                   double timeout_seconds) {
   const auto api = open_api();
   const int world_size = static_cast<int>(devices.size());
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
   const ncclUniqueId id = unique_id(*api);
   auto plane = std::make_shared<ThreadPlane>(world_size, timeout_seconds);
-  for (Device* device : devices)
-    plane->ranks.push_back(std::make_shared<NcclRank>(api, device->spec().index, nullptr));
+  for (Device* device : devices) plane->ranks.push_back(std::make_shared<NcclRank>(api, device->spec().index, nullptr));
   std::vector<std::future<ncclResult_t>> started;  // all at once: each start waits for the others
   for (int rank = 0; rank < world_size; ++rank)
     started.push_back(plane->ranks[static_cast<size_t>(rank)]->start(id, rank, world_size));
   for (int rank = 0; rank < world_size; ++rank) finish_start(*api, started[static_cast<size_t>(rank)], rank, deadline);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank)
-    communicators.push_back(std::make_unique<NcclCommunicator>(rank, world_size, plane->ranks[static_cast<size_t>(rank)], plane,
-                                                               *devices[static_cast<size_t>(rank)]));
+    communicators.push_back(std::make_unique<NcclCommunicator>(
+        rank, world_size, plane->ranks[static_cast<size_t>(rank)], plane, *devices[static_cast<size_t>(rank)]));
   return communicators;
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank, int world_size,
-                                                     Device& device, double timeout_seconds) {
+std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank,
+                                                     int world_size, Device& device, double timeout_seconds) {
   const auto api = open_api();
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
   const std::string key = fmt::format("nccl/{}/id", name);
@@ -347,7 +360,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, con
     store.set(key, std::string(id.internal, sizeof id.internal));
   } else {
     const std::string text = store.get(key, deadline);
-    if (text.size() != sizeof id.internal) throw Error(Cause::internal, "the NCCL id of group " + name + " has a wrong size");
+    if (text.size() != sizeof id.internal)
+      throw Error(Cause::internal, "the NCCL id of group " + name + " has a wrong size");
     text.copy(id.internal, sizeof id.internal);
   }
   auto nccl = std::make_shared<NcclRank>(api, device.spec().index, &store);

@@ -54,8 +54,9 @@ void CpuStream::wait(Event& event) {
 void CpuStream::synchronize(Deadline deadline) {
   const uint64_t target = pushed_.load(std::memory_order_acquire);
   const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
-  // A stream that goes on is slow, not hung: the deadline starts again whenever items were finished before it. This also
-  // lets a collective in the queue, whose own deadline starts when it begins, be the one that names the absent rank.
+  // A stream that goes on is slow, not hung: the deadline starts again whenever items were finished before it. This
+  // also lets a collective in the queue, whose own deadline starts when it begins, be the one that names the absent
+  // rank.
   const auto span = deadline.time() - Deadline::Clock::now();
   uint64_t finished = completed_.load(std::memory_order_acquire);
   while (!progress_.wait(reached, deadline)) {

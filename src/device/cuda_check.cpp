@@ -42,10 +42,11 @@ void cuda_check(cudaError_t code, int device_index, const char* call, std::sourc
   if (code == cudaSuccess) return;
   cudaGetLastError();
   const Meaning meaning = meaning_of(code);
-  throw Error(meaning.cause,
-              fmt::format("GPU {}: {} failed: {} ({}) at {}:{}", device_index, call, cudaGetErrorString(code),
-                          cudaGetErrorName(code), std::filesystem::path(where.file_name()).filename().string(), where.line()),
-              meaning.remedy);
+  throw Error(
+      meaning.cause,
+      fmt::format("GPU {}: {} failed: {} ({}) at {}:{}", device_index, call, cudaGetErrorString(code),
+                  cudaGetErrorName(code), std::filesystem::path(where.file_name()).filename().string(), where.line()),
+      meaning.remedy);
 }
 
 }  // namespace amdahl

@@ -39,9 +39,10 @@ class CudaBuffer final : public Buffer {
       cudaGetLastError();
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      throw Error(Cause::out_of_memory,
-                  fmt::format("GPU {} has no room for {} bytes: {} of {} bytes are free", index_, round_up(bytes), free, total),
-                  "a smaller model or batch, more GPUs, or ending other programs on this GPU");
+      throw Error(
+          Cause::out_of_memory,
+          fmt::format("GPU {} has no room for {} bytes: {} of {} bytes are free", index_, round_up(bytes), free, total),
+          "a smaller model or batch, more GPUs, or ending other programs on this GPU");
     }
     cuda_check(code, index_, "cudaMalloc");
     account_->add(round_up(bytes));
@@ -86,7 +87,8 @@ DeviceSpec read_spec(int index) {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index) : spec_(read_spec(index)), staging_(std::make_shared<CudaStaging>(index)), nvml_(Nvml::open()) {
+  explicit CudaDevice(int index)
+      : spec_(read_spec(index)), staging_(std::make_shared<CudaStaging>(index)), nvml_(Nvml::open()) {
     watches_.add(staging_);
     bind_thread();
     cuda_check(cudaFree(nullptr), index, "cudaFree");  // creates the context now, not inside a measurement
@@ -229,7 +231,8 @@ Availability cuda_availability() {
   cudaGetLastError();
   if (code == cudaSuccess && count > 0) return {true, {}, {}};
   if (code == cudaErrorInsufficientDriver)
-    return {false, "no NVIDIA driver, or one older than CUDA " + cuda_runtime_version(), "install or update the driver"};
+    return {false, "no NVIDIA driver, or one older than CUDA " + cuda_runtime_version(),
+            "install or update the driver"};
   if (code == cudaErrorNoDevice || code == cudaSuccess)
     return {false, "the driver shows no CUDA device", "check nvidia-smi and CUDA_VISIBLE_DEVICES"};
   return {false, std::string("CUDA does not start: ") + cudaGetErrorString(code), "check nvidia-smi"};

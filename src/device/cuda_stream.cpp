@@ -123,7 +123,9 @@ void CudaGraph::launch(Stream& stream) {
   cuda_check(cudaGraphLaunch(executable_, as_cuda(stream)), index_, "cudaGraphLaunch");
 }
 
-void CudaGraph::upload(cudaStream_t stream) { cuda_check(cudaGraphUpload(executable_, stream), index_, "cudaGraphUpload"); }
+void CudaGraph::upload(cudaStream_t stream) {
+  cuda_check(cudaGraphUpload(executable_, stream), index_, "cudaGraphUpload");
+}
 
 void StreamWatches::add(const std::shared_ptr<StreamWatch>& watch) {
   std::lock_guard lock(mutex_);

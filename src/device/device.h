@@ -36,8 +36,8 @@ class Stream {
   virtual Device& device() = 0;
   /// Marks a point that other streams `wait` for. Inside a capture it becomes an edge of the graph and carries no time.
   virtual void record(Event& event) = 0;
-  /// Marks a point in time for `elapsed_us`, also inside a captured graph, whose every replay renews the stamp. An event
-  /// is used either with `record` or with `stamp`, not with both.
+  /// Marks a point in time for `elapsed_us`, also inside a captured graph, whose every replay renews the stamp. An
+  /// event is used either with `record` or with `stamp`, not with both.
   virtual void stamp(Event& event) { record(event); }
   /// Later work on this stream starts after the event's last recorded mark.
   virtual void wait(Event& event) = 0;
@@ -48,7 +48,8 @@ class Stream {
   virtual double busy_us() { return -1.0; }
 };
 
-/// Device memory, freed with the object. `data()` is a device pointer (host memory on CPU virtual devices), 256-byte aligned.
+/// Device memory, freed with the object. `data()` is a device pointer (host memory on CPU virtual devices), 256-byte
+/// aligned.
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -100,11 +101,12 @@ class Device {
   virtual void fill_zero(Stream& stream, void* destination, size_t bytes) = 0;
 
   virtual Feasibility supports_graphs() const = 0;
-  /// Runs `enqueue` in capture mode on `origin` and streams that joined it by events, and returns the captured work, not run.
+  /// Runs `enqueue` in capture mode on `origin` and streams that joined it by events, and returns the captured work,
+  /// not run.
   virtual std::unique_ptr<Graph> capture(Stream& origin, const std::function<void()>& enqueue) = 0;
 
-  /// Lets kernels of this device read and write memory that `peer`, a device of this process, allocates now or later; says
-  /// why not where that cannot be.
+  /// Lets kernels of this device read and write memory that `peer`, a device of this process, allocates now or later;
+  /// says why not where that cannot be.
   virtual Feasibility reach(Device& peer) {
     (void)peer;
     return {false, "devices of this kind do not reach each other's memory"};

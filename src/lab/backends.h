@@ -19,11 +19,12 @@ struct BackendRow {
 };
 const std::vector<BackendRow>& backend_table();
 
-/// Device counts to compare when the user names none: 1, 2, 4, ... up to the GPUs at hand, 1 and 2 virtual devices on CPU,
-/// one and all ranks of a launched job.
+/// Device counts to compare when the user names none: 1, 2, 4, ... up to the GPUs at hand, 1 and 2 virtual devices on
+/// CPU, one and all ranks of a launched job.
 std::vector<int64_t> default_device_counts(const EngineConfig& config);
 
-/// The row that `config.backend` names ("auto": the first available). Error{environment_missing} with reason and remedy.
+/// The row that `config.backend` names ("auto": the first available). Error{environment_missing} with reason and
+/// remedy.
 const BackendRow& choose_backend(const EngineConfig& config);
 
 /// Error{usage} when the fleet's devices cannot launch steps that way.

@@ -18,7 +18,8 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] < 0 || wanted[i] >= present)
-      throw Error(Cause::environment_missing, fmt::format("GPU {} was asked for but this machine has {}", wanted[i], present),
+      throw Error(Cause::environment_missing,
+                  fmt::format("GPU {} was asked for but this machine has {}", wanted[i], present),
                   "amdahl info lists the devices");
     for (size_t j = 0; j < i; ++j)
       if (wanted[j] == wanted[i])

@@ -14,7 +14,9 @@ std::vector<DeviceSpec> specs_of(const std::vector<std::unique_ptr<Device>>& dev
 class ThreadFleet final : public Fleet {
  public:
   ThreadFleet(FleetParts parts, MakeCommunicators make_communicators)
-      : parts_(std::move(parts)), specs_(specs_of(parts_.devices)), make_communicators_(std::move(make_communicators)) {}
+      : parts_(std::move(parts)),
+        specs_(specs_of(parts_.devices)),
+        make_communicators_(std::move(make_communicators)) {}
 
   const std::string& device_kind() const override { return parts_.device_kind; }
   int num_devices() const override { return static_cast<int>(parts_.devices.size()); }
@@ -58,8 +60,12 @@ class ProcessFleet final : public Fleet {
  public:
   ProcessFleet(FleetParts parts, const LaunchContext& launch, std::unique_ptr<RendezvousStore> store,
                MakeGroup make_group, double timeout_seconds)
-      : parts_(std::move(parts)), specs_(specs_of(parts_.devices)), launch_(launch), store_(std::move(store)),
-        make_group_(std::move(make_group)), timeout_seconds_(timeout_seconds) {}
+      : parts_(std::move(parts)),
+        specs_(specs_of(parts_.devices)),
+        launch_(launch),
+        store_(std::move(store)),
+        make_group_(std::move(make_group)),
+        timeout_seconds_(timeout_seconds) {}
 
   ~ProcessFleet() override {
     groups_.clear();
@@ -98,7 +104,8 @@ class ProcessFleet final : public Fleet {
     std::unique_ptr<Communicator>& group = groups_[num_devices];
     parts_.devices[0]->bind_thread();
     if (!group)
-      group = make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);
+      group =
+          make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);
     RankContext context{launch_.rank, num_devices, *parts_.devices[0], *parts_.ops[0], *group};
     fn(context);
   }

@@ -47,9 +47,12 @@ std::string axis_text(const AxisValue& value) {
   return std::visit(
       [](const auto& v) {
         using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::string>) return v;
-        else if constexpr (std::is_same_v<T, bool>) return std::string(v ? "true" : "false");
-        else return fmt::format("{}", v);
+        if constexpr (std::is_same_v<T, std::string>)
+          return v;
+        else if constexpr (std::is_same_v<T, bool>)
+          return std::string(v ? "true" : "false");
+        else
+          return fmt::format("{}", v);
       },
       value);
 }
@@ -74,7 +77,8 @@ std::vector<Record> select(const Selection& selection) {
 ReportOutcome run_report(const std::string& run_dir, bool write) {
   const RunContents contents = read_run(run_dir);
   if (contents.records.empty())
-    throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", run_dir), "--resume to go on with it");
+    throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", run_dir),
+                "--resume to go on with it");
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_study(contents.records);

@@ -32,7 +32,8 @@ void check_counts(const StudyConfig& config) {
   const auto within = [&](int64_t value, int64_t maximum, const char* option) {
     at_least(value, 1, option);
     if (value > maximum)
-      throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("at most {}", with_thousands(maximum)));
+      throw Error(Cause::usage, fmt::format("{} is {}", option, value),
+                  fmt::format("at most {}", with_thousands(maximum)));
   };
   for (int64_t devices : config.devices) within(devices, kMaxDevices, "--devices");
   for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
@@ -63,7 +64,8 @@ Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   // Only a selector that is sure of one device saves a measurement: several are judged against one.
   const std::vector<std::string>& unsure = advice.modes_to_measure;
   const bool multi = advice.decision != "single" || std::find(unsure.begin(), unsure.end(), "multi") != unsure.end();
-  return {true, multi, fmt::format("selector, batch {}: {} ({})", question.global_batch, advice.decision, advice.reason)};
+  return {true, multi,
+          fmt::format("selector, batch {}: {} ({})", question.global_batch, advice.decision, advice.reason)};
 }
 
 std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
@@ -78,7 +80,8 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
     if (modes.single) group.push_back({batch, 1, "single"});
     for (int64_t n : devices) {
       if (n == 1 || !modes.multi) continue;
-      group.push_back({config.scaling == Scaling::weak ? batch * n : batch, static_cast<int>(n), config.training.strategy});
+      group.push_back(
+          {config.scaling == Scaling::weak ? batch * n : batch, static_cast<int>(n), config.training.strategy});
     }
     groups.push_back(std::move(group));
   }
@@ -93,7 +96,8 @@ void check_feasible(const StudySettings& settings) {
       plan.num_devices = cell.devices;
       plan.global_batch = cell.global_batch;
       const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
-      if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
+      if (!feasible.ok)
+        throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
     }
   }
 }
@@ -252,8 +256,9 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
     }
   }
   share(fleet, done);
-  run_study_cells(fleet, prepared.setup.data, prepared.settings, done,
-                  [&](const Record& record) { folder->append(record); }, observer);
+  run_study_cells(
+      fleet, prepared.setup.data, prepared.settings, done, [&](const Record& record) { folder->append(record); },
+      observer);
   if (!fleet.is_root()) return outcome;
   const ReportOutcome report = run_report(config.output_dir, true);
   outcome.summary = report.summary;

@@ -20,9 +20,11 @@ constexpr int64_t kSyntheticRows = 10'000;
 TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   if (config.epochs < 1) throw Error(Cause::usage, fmt::format("--epochs is {}", config.epochs), "at least 1");
   if (config.devices < 1) throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
-  if (config.batch_size < 1) throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
+  if (config.batch_size < 1)
+    throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
   if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
-    throw Error(Cause::usage, fmt::format("--validation is {}", config.validation_fraction), "a fraction like 0.2, or 0 for none");
+    throw Error(Cause::usage, fmt::format("--validation is {}", config.validation_fraction),
+                "a fraction like 0.2, or 0 for none");
   TrainSettings settings;
   settings.epochs = config.epochs;
   settings.validation_fraction = config.validation_fraction;

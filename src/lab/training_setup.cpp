@@ -49,14 +49,16 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
     return setup;
   }
   if (config.data.targets.empty())
-    throw Error(Cause::usage, fmt::format("'{}' needs a target column", config.data.csv_path), "--target COLUMN[,COLUMN]");
+    throw Error(Cause::usage, fmt::format("'{}' needs a target column", config.data.csv_path),
+                "--target COLUMN[,COLUMN]");
   setup.data = load_csv(csv_options(config.data));
   setup.model = fit_to_data(setup.model, setup.data.input_width, setup.data.output_width, setup.data.loss);
   setup.model.validate();
   return setup;
 }
 
-TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model) {
+TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training,
+                                    const ModelSpec& model) {
   TrainerOptions options;
   options.model = model;
   options.plan.accumulate = training.accumulate;
@@ -79,9 +81,11 @@ void check_training(const TrainingConfig& config) {
   if (config.accumulate < 1)
     throw Error(Cause::usage, fmt::format("--accumulate is {}", config.accumulate), "at least 1");
   if (config.bucket_bytes < 1)
-    throw Error(Cause::usage, fmt::format("--bucket-mb is {} bytes", config.bucket_bytes), "a positive size, for example 25");
+    throw Error(Cause::usage, fmt::format("--bucket-mb is {} bytes", config.bucket_bytes),
+                "a positive size, for example 25");
   if (!(config.learning_rate > 0 && std::isfinite(config.learning_rate)))
-    throw Error(Cause::usage, fmt::format("--learning-rate is {}", config.learning_rate), "a positive value like 0.001");
+    throw Error(Cause::usage, fmt::format("--learning-rate is {}", config.learning_rate),
+                "a positive value like 0.001");
 }
 
 }  // namespace amdahl

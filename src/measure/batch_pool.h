@@ -11,8 +11,8 @@ namespace amdahl {
 
 class BatchPool {
  public:
-  /// Uploads up to `max_batches` distinct batches of the plan's global size: this rank's rows of each. Batch k holds data
-  /// rows [k * global_batch, ...) modulo the data set. Blocks until the device holds them.
+  /// Uploads up to `max_batches` distinct batches of the plan's global size: this rank's rows of each. Batch k holds
+  /// data rows [k * global_batch, ...) modulo the data set. Blocks until the device holds them.
   BatchPool(Trainer& trainer, Device& device, const Dataset& data, int64_t global_batch, int max_batches,
             Deadline deadline);
 

@@ -1,5 +1,5 @@
-// Fleet: the devices a measurement can use, as ranks, whether they are driven by threads of this process or by processes
-// that a launcher started. The composition root (src/lab) builds one; measurements see only this.
+// Fleet: the devices a measurement can use, as ranks, whether they are driven by threads of this process or by
+// processes that a launcher started. The composition root (src/lab) builds one; measurements see only this.
 #pragma once
 
 #include <functional>

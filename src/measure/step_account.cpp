@@ -6,11 +6,11 @@
 namespace amdahl {
 namespace {
 
-constexpr double AccountedStep::* kParts[] = {
-    &AccountedStep::step,        &AccountedStep::forward,    &AccountedStep::backward,
-    &AccountedStep::compute,     &AccountedStep::waiting,    &AccountedStep::exposed_communication,
-    &AccountedStep::launch_gaps, &AccountedStep::input,      &AccountedStep::optimizer,
-    &AccountedStep::total_communication};
+constexpr double AccountedStep::*kParts[] = {&AccountedStep::step,        &AccountedStep::forward,
+                                             &AccountedStep::backward,    &AccountedStep::compute,
+                                             &AccountedStep::waiting,     &AccountedStep::exposed_communication,
+                                             &AccountedStep::launch_gaps, &AccountedStep::input,
+                                             &AccountedStep::optimizer,   &AccountedStep::total_communication};
 
 }  // namespace
 

@@ -46,12 +46,13 @@ class Unpacker {
   size_t at_ = 0;
 };
 
-constexpr double RankRun::* kScalars[] = {
-    &RankRun::step_us,          &RankRun::loss_first,       &RankRun::loss_last,     &RankRun::memory_peak_bytes,
-    &RankRun::utilisation_percent, &RankRun::comm_bytes,    &RankRun::clock_before_mhz, &RankRun::clock_after_mhz,
-    &RankRun::temperature_c,    &RankRun::power_w,          &RankRun::throttle_reasons};
-constexpr double StepTimes::* kTimes[] = {&StepTimes::step,     &StepTimes::input,     &StepTimes::forward,
-                                          &StepTimes::backward, &StepTimes::optimizer, &StepTimes::idle};
+constexpr double RankRun::*kScalars[] = {
+    &RankRun::step_us,           &RankRun::loss_first,          &RankRun::loss_last,
+    &RankRun::memory_peak_bytes, &RankRun::utilisation_percent, &RankRun::comm_bytes,
+    &RankRun::clock_before_mhz,  &RankRun::clock_after_mhz,     &RankRun::temperature_c,
+    &RankRun::power_w,           &RankRun::throttle_reasons};
+constexpr double StepTimes::*kTimes[] = {&StepTimes::step,     &StepTimes::input,     &StepTimes::forward,
+                                         &StepTimes::backward, &StepTimes::optimizer, &StepTimes::idle};
 
 std::string pack(const RankRun& run) {
   Packer packer;
@@ -141,8 +142,8 @@ std::vector<StepTimes> StudyCellRank::instrumented_steps(LaunchMode mode) {
   return times;
 }
 
-// Where a backend cannot see its own idle time, launch gaps are what the same work takes longer when it is launched piece
-// by piece instead of replayed as one graph.
+// Where a backend cannot see its own idle time, launch gaps are what the same work takes longer when it is launched
+// piece by piece instead of replayed as one graph.
 std::vector<StepTimes> StudyCellRank::accounted_steps() {
   std::vector<StepTimes> times = instrumented_steps(options_.launch);
   if (options_.launch == LaunchMode::graph || !rank_.device.supports_graphs().ok) return times;

@@ -23,7 +23,8 @@ struct RankRun {
 
 class StudyCellRank {
  public:
-  StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data, const StudySettings& settings);
+  StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data,
+                const StudySettings& settings);
 
   /// Fresh weights, warm-up, timed steps, instrumented steps. Collective over the cell's ranks.
   RankRun run();

@@ -81,8 +81,7 @@ void add_health(Record& record, const std::vector<RankRun>& ranks) {
   add("sm_clock", "MHz", extreme(&RankRun::clock_after_mhz));
   add("temperature", "C", extreme(&RankRun::temperature_c));
   add("power", "W", extreme(&RankRun::power_w));
-  if (extreme(&RankRun::clock_after_mhz) >= 0)
-    add("throttle_reasons", "bits", extreme(&RankRun::throttle_reasons));
+  if (extreme(&RankRun::clock_after_mhz) >= 0) add("throttle_reasons", "bits", extreme(&RankRun::throttle_reasons));
 }
 
 void fill_record(Record& record, const std::vector<RankRun>& ranks, int64_t global_batch) {
@@ -128,16 +127,20 @@ std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySett
 
 bool settled(const std::vector<Cell>& cells, double rel_ci) {
   if (rel_ci <= 0) return false;
-  return std::all_of(cells.begin(), cells.end(), [&](const Cell& cell) {
-    return cell.dropped || decide_stop(cell.step_times_us, {rel_ci}).tight;
-  });
+  return std::all_of(cells.begin(), cells.end(),
+                     [&](const Cell& cell) { return cell.dropped || decide_stop(cell.step_times_us, {rel_ci}).tight; });
 }
 
 class GroupRunner {
  public:
   GroupRunner(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
               const std::function<void(const Record&)>& sink, Observer& observer, int* finished)
-      : fleet_(fleet), data_(data), settings_(settings), done_(done), sink_(sink), observer_(observer),
+      : fleet_(fleet),
+        data_(data),
+        settings_(settings),
+        done_(done),
+        sink_(sink),
+        observer_(observer),
         finished_(finished) {}
 
   void run(const std::vector<StudyCellSpec>& specs) {
@@ -188,7 +191,8 @@ class GroupRunner {
   static std::string label(const Cell& cell) {
     std::string text = fmt::format("{} n={} b={}", cell.spec.strategy, cell.spec.devices, cell.spec.global_batch);
     if (!cell.step_times_us.empty())
-      text += fmt::format("  {:.0f} samples/s", static_cast<double>(cell.spec.global_batch) / cell.step_times_us.back() * 1e6);
+      text += fmt::format("  {:.0f} samples/s",
+                          static_cast<double>(cell.spec.global_batch) / cell.step_times_us.back() * 1e6);
     return text;
   }
 

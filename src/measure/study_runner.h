@@ -22,8 +22,9 @@ struct StudyCellSpec {
 struct StudySettings {
   ModelSpec model;
   std::string data_name;
-  std::vector<std::vector<StudyCellSpec>> groups;  // cells that are interleaved with each other: one group per batch size
-  TrainerOptions trainer;                          // plan.strategy, num_devices and global_batch are set per cell
+  std::vector<std::vector<StudyCellSpec>>
+      groups;              // cells that are interleaved with each other: one group per batch size
+  TrainerOptions trainer;  // plan.strategy, num_devices and global_batch are set per cell
   Scaling scaling = Scaling::strong;
   MathMode math = MathMode::fp32;
   int runs = 50, warmup = 10, steps = 100;
@@ -36,13 +37,13 @@ struct StudySettings {
 /// Names a run of a cell; the records of a resumed study are recognised by it.
 std::string run_key(int64_t global_batch, int64_t devices, const std::string& strategy, int64_t run);
 
-/// Step times in us of the runs that a resumed study already has, by run key. Processes other than the root need the keys
-/// only.
+/// Step times in us of the runs that a resumed study already has, by run key. Processes other than the root need the
+/// keys only.
 using EarlierRuns = std::map<std::string, double>;
 
-/// Runs what `done` does not hold yet. `sink` gets each Record as it completes, on the root process. A cell that does not
-/// fit into memory becomes one failed Record and the others go on. Runs of a group alternate A B, B A, so that drift of
-/// the machine hits every cell alike.
+/// Runs what `done` does not hold yet. `sink` gets each Record as it completes, on the root process. A cell that does
+/// not fit into memory becomes one failed Record and the others go on. Runs of a group alternate A B, B A, so that
+/// drift of the machine hits every cell alike.
 void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer);
 

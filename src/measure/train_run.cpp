@@ -15,8 +15,11 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 class ResidentData {
  public:
   ResidentData(RankContext& rank, Trainer& trainer, const Dataset& data, const Split& split, Deadline deadline)
-      : rank_(rank), trainer_(trainer), width_(data.input_width),
-        target_floats_(data.loss == LossKind::mse ? data.output_width : 1), mine_(trainer.rows_to_provide()) {
+      : rank_(rank),
+        trainer_(trainer),
+        width_(data.input_width),
+        target_floats_(data.loss == LossKind::mse ? data.output_width : 1),
+        mine_(trainer.rows_to_provide()) {
     features_ = upload(data.features, deadline);
     targets_ = upload(data.targets, deadline);
     indices_ = rank_.device.allocate(std::max(split.train.size(), split.validation.size()) * sizeof(int32_t));
@@ -122,7 +125,8 @@ std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const T
       epochs.push_back(result);
       finished(result);
       if (observer.cancelled())
-        throw Error(Cause::interrupted, fmt::format("stopped by the user after epoch {}; its record is kept", result.epoch),
+        throw Error(Cause::interrupted,
+                    fmt::format("stopped by the user after epoch {}; its record is kept", result.epoch),
                     "train again into another --output-dir");
     });
   });

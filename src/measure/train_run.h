@@ -15,9 +15,9 @@ struct TrainSettings {
   double validation_fraction = 0.2;
 };
 
-/// Trains on the whole data set, shuffled anew each epoch by the seed; the rows that do not fill a global batch are left
-/// for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss leaves the
-/// numbers. `data` must be standardised on the split's training rows already.
+/// Trains on the whole data set, shuffled anew each epoch by the seed; the rows that do not fill a global batch are
+/// left for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss
+/// leaves the numbers. `data` must be standardised on the split's training rows already.
 std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
                                       const std::function<void(const EpochResult&)>& finished, Observer& observer);
 

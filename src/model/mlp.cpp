@@ -90,11 +90,12 @@ void Mlp::loss(Stream& stream, const BatchView& batch, bool accumulate) {
   float* gradient = d_outputs_.back()->as<float>();
   if (spec_.loss == LossKind::mse) {
     const float scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * spec_.output_width()));
-    ops_.mse_loss(stream, {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale, accumulate});
+    ops_.mse_loss(stream,
+                  {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale, accumulate});
   } else {
     const float scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows));
-    ops_.cross_entropy_loss(stream, {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale,
-                                     accumulate});
+    ops_.cross_entropy_loss(
+        stream, {prediction, batch.targets, gradient, grads(), batch.rows, spec_.output_width(), scale, accumulate});
   }
 }
 
@@ -153,7 +154,8 @@ void Mlp::backward_layerwise(Stream& stream, const BatchView& batch, bool accumu
   }
 }
 
-void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
+void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate,
+                               const BackwardOptions& options) {
   for (size_t i = spec_.layers.size() - 1; i > 0; --i)
     ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
   std::vector<GradientPiece> ordered = *options.pieces;
@@ -164,7 +166,8 @@ void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accu
   for (const GradientPiece& piece : ordered) backward_piece(stream, batch, piece, accumulate, options);
 }
 
-void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
+void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate,
+                               const BackwardOptions& options) {
   Stream& second = *options.second_stream;
   size_t next = 0;  // pieces come in layout order: last layer first
   for (size_t i = spec_.layers.size(); i-- > 0;) {

@@ -24,14 +24,15 @@ struct BatchView {
 /// In what order backward makes the gradients.
 enum class GradientOrder {
   layerwise,    // both gradients of a layer, last layer first
-  chain_first,  // all input gradients, then weight gradients, the largest first: their communication hides behind the rest
+  chain_first,  // all input gradients, then weight gradients, the largest first: their communication hides behind the
+                // rest
   two_streams,  // input gradients on one stream, weight gradients beside them on another as soon as they can start
 };
 
 /// How backward runs, and who hears of finished gradients.
 struct BackwardOptions {
   GradientOrder order = GradientOrder::layerwise;
-  Stream* second_stream = nullptr;              // for two_streams; joined again at the end
+  Stream* second_stream = nullptr;                     // for two_streams; joined again at the end
   const std::vector<GradientPiece>* pieces = nullptr;  // chain_first and two_streams make the gradients piece by piece
   /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`.
   std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
@@ -52,8 +53,8 @@ class Mlp {
   uint64_t* step_counter() { return step_->as<uint64_t>(); }
   const float* outputs() { return activations_.back()->as<float>(); }
 
-  /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend; resets the step count.
-  /// Blocks until the device holds them.
+  /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend; resets the step
+  /// count. Blocks until the device holds them.
   void initialise(Stream& stream, Deadline deadline);
 
   /// `training` applies dropout.
@@ -84,7 +85,7 @@ class Mlp {
   std::vector<std::unique_ptr<Buffer>> d_outputs_;    // [max_rows, units] gradient of the layer's dense output
   std::vector<std::unique_ptr<Event>> chain_;         // input gradient of a layer done, for the second stream
   std::unique_ptr<Event> weights_done_;
-  std::vector<std::unique_ptr<Buffer>> masks_;        // bits of "activation != 0", null where the backend wants none
+  std::vector<std::unique_ptr<Buffer>> masks_;  // bits of "activation != 0", null where the backend wants none
 };
 
 /// The initial parameters in layout order, as `initialise` uploads them.

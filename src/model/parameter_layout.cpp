@@ -39,7 +39,8 @@ std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLay
     const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned
     for (int64_t row = 0; row < units; row += rows) {
       const int64_t row_end = std::min(units, row + rows);
-      pieces.push_back({i, row, row_end, slice.weight + row * width, row_end == units ? slice.end : slice.weight + row_end * width});
+      pieces.push_back(
+          {i, row, row_end, slice.weight + row * width, row_end == units ? slice.end : slice.weight + row_end * width});
     }
   }
   return pieces;

@@ -1,8 +1,8 @@
 // Where each layer's parameters lie in one flat array of floats; gradients and optimizer state share the layout.
 //
 // Layers come last first, because backward finishes them in that order: a run of neighbouring layers is then one
-// contiguous all-reduce. The array begins with a block for the step's statistics (loss, correct rows), so that they travel
-// with the first bucket. Every tensor starts on a 256-byte boundary; the padding stays zero.
+// contiguous all-reduce. The array begins with a block for the step's statistics (loss, correct rows), so that they
+// travel with the first bucket. Every tensor starts on a 256-byte boundary; the padding stays zero.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct ParameterLayout {
 
 ParameterLayout make_layout(const ModelSpec& spec);
 
-/// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last piece
-/// of a layer carries its bias and padding too.
+/// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last
+/// piece of a layer carries its bias and padding too.
 struct GradientPiece {
   size_t layer = 0;
   int64_t row_begin = 0, row_end = 0;  // of w[units, input_width]

@@ -14,7 +14,12 @@ struct AdamParameters {
 };
 
 inline AdamParameters adam_parameters(const AdamStep& a) {
-  return {a.step, a.lr, a.beta1, a.beta2, a.epsilon, static_cast<float>(std::log(double{a.beta1})),
+  return {a.step,
+          a.lr,
+          a.beta1,
+          a.beta2,
+          a.epsilon,
+          static_cast<float>(std::log(double{a.beta1})),
           static_cast<float>(std::log(double{a.beta2}))};
 }
 

@@ -37,13 +37,15 @@ __device__ __forceinline__ void open_arrival(uint64_t* arrival, uint32_t bytes) 
 __device__ __forceinline__ void wait_for_peers() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 /// Stores `value` where `place` lies in block `rank` of the cluster, and counts its 16 bytes at that block's `arrival`.
-__device__ __forceinline__ void send_to_peer(const float4* place, const uint64_t* arrival, int rank, const float4& value) {
+__device__ __forceinline__ void send_to_peer(const float4* place, const uint64_t* arrival, int rank,
+                                             const float4& value) {
   uint32_t to, arrival_there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(arrival_there) : "r"(shared_address(arrival)), "r"(rank));
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-               "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(arrival_there)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w), "r"(arrival_there)
+      : "memory");
 }
 
 /// What was sent is there for this thread.

@@ -15,30 +15,42 @@ void check(cublasStatus_t status, int device_index, const char* call,
            std::source_location where = std::source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? Cause::out_of_memory : Cause::device_error,
-              fmt::format("GPU {}: {} failed: {} at cuda_gemm.cpp:{}", device_index, call, cublasLtGetStatusString(status),
-                          where.line()));
+              fmt::format("GPU {}: {} failed: {} at cuda_gemm.cpp:{}", device_index, call,
+                          cublasLtGetStatusString(status), where.line()));
 }
 
 cublasComputeType_t compute_type(MathMode math) {
   switch (math) {
-    case MathMode::fp32: return CUBLAS_COMPUTE_32F;
-    case MathMode::tf32: return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case MathMode::bf16: return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case MathMode::fp32:
+      return CUBLAS_COMPUTE_32F;
+    case MathMode::tf32:
+      return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case MathMode::bf16:
+      return CUBLAS_COMPUTE_32F_FAST_16BF;
   }
   return CUBLAS_COMPUTE_32F;
 }
 
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   switch (epilogue) {
-    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::relu: return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::relu_bias: return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::relu_mask: return CUBLASLT_EPILOGUE_RELU_AUX;
-    case Epilogue::relu_bias_mask: return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
-    case Epilogue::masked: return CUBLASLT_EPILOGUE_DRELU;
-    case Epilogue::masked_sum: return CUBLASLT_EPILOGUE_DRELU_BGRAD;
-    case Epilogue::sum_b: return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::relu_bias:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::relu_mask:
+      return CUBLASLT_EPILOGUE_RELU_AUX;
+    case Epilogue::relu_bias_mask:
+      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    case Epilogue::masked:
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::masked_sum:
+      return CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    case Epilogue::sum_b:
+      return CUBLASLT_EPILOGUE_BGRADB;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -97,8 +109,8 @@ CudaGemm::~CudaGemm() {
 namespace {
 
 void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_index, int64_t stride = 0) {
-  check(cublasLtMatrixLayoutCreate(&layout.handle, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                                   stride ? stride : rows),
+  check(cublasLtMatrixLayoutCreate(&layout.handle, CUDA_R_32F, static_cast<uint64_t>(rows),
+                                   static_cast<uint64_t>(columns), stride ? stride : rows),
         device_index, "cublasLtMatrixLayoutCreate");
 }
 
@@ -130,8 +142,8 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
   if (const auto found = plans_.find(p); found != plans_.end()) return *found->second;
 
   auto plan = make_plan(call, compute_type(options_.math));
-  // The fast modes allow lower precision, they do not demand it: without an algorithm of theirs (odd row widths), a plain
-  // product is done in full f32.
+  // The fast modes allow lower precision, they do not demand it: without an algorithm of theirs (odd row widths), a
+  // plain product is done in full f32.
   if (plan->candidates.empty() && p.epilogue == Epilogue::none) plan = make_plan(call, CUBLAS_COMPUTE_32F);
   return *plans_.emplace(p, std::move(plan)).first->second;
 }
@@ -139,7 +151,8 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
 std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublasComputeType_t compute) {
   const GemmProblem& p = call.problem;
   auto plan = std::make_unique<Plan>();
-  check(cublasLtMatmulDescCreate(&plan->operation.handle, compute, CUDA_R_32F), device_index_, "cublasLtMatmulDescCreate");
+  check(cublasLtMatmulDescCreate(&plan->operation.handle, compute, CUDA_R_32F), device_index_,
+        "cublasLtMatmulDescCreate");
   plan->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue), device_index_);
@@ -168,8 +181,8 @@ void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall
   Plan& plan = plan_for(call);
   if (plan.candidates.empty())
     throw Error(Cause::device_error,
-                fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} product in {}", device_index_, call.problem.m,
-                            call.problem.n, call.problem.k, to_string(options_.math)),
+                fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} product in {}", device_index_,
+                            call.problem.m, call.problem.n, call.problem.k, to_string(options_.math)),
                 "another --math mode");
   if (!plan.tuned && may_tune && !options_.deterministic) {
     if (stream != tuner_.stream()) tuner_.let_finish(stream);

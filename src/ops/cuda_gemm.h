@@ -18,14 +18,14 @@ namespace amdahl {
 
 enum class Epilogue {
   none,
-  bias,             // + vector
-  relu,             // max(0, .)
-  relu_bias,        // max(0, . + vector)
-  relu_mask,        // relu, and writes the mask
-  relu_bias_mask,   // relu_bias, and writes the mask
-  masked,           // zero where the mask is clear
-  masked_sum,       // masked, and vector = sums over the columns of D
-  sum_b,            // vector = sums over k of op(B)
+  bias,            // + vector
+  relu,            // max(0, .)
+  relu_bias,       // max(0, . + vector)
+  relu_mask,       // relu, and writes the mask
+  relu_bias_mask,  // relu_bias, and writes the mask
+  masked,          // zero where the mask is clear
+  masked_sum,      // masked, and vector = sums over the columns of D
+  sum_b,           // vector = sums over k of op(B)
 };
 
 /// D[m,n] = epilogue(alpha * op(A) op(B) + beta * D). What tells problems apart, including the pointers' alignments.
@@ -33,7 +33,7 @@ struct GemmProblem {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   Epilogue epilogue;
-  bool accumulate;  // beta = 1, else 0
+  bool accumulate;       // beta = 1, else 0
   int64_t stride_b = 0;  // floats between stored columns of B; 0: dense
   uint32_t align_a = 0, align_b = 0, align_d = 0, align_vector = 0;
   auto operator<=>(const GemmProblem&) const = default;
@@ -61,8 +61,8 @@ class CudaGemm {
 
   /// Whether cuBLASLt has any algorithm for it.
   bool supports(GemmCall call);
-  /// `may_tune`: the stream is not being captured, so that a new problem's algorithms may be timed (into scratch memory).
-  /// Throws Error{device_error} when there is no algorithm.
+  /// `may_tune`: the stream is not being captured, so that a new problem's algorithms may be timed (into scratch
+  /// memory). Throws Error{device_error} when there is no algorithm.
   void run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall call, bool may_tune);
 
  private:
@@ -70,7 +70,8 @@ class CudaGemm {
   Plan& plan_for(GemmCall& call);
   std::unique_ptr<Plan> make_plan(const GemmCall& call, cublasComputeType_t compute);
   void tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace);
-  void launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream);
+  void launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace,
+              cudaStream_t stream);
 
   int device_index_;
   OpsOptions options_;

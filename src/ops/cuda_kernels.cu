@@ -10,8 +10,8 @@
 namespace amdahl {
 namespace {
 
-// Element-wise kernels over [rows, width] that may write a mask: eight neighbouring threads own 32 columns of a row, four
-// each, so that their bits make one 32-bit word of the mask.
+// Element-wise kernels over [rows, width] that may write a mask: eight neighbouring threads own 32 columns of a row,
+// four each, so that their bits make one 32-bit word of the mask.
 struct Place {
   int64_t row;
   int column;  // first of four
@@ -20,7 +20,8 @@ struct Place {
   bool inside;
 };
 
-// How [rows, width] is cut into groups of 32 columns; fewer than 2^32 groups, so that one 32-bit division finds the row.
+// How [rows, width] is cut into groups of 32 columns; fewer than 2^32 groups, so that one 32-bit division finds the
+// row.
 struct Shape {
   int64_t rows;
   int width;
@@ -101,15 +102,15 @@ struct DropoutParameters {
 };
 
 template <bool kVector>
-__global__ void __launch_bounds__(kThreads)
-    dropout_kernel(float* y, uint8_t* mask, Shape shape, DropoutParameters p) {
+__global__ void __launch_bounds__(kThreads) dropout_kernel(float* y, uint8_t* mask, Shape shape, DropoutParameters p) {
   const Place place = place_of_thread(shape);
   const int width = shape.width;
   float v[4] = {};
   if (place.inside) {
     load4<kVector>(y + place.row * width, place.column, width, v);
-    const Philox4 draw = dropout_draw(p.seed, static_cast<uint32_t>(place.column / 4),
-                                      static_cast<uint32_t>(p.row_offset + place.row), static_cast<uint32_t>(*p.step), p.layer);
+    const Philox4 draw =
+        dropout_draw(p.seed, static_cast<uint32_t>(place.column / 4), static_cast<uint32_t>(p.row_offset + place.row),
+                     static_cast<uint32_t>(*p.step), p.layer);
     for (int i = 0; i < 4; ++i) v[i] = draw.v[i] < p.keep_threshold ? v[i] * p.scale : 0.0f;
     store4<kVector>(y + place.row * width, place.column, width, v);
   }
@@ -167,8 +168,8 @@ void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, b
 void launch_dropout(const KernelLaunch& launch, const DenseForward& a) {
   if (a.batch * a.out == 0) return;
   const Dropout& d = a.dropout;
-  const DropoutParameters parameters{d.seed, d.step, d.row_offset, d.layer, dropout_keep_threshold(d.p),
-                                     static_cast<float>(1.0 / (1.0 - d.p))};
+  const DropoutParameters parameters{
+      d.seed, d.step, d.row_offset, d.layer, dropout_keep_threshold(d.p), static_cast<float>(1.0 / (1.0 - d.p))};
   const Shape shape = shape_of(a.batch, a.out);
   const unsigned blocks = num_blocks(a.batch * shape.groups_per_row, kThreads / 8);
   auto* kernel = a.out % 4 == 0 && aligned16(a.y) ? dropout_kernel<true> : dropout_kernel<false>;
@@ -182,8 +183,8 @@ void launch_add(const KernelLaunch& launch, float* destination, const float* sou
   check_launch(launch, "add_kernel");
 }
 
-void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out, int64_t rows,
-                        int64_t width) {
+void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
+                        int64_t rows, int64_t width) {
   if (rows * width == 0) return;
   const bool small = rows * width <= static_cast<int64_t>(launch.num_sms) * 2048 * 4;
   if (width % 4 == 0 && aligned16(table) && aligned16(out)) {
@@ -202,8 +203,8 @@ void launch_increment(const KernelLaunch& launch, uint64_t* counter) {
 
 void preload_elementwise(int device_index) {
   preload(device_index, bias_relu_kernel<true>, bias_relu_kernel<false>, dropout_kernel<true>, dropout_kernel<false>,
-          add_kernel, gather_kernel<float4, 1>, gather_kernel<float4, 4>, gather_kernel<float, 2>, gather_kernel<float, 8>,
-          increment_kernel);
+          add_kernel, gather_kernel<float4, 1>, gather_kernel<float4, 4>, gather_kernel<float, 2>,
+          gather_kernel<float, 8>, increment_kernel);
 }
 
 void preload_kernels(int device_index) {

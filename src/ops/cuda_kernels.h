@@ -50,8 +50,8 @@ void launch_mse_loss(const KernelLaunch& launch, const MseLoss& a);
 void launch_cross_entropy_loss(const KernelLaunch& launch, const CrossEntropyLoss& a);
 void launch_adam(const KernelLaunch& launch, const AdamStep& a);
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
-void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out, int64_t rows,
-                        int64_t width);
+void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
+                        int64_t rows, int64_t width);
 void launch_increment(const KernelLaunch& launch, uint64_t* counter);
 
 /// Loads the kernels' code now, so that none of it happens inside a capture or a measurement.

@@ -31,15 +31,15 @@ __device__ __forceinline__ int64_t thread_index() {
 }
 __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Kernels of launch_early begin while their predecessor in the stream ends, which hides the gap between them. They call this
-// before they touch anything that earlier work wrote or reads.
+// Kernels of launch_early begin while their predecessor in the stream ends, which hides the gap between them. They call
+// this before they touch anything that earlier work wrote or reads.
 __device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /// The successor may be brought onto the chip: it waits for this kernel's end itself.
 __device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 
 template <class... Parameters, class... Arguments>
-void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads, void (*kernel)(Parameters...), const char* name,
-                  Arguments... arguments) {
+void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads, void (*kernel)(Parameters...),
+                  const char* name, Arguments... arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -83,27 +83,32 @@ class Probe {
     for (float& value : activation) value = std::fmax(value, 0.0f);
     const ProbeArray active(array(activation)), mask(room(kBatch * mask_row_bits(kIn) / 8));
     launch_bias_relu(launch_, active.data(), nullptr, false, mask.bytes(), kBatch, kIn);
-    const ProbeArray dx(room(kBatch * kIn * 4)), sums(room(kIn * 4)), want_dx(room(kBatch * kIn * 4)), want_sums(room(kIn * 4));
-    GemmCall call{{kIn, kBatch, kOut, false, false, Epilogue::none, false}, w.data(), dy.data(), want_dx.data(), kScale};
+    const ProbeArray dx(room(kBatch * kIn * 4)), sums(room(kIn * 4)), want_dx(room(kBatch * kIn * 4)),
+        want_sums(room(kIn * 4));
+    GemmCall call{
+        {kIn, kBatch, kOut, false, false, Epilogue::none, false}, w.data(), dy.data(), want_dx.data(), kScale};
     if (!run(call)) return false;
     launch_mask_and_sum(launch_, {want_dx.data(), active.data(), nullptr, want_sums.data(), kBatch, kIn, false});
     call.problem.epilogue = Epilogue::masked_sum;
     call.d = dx.data();
     call.vector = sums.data();
     call.mask = mask.bytes();
-    return run(call) && near(dx.read<float>(), want_dx.read<float>()) && near(sums.read<float>(), want_sums.read<float>());
+    return run(call) && near(dx.read<float>(), want_dx.read<float>()) &&
+           near(sums.read<float>(), want_sums.read<float>());
   }
 
   bool weight_sums() {
     const ProbeArray x(array(random_floats(kBatch * kIn, 8))), dy(array(random_floats(kBatch * kOut, 9)));
-    const ProbeArray dw(room(kOut * kIn * 4)), sums(room(kOut * 4)), want_dw(room(kOut * kIn * 4)), want_sums(room(kOut * 4));
+    const ProbeArray dw(room(kOut * kIn * 4)), sums(room(kOut * 4)), want_dw(room(kOut * kIn * 4)),
+        want_sums(room(kOut * 4));
     GemmCall call{{kIn, kOut, kBatch, false, true, Epilogue::none, false}, x.data(), dy.data(), want_dw.data()};
     if (!run(call)) return false;
     launch_mask_and_sum(launch_, {dy.data(), nullptr, nullptr, want_sums.data(), kBatch, kOut, false});
     call.problem.epilogue = Epilogue::sum_b;
     call.d = dw.data();
     call.vector = sums.data();
-    return run(call) && near(dw.read<float>(), want_dw.read<float>()) && near(sums.read<float>(), want_sums.read<float>());
+    return run(call) && near(dw.read<float>(), want_dw.read<float>()) &&
+           near(sums.read<float>(), want_sums.read<float>());
   }
 
  private:
@@ -118,7 +123,8 @@ class Probe {
     for (int64_t row = 0; row < kBatch; ++row)
       for (int64_t column = 0; column < kOut; ++column) {
         const int64_t bit = row * mask_row_bits(kOut) + column;
-        if (((got[static_cast<size_t>(bit / 8)] ^ want[static_cast<size_t>(bit / 8)]) >> (bit % 8) & 1) != 0) return false;
+        if (((got[static_cast<size_t>(bit / 8)] ^ want[static_cast<size_t>(bit / 8)]) >> (bit % 8) & 1) != 0)
+          return false;
       }
     return true;
   }

@@ -1,8 +1,8 @@
 // Device helpers: matrix fragments straight from global memory into the tensor cores, 16 values of k at a time.
 //
-// The order in which the tensor cores walk k is free as long as both operands agree, so a lane takes the four k that one
-// 16-byte load brings; likewise it takes four neighbouring rows or columns where those are contiguous instead. The lanes
-// of a warp are (g, t) = (lane / 4, lane % 4), as in the PTX manual's figures of mma.m16n8k8 and mma.m16n8k16.
+// The order in which the tensor cores walk k is free as long as both operands agree, so a lane takes the four k that
+// one 16-byte load brings; likewise it takes four neighbouring rows or columns where those are contiguous instead. The
+// lanes of a warp are (g, t) = (lane / 4, lane % 4), as in the PTX manual's figures of mma.m16n8k8 and mma.m16n8k16.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Quad {
   float v[4];
 };
 
-/// tf32 by the tensor cores' own cut of the low 13 bits, after a stretch that makes the cut's mean error zero: values that
-/// tf32 holds stay as they are, and infinities and NaN too. Rounding proper takes three instructions on this chip.
+/// tf32 by the tensor cores' own cut of the low 13 bits, after a stretch that makes the cut's mean error zero: values
+/// that tf32 holds stay as they are, and infinities and NaN too. Rounding proper takes three instructions on this chip.
 __device__ __forceinline__ uint32_t to_tf32(float value) {
   constexpr float kStretch = 1.0f + 0.6931472f / 2048;  // the mean of mantissas is 1 / ln 2, the mean cut half of 2^-10
   return __float_as_uint(value * kStretch);
@@ -77,8 +77,8 @@ __device__ __forceinline__ int column_of(int n, int j) {
   return kVector ? 4 * n + j : 8 * j + n;
 }
 
-/// Reads an operand whose k are contiguous: kCount rows (of A, or columns of B), 8 apart, from `first` + g on. Rows past the
-/// end repeat the last one: nobody stores their results.
+/// Reads an operand whose k are contiguous: kCount rows (of A, or columns of B), 8 apart, from `first` + g on. Rows
+/// past the end repeat the last one: nobody stores their results.
 template <bool kVector, int kCount>
 class AlongK {
  public:
@@ -118,15 +118,16 @@ class AlongK {
   int k_, num_k_;
 };
 
-/// Reads an operand that is contiguous across k: 32 neighbouring columns from `first` on, dealt by column_of<kVector>; what
-/// lies past the end repeats a valid column. `kVectorK` is the other operand's way of taking k.
+/// Reads an operand that is contiguous across k: 32 neighbouring columns from `first` on, dealt by column_of<kVector>;
+/// what lies past the end repeats a valid column. `kVectorK` is the other operand's way of taking k.
 template <bool kVectorK, bool kVector>
 class AcrossK {
  public:
   __device__ AcrossK(const float* matrix, int stride, int first, int width, int k, int num_k, int lane)
       : k_(k + k_of<kVectorK>(lane % 4, 0)), num_k_(num_k), stride_(stride) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) columns_[j] = min(first + column_of<kVector>(lane / 4, j), kVector ? width - 4 : width - 1);
+    for (int j = 0; j < 4; ++j)
+      columns_[j] = min(first + column_of<kVector>(lane / 4, j), kVector ? width - 4 : width - 1);
     row_ = matrix + static_cast<int64_t>(k_) * stride;
   }
   /// Quad i is the lane's four columns of its i-th k.
@@ -189,7 +190,8 @@ __device__ __forceinline__ void multiply_chunk(Sums<kRowTiles>& sums, const Chun
 /// chunks of loads are under way at a time; `meanwhile` is done while the first come. Short code: in a chain of short
 /// kernels, fetching instructions counts.
 template <MathMode kMath, int kStep, class A, class B, int kRowTiles, class Meanwhile>
-__device__ __forceinline__ void sum_chunks(Sums<kRowTiles>& sums, A& a, B& b, int count, bool tail, const Meanwhile& meanwhile) {
+__device__ __forceinline__ void sum_chunks(Sums<kRowTiles>& sums, A& a, B& b, int count, bool tail,
+                                           const Meanwhile& meanwhile) {
   Chunk<kRowTiles> even, odd;
   const auto load = [&](Chunk<kRowTiles>& chunk, int ahead) {
     b.template load<false>(chunk.b, ahead);

@@ -47,8 +47,10 @@ class CudaOps final : public Ops {
   CudaOps(Device& device, const OpsOptions& options)
       : device_(device), options_(options), bound_(bind(device)), tuner_(index()), gemm_(index(), options, tuner_) {
     preload_kernels(index());
-    cuda_check(cudaDeviceGetAttribute(&has_clusters_, cudaDevAttrClusterLaunch, index()), index(), "cudaDeviceGetAttribute");
-    if (!options.deterministic) masks_ = probe_masks(tuner_, gemm_, memory_of(tuner_.stream()).launch, workspace_of(tuner_.stream()));
+    cuda_check(cudaDeviceGetAttribute(&has_clusters_, cudaDevAttrClusterLaunch, index()), index(),
+               "cudaDeviceGetAttribute");
+    if (!options.deterministic)
+      masks_ = probe_masks(tuner_, gemm_, memory_of(tuner_.stream()).launch, workspace_of(tuner_.stream()));
   }
 
   int64_t mask_bytes(int64_t batch, int64_t width) const override {
@@ -69,7 +71,9 @@ class CudaOps final : public Ops {
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(begin(stream).launch, a); }
   size_t peer_flag_bytes() const override { return sizeof(PeerFlags); }
-  std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) override { return make_cuda_peer_updater(device_, group); }
+  std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) override {
+    return make_cuda_peer_updater(device_, group);
+  }
   void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                    int64_t width) override {
     launch_gather_rows(begin(stream).launch, table, indices, out, rows, width);
@@ -169,7 +173,8 @@ void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
     return;
   }
   StreamMemory& own = begin(stream);
-  const Epilogue plain = a.relu ? (a.bias ? Epilogue::relu_bias : Epilogue::relu) : (a.bias ? Epilogue::bias : Epilogue::none);
+  const Epilogue plain =
+      a.relu ? (a.bias ? Epilogue::relu_bias : Epilogue::relu) : (a.bias ? Epilogue::bias : Epilogue::none);
   const bool mask = a.relu && a.mask;
   const Epilogue fused = !mask ? plain : (a.bias ? Epilogue::relu_bias_mask : Epilogue::relu_mask);
   const auto call_for = [&](Epilogue epilogue, float* y, uint8_t* mask_out) {
@@ -200,7 +205,8 @@ void CudaOps::dense_forward(Stream& stream, const DenseForward& a) {
 
 // Row-major dx[B,I] = dy[B,O] w[O,I] is column-major dx(I,B) = w(I,O) dy(O,B).
 void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) {
-  if (small_applies(a.batch, a.in, a.out)) return launch_small_backward(begin(stream).launch, options_.math, nullptr, &a);
+  if (small_applies(a.batch, a.in, a.out))
+    return launch_small_backward(begin(stream).launch, options_.math, nullptr, &a);
   StreamMemory& own = begin(stream);
   const uint8_t* mask = a.activation ? a.mask : nullptr;
   const bool masked = a.activation != nullptr;
@@ -221,11 +227,13 @@ void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) 
       return;
     }
     gemm(memory, call_for(Epilogue::none, dx, nullptr), may_tune);
-    if (masked || dbias) launch_mask_and_sum(memory.launch, {dx, a.activation, mask, dbias, a.batch, a.in, a.accumulate});
+    if (masked || dbias)
+      launch_mask_and_sum(memory.launch, {dx, a.activation, mask, dbias, a.batch, a.in, a.accumulate});
   };
   const bool fused_works = masks_.backward && masked && mask && a.in <= KernelScratch::kTempFloats &&
                            gemm_.supports(call_for(fused, a.dx, detour ? own.launch.scratch.temp : a.dbias));
-  const ProductKey key{Product::backward_input, a.batch, a.in, a.out, masked, a.dbias != nullptr, mask != nullptr, a.accumulate};
+  const ProductKey key{Product::backward_input, a.batch,         a.in,        a.out, masked,
+                       a.dbias != nullptr,      mask != nullptr, a.accumulate};
   const Way way = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
   run(way, own, nullptr, !is_capturing(stream));
 }
@@ -234,7 +242,8 @@ void CudaOps::dense_backward_input(Stream& stream, const DenseBackwardInput& a) 
 void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) {
   if (a.dbias && a.dy_stride != 0 && a.dy_stride != a.out)
     throw Error(Cause::internal, "sums over a part of dy are not supported: take them with the whole layer");
-  if (small_applies(a.batch, a.in, a.out)) return launch_small_backward(begin(stream).launch, options_.math, &a, nullptr);
+  if (small_applies(a.batch, a.in, a.out))
+    return launch_small_backward(begin(stream).launch, options_.math, &a, nullptr);
   StreamMemory& own = begin(stream);
   const bool detour = a.dbias && a.accumulate;
   const auto call_for = [&](Epilogue epilogue, float* dw, float* sums) {
@@ -253,7 +262,8 @@ void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a
     }
     gemm(memory, call_for(Epilogue::none, dw, nullptr), may_tune);
     if (dbias)  // nothing is masked, so dy is only read
-      launch_mask_and_sum(memory.launch, {const_cast<float*>(a.dy), nullptr, nullptr, dbias, a.batch, a.out, a.accumulate});
+      launch_mask_and_sum(memory.launch,
+                          {const_cast<float*>(a.dy), nullptr, nullptr, dbias, a.batch, a.out, a.accumulate});
   };
   const bool fused_works = masks_.weight_sums && a.dbias && a.out <= KernelScratch::kTempFloats &&
                            gemm_.supports(call_for(Epilogue::sum_b, a.dw, detour ? own.launch.scratch.temp : a.dbias));
@@ -271,10 +281,11 @@ void CudaOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, 
 
 std::string describe(const ProductKey& key, const Choice& choice) {
   static constexpr std::array<const char*, 3> kNames{"forward", "backward-input", "backward-weight"};
-  std::string text = fmt::format("{} {}x{}x{}{}{}: {}", kNames[static_cast<size_t>(key.product)], key.batch, key.in, key.out,
-                                 key.bias ? " bias" : "", key.accumulate ? " accumulate" : "",
+  std::string text = fmt::format("{} {}x{}x{}{}{}: {}", kNames[static_cast<size_t>(key.product)], key.batch, key.in,
+                                 key.out, key.bias ? " bias" : "", key.accumulate ? " accumulate" : "",
                                  choice.way == Way::fused ? "fused" : "separate");
-  if (choice.fused_us >= 0) text += fmt::format(" (fused {:.2f} us, separate {:.2f} us)", choice.fused_us, choice.separate_us);
+  if (choice.fused_us >= 0)
+    text += fmt::format(" (fused {:.2f} us, separate {:.2f} us)", choice.fused_us, choice.separate_us);
   return text;
 }
 

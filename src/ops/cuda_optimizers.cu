@@ -5,14 +5,15 @@
 namespace amdahl {
 namespace {
 
-// The first `head` parameters bring the pointers to a 16-byte boundary, `num_vectors` groups of four follow, then a tail.
+// The first `head` parameters bring the pointers to a 16-byte boundary, `num_vectors` groups of four follow, then a
+// tail.
 struct Range {
   int64_t head, num_vectors, n;
 };
 
-__global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ params, const float* __restrict__ grads,
-                                                        float* __restrict__ m, float* __restrict__ v, Range range,
-                                                        AdamParameters p) {
+__global__ void __launch_bounds__(kThreads, 5)
+    adam_kernel(float* __restrict__ params, const float* __restrict__ grads, float* __restrict__ m,
+                float* __restrict__ v, Range range, AdamParameters p) {
   let_successor_start();
   wait_for_predecessor();
   const AdamRule rule(p);
@@ -38,8 +39,9 @@ __global__ void __launch_bounds__(kThreads, 5) adam_kernel(float* __restrict__ p
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 6) sgd_kernel(float* __restrict__ params, const float* __restrict__ grads,
-                                                       float* __restrict__ velocity, Range range, float lr, float momentum) {
+__global__ void __launch_bounds__(kThreads, 6)
+    sgd_kernel(float* __restrict__ params, const float* __restrict__ grads, float* __restrict__ velocity, Range range,
+               float lr, float momentum) {
   let_successor_start();
   wait_for_predecessor();
   const auto rule = [=](float& w, float g, float& u) {
@@ -66,7 +68,8 @@ __global__ void __launch_bounds__(kThreads, 6) sgd_kernel(float* __restrict__ pa
   }
 }
 
-// A range of a flat buffer starts anywhere, but equally far from a boundary in every buffer; if not, all goes one by one.
+// A range of a flat buffer starts anywhere, but equally far from a boundary in every buffer; if not, all goes one by
+// one.
 Range split_range(int64_t n, std::initializer_list<const void*> pointers) {
   const uintptr_t offset = reinterpret_cast<uintptr_t>(*pointers.begin()) % 16;
   for (const void* pointer : pointers)
@@ -75,24 +78,22 @@ Range split_range(int64_t n, std::initializer_list<const void*> pointers) {
   return {head, (n - head) / 4, n};
 }
 
-int64_t work_items(const Range& range) {
-  return std::max(range.num_vectors, range.n - 4 * range.num_vectors);
-}
+int64_t work_items(const Range& range) { return std::max(range.num_vectors, range.n - 4 * range.num_vectors); }
 
 }  // namespace
 
 void launch_adam(const KernelLaunch& launch, const AdamStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.m, a.v});
-  launch_early(launch, streaming_blocks(launch, work_items(range), 5), kThreads, adam_kernel, "adam_kernel", a.params, a.grads,
-               a.m, a.v, range, adam_parameters(a));
+  launch_early(launch, streaming_blocks(launch, work_items(range), 5), kThreads, adam_kernel, "adam_kernel", a.params,
+               a.grads, a.m, a.v, range, adam_parameters(a));
 }
 
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.velocity});
-  launch_early(launch, streaming_blocks(launch, work_items(range), 6), kThreads, sgd_kernel, "sgd_kernel", a.params, a.grads,
-               a.velocity, range, a.lr, a.momentum);
+  launch_early(launch, streaming_blocks(launch, work_items(range), 6), kThreads, sgd_kernel, "sgd_kernel", a.params,
+               a.grads, a.velocity, range, a.lr, a.momentum);
 }
 
 void preload_optimizers(int device_index) { preload(device_index, adam_kernel, sgd_kernel); }

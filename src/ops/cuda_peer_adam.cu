@@ -1,9 +1,10 @@
-// One update across devices: every block sends its share of this rank's gradients into the inboxes of their owners, waits for
-// the same block of the other ranks, sums in rank order, steps Adam and sends the parameters to all ranks.
+// One update across devices: every block sends its share of this rank's gradients into the inboxes of their owners,
+// waits for the same block of the other ranks, sums in rank order, steps Adam and sends the parameters to all ranks.
 //
-// Order between devices rests on flags, written with release and read with acquire at system scope. A rank that sent its
-// gradients has entered the update, so its parameters may be written; its memory is its own again once every rank has left.
-// What others write is read by plain loads past L1, never through the read-only path: it changes between updates.
+// Order between devices rests on flags, written with release and read with acquire at system scope. A rank that sent
+// its gradients has entered the update, so its parameters may be written; its memory is its own again once every rank
+// has left. What others write is read by plain loads past L1, never through the read-only path: it changes between
+// updates.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_peers.h"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int kPeerThreads = 512;
 constexpr int kHeldVectors = 4;  // that a thread has in flight
-constexpr int64_t kTile = kPeerThreads * kHeldVectors;  // vectors; tile t of every part is block t % blocks' on every rank
+constexpr int64_t kTile =
+    kPeerThreads * kHeldVectors;         // vectors; tile t of every part is block t % blocks' on every rank
 constexpr unsigned kPollsPerLook = 256;  // between looks at the clock and at host memory, which is far away
 
 struct PeerUpdate {
@@ -106,10 +108,12 @@ __device__ void send_gradients(const PeerLaunch& p, const PeerUpdate& u) {
   }
 }
 
-/// The vectors first, first + kPeerThreads, ... (kUnroll of them) as far as they are in range. kRanks 0: known at run time.
-/// kPlain: all are in range and ordinary parameters; no branch then keeps the loads from being in flight together.
+/// The vectors first, first + kPeerThreads, ... (kUnroll of them) as far as they are in range. kRanks 0: known at run
+/// time. kPlain: all are in range and ordinary parameters; no branch then keeps the loads from being in flight
+/// together.
 template <int kRanks, int kUnroll, bool kPlain>
-__device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule, int64_t first) {
+__device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule,
+                                             int64_t first) {
   constexpr int kHeld = kRanks > 0 ? kRanks : 1;
   const int num_ranks = kRanks > 0 ? kRanks : p.num_ranks;
   float4 g[kUnroll][kHeld], m[kUnroll], v[kUnroll], w[kUnroll];
@@ -134,8 +138,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 #pragma unroll
     for (int r = 1; r < kHeld; ++r) each([&](int k, int64_t) { add(g[k][0], g[k][r]); });
   } else {
-    for (int r = 1; r < num_ranks; ++r)
-      each([&](int k, int64_t i) { add(g[k][0], gradient(r, i)); });
+    for (int r = 1; r < num_ranks; ++r) each([&](int k, int64_t i) { add(g[k][0], gradient(r, i)); });
   }
   each([&](int k, int64_t i) {
     const float4 sum = g[k][0];
@@ -160,8 +163,8 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 }
 
 template <int kRanks, int kUnroll>
-__global__ void __launch_bounds__(kPeerThreads, 1) peer_adam_kernel(const __grid_constant__ PeerLaunch p,
-                                                                    const __grid_constant__ PeerUpdate u) {
+__global__ void __launch_bounds__(kPeerThreads, 1)
+    peer_adam_kernel(const __grid_constant__ PeerLaunch p, const __grid_constant__ PeerUpdate u) {
   PeerFlags* own = p.flags[p.rank];
   const uint64_t number = own->ended + 1;  // the last block to finish counts it
   // Another block may give up meanwhile: the block decides as one.
@@ -207,11 +210,16 @@ using PeerKernel = void (*)(PeerLaunch, PeerUpdate);
 // About eight far loads in flight a thread.
 PeerKernel kernel_for(int num_ranks) {
   switch (num_ranks) {
-    case 2: return peer_adam_kernel<2, 4>;
-    case 3: return peer_adam_kernel<3, 2>;
-    case 4: return peer_adam_kernel<4, 2>;
-    case 8: return peer_adam_kernel<8, 1>;
-    default: return peer_adam_kernel<0, 4>;
+    case 2:
+      return peer_adam_kernel<2, 4>;
+    case 3:
+      return peer_adam_kernel<3, 2>;
+    case 4:
+      return peer_adam_kernel<4, 2>;
+    case 8:
+      return peer_adam_kernel<8, 1>;
+    default:
+      return peer_adam_kernel<0, 4>;
   }
 }
 
@@ -220,7 +228,9 @@ PeerKernel kernel_for(int num_ranks) {
 void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const PeerAdam& a) {
   PeerUpdate update{};
   std::copy(a.bounds.begin(), a.bounds.end(), update.bounds);
-  const auto part = [&](int rank) { return a.bounds[static_cast<size_t>(rank) + 1] - a.bounds[static_cast<size_t>(rank)]; };
+  const auto part = [&](int rank) {
+    return a.bounds[static_cast<size_t>(rank) + 1] - a.bounds[static_cast<size_t>(rank)];
+  };
   const int64_t begin = a.bounds[static_cast<size_t>(peers.rank)];
   const auto vectors = [&](int64_t end) { return std::max<int64_t>(0, end - begin) / 4; };
   update.inbox_begin = a.inbox_begin;

@@ -31,7 +31,8 @@ class PeerWatch final : public StreamWatch {
     const unsigned missing = std::atomic_ref(report_->missing_rank).load(std::memory_order_acquire);
     if (missing == 0) return;
     const int rank = static_cast<int>(missing) - 1;
-    throw Error(Cause::rank_hung, fmt::format("rank {} did not come to an update of parameters within {:g} s", rank, timeout_seconds_),
+    throw Error(Cause::rank_hung,
+                fmt::format("rank {} did not come to an update of parameters within {:g} s", rank, timeout_seconds_),
                 "look at what that rank is doing, or raise --timeout if it is only slow", rank);
   }
   void look() override {}
@@ -47,10 +48,13 @@ class PeerWatch final : public StreamWatch {
 class CudaPeerUpdater final : public PeerUpdater {
  public:
   CudaPeerUpdater(Device& device, const PeerGroup& group)
-      : device_(device), group_(group), watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds)) {
+      : device_(device),
+        group_(group),
+        watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds)) {
     peers_.rank = group.rank;
     peers_.num_ranks = static_cast<int>(group.ranks.size());
-    if (peers_.num_ranks > kMaxPeers) throw Error(Cause::internal, fmt::format("a group of {} peers", peers_.num_ranks));
+    if (peers_.num_ranks > kMaxPeers)
+      throw Error(Cause::internal, fmt::format("a group of {} peers", peers_.num_ranks));
     for (size_t r = 0; r < group_.ranks.size(); ++r) {
       peers_.params[r] = group_.ranks[r].params->as<float>();
       peers_.grads[r] = group_.ranks[r].grads->as<float>();

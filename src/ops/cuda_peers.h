@@ -11,15 +11,15 @@
 
 namespace amdahl {
 
-/// In each rank's device memory, all zero at first. A flag holds the number of the last update that its writer has got so
-/// far in; every rank counts its own updates, and replays of a graph go on counting.
+/// In each rank's device memory, all zero at first. A flag holds the number of the last update that its writer has got
+/// so far in; every rank counts its own updates, and replays of a graph go on counting.
 struct PeerFlags {
   static constexpr int kMaxBlocks = 256;
   uint64_t arrived[kMaxBlocks][kMaxPeers];  // by block and writing rank: the block's gradients are in the inbox
   uint64_t left[kMaxPeers];                 // by writing rank
-  uint64_t ended;               // updates of this rank that have ended
-  unsigned finished_blocks;     // of the running update
-  unsigned broken;              // a wait was given up: later updates do nothing
+  uint64_t ended;                           // updates of this rank that have ended
+  unsigned finished_blocks;                 // of the running update
+  unsigned broken;                          // a wait was given up: later updates do nothing
 };
 
 /// In host memory that this rank's kernels reach.

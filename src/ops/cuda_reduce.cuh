@@ -16,7 +16,8 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 __device__ __forceinline__ float warp_max(float value) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  for (int offset = kWarp / 2; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
   return value;
 }
 

@@ -13,9 +13,9 @@ struct BackwardArguments {
   int batch, in, out, dy_stride;
   float scale;
   bool accumulate_weight, accumulate_input;
-  int input_blocks;    // the first blocks of the grid do dx; a multiple of the cluster
-  bool split_weight;   // dw by weight_gradient_split, else weight_gradient_staged
-  int blocks_i;        // blocks along dw's columns
+  int input_blocks;   // the first blocks of the grid do dx; a multiple of the cluster
+  bool split_weight;  // dw by weight_gradient_split, else weight_gradient_staged
+  int blocks_i;       // blocks along dw's columns
 };
 
 template <bool kVector>
@@ -42,7 +42,8 @@ __device__ __forceinline__ void store_unit(float* row, int column, int width, co
 
 /// Column sums of this block's units, which are whole columns: unit u of the slice lies at `units[u]`.
 template <class T>
-__device__ __forceinline__ void sum_columns(const BackwardArguments& a, const float4* units, int first_column, int columns) {
+__device__ __forceinline__ void sum_columns(const BackwardArguments& a, const float4* units, int first_column,
+                                            int columns) {
   const float* values = reinterpret_cast<const float*>(units);
   const int lane = threadIdx.x % 32;
   for (int c = threadIdx.x / 32; c < columns; c += kTileWarps) {
@@ -56,7 +57,8 @@ __device__ __forceinline__ void sum_columns(const BackwardArguments& a, const fl
 
 /// dx[B,I] = dy[B,O] w[O,I]: k is O, along which dy is contiguous and w is not.
 template <MathMode kMath, class T, bool kVectorO, bool kVectorI>
-__device__ __forceinline__ void input_gradient(const BackwardArguments& a, typename T::Shared& shared, const ClusterPlace& cluster) {
+__device__ __forceinline__ void input_gradient(const BackwardArguments& a, typename T::Shared& shared,
+                                               const ClusterPlace& cluster) {
   const int first_column = static_cast<int>(blockIdx.x) / cluster.size * kTileColumns, lane = threadIdx.x % 32;
   Sums<T::kRowTiles> sums;
   {
@@ -104,8 +106,8 @@ __device__ __forceinline__ void store_weights(const BackwardArguments& a, int o,
 }
 
 /// A row of a warp's sums, of which the lane holds places 2t and 2t + 1. Called by whole warps.
-__device__ __forceinline__ void store_weight_row(const BackwardArguments& a, const float (&c)[4][4], int high, int o, int first,
-                                                 int t) {
+__device__ __forceinline__ void store_weight_row(const BackwardArguments& a, const float (&c)[4][4], int high, int o,
+                                                 int first, int t) {
   const bool odd = t % 2 != 0;  // lanes t and t + 1 swap halves, so that each store fills 32-byte sectors
   float v[2][4];
 #pragma unroll
@@ -133,8 +135,8 @@ __device__ __forceinline__ void sum_dy(const BackwardArguments& a, int o) {
 
 constexpr int kSplitO = 64, kSplitI = 32;  // of dw, per block
 
-/// dw of layers too small to fill the chip with blocks of weight_gradient_staged, or of odd widths: a block does 64 by 32, its
-/// warps 16 rows of the batch each.
+/// dw of layers too small to fill the chip with blocks of weight_gradient_staged, or of odd widths: a block does 64 by
+/// 32, its warps 16 rows of the batch each.
 template <MathMode kMath, bool kVectorO, bool kVectorI>
 __device__ __forceinline__ void weight_gradient_split(const BackwardArguments& a, float* partials) {
   using T = Tile<64>;
@@ -159,21 +161,23 @@ __device__ __forceinline__ void weight_gradient_split(const BackwardArguments& a
   }
 }
 
-constexpr int kStagedO = 128, kStagedI = 64;                            // of dw, per block
-constexpr int kStrideO = kStagedO + 8, kStrideI = kStagedI + 8;         // floats between rows: 8 banks apart
+constexpr int kStagedO = 128, kStagedI = 64;                     // of dw, per block
+constexpr int kStrideO = kStagedO + 8, kStrideI = kStagedI + 8;  // floats between rows: 8 banks apart
 constexpr int kStagedFloats = kSmallRows * (kStrideO + kStrideI);
 
-/// Starts copying kColumns columns of a batch of rows into shared memory; rows past the batch become zeros, columns past the
-/// end repeat valid ones.
+/// Starts copying kColumns columns of a batch of rows into shared memory; rows past the batch become zeros, columns
+/// past the end repeat valid ones.
 template <int kColumns, int kStride>
-__device__ __forceinline__ void stage(float* to, const float* matrix, int stride, int batch, int rows, int first, int width) {
+__device__ __forceinline__ void stage(float* to, const float* matrix, int stride, int batch, int rows, int first,
+                                      int width) {
   constexpr int kUnits = kColumns / 4;
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < rows * kUnits; i += kTileThreads) {
     const int row = i / kUnits, column = i % kUnits * 4;
     const uint32_t at = shared_address(to + row * kStride + column);
     const float* from = matrix + min(row, batch - 1) * stride + min(first + column, width - 4);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(row < batch ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(row < batch ? 16 : 0)
+                 : "memory");
   }
 }
 
@@ -204,7 +208,8 @@ __device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& 
   }
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    store_weight_row(a, sums.c[j / 2], j % 2, first_o + own_o + column_of<true>(lane / 4, j), first_i + own_i, lane % 4);
+    store_weight_row(a, sums.c[j / 2], j % 2, first_o + own_o + column_of<true>(lane / 4, j), first_i + own_i,
+                     lane % 4);
 }
 
 template <MathMode kMath, class T, bool kVectorO, bool kVectorI>
@@ -223,14 +228,15 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_backward_kernel(Backwar
 }
 
 // Enough for any path of any row count: two blocks to an SM take less than half of its memory.
-constexpr size_t kBackwardBytes = std::max({sizeof(Tile<64>::Shared), kTileWarps * Tile<64>::kWarpFloats * sizeof(float),
-                                            kStagedFloats * sizeof(float)});
+constexpr size_t kBackwardBytes = std::max(
+    {sizeof(Tile<64>::Shared), kTileWarps* Tile<64>::kWarpFloats * sizeof(float), kStagedFloats * sizeof(float)});
 
 using BackwardKernel = void(BackwardArguments);
 
 template <MathMode kMath, class T>
 BackwardKernel* kernel_of(bool vector_o, bool vector_i) {
-  if (vector_o) return vector_i ? small_backward_kernel<kMath, T, true, true> : small_backward_kernel<kMath, T, true, false>;
+  if (vector_o)
+    return vector_i ? small_backward_kernel<kMath, T, true, true> : small_backward_kernel<kMath, T, true, false>;
   return vector_i ? small_backward_kernel<kMath, T, false, true> : small_backward_kernel<kMath, T, false, false>;
 }
 
@@ -245,7 +251,8 @@ BackwardArguments arguments_of(const DenseBackwardWeight* weight, const DenseBac
   BackwardArguments a{};
   if (weight) {
     a.dy = weight->dy, a.x = weight->x, a.dw = weight->dw, a.dw_sums = weight->dbias;
-    a.batch = static_cast<int>(weight->batch), a.in = static_cast<int>(weight->in), a.out = static_cast<int>(weight->out);
+    a.batch = static_cast<int>(weight->batch), a.in = static_cast<int>(weight->in),
+    a.out = static_cast<int>(weight->out);
     a.dy_stride = static_cast<int>(weight->dy_stride ? weight->dy_stride : weight->out);
     a.accumulate_weight = weight->accumulate;
   }

@@ -26,8 +26,8 @@ struct ForwardArguments {
 /// Which of a unit's four elements stay: bits 0 to 3.
 __device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t step, int row, int column) {
   if (!a.dropout) return 15;
-  const Philox4 draw = dropout_draw(a.seed, static_cast<uint32_t>(column / 4), a.row_offset + static_cast<uint32_t>(row), step,
-                                    a.layer);
+  const Philox4 draw =
+      dropout_draw(a.seed, static_cast<uint32_t>(column / 4), a.row_offset + static_cast<uint32_t>(row), step, a.layer);
   unsigned kept = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) kept |= (draw.v[i] < a.keep_threshold ? 1u : 0u) << i;
@@ -35,8 +35,8 @@ __device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t 
 }
 
 /// Bias, relu, dropout, store and mask of one unit. Called by whole warps; `inside` tells who has a unit of the output.
-__device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 sum, const Quad& bias, unsigned kept, int row,
-                                            int column, bool inside) {
+__device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 sum, const Quad& bias, unsigned kept,
+                                            int row, int column, bool inside) {
   float v[4] = {sum.x + bias.v[0], sum.y + bias.v[1], sum.z + bias.v[2], sum.w + bias.v[3]};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_forward_kernel(ForwardA
   unsigned kept = 0;  // four bits per slot
   Sums<T::kRowTiles> sums;
   const KShare k = share_of_k<T>(a.in, cluster);
-  AlongK<kVector, 2 * T::kRowTiles> x(a.x, a.in, threadIdx.x / 32 % T::kWarpsM * T::kWarpRows, a.batch, k.first, a.in, lane);
+  AlongK<kVector, 2 * T::kRowTiles> x(a.x, a.in, threadIdx.x / 32 % T::kWarpsM * T::kWarpRows, a.batch, k.first, a.in,
+                                      lane);
   AlongK<kVector, 4> w(a.w, a.in, first_column, a.out, k.first, a.in, lane);
   const int slots = cluster.size > 1 ? 1 : T::kSlots;
   sum_chunks<kMath, 16 * T::kWarpsK>(sums, x, w, k.count, k.tail, [&] {

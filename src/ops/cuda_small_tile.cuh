@@ -46,8 +46,8 @@ __device__ __forceinline__ KShare share_of_k(int num_k, const ClusterPlace& clus
   return {16 * begin, mine - (tail ? 1 : 0), tail};
 }
 
-/// Leaves a warp's sums in `partials` by row and column. `kRowsDealt`, `kColumnsDealt`: how AcrossK<., true> dealt them to the
-/// lanes, else 8 apart.
+/// Leaves a warp's sums in `partials` by row and column. `kRowsDealt`, `kColumnsDealt`: how AcrossK<., true> dealt them
+/// to the lanes, else 8 apart.
 template <class T, bool kColumnsDealt, bool kRowsDealt = false>
 __device__ __forceinline__ void store_sums(float* partials, const Sums<T::kRowTiles>& sums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -89,7 +89,8 @@ __device__ __forceinline__ void add_to(float4& sum, const float4& part) {
 /// The block's sum of one unit over its warps' shares of k.
 template <class T>
 __device__ __forceinline__ float4 sum_warps(const float* partials, UnitPlace at) {
-  const float* first = partials + at.row / T::kWarpRows * T::kWarpFloats + at.row % T::kWarpRows * kPartialStride + at.column;
+  const float* first =
+      partials + at.row / T::kWarpRows * T::kWarpFloats + at.row % T::kWarpRows * kPartialStride + at.column;
   float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
   for (int k = 0; k < T::kWarpsK; ++k)

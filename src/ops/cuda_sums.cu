@@ -135,7 +135,8 @@ __device__ __forceinline__ Best warp_best(Best best) {
 }
 
 // One warp per row.
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropyLoss a, double2* partials, unsigned* counter) {
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_kernel(CrossEntropyLoss a, double2* partials, unsigned* counter) {
   let_successor_start();
   wait_for_predecessor();
   const int lane = threadIdx.x % kWarp;
@@ -202,14 +203,15 @@ void launch_mse_loss(const KernelLaunch& launch, const MseLoss& a) {
 }
 
 void launch_cross_entropy_loss(const KernelLaunch& launch, const CrossEntropyLoss& a) {
-  launch_early(launch, loss_blocks(launch, a.batch, kThreads / kWarp), kThreads, cross_entropy_kernel, "cross_entropy_kernel", a,
-               loss_partials(launch), launch.scratch.counters);
+  launch_early(launch, loss_blocks(launch, a.batch, kThreads / kWarp), kThreads, cross_entropy_kernel,
+               "cross_entropy_kernel", a, loss_partials(launch), launch.scratch.counters);
 }
 
 void preload_sums(int device_index) {
   preload(device_index, mask_and_sum_kernel<4, Mask::none>, mask_and_sum_kernel<4, Mask::activation>,
-          mask_and_sum_kernel<4, Mask::bits>, mask_and_sum_kernel<1, Mask::none>, mask_and_sum_kernel<1, Mask::activation>,
-          mask_and_sum_kernel<1, Mask::bits>, mse_kernel, cross_entropy_kernel);
+          mask_and_sum_kernel<4, Mask::bits>, mask_and_sum_kernel<1, Mask::none>,
+          mask_and_sum_kernel<1, Mask::activation>, mask_and_sum_kernel<1, Mask::bits>, mse_kernel,
+          cross_entropy_kernel);
 }
 
 }  // namespace amdahl

@@ -16,7 +16,8 @@ constexpr auto kPatience = std::chrono::milliseconds(20);
 class Replay {
  public:
   Replay(int device_index, cudaStream_t stream, const std::function<void(cudaStream_t)>& work) {
-    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), device_index, "cudaStreamBeginCapture");
+    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), device_index,
+               "cudaStreamBeginCapture");
     try {
       for (int i = 0; i < kCopies; ++i) work(stream);
     } catch (...) {

@@ -32,7 +32,8 @@ class CudaTuner {
   /// Device time of one `work`, by replays of a graph of several copies: launches from the host would hide it.
   double time_us(const std::function<void(cudaStream_t)>& work);
   void synchronize();
-  /// Lets earlier work of `stream` end, so that it does not disturb the timing. Not for long: it may wait for other ranks.
+  /// Lets earlier work of `stream` end, so that it does not disturb the timing. Not for long: it may wait for other
+  /// ranks.
   void let_finish(cudaStream_t stream);
 
  private:

@@ -19,8 +19,8 @@ namespace amdahl {
 // Callers allocate Ops::mask_bytes(batch, width) bytes, 16-byte aligned, and pass null when that is 0.
 inline constexpr int64_t mask_row_bits(int64_t width) { return (width + 127) / 128 * 128; }
 
-/// The dropout of a layer's output: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element depends
-/// only on (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
+/// The dropout of a layer's output: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element
+/// depends only on (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
 struct Dropout {
   double p = 0.0;  // 0: none
   uint64_t seed = 0;
@@ -29,7 +29,8 @@ struct Dropout {
   int64_t row_offset = 0;
 };
 
-/// y[B,O] = dropout(relu?(x[B,I] w[O,I]^T + bias[O])); bias may be null. With relu and a mask, also fills the mask of y.
+/// y[B,O] = dropout(relu?(x[B,I] w[O,I]^T + bias[O])); bias may be null. With relu and a mask, also fills the mask of
+/// y.
 struct DenseForward {
   const float* x;
   const float* w;
@@ -80,8 +81,8 @@ struct MseLoss {
   bool accumulate;
 };
 
-/// logits[B,C] against labels[B] (class index as float, as the data set stores targets): stats[0] += sum(-log p) * scale,
-/// stats[1] += rows whose largest logit is the label (first on ties), d_logits = scale * (softmax - onehot).
+/// logits[B,C] against labels[B] (class index as float, as the data set stores targets): stats[0] += sum(-log p) *
+/// scale, stats[1] += rows whose largest logit is the label (first on ties), d_logits = scale * (softmax - onehot).
 struct CrossEntropyLoss {
   const float* logits;
   const float* labels;
@@ -120,8 +121,8 @@ class Ops {
     dense_backward_weight(stream, weight);
     if (input) dense_backward_input(stream, *input);
   }
-  /// Whether dense_backward gains over the two single calls at this many rows: then weight gradients come layer by layer,
-  /// and otherwise a strategy that overlaps communication may ask for another order.
+  /// Whether dense_backward gains over the two single calls at this many rows: then weight gradients come layer by
+  /// layer, and otherwise a strategy that overlaps communication may ask for another order.
   virtual bool fuses_backward(int64_t batch) const {
     (void)batch;
     return false;
@@ -144,8 +145,8 @@ class Ops {
   virtual void increment(Stream& stream, uint64_t* counter) = 0;
 };
 
-/// Ops may time alternatives when a problem is first seen outside a capture: run each step once eagerly before capturing
-/// or timing it.
+/// Ops may time alternatives when a problem is first seen outside a capture: run each step once eagerly before
+/// capturing or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;
   bool deterministic = false;  // only algorithms that give bit-equal reruns

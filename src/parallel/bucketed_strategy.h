@@ -1,5 +1,5 @@
-// What strategies share that communicate bucket by bucket: on the communication stream as soon as backward has completed a
-// bucket, or after backward where the plan says so.
+// What strategies share that communicate bucket by bucket: on the communication stream as soon as backward has
+// completed a bucket, or after backward where the plan says so.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ class BucketedStrategy : public Strategy {
   void finish_step(StepStamps* stamps) override;
 
  protected:
-  /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: of this step.
+  /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: of this
+  /// step.
   virtual void send(size_t bucket, bool last) = 0;
   /// Right after the compute stream has waited for the bucket, which was the `order`th to be sent.
   virtual void arrived(size_t bucket, size_t order, StepStamps* stamps) { (void)bucket, (void)order, (void)stamps; }

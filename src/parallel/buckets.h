@@ -15,8 +15,8 @@ struct Bucket {
   int64_t floats() const { return end - begin; }
 };
 
-/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. The first bucket also holds the
-/// statistics block. Covers the whole layout without gaps.
+/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. The first bucket also holds
+/// the statistics block. Covers the whole layout without gaps.
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes);
 /// The buckets of a plan.
 std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan);
@@ -24,8 +24,8 @@ std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& l
 /// A bucket divided among ranks that each look after a part of it: a short front that all share, which also holds the
 /// statistics block, then one part for each rank. Parts are equal and whole cache lines.
 struct Shards {
-  int64_t begin = 0;       // of the front, floats of the layout
-  int64_t parts = 0;       // end of the front, begin of rank 0's part
+  int64_t begin = 0;  // of the front, floats of the layout
+  int64_t parts = 0;  // end of the front, begin of rank 0's part
   int64_t part_floats = 0;
   FloatRange front() const { return {begin, parts}; }
   FloatRange part(int rank) const { return {parts + rank * part_floats, parts + (rank + 1) * part_floats}; }

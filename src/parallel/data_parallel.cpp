@@ -1,6 +1,6 @@
 // ddp: each rank computes its share of the batch; gradients are summed bucket by bucket on the communication stream as
-// soon as backward completes them, while backward goes on. The optimizer updates each bucket as it arrives, in the order
-// in which the buckets were sent.
+// soon as backward completes them, while backward goes on. The optimizer updates each bucket as it arrives, in the
+// order in which the buckets were sent.
 #include <algorithm>
 
 #include "parallel/bucketed_strategy.h"
@@ -15,8 +15,8 @@ class DataParallel final : public BucketedStrategy {
  private:
   void send(size_t i, bool) override {
     const Bucket& bucket = buckets()[i];
-    context().communicator.all_reduce(context().model.grads() + bucket.begin, static_cast<size_t>(bucket.floats()), DType::f32,
-                                      ReduceOp::sum, context().comm);
+    context().communicator.all_reduce(context().model.grads() + bucket.begin, static_cast<size_t>(bucket.floats()),
+                                      DType::f32, ReduceOp::sum, context().comm);
   }
 
   void arrived(size_t i, size_t order, StepStamps* stamps) override {

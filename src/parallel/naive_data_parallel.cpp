@@ -1,5 +1,5 @@
-// dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks): each
-// step device 0 sends out the weights and the batch, gathers the gradients and updates alone. Nothing overlaps.
+// dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks):
+// each step device 0 sends out the weights and the batch, gathers the gradients and updates alone. Nothing overlaps.
 #include "parallel/strategy.h"
 
 namespace amdahl {

@@ -45,7 +45,8 @@ std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context, int64
   std::unique_ptr<PeerUpdater> updater = reaches_all ? context.ops.join_peers(group) : nullptr;
   // Every rank has copied every offer, and allocated what it needs, before any goes on.
   const std::vector<std::string> verdicts = communicator.exchange(updater ? "yes" : "no", deadline);
-  const bool all = std::all_of(verdicts.begin(), verdicts.end(), [](const std::string& verdict) { return verdict == "yes"; });
+  const bool all =
+      std::all_of(verdicts.begin(), verdicts.end(), [](const std::string& verdict) { return verdict == "yes"; });
   return all ? std::move(updater) : nullptr;
 }
 

@@ -1,9 +1,10 @@
-// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state for its
-// part of every bucket only. Gradients are reduced to the part's owner, which updates it; the new parameters then go to
-// everybody. All of that runs on the communication stream, while backward goes on.
+// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state for
+// its part of every bucket only. Gradients are reduced to the part's owner, which updates it; the new parameters then
+// go to everybody. All of that runs on the communication stream, while backward goes on.
 //
-// By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks reach
-// each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks after the front.
+// By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks
+// reach each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks
+// after the front.
 #include <algorithm>
 
 #include "parallel/bucketed_strategy.h"
@@ -12,7 +13,9 @@
 namespace amdahl {
 namespace {
 
-FloatRange parameters_of(const FloatRange& front) { return {std::max(front.begin, ParameterLayout::kStatsFloats), front.end}; }
+FloatRange parameters_of(const FloatRange& front) {
+  return {std::max(front.begin, ParameterLayout::kStatsFloats), front.end};
+}
 
 // What a rank hands over for a bucket: the front once, its gradients' part and its parameters' part.
 size_t payload_bytes(const Shards& shards) {
@@ -52,7 +55,8 @@ class ShardedDataParallel final : public BucketedStrategy {
   void send_directly(size_t bucket, bool last) {
     const StrategyContext& c = context();
     const Shards& shards = shards_[bucket];
-    // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for that.
+    // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for
+    // that.
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
     const int world = c.plan.num_devices, rank = c.communicator.rank();
     PeerAdam update;
@@ -76,7 +80,8 @@ class ShardedDataParallel final : public BucketedStrategy {
     const auto count = static_cast<size_t>(shards.part_floats);
     float *const grads = c.model.grads(), *const params = c.model.params();
     if (front.floats() > 0)
-      c.communicator.all_reduce(grads + front.begin, static_cast<size_t>(front.floats()), DType::f32, ReduceOp::sum, c.comm);
+      c.communicator.all_reduce(grads + front.begin, static_cast<size_t>(front.floats()), DType::f32, ReduceOp::sum,
+                                c.comm);
     if (count > 0)
       c.communicator.reduce_scatter(grads + shards.parts, grads + mine.begin, count, DType::f32, ReduceOp::sum, c.comm);
     if (shared.floats() > 0) c.optimizer.update(c.comm, shared.begin, shared.end);
@@ -85,7 +90,7 @@ class ShardedDataParallel final : public BucketedStrategy {
     c.communicator.all_gather(params + mine.begin, params + shards.parts, count, DType::f32, c.comm);
   }
 
-  std::vector<Shards> shards_;  // by bucket
+  std::vector<Shards> shards_;         // by bucket
   std::vector<int64_t> inbox_begins_;  // by bucket, of its gradients in every inbox; floats
   std::unique_ptr<PeerUpdater> peers_;
   bool first_step_ = true;

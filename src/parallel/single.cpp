@@ -21,6 +21,8 @@ class NoCommunication final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_single(const StrategyContext& context) { return std::make_unique<NoCommunication>(context); }
+std::unique_ptr<Strategy> make_single(const StrategyContext& context) {
+  return std::make_unique<NoCommunication>(context);
+}
 
 }  // namespace amdahl

@@ -13,7 +13,8 @@ struct Span {
   std::unique_ptr<Event> start, end;
 };
 
-/// Events are made at first use and used again by later steps, so a captured graph renews the same stamps at each replay.
+/// Events are made at first use and used again by later steps, so a captured graph renews the same stamps at each
+/// replay.
 struct StepStamps {
   explicit StepStamps(Device& device) : device_(device) {}
 

@@ -21,8 +21,8 @@ Feasibility any_devices(const ParallelPlan& plan) {
 
 Feasibility a_row_for_every_device(const ParallelPlan& plan) {
   if (plan.global_batch >= static_cast<int64_t>(plan.num_devices) * plan.accumulate) return {};
-  return {false, fmt::format("batch {} is smaller than {} devices x {} micro-batches", plan.global_batch, plan.num_devices,
-                             plan.accumulate)};
+  return {false, fmt::format("batch {} is smaller than {} devices x {} micro-batches", plan.global_batch,
+                             plan.num_devices, plan.accumulate)};
 }
 
 std::vector<FloatRange> all_parameters(const ParallelPlan&, const ModelSpec& model, int) {

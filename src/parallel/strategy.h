@@ -1,4 +1,5 @@
-// Strategy: how the ranks of one training step cooperate. The trainer runs single-device model code and calls these hooks.
+// Strategy: how the ranks of one training step cooperate. The trainer runs single-device model code and calls these
+// hooks.
 //
 // Every hook enqueues work and returns. All ranks call the same hooks in the same order. A strategy is a row of
 // `strategy_table()`: to add one, write a file with its class and add the row; the equivalence and traffic tests then
@@ -22,7 +23,8 @@ class RangeOptimizer {
   virtual ~RangeOptimizer() = default;
   /// Updates the parameters [begin, end) of the layout from their gradients.
   virtual void update(Stream& stream, int64_t begin, int64_t end) = 0;
-  /// Whether the rule is Adam; then `adam_step` gives the arguments of an update, for a strategy that does it by itself.
+  /// Whether the rule is Adam; then `adam_step` gives the arguments of an update, for a strategy that does it by
+  /// itself.
   virtual bool is_adam() const { return false; }
   virtual AdamStep adam_step(int64_t begin, int64_t end) {
     (void)begin, (void)end;
@@ -47,8 +49,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  /// Before forward. Rows with `data_on_root`: `full` is the global batch (features and targets null but on rank 0), to be
-  /// handed out into the ranks' staging buffers; else both are null.
+  /// Before forward. Rows with `data_on_root`: `full` is the global batch (features and targets null but on rank 0), to
+  /// be handed out into the ranks' staging buffers; else both are null.
   virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
     (void)full, (void)staged_features, (void)staged_targets;
   }
@@ -56,8 +58,8 @@ class Strategy {
   virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
-  /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated from
-  /// gradients of the global batch, which stay in the model's gradients.
+  /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
+  /// from gradients of the global batch, which stay in the model's gradients.
   virtual void finish_step(StepStamps* stamps) = 0;
 };
 
@@ -72,8 +74,8 @@ struct StrategyRow {
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
-  /// Floats of a rank's buffers beside parameters, gradients, state and batches, at most: where devices reach each other's
-  /// memory. Null: none.
+  /// Floats of a rank's buffers beside parameters, gradients, state and batches, at most: where devices reach each
+  /// other's memory. Null: none.
   int64_t (*buffer_floats)(const ParallelPlan& plan, const ModelSpec& model) = nullptr;
   std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
 };

@@ -174,8 +174,8 @@ void note_card_state(const Cells& cells, StudySummary& summary) {
       summary.notes.push_back(fmt::format("{}: the SM clock moved between {:.0f} and {:.0f} MHz over its runs",
                                           cell_words(key), lowest, highest));
     if (throttled > 0)
-      summary.notes.push_back(fmt::format("{}: the card was throttled in {} of {} runs", cell_words(key), throttled,
-                                          runs.ok.size()));
+      summary.notes.push_back(
+          fmt::format("{}: the card was throttled in {} of {} runs", cell_words(key), throttled, runs.ok.size()));
   }
 }
 

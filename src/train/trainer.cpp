@@ -131,9 +131,7 @@ void Trainer::launch(const float* features, const float* targets, LaunchMode mod
   graph->launch(*compute_);
 }
 
-void Trainer::step(const float* features, const float* targets) {
-  launch(features, targets, options_.launch, nullptr);
-}
+void Trainer::step(const float* features, const float* targets) { launch(features, targets, options_.launch, nullptr); }
 
 StepTimes Trainer::instrumented_step(const float* features, const float* targets, LaunchMode mode) {
   synchronize();

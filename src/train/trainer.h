@@ -49,23 +49,23 @@ class Trainer {
   /// Fresh parameters, optimizer state and step count.
   void reset();
 
-  /// Rows of the global batch that this rank must find in the features and targets it passes to `step`: its share, or the
-  /// whole batch on rank 0 of strategies with `data_on_root` (other ranks pass null).
+  /// Rows of the global batch that this rank must find in the features and targets it passes to `step`: its share, or
+  /// the whole batch on rank 0 of strategies with `data_on_root` (other ranks pass null).
   RowRange rows_to_provide() const;
 
   /// Enqueues one optimizer step on these device-resident rows. Graph launch captures once per distinct pointer.
   void step(const float* features, const float* targets);
-  /// The same step with stamps; blocks until it is done and returns its times. `mode` may differ from the trainer's own,
-  /// to tell launch gaps from work.
+  /// The same step with stamps; blocks until it is done and returns its times. `mode` may differ from the trainer's
+  /// own, to tell launch gaps from work.
   StepTimes instrumented_step(const float* features, const float* targets, LaunchMode mode);
 
   /// Forward without dropout over device-resident rows; loss is the mean over the rows. Blocks.
   StepStats evaluate(const float* features, const float* targets, int64_t rows);
 
   void synchronize();
-  StepStats stats();  // blocks
-  std::vector<float> parameters();  // layout order; blocks
-  std::vector<float> gradients();    // of the global batch in this rank's owned ranges
+  StepStats stats();                      // blocks
+  std::vector<float> parameters();        // layout order; blocks
+  std::vector<float> gradients();         // of the global batch in this rank's owned ranges
   std::vector<FloatRange> owned() const;  // what this rank updates itself
   Stream& compute_stream() { return *compute_; }
   Mlp& model() { return model_; }
@@ -89,7 +89,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Strategy> strategy_;
   GradientOrder order_;
-  std::vector<GradientPiece> pieces_;  // what is computed, and may be sent, by itself
+  std::vector<GradientPiece> pieces_;                         // what is computed, and may be sent, by itself
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
   StepStamps stamps_;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;

@@ -75,9 +75,11 @@ TEST_P(Strategies, EqualOneDevice) {
   ReferenceMlp reference(options.model, options.hyper, options.seed);
   for (int step = 0; step < kSteps; ++step) {
     const double loss = reference.gradients(data.features, data.targets, kRows, true);
-    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, kLossTolerance * std::max(1.0, loss)) << "step " << step;
+    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, kLossTolerance * std::max(1.0, loss))
+        << "step " << step;
     if (step == 0) {
-      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), ParameterLayout::kStatsFloats), kGradientTolerance);
+      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), ParameterLayout::kStatsFloats),
+                kGradientTolerance);
     }
     if (step == kSteps - 1 && options.model.loss == LossKind::softmax_cross_entropy) {
       EXPECT_EQ(result.correct, reference.correct());

@@ -63,7 +63,8 @@ class CudaDenseTest : public GpuTest, public ::testing::WithParamInterface<Dense
 
 TEST_P(CudaDenseTest, Forward) {
   const auto [batch, in, out, skip] = GetParam().shape;
-  const std::vector<float> x = random_floats(batch * in, 1), w = random_floats(out * in, 2), bias = random_floats(out, 3);
+  const std::vector<float> x = random_floats(batch * in, 1), w = random_floats(out * in, 2),
+                           bias = random_floats(out, 3);
   auto gx = floats(x), gw = floats(w, skip), gbias = floats(bias, skip);
   const std::vector<double> plain = product(x, w, batch, out, in, false, true);
   for (bool relu : {false, true})
@@ -76,8 +77,8 @@ TEST_P(CudaDenseTest, Forward) {
       const int64_t mask_bytes = relu ? ops->mask_bytes(batch, out) : 0;
       GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
       auto y = floats(batch * out);
-      ops->dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in, out, relu,
-                                   mask_bytes ? mask.data() : nullptr});
+      ops->dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in, out,
+                                   relu, mask_bytes ? mask.data() : nullptr});
       const std::vector<float> got = y.get();
       EXPECT_LT(relative_error(got, want), limit()) << "relu " << relu << " bias " << with_bias;
       if (mask_bytes == 0) continue;
@@ -96,8 +97,16 @@ TEST_P(CudaDenseTest, BackwardInput) {
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{7});
   constexpr int64_t kBelow = 8;  // width of the layer below the one whose output masks
   auto below = floats(random_floats(batch * kBelow, 6)), below_w = floats(random_floats(in * kBelow, 12));
-  ops->dense_forward(*stream, {below.data(), below_w.data(), nullptr, gactive.data(), batch, kBelow, in, true,
-                               mask_bytes ? mask.data() : nullptr, {0.2, 11, step.data(), 1, 0}});
+  ops->dense_forward(*stream, {below.data(),
+                               below_w.data(),
+                               nullptr,
+                               gactive.data(),
+                               batch,
+                               kBelow,
+                               in,
+                               true,
+                               mask_bytes ? mask.data() : nullptr,
+                               {0.2, 11, step.data(), 1, 0}});
   const std::vector<float> active = gactive.get();
   const std::vector<double> plain = product(dy, w, batch, in, out, false, false);
   for (bool masked : {false, true})
@@ -160,7 +169,8 @@ TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {
   auto x = floats(random_floats(batch * in, 1)), w = floats(random_floats(out * in, 2), skip);
   auto dy = floats(random_floats(batch * out, 3));
   const auto run = [&](Ops& with) {
-    auto y = floats(batch * out), dx = floats(batch * in), dw = floats(out * in), dbias = floats(out), sums = floats(in);
+    auto y = floats(batch * out), dx = floats(batch * in), dw = floats(out * in), dbias = floats(out),
+         sums = floats(in);
     with.dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), batch, in, out, true});
     with.dense_backward_input(*stream,
                               {dy.data(), w.data(), x.data(), dx.data(), sums.data(), batch, in, out, 1.0f, false});
@@ -177,10 +187,10 @@ TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {
 }
 
 std::vector<DenseCase> cases() {
-  const std::vector<Shape> shapes{{1, 847, 256},     {1, 3, 1},          {64, 847, 256},   {64, 256, 128},  {64, 64, 3},
-                                  {100, 128, 64},    {100, 50, 256},     {7, 5, 9},        {8192, 64, 3},   {8192, 128, 64},
-                                  {64, 1024, 1024},  {64, 4800, 1024},   {1000, 255, 33},  {64, 256, 128, 1}, {33, 64, 256, 3},
-                                  {3000, 4, 2}};
+  const std::vector<Shape> shapes{{1, 847, 256},   {1, 3, 1},         {64, 847, 256},   {64, 256, 128},
+                                  {64, 64, 3},     {100, 128, 64},    {100, 50, 256},   {7, 5, 9},
+                                  {8192, 64, 3},   {8192, 128, 64},   {64, 1024, 1024}, {64, 4800, 1024},
+                                  {1000, 255, 33}, {64, 256, 128, 1}, {33, 64, 256, 3}, {3000, 4, 2}};
   std::vector<DenseCase> all;
   for (const Shape& shape : shapes)
     for (MathMode math : {MathMode::fp32, MathMode::tf32, MathMode::bf16})

@@ -113,7 +113,8 @@ TEST_F(CudaDeviceTest, StampsTimeOutsideAndInsideGraphs) {
 
 TEST_F(CudaDeviceTest, CapturesStreamsThatJoin) {
   auto other = device->make_stream("comm");
-  auto fork = device->make_event(), join = device->make_event(), start = device->make_event(), end = device->make_event();
+  auto fork = device->make_event(), join = device->make_event(), start = device->make_event(),
+       end = device->make_event();
   auto a = floats(random_floats(1000, 1)), b = floats(1000), c = floats(1000);
   auto graph = device->capture(*stream, [&] {
     stream->record(*fork);

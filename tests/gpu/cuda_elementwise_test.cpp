@@ -18,8 +18,8 @@ class CudaOpsTest : public GpuTest {
 };
 
 /// A layer of one input, which is 1: relu and dropout of its weights, the same in every row.
-void dropout_rows(Ops& ops, Stream& stream, float* one, float* weights, float* y, int64_t rows, int64_t width, const Dropout& dropout,
-                  uint8_t* mask) {
+void dropout_rows(Ops& ops, Stream& stream, float* one, float* weights, float* y, int64_t rows, int64_t width,
+                  const Dropout& dropout, uint8_t* mask) {
   ops.dense_forward(stream, {one, weights, nullptr, y, rows, 1, width, true, mask, dropout});
 }
 
@@ -47,8 +47,8 @@ TEST_F(CudaOpsTest, DropoutDrawsTheHostsMask) {
           const auto scale = static_cast<float>(1.0 / (1.0 - kP));
           for (int64_t row = 0; row < rows; ++row)
             for (int64_t column = 0; column < width; ++column) {
-              const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(column / 4), static_cast<uint32_t>(kRowOffset + row),
-                                                kStep, kLayer);
+              const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(column / 4),
+                                                static_cast<uint32_t>(kRowOffset + row), kStep, kLayer);
               const auto at = static_cast<size_t>(row * width + column);
               const bool kept = draw.v[column % 4] < dropout_keep_threshold(kP);
               ASSERT_EQ(got[at], kept ? before[static_cast<size_t>(column)] * scale : 0.0f)
@@ -67,7 +67,8 @@ TEST_F(CudaOpsTest, DropoutDoesNotDependOnTheSplitOfTheBatch) {
     auto with = make_cuda_ops(*device, {math, false});
     auto weights = floats(std::vector<float>(kWidth, 0.5f)), one = floats(std::vector<float>(kRows, 1.0f));
     auto whole = floats(kRows * kWidth), parts = floats(kRows * kWidth);
-    dropout_rows(*with, *stream, one.data(), weights.data(), whole.data(), kRows, kWidth, {0.5, 1, step.data(), 0, 0}, nullptr);
+    dropout_rows(*with, *stream, one.data(), weights.data(), whole.data(), kRows, kWidth, {0.5, 1, step.data(), 0, 0},
+                 nullptr);
     for (int64_t first = 0; first < kRows; first += 24)
       dropout_rows(*with, *stream, one.data(), weights.data(), parts.data() + first * kWidth, 24, kWidth,
                    {0.5, 1, step.data(), 0, first}, nullptr);
@@ -137,7 +138,8 @@ TEST_F(CudaOpsTest, CrossEntropyLoss) {
 }
 
 TEST_F(CudaOpsTest, LabelsOutsideTheClassesAreNotFinite) {
-  auto logits = floats(random_floats(6, 1)), labels = floats(std::vector<float>{1, 7}), d = floats(6), stats = floats(2);
+  auto logits = floats(random_floats(6, 1)), labels = floats(std::vector<float>{1, 7}), d = floats(6),
+       stats = floats(2);
   ops->cross_entropy_loss(*stream, {logits.data(), labels.data(), d.data(), stats.data(), 2, 3, 1.0f, false});
   EXPECT_FALSE(std::isfinite(stats.get()[0]));
 }
@@ -154,7 +156,8 @@ TEST_F(CudaOpsTest, AdamFollowsTheDoubleReference) {
       for (int t = 1; t <= 10; ++t) {
         const std::vector<float> grads = random_floats(n, static_cast<uint32_t>(10 + t));
         g.set(grads);
-        ops->adam_step(*stream, {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
+        ops->adam_step(*stream,
+                       {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
         ops->increment(*stream, step.data());
         const double correction1 = 1 - std::pow(double{kBeta1}, t), correction2 = 1 - std::pow(double{kBeta2}, t);
         for (size_t i = 0; i < want.size(); ++i) {
@@ -211,7 +214,8 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
   const std::vector<float> start = random_floats(kParams, 1, -0.1f, 0.1f), zeros(static_cast<size_t>(kParams));
   auto x = floats(random_floats(kBatch * kIn, 2)), target = floats(random_floats(kBatch * kOut, 3));
   auto w = floats(start), g = floats(kParams), m = floats(zeros), v = floats(zeros);
-  auto h = floats(kBatch * kHidden), y = floats(kBatch * kOut), dh = floats(kBatch * kHidden), dy = floats(kBatch * kOut);
+  auto h = floats(kBatch * kHidden), y = floats(kBatch * kOut), dh = floats(kBatch * kHidden),
+       dy = floats(kBatch * kOut);
   auto stats = floats(2);
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{0});
   const int64_t mask_bytes = ops->mask_bytes(kBatch, kHidden);
@@ -223,19 +227,19 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
   float* b2 = w2 + kOut * kHidden;
   const auto grad = [&](float* p) { return g.data() + (p - w.data()); };
   const auto train = [&] {
-    ops->dense_forward(*stream, {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
+    ops->dense_forward(*stream,
+                       {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
     ops->dense_forward(*stream, {h.data(), w2, b2, y.data(), kBatch, kHidden, kOut, false});
-    ops->mse_loss(*stream, {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
+    ops->mse_loss(*stream,
+                  {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
     ops->dense_backward_weight(*stream, {h.data(), dy.data(), grad(w2), grad(b2), kBatch, kHidden, kOut, false});
-    ops->dense_backward_input(*stream, {dy.data(), w2, h.data(), dh.data(), grad(b1), kBatch, kHidden, kOut,
-                                        1.0f / 0.75f, false, bits});
+    ops->dense_backward_input(
+        *stream, {dy.data(), w2, h.data(), dh.data(), grad(b1), kBatch, kHidden, kOut, 1.0f / 0.75f, false, bits});
     ops->dense_backward_weight(*stream, {x.data(), dh.data(), grad(w1), nullptr, kBatch, kIn, kHidden, false});
     ops->adam_step(*stream, {w.data(), g.data(), m.data(), v.data(), kParams, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f});
     ops->increment(*stream, step.data());
   };
-  const auto reset = [&] {
-    w.set(start), m.set(zeros), v.set(zeros), step.set({0});
-  };
+  const auto reset = [&] { w.set(start), m.set(zeros), v.set(zeros), step.set({0}); };
   train();  // chooses algorithms
   finish();
   reset();

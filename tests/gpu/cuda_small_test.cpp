@@ -39,8 +39,8 @@ class CudaSmallTest : public GpuTest, public ::testing::WithParamInterface<Small
 };
 
 /// Sum over k of a[i, k] b[j, k], given the distances between neighbours in both directions, in double.
-std::vector<double> product(const float* a, int64_t a_i, int64_t a_k, const float* b, int64_t b_j, int64_t b_k, int64_t m,
-                            int64_t n, int64_t num_k) {
+std::vector<double> product(const float* a, int64_t a_i, int64_t a_k, const float* b, int64_t b_j, int64_t b_k,
+                            int64_t m, int64_t n, int64_t num_k) {
   std::vector<double> c(static_cast<size_t>(m * n), 0.0);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t k = 0; k < num_k; ++k) {
@@ -53,7 +53,8 @@ std::vector<double> product(const float* a, int64_t a_i, int64_t a_k, const floa
 TEST_P(CudaSmallTest, ForwardWithDropout) {
   const auto [batch, in, out, math] = GetParam();
   ASSERT_TRUE(ops->fuses_backward(batch));
-  const std::vector<float> x = random_floats(batch * in, 1), w = random_floats(out * in, 2), bias = random_floats(out, 3);
+  const std::vector<float> x = random_floats(batch * in, 1), w = random_floats(out * in, 2),
+                           bias = random_floats(out, 3);
   auto gx = floats(x), gw = floats(w), gbias = floats(bias);
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{kStep});
   const std::vector<double> plain = product(x.data(), in, 1, w.data(), in, 1, batch, out, in);
@@ -68,8 +69,8 @@ TEST_P(CudaSmallTest, ForwardWithDropout) {
           if (with_bias) value += bias[static_cast<size_t>(column)];
           if (relu) value = std::max(value, 0.0);
           if (!dropout) continue;
-          const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(column / 4), static_cast<uint32_t>(kRowOffset + row),
-                                            kStep, kLayer);
+          const Philox4 draw = dropout_draw(kSeed, static_cast<uint32_t>(column / 4),
+                                            static_cast<uint32_t>(kRowOffset + row), kStep, kLayer);
           value = draw.v[column % 4] < dropout_keep_threshold(kDropout) ? value / (1 - kDropout) : 0.0;
         }
         DenseForward call{gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, nullptr, batch, in, out, relu};
@@ -82,13 +83,15 @@ TEST_P(CudaSmallTest, ForwardWithDropout) {
         call.y = second.data();
         ops->dense_forward(*stream, call);
         const std::vector<float> got = first.get();
-        EXPECT_LT(relative_error(got, want), limit()) << "relu " << relu << " dropout " << dropout << " bias " << with_bias;
+        EXPECT_LT(relative_error(got, want), limit())
+            << "relu " << relu << " dropout " << dropout << " bias " << with_bias;
         EXPECT_EQ(second.get(), got);
         if (!relu) continue;
         const std::vector<uint8_t> bits = mask.get();
         for (int64_t i = 0; i < batch * out; ++i) {
           const int64_t bit = i / out * mask_row_bits(out) + i % out;
-          ASSERT_EQ((bits[static_cast<size_t>(bit / 8)] >> (bit % 8) & 1) != 0, got[static_cast<size_t>(i)] != 0.0f) << i;
+          ASSERT_EQ((bits[static_cast<size_t>(bit / 8)] >> (bit % 8) & 1) != 0, got[static_cast<size_t>(i)] != 0.0f)
+              << i;
         }
       }
 }
@@ -100,17 +103,21 @@ struct BackwardWays {
 TEST_P(CudaSmallTest, Backward) {
   const auto [batch, in, out, math] = GetParam();
   const float scale = 1.25f;
-  const std::vector<float> x = random_floats(batch * in, 4), dy = random_floats(batch * out, 5), w = random_floats(out * in, 6);
+  const std::vector<float> x = random_floats(batch * in, 4), dy = random_floats(batch * out, 5),
+                           w = random_floats(out * in, 6);
   std::vector<float> active = random_floats(batch * in, 7);
   for (float& value : active) value = std::max(value, 0.0f);
-  const std::vector<float> old_dw = random_floats(out * in, 8), old_dw_sums = random_floats(out, 9), old_dx_sums = random_floats(in, 10);
+  const std::vector<float> old_dw = random_floats(out * in, 8), old_dw_sums = random_floats(out, 9),
+                           old_dx_sums = random_floats(in, 10);
   auto gx = floats(x), gdy = floats(dy), gw = floats(w), gactive = floats(active);
   const std::vector<double> dw_product = product(dy.data(), 1, out, x.data(), 1, in, out, in, batch);
   const std::vector<double> dx_product = product(dy.data(), out, 1, w.data(), 1, in, batch, in, out);
-  for (const BackwardWays ways : {BackwardWays{true, true, true, false, false}, BackwardWays{true, true, true, true, true},
-                                  BackwardWays{true, false, false, true, false}, BackwardWays{false, false, false, true, false},
-                                  BackwardWays{false, false, false, false, true}, BackwardWays{true, true, false, false, true}}) {
-    std::vector<double> dw = dw_product, dx = dx_product, dw_sums(static_cast<size_t>(out)), dx_sums(static_cast<size_t>(in));
+  for (const BackwardWays ways :
+       {BackwardWays{true, true, true, false, false}, BackwardWays{true, true, true, true, true},
+        BackwardWays{true, false, false, true, false}, BackwardWays{false, false, false, true, false},
+        BackwardWays{false, false, false, false, true}, BackwardWays{true, true, false, false, true}}) {
+    std::vector<double> dw = dw_product, dx = dx_product, dw_sums(static_cast<size_t>(out)),
+                        dx_sums(static_cast<size_t>(in));
     for (size_t i = 0; i < dx.size(); ++i) {
       dx[i] = ways.masked && active[i] == 0.0f ? 0.0 : scale * dx[i];
       dx_sums[i % static_cast<size_t>(in)] += dx[i];
@@ -127,14 +134,23 @@ TEST_P(CudaSmallTest, Backward) {
       auto gdw_sums = ways.accumulate ? floats(old_dw_sums) : floats(out);
       auto gdx_sums = ways.accumulate ? floats(old_dx_sums) : floats(in);
       const DenseBackwardWeight weight{gx.data(), gdy.data(), gdw.data(), ways.weight_sums ? gdw_sums.data() : nullptr,
-                                       batch, in, out, ways.accumulate};
-      const DenseBackwardInput input{gdy.data(), gw.data(), ways.masked ? gactive.data() : nullptr, gdx.data(),
-                                     ways.input_sums ? gdx_sums.data() : nullptr, batch, in, out, scale, ways.accumulate};
+                                       batch,     in,         out,        ways.accumulate};
+      const DenseBackwardInput input{gdy.data(),
+                                     gw.data(),
+                                     ways.masked ? gactive.data() : nullptr,
+                                     gdx.data(),
+                                     ways.input_sums ? gdx_sums.data() : nullptr,
+                                     batch,
+                                     in,
+                                     out,
+                                     scale,
+                                     ways.accumulate};
       ops->dense_backward(*stream, weight, ways.input ? &input : nullptr);
       std::vector<float> all;
       const auto compare = [&](GpuArray<float>& got, const std::vector<double>& want, double within, const char* what) {
         const std::vector<float> values = got.get();
-        EXPECT_LT(relative_error(values, want), within) << what << " masked " << ways.masked << " accumulate " << ways.accumulate;
+        EXPECT_LT(relative_error(values, want), within)
+            << what << " masked " << ways.masked << " accumulate " << ways.accumulate;
         all.insert(all.end(), values.begin(), values.end());
       };
       compare(gdw, dw, limit(), "dw");
@@ -160,9 +176,9 @@ TEST_P(CudaSmallTest, WeightGradientOfAPart) {
 }
 
 std::vector<SmallCase> cases() {
-  constexpr int64_t kShapes[][2] = {{847, 256}, {256, 128}, {128, 64},   {64, 3},   {50, 256}, {13, 37}, {37, 66},
-                                    {66, 19},   {19, 5},    {1, 1},      {5, 9},    {4, 4},    {33, 100}, {100, 33},
-                                    {512, 256}, {256, 3},   {1024, 512}, {512, 512}};
+  constexpr int64_t kShapes[][2] = {{847, 256}, {256, 128}, {128, 64},  {64, 3},  {50, 256},   {13, 37},
+                                    {37, 66},   {66, 19},   {19, 5},    {1, 1},   {5, 9},      {4, 4},
+                                    {33, 100},  {100, 33},  {512, 256}, {256, 3}, {1024, 512}, {512, 512}};
   std::vector<SmallCase> all;
   for (const MathMode math : {MathMode::tf32, MathMode::bf16})
     for (const int64_t batch : {1, 3, 13, 16, 26, 33, 64})

@@ -39,7 +39,11 @@ template <class T>
 class GpuArray {
  public:
   GpuArray(Device& device, Stream& stream, int64_t n, int64_t skip = 0)
-      : device_(device), stream_(stream), n_(n), skip_(skip), buffer_(device.allocate(static_cast<size_t>(n + skip) * sizeof(T))) {
+      : device_(device),
+        stream_(stream),
+        n_(n),
+        skip_(skip),
+        buffer_(device.allocate(static_cast<size_t>(n + skip) * sizeof(T))) {
     set_bytes(std::vector<unsigned char>(static_cast<size_t>(n) * sizeof(T), 0xff));
   }
   GpuArray(Device& device, Stream& stream, const std::vector<T>& values, int64_t skip = 0)
@@ -77,7 +81,9 @@ class GpuTest : public ::testing::Test {
     device = std::move(make_cuda_devices({0}).front());
     stream = device->make_stream("compute");
   }
-  GpuArray<float> floats(const std::vector<float>& values, int64_t skip = 0) { return {*device, *stream, values, skip}; }
+  GpuArray<float> floats(const std::vector<float>& values, int64_t skip = 0) {
+    return {*device, *stream, values, skip};
+  }
   GpuArray<float> floats(int64_t n, int64_t skip = 0) { return {*device, *stream, n, skip}; }
   void finish() { stream->synchronize(Deadline::after_seconds(60)); }
 

@@ -83,7 +83,8 @@ TEST_F(NcclTest, ReducesBroadcastsGathersAndScatters) {
       GpuArray<float> part(device, stream, n);
       comm.scatter(rank == 1 ? gathered.data() : nullptr, part.data(), static_cast<size_t>(n), DType::f32, 1, stream);
       EXPECT_EQ(part.get(), values(rank, n));
-      comm.reduce_scatter(gathered.data(), gathered.data() + rank * n, static_cast<size_t>(n), DType::f32, ReduceOp::sum, stream);
+      comm.reduce_scatter(gathered.data(), gathered.data() + rank * n, static_cast<size_t>(n), DType::f32,
+                          ReduceOp::sum, stream);
       std::vector<float> reduced = all;
       for (auto i = static_cast<size_t>(rank * n); i < static_cast<size_t>((rank + 1) * n); ++i)
         reduced[i] *= static_cast<float>(size);
@@ -146,7 +147,8 @@ TEST_F(NcclTest, ExchangesMessages) {
     for (int round = 0; round < 3; ++round) {
       const auto messages = comm.exchange(std::to_string(rank * 10 + round), Deadline::after_seconds(30));
       ASSERT_EQ(messages.size(), static_cast<size_t>(world()));
-      for (int from = 0; from < world(); ++from) EXPECT_EQ(messages[static_cast<size_t>(from)], std::to_string(from * 10 + round));
+      for (int from = 0; from < world(); ++from)
+        EXPECT_EQ(messages[static_cast<size_t>(from)], std::to_string(from * 10 + round));
     }
   });
 }

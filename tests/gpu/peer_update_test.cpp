@@ -114,8 +114,9 @@ TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
   std::unique_ptr<Stream> stream = job.devices[0]->make_stream("comm");
   for (auto& device : job.devices) {
     std::unique_ptr<Stream> own = device->make_stream("fill");
-    PeerMemory memory{device->allocate(kFloats * 4 * job.devices.size()), device->allocate(kFloats * 4 * job.devices.size()),
-                      device->allocate(kFloats * 4 * job.devices.size()), device->allocate(job.ops[0]->peer_flag_bytes())};
+    PeerMemory memory{
+        device->allocate(kFloats * 4 * job.devices.size()), device->allocate(kFloats * 4 * job.devices.size()),
+        device->allocate(kFloats * 4 * job.devices.size()), device->allocate(job.ops[0]->peer_flag_bytes())};
     for (Buffer* buffer : {memory.params.get(), memory.grads.get(), memory.inbox.get(), memory.flags.get()})
       device->fill_zero(*own, buffer->data(), buffer->bytes());
     own->synchronize(Deadline::after_seconds(10));
@@ -126,7 +127,8 @@ TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
   std::unique_ptr<PeerUpdater> updater = job.ops[0]->join_peers(group);
   PeerAdam update;
   for (int r = 0; r <= world(); ++r) update.bounds[static_cast<size_t>(r)] = r * kFloats;
-  update.adam = {nullptr, nullptr, state.data(), state.data() + kFloats, kFloats, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f};
+  update.adam = {nullptr, nullptr, state.data(), state.data() + kFloats, kFloats, step.data(), 1e-3f,
+                 0.9f,    0.999f,  1e-8f};
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) updater->adam(*stream, update);  // later ones must not wait again
   try {

@@ -1,5 +1,5 @@
-// Training on CUDA devices equals a float64 reference on one device: eager and by graph, every strategy that fits the GPUs
-// of this machine. Cases for more GPUs than there are skip, saying so.
+// Training on CUDA devices equals a float64 reference on one device: eager and by graph, every strategy that fits the
+// GPUs of this machine. Cases for more GPUs than there are skip, saying so.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,15 +34,16 @@ std::vector<Case> cases() {
             for (LossKind loss : {LossKind::mse, LossKind::softmax_cross_entropy}) {
               ParallelPlan plan;
               plan.num_devices = devices, plan.global_batch = kRows, plan.accumulate = accumulate;
-              if (row.feasible(plan).ok) all.push_back({std::string(row.name), devices, accumulate, launch, math, loss});
+              if (row.feasible(plan).ok)
+                all.push_back({std::string(row.name), devices, accumulate, launch, math, loss});
             }
   return all;
 }
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}gpu_acc{}_{}_{}_{}", c.strategy, c.devices, c.accumulate, to_string(c.launch), to_string(c.math),
-                     c.loss == LossKind::mse ? "mse" : "xent");
+  return fmt::format("{}_{}gpu_acc{}_{}_{}_{}", c.strategy, c.devices, c.accumulate, to_string(c.launch),
+                     to_string(c.math), c.loss == LossKind::mse ? "mse" : "xent");
 }
 
 bool needs_nccl(const Case& c) { return c.strategy != "single"; }  // whose collectives run on the GPUs' streams
@@ -73,7 +74,8 @@ class GpuStrategies : public ::testing::TestWithParam<Case> {
     const Availability availability = cuda_availability();
     if (!availability.ok) GTEST_SKIP() << availability.reason;
     const auto present = static_cast<int>(list_cuda_devices().size());
-    if (present < GetParam().devices) GTEST_SKIP() << GetParam().devices << " GPUs are needed and " << present << " are here";
+    if (present < GetParam().devices)
+      GTEST_SKIP() << GetParam().devices << " GPUs are needed and " << present << " are here";
     if (const Availability nccl = nccl_availability(); needs_nccl(GetParam()) && !nccl.ok) GTEST_SKIP() << nccl.reason;
   }
   TrainerOptions options() const {
@@ -93,7 +95,8 @@ class GpuStrategies : public ::testing::TestWithParam<Case> {
 
 TEST_P(GpuStrategies, EqualTheReference) {
   const bool exact = GetParam().math == MathMode::fp32;
-  const double gradient_tolerance = exact ? 1e-5 : 3e-3, loss_tolerance = exact ? 1e-5 : 3e-3, weight_tolerance = exact ? 1e-5 : 1e-3;
+  const double gradient_tolerance = exact ? 1e-5 : 3e-3, loss_tolerance = exact ? 1e-5 : 3e-3,
+               weight_tolerance = exact ? 1e-5 : 1e-3;
   const TrainerOptions job = options();
   const JobData data = random_data(job.model, kRows, 11);
   JobDevices devices = cuda_job_devices(GetParam());
@@ -101,9 +104,11 @@ TEST_P(GpuStrategies, EqualTheReference) {
   ReferenceMlp reference(job.model, job.hyper, job.seed);
   for (int step = 0; step < kSteps; ++step) {
     const double loss = reference.gradients(data.features, data.targets, kRows, true);
-    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, loss_tolerance * std::max(1.0, loss)) << "step " << step;
+    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, loss_tolerance * std::max(1.0, loss))
+        << "step " << step;
     if (step == 0) {
-      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), ParameterLayout::kStatsFloats), gradient_tolerance);
+      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), ParameterLayout::kStatsFloats),
+                gradient_tolerance);
     }
     reference.update();
   }

@@ -81,8 +81,9 @@ void check_moves(Probe& probe, size_t count) {
                             ReduceOp::sum, probe.stream);
   probe.sync();
   for (size_t i = 0; i < everywhere.size(); ++i)
-    require(everywhere[i] == (i / count == static_cast<size_t>(rank) ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
-            "reduce_scatter");
+    require(
+        everywhere[i] == (i / count == static_cast<size_t>(rank) ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
+        "reduce_scatter");
   require(sum == std::vector<int64_t>(count, rank == root ? probe.world() * (probe.world() + 1) / 2 : rank + 1),
           "reduce");
   require(root_value == std::vector<int64_t>(count, root), "broadcast");

@@ -30,7 +30,8 @@ double ReferenceMlp::gradients(const std::vector<float>& features, const std::ve
       for (int64_t o = 0; o < out; ++o) {
         double sum = layout_.layers[l].bias >= 0 ? params_[static_cast<size_t>(layout_.layers[l].bias + o)] : 0.0;
         for (int64_t i = 0; i < in; ++i)
-          sum += values[l][static_cast<size_t>(r * in + i)] * params_[static_cast<size_t>(layout_.layers[l].weight + o * in + i)];
+          sum += values[l][static_cast<size_t>(r * in + i)] *
+                 params_[static_cast<size_t>(layout_.layers[l].weight + o * in + i)];
         double factor = 1.0;
         if (layer.activation == Activation::relu && !(sum > 0)) factor = 0.0;
         if (training && layer.dropout > 0) {

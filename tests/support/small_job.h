@@ -22,11 +22,11 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed);
 ModelSpec odd_model(LossKind loss, double dropout = 0.25);
 
 struct JobResult {
-  std::vector<double> losses;             // per step
-  double correct = 0;                     // of the last step
-  std::vector<float> first_gradients;     // after the first step, each part from a rank that owns it
-  std::vector<std::vector<float>> params; // per rank, after the last step
-  std::vector<size_t> comm_bytes;         // per rank, one step
+  std::vector<double> losses;              // per step
+  double correct = 0;                      // of the last step
+  std::vector<float> first_gradients;      // after the first step, each part from a rank that owns it
+  std::vector<std::vector<float>> params;  // per rank, after the last step
+  std::vector<size_t> comm_bytes;          // per rank, one step
   std::vector<size_t> comm_calls;
 };
 
