@@ -36,7 +36,7 @@ std::vector<Rank> make_ranks(int count, size_t bytes) {
       rank.device->fill_zero(*rank.stream, buffer->data(), size);
       return buffer;
     };
-    rank.memory = {zeroed(bytes), zeroed(bytes), zeroed(bytes), zeroed(rank.ops->peer_flag_bytes())};
+    rank.memory = {zeroed(bytes), zeroed(bytes), zeroed(rank.ops->peer_flag_bytes())};
     rank.state = zeroed(2 * bytes);
     rank.step = zeroed(sizeof(uint64_t));
     rank.stream->synchronize(soon());
@@ -57,12 +57,13 @@ double update_us(std::vector<Rank>& ranks, int64_t floats, int blocks) {
       [&](int index) {
         Rank& rank = ranks[static_cast<size_t>(index)];
         rank.device->bind_thread();
-        const int64_t part = floats / world / 64 * 64;
-        PeerGroup group{index, {}, part, rank.device->spec().sm_count, 20};
+        PeerGroup group{index, {}, 20};
         for (const Rank& each : ranks) group.ranks.push_back(each.memory);
         const auto updater = rank.ops->join_peers(group);
+        const int64_t part = floats / world / 64 * 64;
         PeerAdam update;
-        for (int r = 0; r <= world; ++r) update.bounds[static_cast<size_t>(r)] = r * part;
+        update.begin = index * part;
+        update.end = update.begin + part;
         update.num_blocks = blocks;
         float* state = rank.state->as<float>();
         update.adam = {nullptr, nullptr, state,  state + part, part, rank.step->as<uint64_t>(),

@@ -244,7 +244,6 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   int64_t owned = 0;
   for (const FloatRange& range : row.owned(options.plan, settings.model, 0)) owned += range.floats();
   const int64_t parameters = 2 * make_layout(settings.model).num_floats + num_state_arrays(options.hyper) * owned;
-  const int64_t buffers = row.buffer_floats ? row.buffer_floats(options.plan, settings.model) : 0;
   const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
   const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
                                 ? cell.global_batch
@@ -252,7 +251,7 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   const int64_t row_floats = settings.model.input_width + target_width(settings.model);
   const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
   const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
-  return (parameters + buffers + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
+  return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
          settings.model.activation_bytes(rows);
 }
 

@@ -58,11 +58,8 @@ class CudaPeerUpdater final : public PeerUpdater {
     for (size_t r = 0; r < group_.ranks.size(); ++r) {
       peers_.params[r] = group_.ranks[r].params->as<float>();
       peers_.grads[r] = group_.ranks[r].grads->as<float>();
-      peers_.inbox[r] = group_.ranks[r].inbox->as<float>();
       peers_.flags[r] = group_.ranks[r].flags->as<PeerFlags>();
     }
-    peers_.inbox_stride = group_.inbox_stride;
-    peers_.num_processors = group_.num_processors;
     peers_.report = watch_->report();
     peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
     watches_of(device).add(watch_);

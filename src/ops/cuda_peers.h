@@ -11,15 +11,14 @@
 
 namespace amdahl {
 
-/// In each rank's device memory, all zero at first. A flag holds the number of the last update that its writer has got
-/// so far in; every rank counts its own updates, and replays of a graph go on counting.
+/// In each rank's device memory, all zero at first. A flag holds the number of the last update that its writer has
+/// entered or left; the counts are per rank, and replays of a graph go on counting.
 struct PeerFlags {
-  static constexpr int kMaxBlocks = 256;
-  uint64_t arrived[kMaxBlocks][kMaxPeers];  // by block and writing rank: the block's gradients are in the inbox
-  uint64_t left[kMaxPeers];                 // by writing rank
-  uint64_t ended;                           // updates of this rank that have ended
-  unsigned finished_blocks;                 // of the running update
-  unsigned broken;                          // a wait was given up: later updates do nothing
+  uint64_t entered[kMaxPeers];  // by writing rank
+  uint64_t left[kMaxPeers];     // by writing rank
+  uint64_t ended;               // updates of this rank that have ended
+  unsigned finished_blocks;     // of the running update
+  unsigned broken;              // a wait was given up: later updates do nothing
 };
 
 /// In host memory that this rank's kernels reach.
@@ -31,10 +30,8 @@ struct PeerReport {
 struct PeerLaunch {
   float* params[kMaxPeers];
   float* grads[kMaxPeers];
-  float* inbox[kMaxPeers];
   PeerFlags* flags[kMaxPeers];
-  int64_t inbox_stride;
-  int rank, num_ranks, num_processors;
+  int rank, num_ranks;
   PeerReport* report;
   uint64_t timeout_ns;
 };

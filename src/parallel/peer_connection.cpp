@@ -21,25 +21,22 @@ const Offer& offer_at(const std::string& address) {
 
 }  // namespace
 
-std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context, int64_t inbox_stride) {
+std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context) {
   Communicator& communicator = context.communicator;
   const size_t flag_bytes = context.ops.peer_flag_bytes();
   const int world = communicator.world_size();
   if (!communicator.shares_address_space() || flag_bytes == 0 || world < 2 || world > kMaxPeers) return nullptr;
   const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
-  const size_t inbox_bytes = static_cast<size_t>((world - 1) * inbox_stride) * sizeof(float);
   Offer mine{&context.device,
-             {context.model.shared_params(), context.model.shared_grads(), context.device.allocate(inbox_bytes),
-              context.device.allocate(flag_bytes)}};
+             {context.model.shared_params(), context.model.shared_grads(), context.device.allocate(flag_bytes)}};
   context.device.fill_zero(context.comm, mine.memory.flags->data(), flag_bytes);
   context.comm.synchronize(deadline);
 
-  PeerGroup group{communicator.rank(), {}, inbox_stride, context.device.spec().sm_count, context.timeout_seconds};
+  PeerGroup group{communicator.rank(), {}, context.timeout_seconds};
   bool reaches_all = true;
   for (const std::string& address : communicator.exchange(address_of(mine), deadline)) {
     const Offer& offer = offer_at(address);
     group.ranks.push_back(offer.memory);
-    group.num_processors = std::min(group.num_processors, offer.device->spec().sm_count);
     reaches_all = reaches_all && (offer.device == &context.device || context.device.reach(*offer.device).ok);
   }
   std::unique_ptr<PeerUpdater> updater = reaches_all ? context.ops.join_peers(group) : nullptr;

@@ -7,9 +7,8 @@
 
 namespace amdahl {
 
-/// `inbox_stride`: floats that a rank receives from each other rank in a step. All ranks call it together. Null, on
-/// every rank alike, where ranks are processes, the backend has no peer updates, or some device does not reach
-/// another's memory.
-std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context, int64_t inbox_stride);
+/// All ranks call it together, with their devices idle. Null, on every rank alike, where ranks are processes, the
+/// backend has no peer updates, or some device does not reach another's memory.
+std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context);
 
 }  // namespace amdahl

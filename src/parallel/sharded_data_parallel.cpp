@@ -22,19 +22,11 @@ size_t payload_bytes(const Shards& shards) {
   return static_cast<size_t>(shards.front().floats() + 2 * shards.part_floats) * sizeof(float);
 }
 
-// What a rank receives from each other rank for a bucket; rank 0, which looks after the front too, receives the most.
-int64_t inbox_floats(const Shards& shards) { return shards.front().floats() + shards.part_floats; }
-
 class ShardedDataParallel final : public BucketedStrategy {
  public:
   explicit ShardedDataParallel(const StrategyContext& context) : BucketedStrategy(context) {
-    int64_t inbox = 0;
-    for (const Bucket& bucket : buckets()) {
-      shards_.push_back(divide(bucket, context.plan.num_devices));
-      inbox_begins_.push_back(inbox);
-      inbox += inbox_floats(shards_.back());
-    }
-    if (context.optimizer.is_adam()) peers_ = connect_peers(context, inbox);
+    for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.num_devices));
+    if (context.optimizer.is_adam()) peers_ = connect_peers(context);
   }
 
   void finish_step(StepStamps* stamps) override {
@@ -47,29 +39,27 @@ class ShardedDataParallel final : public BucketedStrategy {
 
   void send(size_t i, bool last) override {
     if (peers_)
-      send_directly(i, last);
+      send_directly(shards_[i], last);
     else
       send_by_collectives(shards_[i]);
   }
 
-  void send_directly(size_t bucket, bool last) {
+  void send_directly(const Shards& shards, bool last) {
     const StrategyContext& c = context();
-    const Shards& shards = shards_[bucket];
     // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for
     // that.
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
-    const int world = c.plan.num_devices, rank = c.communicator.rank();
     PeerAdam update;
-    update.bounds[0] = shards.begin;
-    for (int r = 0; r < world; ++r) update.bounds[static_cast<size_t>(r) + 1] = shards.part(r).end;
-    update.inbox_begin = inbox_begins_[bucket];
-    update.front_end = shards.parts;
-    update.skip_end = ParameterLayout::kStatsFloats;
     update.last = last;
     update.alone = last || !c.plan.overlap;
     update.num_blocks = update.alone ? 0 : c.plan.peer_blocks;
-    const int64_t first = rank == 0 ? parameters_of(shards.front()).begin : shards.part(rank).begin;
-    if (const int64_t end = shards.part(rank).end; end > first) update.adam = c.optimizer.adam_step(first, end);
+    const FloatRange part = shards.part(c.communicator.rank());
+    update.begin = c.communicator.rank() == 0 ? shards.begin : part.begin;
+    update.end = part.end;
+    update.front_end = shards.parts;
+    update.skip_end = ParameterLayout::kStatsFloats;
+    const int64_t first = std::max(update.begin, update.skip_end);
+    if (update.end > first) update.adam = c.optimizer.adam_step(first, update.end);
     c.communicator.count_traffic(payload_bytes(shards));
     peers_->adam(c.comm, update);
   }
@@ -90,8 +80,7 @@ class ShardedDataParallel final : public BucketedStrategy {
     c.communicator.all_gather(params + mine.begin, params + shards.parts, count, DType::f32, c.comm);
   }
 
-  std::vector<Shards> shards_;         // by bucket
-  std::vector<int64_t> inbox_begins_;  // by bucket, of its gradients in every inbox; floats
+  std::vector<Shards> shards_;  // by bucket
   std::unique_ptr<PeerUpdater> peers_;
   bool first_step_ = true;
 };
@@ -107,13 +96,6 @@ int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec&
   for (const Bucket& bucket : make_buckets(model, make_layout(model), plan))
     bytes += payload_bytes(divide(bucket, plan.num_devices));
   return static_cast<int64_t>(bytes);
-}
-
-int64_t sharded_data_parallel_buffer_floats(const ParallelPlan& plan, const ModelSpec& model) {
-  int64_t floats = 0;
-  for (const Bucket& bucket : make_buckets(model, make_layout(model), plan))
-    floats += inbox_floats(divide(bucket, plan.num_devices));
-  return (plan.num_devices - 1) * floats;
 }
 
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {

@@ -64,7 +64,6 @@ const std::vector<StrategyRow>& strategy_table() {
        .feasible = a_row_for_every_device,
        .traffic_bytes = sharded_data_parallel_traffic,
        .owned = sharded_data_parallel_owned,
-       .buffer_floats = sharded_data_parallel_buffer_floats,
        .build = make_sharded_data_parallel},
       {.name = "dp",
        .summary = "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone",

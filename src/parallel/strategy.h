@@ -74,9 +74,6 @@ struct StrategyRow {
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
-  /// Floats of a rank's buffers beside parameters, gradients, state and batches, at most: where devices reach each
-  /// other's memory. Null: none.
-  int64_t (*buffer_floats)(const ParallelPlan& plan, const ModelSpec& model) = nullptr;
   std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
 };
 
@@ -96,7 +93,6 @@ std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& cont
 std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-int64_t sharded_data_parallel_buffer_floats(const ParallelPlan& plan, const ModelSpec& model);
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 
