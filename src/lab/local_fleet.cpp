@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 namespace amdahl {
 namespace {
 
@@ -69,6 +71,9 @@ class ProcessFleet final : public Fleet {
 
   ~ProcessFleet() override {
     groups_.clear();
+    if (std::uncaught_exceptions() > 0)  // peers wait for this rank's next decision: they must hear that none comes
+      store_->report_failure(Error(
+          Cause::rank_died, fmt::format("rank {} ended with an error of its own", launch_.rank), {}, launch_.rank));
     store_->leave();
   }
 

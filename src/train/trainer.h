@@ -79,7 +79,8 @@ class Trainer {
   void enqueue(const float* features, const float* targets, StepStamps* stamps);
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps);
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
-  Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds); }
+  // Longer than a collective's own deadline, which knows who did not come.
+  Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds + 2.0); }
 
   RankContext rank_;
   TrainerOptions options_;
