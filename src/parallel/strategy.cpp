@@ -61,6 +61,7 @@ const std::vector<StrategyRow>& strategy_table() {
       {.name = "zero1",
        .summary = "batch split, each device keeps the optimizer state of its part and updates it for all",
        .overlaps = true,
+       .updates_early = true,
        .feasible = a_row_for_every_device,
        .traffic_bytes = sharded_data_parallel_traffic,
        .owned = sharded_data_parallel_owned,

@@ -69,6 +69,7 @@ struct StrategyRow {
   bool full_batch_everywhere = false;  // every rank computes all rows
   bool data_on_root = false;           // rank 0 holds the batch and hands it out each step
   bool overlaps = false;               // communicates during backward when the plan lets it
+  bool updates_early = false;  // and changes parameters then: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);

@@ -52,8 +52,10 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 
 GradientOrder Trainer::choose_order() const {
   if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  const bool sends = sends_during_backward(row_, options_.plan);
+  if (sends && row_.updates_early) return GradientOrder::chain_first;
   if (second_) return GradientOrder::two_streams;
-  return sends_during_backward(row_, options_.plan) ? GradientOrder::chain_first : GradientOrder::layerwise;
+  return sends ? GradientOrder::chain_first : GradientOrder::layerwise;
 }
 
 Trainer::~Trainer() {
