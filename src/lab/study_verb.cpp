@@ -289,7 +289,9 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   outcome.report_path = report.report_path;
   outcome.text = report.text;
   outcome.json = report.json;
-  outcome.nothing_fitted = report.summary.cells.empty();
+  const std::vector<StudyCell>& cells = report.summary.cells;
+  outcome.nothing_fitted =
+      std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
   return outcome;
 }
 
