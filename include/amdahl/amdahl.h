@@ -9,6 +9,7 @@
 #include "amdahl/advice.h"
 #include "amdahl/comparison.h"
 #include "amdahl/error.h"
+#include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
@@ -192,5 +193,14 @@ struct InfoOutcome {
   std::string json;
 };
 AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& environment);
+
+/// What the devices of this machine are to each other; measures nothing.
+AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
+/// Every ordered pair of devices and the host: bandwidth, latency, integrity, patterns of traffic.
+AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
+/// Collectives over a sweep of sizes, every element verified, over one or all transports.
+AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
+/// The machine's state in one verdict: topology, links, integrity, collectives, each finding with its remedy.
+AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
 
 }  // namespace amdahl
