@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,10 @@ struct StudyPlan {
   std::string device_kind;
   std::vector<DeviceSpec> devices;
   std::vector<PlannedCell> cells;
-  std::string decision;         // of the selector in mode auto, with its reason
+  std::string decision;         // of the selector in mode auto, with its reason, a line a batch size
   double expected_seconds = 0;  // from a probe of a few steps; 0 when not probed
   std::vector<std::string> notes;
+  bool is_root = true;  // whether this process speaks
 };
 
 /// Where progress goes. Called from the thread that called the verb, on the root process only.
@@ -78,9 +80,10 @@ struct EngineConfig {
 struct DataConfig {
   std::string csv_path;
   std::vector<std::string> targets;
-  std::string missing = "refuse";  // refuse, drop, mean
-  char delimiter = 0;              // 0: find out
-  bool regression = false;         // treat an integer-valued target as a number, not as classes
+  std::vector<std::string> ignored;  // columns that are neither feature nor target
+  std::string missing = "refuse";    // refuse, drop, mean
+  char delimiter = 0;                // 0: find out
+  bool regression = false;           // treat an integer-valued target as a number, not as classes
 };
 
 /// What is trained and how the optimizer steps.
@@ -115,9 +118,10 @@ struct StudyOutcome {
   StudySummary summary;
   std::string run_dir;
   std::string report_path;
-  std::string text;     // table and verdict for a terminal
-  std::string json;     // the summary, docs/schema/summary.schema.json
-  bool is_root = true;  // other processes of a launched job get no summary
+  std::string text;             // table and verdict for a terminal
+  std::string json;             // the summary, docs/schema/summary.schema.json
+  bool nothing_fitted = false;  // every cell ran out of memory
+  bool is_root = true;          // other processes of a launched job get no summary
 };
 
 /// Plan only; probes a few steps for the expected time.
@@ -145,6 +149,7 @@ struct EpochResult {
 struct TrainOutcome {
   std::vector<EpochResult> epochs;
   std::string run_dir;
+  std::string report_path;
   std::string device_kind;
   ModelSpec model;
   std::string json;  // final figures, one object
@@ -176,9 +181,9 @@ struct ReportOutcome {
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
 
 struct CompareConfig {
-  std::string a, b;           // run folders, optionally with a cell: "DIR@batch=64,devices=2"
-  bool allow_unlike = false;  // compare although provenance differs
-  double fail_on_regression_percent = -1;
+  std::string a, b;                                  // run folders, optionally with a cell: "DIR@batch=64,devices=2"
+  bool allow_unlike = false;                         // compare although provenance differs
+  std::optional<double> fail_on_regression_percent;  // absent: never
 };
 struct CompareOutcome {
   std::string text;

@@ -1,6 +1,7 @@
 // A point in time after which a wait gives up. Every blocking call of amdahl takes one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace amdahl {
@@ -8,9 +9,12 @@ namespace amdahl {
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr double kLongestSeconds = 1e8;  // three years: far inside what the clock can count
 
+  /// Spans beyond kLongestSeconds count as that; negative ones and NaN as none.
   static Deadline after(std::chrono::duration<double> span) {
-    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(span));
+    const double seconds = span.count() > 0 ? std::min(span.count(), kLongestSeconds) : 0;
+    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
   }
   static Deadline after_seconds(double seconds) { return after(std::chrono::duration<double>(seconds)); }
 

@@ -44,11 +44,18 @@ void ModelSpec::validate() const {
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw Error(Cause::usage, fmt::format("model '{}': {}", name, what), remedy);
   };
+  // 2^24 x 2^24 weights a layer and 1,024 layers: far beyond any memory, and every count still fits 64 bits.
+  constexpr int64_t kMaxWidth = int64_t{1} << 24;
+  constexpr size_t kMaxLayers = 1024;
+  const std::string at_most = fmt::format("at most {}", with_thousands(kMaxWidth));
   if (input_width <= 0) refuse(fmt::format("input_width is {}", input_width), "give a width of at least 1");
+  if (input_width > kMaxWidth) refuse(fmt::format("input_width is {}", input_width), at_most);
+  if (layers.size() > kMaxLayers) refuse(fmt::format("it has {} layers", layers.size()), "at most 1,024 layers");
   if (layers.empty()) refuse("it has no layers", "list at least one layer with its units");
   for (size_t i = 0; i < layers.size(); ++i) {
     const DenseSpec& layer = layers[i];
     if (layer.units <= 0) refuse(fmt::format("layer {} has {} units", i, layer.units), "give at least 1 unit");
+    if (layer.units > kMaxWidth) refuse(fmt::format("layer {} has {} units", i, layer.units), at_most);
     if (!(layer.dropout >= 0.0 && layer.dropout < 1.0))
       refuse(fmt::format("layer {} has dropout {}", i, layer.dropout), "give a probability in [0, 1)");
     if (layer.dropout > 0 && layer.activation == Activation::none)

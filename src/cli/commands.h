@@ -48,7 +48,8 @@ int info_command(const InfoArgs& args);
 /// Parses the command line and runs the command it names. Errors of parsing are Error{usage}.
 int parse_and_run(int argc, char** argv);
 
-/// Lets Ctrl-C and SIGTERM end the present verb at its next safe point, and at once when they come twice.
+/// Lets Ctrl-C and SIGTERM end the present verb at its next safe point, 8 s later wherever it is, and at once when they
+/// come twice.
 void watch_signals();
 bool signalled();
 /// 130 or 143 after a signal, else 0.

@@ -13,7 +13,7 @@ namespace {
 
 // Text forms of options that become richer values once parsing is done.
 struct Texts {
-  std::string gpus, devices, batch_sizes = "16,32,64,128", targets;
+  std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
   std::string launch = "eager", math = "fp32", scaling = "strong", params, delimiter;
   double bucket_mb = 25;
   bool no_overlap = false, quick = false;
@@ -61,6 +61,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->capture_default_str();
   app->add_option("--data", training.data.csv_path, "CSV file (default: the study's synthetic data)");
   app->add_option("--target", texts.targets, "Target column or columns of the CSV file");
+  app->add_option("--ignore", texts.ignored, "Columns of the CSV file to leave out, for example id,name");
   app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")
       ->capture_default_str();
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
@@ -84,7 +85,6 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
       one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
   engine.math = one_of<MathMode>("--math", texts.math,
                                  {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
-  if (!(engine.timeout_seconds > 0)) throw Error(Cause::usage, "--timeout must be positive", "seconds, for example 60");
   engine.environment = process_environment();
   engine.command_line = command_line;
   engine.on_fatal = [](const Error& error) {
@@ -95,6 +95,7 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
 
 void finish_training(TrainingConfig& training, const Texts& texts) {
   training.data.targets = split(texts.targets);
+  training.data.ignored = split(texts.ignored);
   if (texts.delimiter.size() > 1 && texts.delimiter != "\\t" && texts.delimiter != "tab")
     throw Error(Cause::usage, fmt::format("--delimiter '{}' is more than one character", texts.delimiter), "; or tab");
   if (!texts.delimiter.empty()) training.data.delimiter = texts.delimiter.size() > 1 ? '\t' : texts.delimiter[0];

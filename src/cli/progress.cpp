@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,7 +60,11 @@ std::string plan_text(const StudyPlan& plan) {
   std::string text = fmt::format("plan: {} ({} parameters) on {}, {}\n", plan.model.name,
                                  with_thousands(plan.model.num_parameters()), plan.data_name, plan.device_kind);
   for (const DeviceSpec& device : plan.devices) text += fmt::format("  device {}: {}\n", device.index, device.name);
-  if (!plan.decision.empty()) text += fmt::format("  {}\n", plan.decision);
+  for (size_t begin = 0; begin < plan.decision.size();) {
+    const size_t end = std::min(plan.decision.find('\n', begin), plan.decision.size());
+    text += fmt::format("  {}\n", plan.decision.substr(begin, end - begin));
+    begin = end + 1;
+  }
   for (const PlannedCell& cell : plan.cells)
     text += fmt::format("  batch {:>6}  {} x {:<10}  about {} per device (modelled)\n", cell.global_batch, cell.devices,
                         cell.strategy, format_bytes(static_cast<double>(cell.memory_bytes_per_device)));

@@ -9,9 +9,22 @@ namespace {
 
 volatile std::sig_atomic_t g_signal = 0;
 
+// A job manager kills what has not ended within its grace, often 10 s; one run of a study may take longer.
+constexpr unsigned kGraceSeconds = 8;
+
 extern "C" void on_signal(int number) {
   if (g_signal != 0) _exit(128 + number);
   g_signal = number;
+  alarm(kGraceSeconds);
+}
+
+// What is finished is on disk already: only the run at hand is lost.
+extern "C" void on_alarm(int) {
+  constexpr char kLine[] =
+      "error[interrupted]: stopped by the user within a run; what was finished before it is kept; try: --resume to go "
+      "on with a study\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+  _exit(128 + g_signal);
 }
 
 }  // namespace
@@ -21,6 +34,8 @@ void watch_signals() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 

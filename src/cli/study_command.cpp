@@ -10,14 +10,17 @@ namespace amdahl::cli {
 int study_command(const StudyArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   if (args.dry_run) {
-    fmt::print("{}", plan_text(plan_study(args.config, observer)));
+    const StudyPlan plan = plan_study(args.config, observer);
+    if (plan.is_root) fmt::print("{}", plan_text(plan));
     return 0;
   }
   const StudyOutcome outcome = run_study(args.config, observer);
   if (!outcome.is_root) return 0;
   fmt::print("{}", args.talk.json ? outcome.json : outcome.text);
   fmt::print(args.talk.json ? stderr : stdout, "report: {}\n", outcome.report_path);
-  return 0;
+  if (!outcome.nothing_fitted) return 0;
+  throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",
+              "smaller --batch-sizes, a smaller --model, or --strategy zero1 over more devices");
 }
 
 }  // namespace amdahl::cli

@@ -21,7 +21,7 @@ int train_command(const TrainArgs& args) {
              last.train_loss);
   if (args.config.validation_fraction > 0) fmt::print(", validation loss {:.4f}", last.validation_loss);
   if (last.validation_accuracy >= 0) fmt::print(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
-  fmt::print("\nrun: {}\n", outcome.run_dir);
+  fmt::print("\nreport: {}\n", outcome.report_path);
   return 0;
 }
 

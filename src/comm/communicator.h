@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -61,6 +62,11 @@ class Communicator {
   /// Whether all ranks are threads of one process, so that they can hand each other pointers by `exchange`.
   virtual bool shares_address_space() const { return false; }
 
+  /// Keeps something that other ranks were told the address of for as long as this communicator stands, which is longer
+  /// than any rank of the group works. `release_kept` ends that once all have looked.
+  void keep(std::shared_ptr<const void> shared) { kept_.push_back(std::move(shared)); }
+  void release_kept() { kept_.clear(); }
+
   CommTraffic traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
 
@@ -72,6 +78,7 @@ class Communicator {
 
  private:
   CommTraffic traffic_;
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 }  // namespace amdahl

@@ -193,6 +193,13 @@ void GlooLink::transfer(const CollectiveCall& call, int step, const GlooStep& pa
 
 Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                         const std::string& what) {
+  // Gloo closes a pair when a wait on it times out, so the peer's own wait breaks a moment before its deadline: it says
+  // where it waits in either case, or the rank that asks would take its silence for a hang.
+  try {
+    store_.set(place_key(rank_), wire::pack({std::to_string(call.seq), call.describe()}));
+  } catch (const Error& error) {  // the world's first failure
+    return error;
+  }
   if (const auto known = store_.wait_failure(Deadline::after_seconds(at_deadline ? 0 : kVerdictSeconds))) return *known;
   std::vector<int> missing;
   for (const Pending& each : pending) {
@@ -217,13 +224,11 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
 /// Every rank that gives up says where it waits. A missing rank that waits for another call of the same number made a
 /// different call; one that waits behind us or ahead of us is a victim too; one that says nothing is the culprit.
 Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<int>& missing) {
-  const std::string prefix = fmt::format("waits/{}/", name_);
   std::vector<int> silent;
   try {
-    store_.set(prefix + std::to_string(rank_), wire::pack({std::to_string(call.seq), call.describe()}));
     const Deadline deadline = Deadline::after_seconds(kVerdictSeconds);
     for (const int peer : missing) {
-      const auto place = peer == rank_ ? std::vector<std::string>{} : place_of(prefix, peer, deadline);
+      const auto place = peer == rank_ ? std::vector<std::string>{} : place_of(peer, deadline);
       if (place.size() != 2) {
         silent.push_back(peer);
       } else if (!is_paired(call) && place[0] == std::to_string(call.seq) && place[1] != call.describe()) {
@@ -239,9 +244,9 @@ Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<i
 }
 
 /// Number and description of the call that `peer` gave up on; empty when it does not say so by the deadline.
-std::vector<std::string> GlooLink::place_of(const std::string& prefix, int peer, Deadline deadline) {
+std::vector<std::string> GlooLink::place_of(int peer, Deadline deadline) {
   try {
-    return wire::unpack(store_.get(prefix + std::to_string(peer), deadline));
+    return wire::unpack(store_.get(place_key(peer), deadline));
   } catch (const Error&) {
     if (store_.failure()) throw;
     return {};

@@ -75,7 +75,8 @@ class GlooLink {
   Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                 const std::string& what);
   Error explain_deadline(const CollectiveCall& call, const std::vector<int>& missing);
-  std::vector<std::string> place_of(const std::string& prefix, int peer, Deadline deadline);
+  std::vector<std::string> place_of(int peer, Deadline deadline);
+  std::string place_key(int rank) const { return "waits/" + name_ + "/" + std::to_string(rank); }
 
   RendezvousStore& store_;
   const std::string name_;

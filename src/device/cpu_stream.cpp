@@ -67,14 +67,24 @@ void CpuStream::synchronize(Deadline deadline) {
       continue;
     }
     const uint64_t left = target - now;
-    throw Error(Cause::rank_hung,
-                fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
-                "raise --timeout if the work is really this slow; otherwise look for a rank that stopped");
+    const Error error(Cause::rank_hung,
+                      fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
+                      "raise --timeout if the work is really this slow; otherwise look for a rank that stopped");
+    give_up(error);
+    throw error;
   }
   if (poisoned_.load(std::memory_order_acquire)) {
     std::lock_guard lock(mutex_);
     std::rethrow_exception(error_);
   }
+}
+
+// The caller is about to unwind, and what queued work points to goes away with it: nothing more may start, and what
+// runs must have ended. Whatever waits inside an item has a deadline of its own.
+void CpuStream::give_up(const Error& error) {
+  constexpr double kPatienceSeconds = 10;
+  poison(std::make_exception_ptr(error));
+  progress_.wait([&] { return !working_.load(); }, Deadline::after_seconds(kPatienceSeconds));
 }
 
 void CpuStream::drain() noexcept {
@@ -87,7 +97,7 @@ void CpuStream::poison(std::exception_ptr error) {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
-  poisoned_.store(true, std::memory_order_release);
+  poisoned_.store(true);  // before working_ is looked at, as run_item stores and looks the other way round
 }
 
 void CpuStream::run_item(Item& item) {
@@ -108,12 +118,18 @@ void CpuStream::run_item(Item& item) {
     if (mark.error) poison(mark.error);
     return;
   }
+  working_.store(true);
+  if (poisoned_.load()) {
+    working_.store(false);
+    return;
+  }
   const int64_t start = now_ns();
   try {
     item.work();
   } catch (...) {
     poison(std::current_exception());
   }
+  working_.store(false);
   busy_ns_.fetch_add(now_ns() - start, std::memory_order_relaxed);
 }
 

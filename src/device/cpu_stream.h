@@ -75,6 +75,7 @@ class CpuStream : public Stream {
   void run_worker();
   void run_item(Item& item);
   void poison(std::exception_ptr error);
+  void give_up(const Error& error);
 
   Device& device_;
   const std::string label_;
@@ -87,6 +88,7 @@ class CpuStream : public Stream {
   std::atomic<uint64_t> completed_{0};  // items ever finished or skipped
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> working_{false};  // a work item runs
   std::atomic<int64_t> busy_ns_{0};
   WaitPoint work_ready_;  // the worker waits here
   WaitPoint progress_;    // synchronize waits here

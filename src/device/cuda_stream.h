@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <memory>
 #include <string>
 
 #include "device/cuda_device.h"
@@ -35,6 +37,8 @@ class CudaStream final : public Stream {
 
   bool capturing() const;
   cudaStream_t handle() const { return stream_; }
+  /// What its user keeps per stream, for example workspace; goes when the stream goes. One user a key.
+  std::shared_ptr<void>& attachment(const void* key) { return attachments_[key]; }
 
  private:
   void wait_until_done(Deadline deadline);
@@ -43,6 +47,7 @@ class CudaStream final : public Stream {
   int index_;
   std::string name_;
   cudaStream_t stream_ = nullptr;
+  std::map<const void*, std::shared_ptr<void>> attachments_;
 };
 
 /// Owns the captured graph beside its executable form: what the capture attached to the graph stays alive with it.

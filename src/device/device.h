@@ -41,8 +41,9 @@ class Stream {
   virtual void stamp(Event& event) { record(event); }
   /// Later work on this stream starts after the event's last recorded mark.
   virtual void wait(Event& event) = 0;
-  /// Blocks the host until everything enqueued so far is done. Throws the first error of that work;
-  /// Error{rank_hung} once the deadline passes.
+  /// Blocks the host until everything enqueued so far is done. Throws the first error of that work; Error{rank_hung}
+  /// when the deadline's span passes without any progress: it starts again whenever queued work was finished. On CPU,
+  /// nothing of the queue runs any more when it throws, so that the caller may let go of the memory the work uses.
   virtual void synchronize(Deadline deadline) = 0;
   /// Microseconds spent executing work items since creation, where the backend can tell (CPU workers); else negative.
   virtual double busy_us() { return -1.0; }

@@ -2,15 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "amdahl/amdahl.h"
+#include "lab/evidence.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
 #include "report/compare.h"
 #include "report/markdown.h"
 #include "report/study.h"
 #include "report/text.h"
+#include "report/training.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -25,7 +29,8 @@ struct Selection {
 
 Selection parse_selection(const std::string& text) {
   Selection selection;
-  const size_t at = text.rfind('@');
+  std::error_code error;  // a folder may have an @ in its name
+  const size_t at = std::filesystem::exists(text, error) ? std::string::npos : text.rfind('@');
   selection.dir = text.substr(0, at);
   if (at == std::string::npos) return selection;
   const std::string list = text.substr(at + 1);
@@ -74,28 +79,75 @@ std::vector<Record> select(const Selection& selection) {
 
 }  // namespace
 
-ReportOutcome run_report(const std::string& run_dir, bool write) {
-  const RunContents contents = read_run(run_dir);
+namespace {
+
+// Which run a damaged record is of: the summary knows only records.
+StudySummary summarise_run(const std::string& run_dir, const std::vector<Record>& records) {
+  try {
+    return summarise_study(records);
+  } catch (const Error& error) {
+    throw Error(error.cause(), fmt::format("{}: {}", run_dir, error.what()),
+                error.remedy().empty() ? "a copy of the run, or measure again" : error.remedy());
+  }
+}
+
+RunContents read_measured(const std::string& run_dir) {
+  RunContents contents = read_run(run_dir);
   if (contents.records.empty())
     throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", run_dir),
                 "--resume to go on with it");
+  return contents;
+}
+
+std::filesystem::path folder_of(const std::string& run_dir) {
+  const std::filesystem::path dir(run_dir);
+  return std::filesystem::is_directory(dir) ? dir : dir.parent_path();
+}
+
+ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.summary = summarise_study(contents.records);
+  outcome.markdown = training_markdown(contents.records);
+  outcome.text = training_text(contents.records);
+  outcome.json = record_to_json(contents.records.back());
+  if (!write) return outcome;
+  write_atomic(folder_of(run_dir) / "report.md", outcome.markdown);
+  outcome.report_path = (folder_of(run_dir) / "report.md").string();
+  return outcome;
+}
+
+}  // namespace
+
+ReportOutcome run_report(const std::string& run_dir, bool write) {
+  const RunContents contents = read_measured(run_dir);
+  if (contents.header.kind == "train") return report_training(run_dir, contents, write);
+  ReportOutcome outcome;
+  outcome.notes = contents.notes;
+  outcome.summary = summarise_run(run_dir, contents.records);
   for (const std::string& note : contents.notes) outcome.summary.notes.push_back(note);
   outcome.markdown = study_markdown(outcome.summary);
   outcome.text = study_text(outcome.summary, true);
   outcome.json = summary_to_json(outcome.summary);
   if (!write) return outcome;
-  const std::filesystem::path dir(run_dir);
-  const std::filesystem::path folder = std::filesystem::is_directory(dir) ? dir : dir.parent_path();
+  const std::filesystem::path folder = folder_of(run_dir);
   write_atomic(folder / "summary.json", outcome.json + "\n");
   write_atomic(folder / "report.md", outcome.markdown);
   outcome.report_path = (folder / "report.md").string();
   return outcome;
 }
 
+StudySummary read_evidence(const std::string& run_dir) {
+  const RunContents contents = read_measured(run_dir);
+  if (contents.header.kind != "study")
+    throw Error(Cause::usage, fmt::format("{} is a {} run: it compares nothing", run_dir, contents.header.kind),
+                "the run folder of an amdahl study");
+  return summarise_run(run_dir, contents.records);
+}
+
 CompareOutcome run_compare(const CompareConfig& config) {
+  const std::optional<double> limit = config.fail_on_regression_percent;
+  if (limit && !(*limit >= 0 && std::isfinite(*limit)))
+    throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit), "a percentage of 0 or more, like 3");
   const Selection a = parse_selection(config.a), b = parse_selection(config.b);
   CompareOptions options;
   options.name_a = config.a;
@@ -107,8 +159,7 @@ CompareOutcome run_compare(const CompareConfig& config) {
   CompareOutcome outcome;
   outcome.text = compare_text(comparison, true);
   outcome.json = comparison_to_json(comparison);
-  outcome.regression =
-      config.fail_on_regression_percent >= 0 && regression(comparison, config.fail_on_regression_percent);
+  outcome.regression = limit && regression(comparison, *limit);
   return outcome;
 }
 
@@ -127,7 +178,7 @@ Advice run_advise(const AdviseConfig& config) {
     throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy),
                 choices_hint(config.policy, {"measured", "study"}));
   if (config.evidence.empty()) return advise_measured(request, {});
-  const StudySummary summary = run_report(config.evidence, false).summary;
+  const StudySummary summary = read_evidence(config.evidence);
   for (const StudyComparison& c : summary.comparisons)  // whatever was measured may answer
     request.max_devices = std::max<int64_t>(request.max_devices, c.multi.devices);
   return advise_measured(request, summary);

@@ -8,6 +8,7 @@
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
+#include "lab/evidence.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
@@ -39,16 +40,18 @@ void check_counts(const StudyConfig& config) {
   for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
     throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  check_engine(config.engine);
   check_training(config.training);
 }
 
+// What is measured at each batch size.
 struct Modes {
-  bool single = true, multi = true;
-  std::string decision;
+  std::set<int64_t> without_multi;  // batch sizes at which one device is all that is measured
+  std::string decision;             // of the selector, a line a batch size
 };
 
 Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
-  if (config.mode == "single") return {true, false, {}};
+  if (config.mode == "single") return {{config.batch_sizes.begin(), config.batch_sizes.end()}, {}};
   if (config.mode == "multi") return {};
   if (config.mode != "auto")
     throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
@@ -56,16 +59,21 @@ Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   AdviceRequest question;
   question.model = config.training.model;
   question.num_parameters = model.num_parameters();
-  question.global_batch = *std::max_element(config.batch_sizes.begin(), config.batch_sizes.end());
   question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
   question.device_kind = choose_backend(config.engine).name == std::string_view("cuda") ? "cuda" : "cpu-virtual";
-  const Advice advice =
-      advise_measured(question, config.evidence.empty() ? StudySummary{} : run_report(config.evidence, false).summary);
-  // Only a selector that is sure of one device saves a measurement: several are judged against one.
-  const std::vector<std::string>& unsure = advice.modes_to_measure;
-  const bool multi = advice.decision != "single" || std::find(unsure.begin(), unsure.end(), "multi") != unsure.end();
-  return {true, multi,
-          fmt::format("selector, batch {}: {} ({})", question.global_batch, advice.decision, advice.reason)};
+  const StudySummary evidence = config.evidence.empty() ? StudySummary{} : read_evidence(config.evidence);
+  Modes modes;
+  for (const int64_t batch : config.batch_sizes) {
+    question.global_batch = config.scaling == Scaling::weak ? batch * question.max_devices : batch;
+    const Advice advice = advise_measured(question, evidence);
+    // Only a selector that is sure of one device saves a measurement: several are judged against one.
+    const std::vector<std::string>& unsure = advice.modes_to_measure;
+    const bool sure = advice.decision == "single" && std::find(unsure.begin(), unsure.end(), "multi") == unsure.end();
+    if (sure) modes.without_multi.insert(batch);
+    modes.decision += fmt::format("{}selector, batch {}: {} ({})", modes.decision.empty() ? "" : "\n",
+                                  question.global_batch, advice.decision, advice.reason);
+  }
+  return modes;
 }
 
 std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
@@ -77,9 +85,9 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
   for (int64_t batch : config.batch_sizes) {
     if (!planned.insert(batch).second) continue;  // named twice
     std::vector<StudyCellSpec> group;
-    if (modes.single) group.push_back({batch, 1, "single"});
+    group.push_back({batch, 1, "single"});
     for (int64_t n : devices) {
-      if (n == 1 || !modes.multi) continue;
+      if (n == 1 || modes.without_multi.contains(batch)) continue;
       group.push_back(
           {config.scaling == Scaling::weak ? batch * n : batch, static_cast<int>(n), config.training.strategy});
     }
@@ -166,6 +174,7 @@ Prepared prepare(StudyConfig& config) {
   plan.device_kind = prepared.fleet->device_kind();
   plan.devices = prepared.fleet->devices();
   plan.decision = modes.decision;
+  plan.is_root = prepared.fleet->is_root();
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group)
       plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
@@ -191,6 +200,13 @@ std::map<std::string, std::string> identity(const StudyConfig& config, const Pre
           {"launch", std::string(to_string(config.engine.launch))},
           {"math", std::string(to_string(config.engine.math))},
           {"optimizer", training.optimizer},
+          {"learning_rate", fmt::format("{}", training.learning_rate)},
+          {"mode", config.mode},
+          {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
+          {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
+          {"missing", training.data.missing},
+          {"regression", training.data.regression ? "yes" : "no"},
+          {"rows", std::to_string(prepared.setup.data.num_rows)},
           {"accumulate", std::to_string(training.accumulate)},
           {"bucket_bytes", std::to_string(training.bucket_bytes)},
           {"overlap", training.overlap ? "yes" : "no"},
@@ -200,12 +216,20 @@ std::map<std::string, std::string> identity(const StudyConfig& config, const Pre
           {"steps", std::to_string(config.steps)}};
 }
 
+template <class T>
+T axis_of(const Record& record, const char* axis) {
+  const auto found = record.axes.find(axis);
+  const T* value = found == record.axes.end() ? nullptr : std::get_if<T>(&found->second);
+  if (value) return *value;
+  throw Error(Cause::store_corrupt, fmt::format("an earlier {} record has no usable axis '{}'", record.kind, axis),
+              "a copy of the run, or measure into another --output-dir");
+}
+
 EarlierRuns finished_runs(const std::vector<Record>& records) {
   EarlierRuns done;
   for (const Record& record : records) {
-    const auto integer = [&](const char* axis) { return std::get<int64_t>(record.axes.at(axis)); };
-    const std::string key = run_key(integer("global_batch"), integer("devices"),
-                                    std::get<std::string>(record.axes.at("strategy")), integer("run"));
+    const std::string key = run_key(axis_of<int64_t>(record, "global_batch"), axis_of<int64_t>(record, "devices"),
+                                    axis_of<std::string>(record, "strategy"), axis_of<int64_t>(record, "run"));
     done.emplace(key, record.value("step_time").value_or(0));
   }
   return done;
@@ -265,6 +289,9 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   outcome.report_path = report.report_path;
   outcome.text = report.text;
   outcome.json = report.json;
+  const std::vector<StudyCell>& cells = report.summary.cells;
+  outcome.nothing_fitted =
+      std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
   return outcome;
 }
 

@@ -69,6 +69,7 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
 TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
   TrainConfig config = given;
   if (config.training.strategy == "replicated") config.engine.deterministic = true;  // or the replicas drift apart
+  check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
@@ -101,6 +102,7 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
       },
       observer);
   outcome.json = last;
+  if (fleet->is_root()) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // nobody leaves while a peer still works
   return outcome;
 }

@@ -16,6 +16,7 @@ CsvOptions csv_options(const DataConfig& config) {
   CsvOptions options;
   options.path = config.csv_path;
   options.target_columns = config.targets;
+  options.ignore_columns = config.ignored;
   options.delimiter = config.delimiter;
   options.task = config.regression ? CsvOptions::Task::regression : CsvOptions::Task::automatic;
   if (config.missing == "drop") {
@@ -41,8 +42,11 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   setup.model = resolve_model(config.model);
   setup.model.validate();
   if (config.data.csv_path.empty()) {
-    if (!config.data.targets.empty())
-      throw Error(Cause::usage, "--target names a column but there is no --data file", "--data FILE.csv");
+    if (!config.data.targets.empty() || !config.data.ignored.empty())
+      throw Error(Cause::usage,
+                  fmt::format("--{} names a column but there is no --data file",
+                              config.data.targets.empty() ? "ignore" : "target"),
+                  "--data FILE.csv");
     const int64_t rows = std::max(rows_needed, int64_t{1});
     setup.data = make_study_dataset(rows, setup.model.input_width, setup.model.output_width(), seed);
     setup.model.loss = LossKind::mse;
@@ -71,6 +75,13 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
   options.seed = engine.seed;
   options.timeout_seconds = engine.timeout_seconds;
   return options;
+}
+
+void check_engine(const EngineConfig& config) {
+  constexpr double kLongestTimeout = 1e6;  // 11 days
+  if (!(config.timeout_seconds > 0 && config.timeout_seconds <= kLongestTimeout))
+    throw Error(Cause::usage, fmt::format("--timeout is {} s", config.timeout_seconds),
+                fmt::format("more than 0 and at most {:.0f} seconds, for example 60", kLongestTimeout));
 }
 
 void check_training(const TrainingConfig& config) {

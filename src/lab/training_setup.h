@@ -19,6 +19,7 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
 /// Trainer options of a configuration; strategy, device count and batch of the plan are left to the caller.
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model);
 /// Refuses what no strategy or optimizer can do, before anything is loaded or written.
+void check_engine(const EngineConfig& config);
 void check_training(const TrainingConfig& config);
 /// A preset, or a model file when the name ends in .json or holds a slash.
 ModelSpec resolve_model(const std::string& name);

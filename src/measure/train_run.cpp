@@ -78,6 +78,12 @@ std::vector<int32_t> epoch_order(const std::vector<int32_t>& rows, uint64_t seed
   return order;
 }
 
+void require_finite(double loss, const char* what, int epoch) {
+  if (std::isfinite(loss)) return;
+  throw Error(Cause::non_finite, fmt::format("the {} of epoch {} is {}", what, epoch, loss),
+              "a smaller --learning-rate, or check the data for extreme values");
+}
+
 void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
                 const std::function<void(const EpochResult&)>& finished) {
   const Deadline patience = Deadline::after_seconds(settings.trainer.timeout_seconds);
@@ -101,12 +107,11 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     result.samples_per_second = static_cast<double>(steps * batch) / result.seconds;
     result.train_loss = loss;
-    if (!std::isfinite(loss))
-      throw Error(Cause::non_finite, fmt::format("the loss of epoch {} is {}", epoch, loss),
-                  "a smaller --learning-rate, or check the data for extreme values");
+    require_finite(loss, "loss", epoch);
     if (validation_rows > 0) {
       const StepStats validation = resident.validate(validation_rows);
       result.validation_loss = validation.loss;
+      require_finite(validation.loss, "validation loss", epoch);
       if (data.loss == LossKind::softmax_cross_entropy)
         result.validation_accuracy = validation.correct / static_cast<double>(validation_rows);
     }

@@ -147,6 +147,8 @@ void Mlp::backward_layerwise(Stream& stream, const BatchView& batch, bool accumu
     if (i > 0) {
       const DenseBackwardInput input = input_gradient(batch, i, accumulate);
       ops_.dense_backward(stream, weight, &input);
+    } else if (options.first_weights) {
+      ops_.dense_backward_update(stream, weight, *options.first_weights);
     } else {
       ops_.dense_backward(stream, weight, nullptr);
     }

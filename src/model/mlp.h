@@ -34,6 +34,7 @@ struct BackwardOptions {
   GradientOrder order = GradientOrder::layerwise;
   Stream* second_stream = nullptr;                     // for two_streams; joined again at the end
   const std::vector<GradientPiece>* pieces = nullptr;  // chain_first and two_streams make the gradients piece by piece
+  const AdamStep* first_weights = nullptr;  // layerwise: step the first layer's weights as their gradient is made
   /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`.
   std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
 };

@@ -17,12 +17,13 @@ ParameterLayout make_layout(const ModelSpec& spec) {
   int64_t at = ParameterLayout::kStatsFloats;
   for (size_t i = spec.layers.size(); i-- > 0;) {
     LayerSlice& slice = layout.layers[i];
-    slice.begin = slice.weight = at;
-    at += aligned(spec.layers[i].units * spec.layer_input_width(i));
+    slice.begin = at;
     if (spec.layers[i].bias) {
       slice.bias = at;
       at += aligned(spec.layers[i].units);
     }
+    slice.weight = at;
+    at += aligned(spec.layers[i].units * spec.layer_input_width(i));
     slice.end = at;
   }
   layout.num_floats = at;
@@ -39,8 +40,8 @@ std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLay
     const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned
     for (int64_t row = 0; row < units; row += rows) {
       const int64_t row_end = std::min(units, row + rows);
-      pieces.push_back(
-          {i, row, row_end, slice.weight + row * width, row_end == units ? slice.end : slice.weight + row_end * width});
+      pieces.push_back({i, row, row_end, row == 0 ? slice.begin : slice.weight + row * width,
+                        row_end == units ? slice.end : slice.weight + row_end * width});
     }
   }
   return pieces;

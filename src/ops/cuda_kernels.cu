@@ -211,8 +211,6 @@ void preload_kernels(int device_index) {
   preload_elementwise(device_index);
   preload_sums(device_index);
   preload_optimizers(device_index);
-  preload_small_forward(device_index);
-  preload_small_backward(device_index);
   preload_peer_updates(device_index);
 }
 

@@ -23,6 +23,7 @@ struct KernelLaunch {
   cudaStream_t stream = nullptr;
   int device_index = 0;
   int num_sms = 1;
+  bool early = false;  // kernels may start beside the end of their predecessor: compute capability 9.0 and up
   KernelScratch scratch;
 };
 

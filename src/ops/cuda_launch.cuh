@@ -32,24 +32,43 @@ __device__ __forceinline__ int64_t thread_index() {
 __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
 // Kernels of launch_early begin while their predecessor in the stream ends, which hides the gap between them. They call
-// this before they touch anything that earlier work wrote or reads.
+// wait_for_predecessor before they touch anything that earlier work wrote or reads, and let_successor_start so that the
+// successor is brought onto the chip: it waits for this kernel's end itself. Chips before Hopper start them one after
+// the other, and have no such instructions.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// The successor may be brought onto the chip: it waits for this kernel's end itself.
 __device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+#else
+__device__ __forceinline__ void wait_for_predecessor() {}
+__device__ __forceinline__ void let_successor_start() {}
+#endif
+
+/// Blocks, threads a block, bytes of dynamic shared memory a block.
+struct LaunchShape {
+  unsigned blocks, threads;
+  size_t shared_bytes;
+};
 
 template <class... Parameters, class... Arguments>
-void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads, void (*kernel)(Parameters...),
-                  const char* name, Arguments... arguments) {
+void launch_early_shared(const KernelLaunch& launch, const LaunchShape& shape, void (*kernel)(Parameters...),
+                         const char* name, Arguments... arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
+  config.gridDim = dim3(shape.blocks);
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.numAttrs = launch.early ? 1 : 0;
   cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads, void (*kernel)(Parameters...),
+                  const char* name, Arguments... arguments) {
+  launch_early_shared(launch, {blocks, threads, 0}, kernel, name, arguments...);
 }
 
 /// Asking for a kernel's attributes loads its code.
@@ -64,7 +83,6 @@ void preload(int device_index, Kernels*... kernels) {
 void preload_elementwise(int device_index);
 void preload_sums(int device_index);
 void preload_optimizers(int device_index);
-void preload_small_forward(int device_index);
 void preload_small_backward(int device_index);
 void preload_peer_updates(int device_index);
 

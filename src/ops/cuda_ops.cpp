@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_device.h"
+#include "device/cuda_stream.h"
 #include "ops/cuda_gemm.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_mask_probe.h"
@@ -49,8 +51,8 @@ class CudaOps final : public Ops {
     preload_kernels(index());
     cuda_check(cudaDeviceGetAttribute(&has_clusters_, cudaDevAttrClusterLaunch, index()), index(),
                "cudaDeviceGetAttribute");
-    if (!options.deterministic)
-      masks_ = probe_masks(tuner_, gemm_, memory_of(tuner_.stream()).launch, workspace_of(tuner_.stream()));
+    has_small_ = has_clusters_ != 0 && preload_small(index());
+    if (!options.deterministic) masks_ = probe_masks(tuner_, gemm_, tuner_memory().launch, tuner_memory().workspace);
   }
 
   int64_t mask_bytes(int64_t batch, int64_t width) const override {
@@ -62,6 +64,10 @@ class CudaOps final : public Ops {
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override;
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override;
   void dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) override;
+  bool fuses_update(int64_t batch, int64_t in, int64_t out) const override {
+    return has_small_ && small_update_applies(options_.math, device_.spec().sm_count, batch, in, out);
+  }
+  void dense_backward_update(Stream& stream, const DenseBackwardWeight& weight, const AdamStep& adam) override;
   bool fuses_backward(int64_t batch) const override { return small_applies(batch, 1, 1); }
 
   void mse_loss(Stream& stream, const MseLoss& a) override { launch_mse_loss(begin(stream).launch, a); }
@@ -90,13 +96,18 @@ class CudaOps final : public Ops {
   int index() const { return device_.spec().index; }
   /// The same for all calls of a layer, whatever their direction.
   bool small_applies(int64_t batch, int64_t in, int64_t out) const {
-    return has_clusters_ != 0 && small_dense_applies(options_.math, batch, in, out);
+    return has_small_ && small_dense_applies(options_.math, batch, in, out);
   }
-  StreamMemory& memory_of(cudaStream_t stream);
-  GemmWorkspace workspace_of(cudaStream_t stream) { return memory_of(stream).workspace; }
+  StreamMemory make_memory(cudaStream_t stream);
+  StreamMemory& tuner_memory() {
+    if (!tuner_memory_) tuner_memory_ = std::make_unique<StreamMemory>(make_memory(tuner_.stream()));
+    return *tuner_memory_;
+  }
   StreamMemory& begin(Stream& stream) {
     device_.bind_thread();
-    return memory_of(as_cuda(stream));
+    std::shared_ptr<void>& own = as_cuda_stream(stream).attachment(this);
+    if (!own) own = std::make_shared<StreamMemory>(make_memory(as_cuda(stream)));
+    return *static_cast<StreamMemory*>(own.get());
   }
   /// The way to compute `key`; times both when `fused_works` and it is seen for the first time outside a capture.
   /// `run(way, memory, output)` enqueues the product on memory's stream, writing to scratch memory instead if given.
@@ -112,13 +123,13 @@ class CudaOps final : public Ops {
   CudaTuner tuner_;
   CudaGemm gemm_;
   int has_clusters_ = 0;
+  bool has_small_ = false;  // the kernels for few rows are in this build for this chip
   MaskSupport masks_;
-  std::map<cudaStream_t, StreamMemory> memory_;
+  std::unique_ptr<StreamMemory> tuner_memory_;
   std::map<ProductKey, Choice> choices_;
 };
 
-StreamMemory& CudaOps::memory_of(cudaStream_t stream) {
-  if (const auto found = memory_.find(stream); found != memory_.end()) return found->second;
+StreamMemory CudaOps::make_memory(cudaStream_t stream) {
   const RelaxedCapture relaxed;  // a stream may be met for the first time inside a capture
   constexpr size_t kCounterBytes = KernelScratch::kNumCounters * sizeof(unsigned);
   constexpr size_t kPartialBytes = KernelScratch::kPartialFloats * sizeof(float);
@@ -128,13 +139,13 @@ StreamMemory& CudaOps::memory_of(cudaStream_t stream) {
   char* base = memory.buffer->as<char>();
   memory.workspace = {base, kGemmWorkspaceBytes};
   char* scratch = base + kGemmWorkspaceBytes;
-  memory.launch = {stream, index(), device_.spec().sm_count, {}};
+  memory.launch = {stream, index(), device_.spec().sm_count, has_clusters_ != 0, {}};
   memory.launch.scratch.counters = reinterpret_cast<unsigned*>(scratch);
   memory.launch.scratch.partials = reinterpret_cast<float*>(scratch + kCounterBytes);
   memory.launch.scratch.temp = reinterpret_cast<float*>(scratch + kCounterBytes + kPartialBytes);
   cuda_check(cudaMemsetAsync(scratch, 0, kCounterBytes, tuner_.stream()), index(), "cudaMemsetAsync");
   tuner_.synchronize();
-  return memory_.emplace(stream, std::move(memory)).first->second;
+  return memory;
 }
 
 template <class Run>
@@ -145,7 +156,7 @@ Way CudaOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int
   if (options_.deterministic || is_capturing(stream)) return Way::fused;
   Choice choice;
   {
-    StreamMemory& memory = memory_of(tuner_.stream());
+    StreamMemory& memory = tuner_memory();
     tuner_.let_finish(as_cuda(stream));
     const TunerMemory scratch(tuner_, index(), static_cast<size_t>(scratch_floats) * sizeof(float));
     run(Way::fused, memory, scratch.data(), true);  // chooses the products' algorithms first
@@ -277,6 +288,18 @@ void CudaOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, 
                                  input->out == weight.out && (weight.dy_stride == 0 || weight.dy_stride == weight.out));
   if (!one_dy || !small_applies(weight.batch, weight.in, weight.out)) return Ops::dense_backward(stream, weight, input);
   launch_small_backward(begin(stream).launch, options_.math, &weight, input);
+}
+
+void CudaOps::dense_backward_update(Stream& stream, const DenseBackwardWeight& weight, const AdamStep& adam) {
+  const auto aligned = [](std::initializer_list<const void*> pointers) {
+    return std::all_of(pointers.begin(), pointers.end(),
+                       [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; });
+  };
+  const bool plain = !weight.dbias && !weight.accumulate && weight.dy_stride % 4 == 0;
+  if (!plain || !fuses_update(weight.batch, weight.in, weight.out) ||
+      !aligned({weight.x, weight.dy, adam.params, adam.m, adam.v}))
+    return Ops::dense_backward_update(stream, weight, adam);
+  launch_small_update(begin(stream).launch, options_.math, weight, adam);
 }
 
 std::string describe(const ProductKey& key, const Choice& choice) {

@@ -78,7 +78,7 @@ class CudaPeerUpdater final : public PeerUpdater {
   void adam(Stream& stream, const PeerAdam& update) override {
     device_.bind_thread();
     stream_ = as_cuda(stream);
-    launch_peer_adam({stream_, device_.spec().index, device_.spec().sm_count, {}}, peers_, update);
+    launch_peer_adam({stream_, device_.spec().index, device_.spec().sm_count, false, {}}, peers_, update);
   }
 
  private:

@@ -1,6 +1,7 @@
 // Both gradients of a dense layer of few rows in one kernel: some blocks do dx, the others dw.
 #include <algorithm>
 
+#include "ops/cuda_adam.cuh"
 #include "ops/cuda_small.h"
 #include "ops/cuda_small_launch.cuh"
 
@@ -105,9 +106,54 @@ __device__ __forceinline__ void store_weights(const BackwardArguments& a, int o,
   store_unit<kVectorI>(row, column, a.in, v);
 }
 
+/// Where a finished piece of dw goes: to memory, or, as a step of Adam, into the weights.
+struct StoreWeights {
+  const BackwardArguments& a;
+  __device__ __forceinline__ void operator()(int o, const int (&columns)[2], const float4 (&values)[2]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (columns[half] < a.in) store_weights<true>(a, o, columns[half], values[half]);
+  }
+};
+
+struct UpdateArguments {
+  float *params, *m, *v;  // of the weights [O,I]
+  AdamParameters adam;
+};
+
+struct UpdateWeights {
+  const UpdateArguments& to;
+  int in;
+  AdamRule rule;
+  __device__ __forceinline__ void operator()(int o, const int (&columns)[2], const float4 (&values)[2]) const {
+    float4 w[2], m[2], v[2];
+    const int64_t row = static_cast<int64_t>(o) * in;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // all loads before the first use
+      const int64_t at = row + min(columns[half], in - 4);
+      w[half] = *reinterpret_cast<const float4*>(to.params + at);
+      m[half] = __ldcs(reinterpret_cast<const float4*>(to.m + at));
+      v[half] = __ldcs(reinterpret_cast<const float4*>(to.v + at));
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (columns[half] >= in) continue;
+      const int64_t at = row + columns[half];
+      rule(w[half].x, values[half].x, m[half].x, v[half].x);
+      rule(w[half].y, values[half].y, m[half].y, v[half].y);
+      rule(w[half].z, values[half].z, m[half].z, v[half].z);
+      rule(w[half].w, values[half].w, m[half].w, v[half].w);
+      *reinterpret_cast<float4*>(to.params + at) = w[half];
+      __stcs(reinterpret_cast<float4*>(to.m + at), m[half]);
+      __stcs(reinterpret_cast<float4*>(to.v + at), v[half]);
+    }
+  }
+};
+
 /// A row of a warp's sums, of which the lane holds places 2t and 2t + 1. Called by whole warps.
-__device__ __forceinline__ void store_weight_row(const BackwardArguments& a, const float (&c)[4][4], int high, int o,
-                                                 int first, int t) {
+template <class Store>
+__device__ __forceinline__ void store_weight_row(const BackwardArguments& a, const Store& store, const float (&c)[4][4],
+                                                 int high, int o, int first, int t) {
   const bool odd = t % 2 != 0;  // lanes t and t + 1 swap halves, so that each store fills 32-byte sectors
   float v[2][4];
 #pragma unroll
@@ -118,10 +164,9 @@ __device__ __forceinline__ void store_weight_row(const BackwardArguments& a, con
     v[1][j] = odd ? right : swapped;
   }
   if (o >= a.out) return;
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-    if (const int column = first + 16 * (t / 2) + 4 * (t % 2) + 8 * half; column < a.in)
-      store_weights<true>(a, o, column, make_float4(v[half][0], v[half][1], v[half][2], v[half][3]));
+  const int column = first + 16 * (t / 2) + 4 * (t % 2);
+  store(o, {column, column + 8},
+        {make_float4(v[0][0], v[0][1], v[0][2], v[0][3]), make_float4(v[1][0], v[1][1], v[1][2], v[1][3])});
 }
 
 /// dbias[O] of the rows of dw that lane 0.. of this warp stand for.
@@ -182,8 +227,8 @@ __device__ __forceinline__ void stage(float* to, const float* matrix, int stride
 }
 
 /// dw[O,I] = dy[B,O]^T x[B,I]: k is the batch. A block does 128 by 64, its warps 32 by 32 each.
-template <MathMode kMath>
-__device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& a, float* shared) {
+template <MathMode kMath, class Store>
+__device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& a, const Store& store, float* shared) {
   const int block = static_cast<int>(blockIdx.x) - a.input_blocks, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_o = block / a.blocks_i * kStagedO, first_i = block % a.blocks_i * kStagedI;
   if (first_o >= a.out) return;
@@ -208,7 +253,7 @@ __device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& 
   }
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    store_weight_row(a, sums.c[j / 2], j % 2, first_o + own_o + column_of<true>(lane / 4, j), first_i + own_i,
+    store_weight_row(a, store, sums.c[j / 2], j % 2, first_o + own_o + column_of<true>(lane / 4, j), first_i + own_i,
                      lane % 4);
 }
 
@@ -223,8 +268,16 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_backward_kernel(Backwar
   wait_for_predecessor();
   if (for_input) return input_gradient<kMath, T, kVectorO, kVectorI>(a, shared, cluster);
   if constexpr (kVectorO && kVectorI)
-    if (!a.split_weight) return weight_gradient_staged<kMath>(a, reinterpret_cast<float*>(memory));
+    if (!a.split_weight) return weight_gradient_staged<kMath>(a, StoreWeights{a}, reinterpret_cast<float*>(memory));
   weight_gradient_split<kMath, kVectorO, kVectorI>(a, reinterpret_cast<float*>(memory));
+}
+
+template <MathMode kMath>
+__global__ void __launch_bounds__(kTileThreads, 2) small_update_kernel(BackwardArguments a, UpdateArguments to) {
+  extern __shared__ float4 memory[];
+  let_successor_start();
+  wait_for_predecessor();
+  weight_gradient_staged<kMath>(a, UpdateWeights{to, a.in, AdamRule(to.adam)}, reinterpret_cast<float*>(memory));
 }
 
 // Enough for any path of any row count: two blocks to an SM take less than half of its memory.
@@ -246,6 +299,9 @@ BackwardKernel* kernel_for(int64_t batch, bool vector_o, bool vector_i) {
   if (batch <= 32) return kernel_of<kMath, Tile<32>>(vector_o, vector_i);
   return kernel_of<kMath, Tile<64>>(vector_o, vector_i);
 }
+
+/// Whether dw is large enough for the blocks of weight_gradient_staged.
+bool fills_chip(int num_sms, int64_t in, int64_t out) { return in * out > int64_t{kSplitO} * kSplitI * num_sms; }
 
 BackwardArguments arguments_of(const DenseBackwardWeight* weight, const DenseBackwardInput* input) {
   BackwardArguments a{};
@@ -282,7 +338,7 @@ void launch_small_backward(const KernelLaunch& launch, MathMode math, const Dens
     a.input_blocks = static_cast<int>(blocks);
   }
   if (weight) {
-    a.split_weight = !vector_o || !vector_i || int64_t{a.in} * a.out <= int64_t{kSplitO} * kSplitI * launch.num_sms;
+    a.split_weight = !vector_o || !vector_i || !fills_chip(launch.num_sms, a.in, a.out);
     const int columns = a.split_weight ? kSplitI : kStagedI, rows = a.split_weight ? kSplitO : kStagedO;
     a.blocks_i = (a.in + columns - 1) / columns;
     blocks += int64_t{a.blocks_i} * ((a.out + rows - 1) / rows);
@@ -293,8 +349,23 @@ void launch_small_backward(const KernelLaunch& launch, MathMode math, const Dens
   launch_clusters(launch, kernel, a, blocks, cluster, kBackwardBytes, "small_backward_kernel");
 }
 
+bool small_update_applies(MathMode math, int num_sms, int64_t batch, int64_t in, int64_t out) {
+  return small_dense_applies(math, batch, in, out) && in % 4 == 0 && out % 4 == 0 && fills_chip(num_sms, in, out);
+}
+
+void launch_small_update(const KernelLaunch& launch, MathMode math, const DenseBackwardWeight& weight,
+                         const AdamStep& adam) {
+  BackwardArguments a = arguments_of(&weight, nullptr);
+  a.blocks_i = (a.in + kStagedI - 1) / kStagedI;
+  const UpdateArguments to{adam.params, adam.m, adam.v, adam_parameters(adam)};
+  const unsigned blocks = static_cast<unsigned>(a.blocks_i * ((a.out + kStagedO - 1) / kStagedO));
+  auto* kernel = math == MathMode::tf32 ? small_update_kernel<MathMode::tf32> : small_update_kernel<MathMode::bf16>;
+  launch_early_shared(launch, {blocks, kTileThreads, kStagedFloats * sizeof(float)}, kernel, "small_update_kernel", a,
+                      to);
+}
+
 void preload_small_backward(int device_index) {
-  const auto prepare = [&](BackwardKernel* kernel) {
+  const auto prepare = [&](auto* kernel) {
     preload(device_index, kernel);
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBackwardBytes), device_index,
                "cudaFuncSetAttribute");
@@ -305,6 +376,8 @@ void preload_small_backward(int device_index) {
         prepare(kernel_for<MathMode::tf32>(batch, vector_o, vector_i));
         prepare(kernel_for<MathMode::bf16>(batch, vector_o, vector_i));
       }
+  prepare(small_update_kernel<MathMode::tf32>);
+  prepare(small_update_kernel<MathMode::bf16>);
 }
 
 }  // namespace amdahl

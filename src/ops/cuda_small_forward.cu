@@ -151,10 +151,12 @@ void launch_small_forward(const KernelLaunch& launch, MathMode math, const Dense
   launch_clusters(launch, kernel, a, tiles * cluster, cluster, 0, "small_forward_kernel");
 }
 
-void preload_small_forward(int device_index) {
+bool preload_small(int device_index) {
   for (bool vector : {false, true})
     for (int64_t batch : {16, 32, 64})
       preload(device_index, kernel_for<MathMode::tf32>(batch, vector), kernel_for<MathMode::bf16>(batch, vector));
+  preload_small_backward(device_index);
+  return true;
 }
 
 }  // namespace amdahl

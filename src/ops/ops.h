@@ -121,6 +121,17 @@ class Ops {
     dense_backward_weight(stream, weight);
     if (input) dense_backward_input(stream, *input);
   }
+  /// Whether dense_backward_update of such a layer is one pass: the gradient never goes to memory.
+  virtual bool fuses_update(int64_t batch, int64_t in, int64_t out) const {
+    (void)batch, (void)in, (void)out;
+    return false;
+  }
+  /// The weight gradient (without sums, not accumulated) and one step of Adam on the weights, of which `adam` names the
+  /// place. Whether `weight.dw` holds the gradient afterwards is up to the backend.
+  virtual void dense_backward_update(Stream& stream, const DenseBackwardWeight& weight, const AdamStep& adam) {
+    dense_backward_weight(stream, weight);
+    adam_step(stream, adam);
+  }
   /// Whether dense_backward gains over the two single calls at this many rows: then weight gradients come layer by
   /// layer, and otherwise a strategy that overlaps communication may ask for another order.
   virtual bool fuses_backward(int64_t batch) const {

@@ -27,14 +27,16 @@ std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context) {
   const int world = communicator.world_size();
   if (!communicator.shares_address_space() || flag_bytes == 0 || world < 2 || world > kMaxPeers) return nullptr;
   const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
-  Offer mine{&context.device,
-             {context.model.shared_params(), context.model.shared_grads(), context.device.allocate(flag_bytes)}};
-  context.device.fill_zero(context.comm, mine.memory.flags->data(), flag_bytes);
+  const auto mine = std::make_shared<Offer>(
+      Offer{&context.device,
+            {context.model.shared_params(), context.model.shared_grads(), context.device.allocate(flag_bytes)}});
+  communicator.keep(mine);  // a rank that fails below leaves while others still read its offer
+  context.device.fill_zero(context.comm, mine->memory.flags->data(), flag_bytes);
   context.comm.synchronize(deadline);
 
   PeerGroup group{communicator.rank(), {}, context.timeout_seconds};
   bool reaches_all = true;
-  for (const std::string& address : communicator.exchange(address_of(mine), deadline)) {
+  for (const std::string& address : communicator.exchange(address_of(*mine), deadline)) {
     const Offer& offer = offer_at(address);
     group.ranks.push_back(offer.memory);
     reaches_all = reaches_all && (offer.device == &context.device || context.device.reach(*offer.device).ok);
@@ -42,6 +44,7 @@ std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context) {
   std::unique_ptr<PeerUpdater> updater = reaches_all ? context.ops.join_peers(group) : nullptr;
   // Every rank has copied every offer, and allocated what it needs, before any goes on.
   const std::vector<std::string> verdicts = communicator.exchange(updater ? "yes" : "no", deadline);
+  communicator.release_kept();
   const bool all =
       std::all_of(verdicts.begin(), verdicts.end(), [](const std::string& verdict) { return verdict == "yes"; });
   return all ? std::move(updater) : nullptr;

@@ -1,4 +1,6 @@
 // Strategies without communication: one device, or every device doing the same work (replicated).
+#include <optional>
+
 #include "parallel/strategy.h"
 
 namespace amdahl {
@@ -6,17 +8,33 @@ namespace {
 
 class NoCommunication final : public Strategy {
  public:
-  explicit NoCommunication(const StrategyContext& context) : context_(context) {}
+  explicit NoCommunication(const StrategyContext& context) : context_(context) {
+    const ModelSpec& model = context.model.spec();
+    const int64_t in = model.input_width, out = model.layers.front().units;
+    const bool last_too = model.layers.size() == 1;  // whose bias gradient is part of the same call
+    if (!context.optimizer.is_adam() || context.plan.accumulate > 1 || context.keep_gradients || last_too ||
+        !context.ops.fuses_backward(context.plan.global_batch) ||
+        !context.ops.fuses_update(context.plan.global_batch, in, out))
+      return;
+    const int64_t begin = context.model.layout().layers.front().weight;
+    first_weights_ = context.optimizer.adam_step(begin, begin + in * out);
+  }
+
+  const AdamStep* update_in_backward() const override { return first_weights_ ? &*first_weights_ : nullptr; }
 
   void finish_step(StepStamps* stamps) override {
     Span* span = stamps ? &StepStamps::at(stamps->updates, 0) : nullptr;
     if (span) stamps->start(context_.compute, *span);
-    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+    // The first layer's weights come last in the layout.
+    const ParameterLayout& layout = context_.model.layout();
+    const int64_t end = first_weights_ ? layout.layers.front().weight : layout.num_floats;
+    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, end);
     if (span) stamps->end(context_.compute, *span);
   }
 
  private:
   StrategyContext context_;
+  std::optional<AdamStep> first_weights_;
 };
 
 }  // namespace

@@ -43,6 +43,7 @@ struct StrategyContext {
   Stream& compute;
   Stream& comm;  // second stream, for communication that runs beside compute
   double timeout_seconds = 60;
+  bool keep_gradients = false;  // the model's gradients must be whole after a step
 };
 
 class Strategy {
@@ -58,8 +59,10 @@ class Strategy {
   virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
+  /// The step of Adam on the first layer's weights, which backward must then do as it makes their gradient; null: none.
+  virtual const AdamStep* update_in_backward() const { return nullptr; }
   /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
-  /// from gradients of the global batch, which stay in the model's gradients.
+  /// from gradients of the global batch, which stay in the model's gradients (but for what update_in_backward covers).
   virtual void finish_step(StepStamps* stamps) = 0;
 };
 

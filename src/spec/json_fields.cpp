@@ -15,13 +15,15 @@ using nlohmann::json;
 Fields::Fields(const json& object, std::string origin, std::string where, Cause cause)
     : object_(&object), origin_(std::move(origin)), where_(std::move(where)), cause_(cause) {
   if (!object.is_object())
-    throw Error(cause_, fmt::format("{}: {} is not a JSON object", origin_, where_.empty() ? "the document" : where_));
+    throw Error(cause_, fmt::format("{}: {} is not a JSON object", origin_, where_.empty() ? "the document" : where_),
+                damage_remedy(cause_));
 }
 
 std::string Fields::path(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
 
 void Fields::fail(const char* name, const std::string& problem, const std::string& remedy) const {
-  throw Error(cause_, fmt::format("{}: field '{}' {}", origin_, path(name), problem), remedy);
+  throw Error(cause_, fmt::format("{}: field '{}' {}", origin_, path(name), problem),
+              remedy.empty() ? damage_remedy(cause_) : remedy);
 }
 
 bool Fields::has(const char* name) const { return object_->contains(name); }
@@ -120,14 +122,36 @@ void Fields::require_version() const {
       "the amdahl that wrote the file, or a newer one");
 }
 
+namespace {
+
+// What a damaged file holds may be anything: it is shown short, and without bytes that a terminal would act on.
+std::string printable(std::string_view text) {
+  constexpr size_t kLongest = 160;
+  std::string shown;
+  for (const char c : text.substr(0, kLongest)) {
+    if (static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f)
+      shown += c;
+    else
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return text.size() > kLongest ? shown + "..." : shown;
+}
+
+}  // namespace
+
+std::string damage_remedy(Cause cause) {
+  return cause == Cause::store_corrupt ? "a copy of the file, or without this line: the other records stay readable"
+                                       : "correct the file";
+}
+
 json parse_document(std::string_view text, std::string_view origin, Cause cause) {
   try {
     return json::parse(text);
-  } catch (const json::parse_error& e) {
+  } catch (const json::exception& e) {  // also numbers that no double holds
     // The library's own prefix "[json.exception...]" says nothing to a user.
     std::string detail = e.what();
     if (const size_t end = detail.find("] "); end != std::string::npos) detail = detail.substr(end + 2);
-    throw Error(cause, fmt::format("{}: not valid JSON: {}", origin, detail));
+    throw Error(cause, fmt::format("{}: not valid JSON: {}", origin, printable(detail)), damage_remedy(cause));
   }
 }
 

@@ -55,6 +55,8 @@ class Fields {
   Cause cause_;
 };
 
+/// What to do about a document that cannot be read as what it should be.
+std::string damage_remedy(Cause cause);
 /// Parses a document; Error{cause} with line and column when it is not JSON.
 nlohmann::json parse_document(std::string_view text, std::string_view origin, Cause cause);
 /// Text of a document; invalid UTF-8 becomes U+FFFD. indent -1 is one line.

@@ -1,6 +1,7 @@
 // Records and their provenance.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"
@@ -26,7 +27,9 @@ Series read_series(const Fields& fields) {
   Series series{fields.text("name"), fields.text("unit"), {}};
   for (const json& v : fields.array("samples")) {
     if (!v.is_number()) fields.fail("samples", "holds something that is not a number");
-    series.samples.push_back(v.get<double>());
+    const double sample = v.get<double>();
+    if (!std::isfinite(sample)) fields.fail("samples", "holds a number that is not finite");
+    series.samples.push_back(sample);
   }
   return series;
 }

@@ -14,7 +14,8 @@ using nlohmann::json;
 
 void read_header(const Fields& fields, const std::string& origin, RunContents& contents) {
   if (fields.text("type") != "run")
-    throw Error(Cause::store_corrupt, fmt::format("{}: the first line is not the header of a run", origin));
+    throw Error(Cause::store_corrupt, fmt::format("{}: the first line is not the header of a run", origin),
+                damage_remedy(Cause::store_corrupt));
   fields.require_version();
   contents.header.kind = fields.text("kind");
   contents.header.config = fields.text_map("config");

@@ -79,7 +79,7 @@ void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
   });
   if (data.num_rows == 0)
     throw Error(Cause::data_corrupt, fmt::format("{}: every row has a missing value", table.text.path),
-                "--missing mean, or ignore the column with the most of them");
+                "--missing mean, or --ignore the column with the most of them");
 }
 
 /// Replaces missing fields by the mean of the others of their feature (for categories: by their frequency).
@@ -143,7 +143,7 @@ bool set_class_target(Dataset& data, const CsvTable& table, const CsvColumn& col
   if (asked && classes.empty())
     throw Error(Cause::usage,
                 fmt::format("{}: target '{}' has fractions, so it has no classes", table.text.path, column.name),
-                "--task regression");
+                "--regression");
   if (classes.empty()) return false;
   std::vector<std::string> names;
   for (const auto& [value, index] : classes) names.push_back(std::to_string(value));

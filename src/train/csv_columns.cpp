@@ -165,7 +165,7 @@ void decide_type(CsvColumn& column, const std::string& path, CsvOptions::Missing
   };
   const int64_t numeric = column.numbers.count + column.non_finite.count;
   const int64_t filled = numeric + column.words.count;
-  if (filled == 0) refuse(Cause::data_corrupt, column.missing, "no row has a value", "ignore this column");
+  if (filled == 0) refuse(Cause::data_corrupt, column.missing, "no row has a value", "--ignore this column");
   column.categorical = column.words.count > 0;
   if (column.categorical && static_cast<double>(numeric) >= kMostlyNumeric * static_cast<double>(filled))
     refuse(Cause::data_corrupt, column.words,
@@ -202,7 +202,7 @@ void collect_categories(CsvTable& table) {
       if (column->categories.size() == kMaxCategories)
         refuse_cell(Cause::data_corrupt, table.text.path, row.line, *column,
                     fmt::format("more than {} different words", kMaxCategories),
-                    "ignore this column (an identifier?), or merge rare values");
+                    "--ignore this column (an identifier?), or merge rare values");
       column->categories.emplace(cell, 0);
     }
   });

@@ -41,7 +41,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
   strategy_ = row_.build({options_.plan, rank_.device, rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
-                          *comm_, options_.timeout_seconds});
+                          *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
@@ -97,7 +97,8 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     model_.loss(*compute_, batch, accumulate);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
     model_.backward(*compute_, batch, accumulate,
-                    {order_, second_.get(), &pieces_, [&](int64_t begin, int64_t end, Stream& stream) {
+                    {order_, second_.get(), &pieces_, strategy_->update_in_backward(),
+                     [&](int64_t begin, int64_t end, Stream& stream) {
                        if (last) strategy_->gradient_ready(begin, end, stream, stamps);
                      }});
   }
@@ -195,6 +196,7 @@ std::vector<float> Trainer::parameters() {
 }
 
 std::vector<float> Trainer::gradients() {
+  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
   std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
   rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
   synchronize();

@@ -26,6 +26,7 @@ struct TrainerOptions {
   LaunchMode launch = LaunchMode::eager;
   uint64_t seed = 42;
   double timeout_seconds = 60;  // for host waits on the device
+  bool keep_gradients = false;  // for gradients(): rules out updates that never write them
 };
 
 /// Loss and correct rows of the global batch, as the last step left them on this rank (dp: on rank 0 only).
@@ -65,7 +66,7 @@ class Trainer {
   void synchronize();
   StepStats stats();                      // blocks
   std::vector<float> parameters();        // layout order; blocks
-  std::vector<float> gradients();         // of the global batch in this rank's owned ranges
+  std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // what this rank updates itself
   Stream& compute_stream() { return *compute_; }
   Mlp& model() { return model_; }

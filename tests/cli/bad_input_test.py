@@ -95,6 +95,106 @@ def check_bad_csv(case):
     assert not case.path("r").exists(), "a batch larger than the data leaves a folder"
 
 
+def check_timeouts(case):
+    for timeout in ("0", "-1", "nan", "inf", "1e7"):
+        case.refused(2, "usage", "study", *TINY, "--timeout", timeout, "-o", "r", says=["--timeout"])
+        case.refused(2, "usage", "train", "--timeout", timeout, "-o", "r", says=["--timeout"])
+    assert not case.path("r").exists(), "a refused study leaves a folder"
+    # Far too short: ends as a hang, and touches no memory that is gone.
+    for timeout in ("1e-9", "0.0001", "0.001"):
+        result = case.run("study", "--backend", "cpu", "--model", "large", "--devices", "1,2", "--batch-sizes", "512", "-q",
+                          "--timeout", timeout, "-o", "t" + timeout, code=6)
+        harness.check_error(result.stderr, "rank-hung")
+    study = ("study", *TINY, "--runs", "1", "-q", "-o", "long")
+    case.run(*study, "--timeout", "1e6")
+
+
+def check_regression_limits(case):
+    for limit in ("-1", "nan", "inf"):
+        case.refused(2, "usage", "compare", "a", "b", "--fail-on-regression", limit, says=["--fail-on-regression"])
+
+
+def check_huge_models(case):
+    def model(width, units, layers=1):
+        return json.dumps({"version": 1, "name": "m", "input_width": width,
+                           "layers": [{"units": units}] * layers + [{"units": 3}]})
+    for text, says in ((model(1 << 40, 8), "input_width"), (model(8, 1 << 60), "units"), (model(8, 8, 5000), "layers")):
+        case.write("m.json", text)
+        case.refused(2, "usage", "study", "--backend", "cpu", "--model", "m.json", "-o", "r", says=[says, "at most"])
+
+
+def check_nothing_fits(case):
+    case.write("m.json", json.dumps({"version": 1, "name": "m", "input_width": 1 << 22,
+                                     "layers": [{"units": 1 << 22}, {"units": 1}]}))
+    result = case.run("study", "--backend", "cpu", "--model", "m.json", "--devices", "1", "--batch-sizes", "1", "--runs", "1",
+                      "-q", "-o", "r", code=3)
+    harness.check_error(result.stderr, "out-of-memory")
+
+
+def check_ignored_columns(case):
+    rows = "".join(f"row{i},{i % 7},{(i * 5) % 11},{i % 2}\n" for i in range(200))
+    case.write("d.csv", "id,a,b,y\n" + rows)
+    words = ("--backend", "cpu", "--data", "d.csv", "--target", "y", "--epochs", "1", "-q")
+    case.run("train", *words, "--ignore", "id", "-o", "r")
+    case.refused(2, "usage", "train", *words, "--ignore", "ib", "-o", "s", says=["'ib'", "'id'?"])
+    case.refused(2, "usage", "train", *words, "--ignore", "y", "-o", "s", says=["'y'", "twice"])
+    case.refused(2, "usage", "train", "--ignore", "id", "-o", "s", says=["--ignore", "--data"])
+
+
+def check_diverging_validation(case):
+    # The last step of the only epoch overflows: the loss of the epoch was finite, that of the validation is not.
+    rows = "".join(f"{i % 3},{i % 5},{(i % 4) * 1e18}\n" for i in range(100))
+    case.write("d.csv", "a,b,y\n" + rows)
+    case.refused(1, "non-finite", "train", "--backend", "cpu", "--data", "d.csv", "--target", "y", "--optimizer", "sgd", "--lr",
+                 "1000", "--epochs", "1", "--batch-size", "40", "--validation", "0.5", "-q", "-o", "r", says=["epoch 1"])
+
+
+def check_damaged_records(case):
+    case.run("study", *TINY, "--runs", "3", "-q", "-o", "good")
+    lines = (case.path("good") / "records.jsonl").read_text().splitlines()
+    number = next(i for i, line in enumerate(lines) if '"type":"record"' in line)
+    record = json.loads(lines[number])
+
+    def damaged(change):
+        changed = json.loads(lines[number])
+        change(changed)
+        return json.dumps(changed, separators=(",", ":"))
+
+    bad = {
+        "1e999": lines[number].replace(f'"run":{record["axes"]["run"]}', '"run":1e999'),
+        "text": damaged(lambda r: r["series"][0].update(samples=["12"])),
+        "escape": lines[number][:40] + "\x1b[31m" + lines[number][41:],
+        "no axis": damaged(lambda r: r["axes"].pop("devices")),
+        "axis of another type": damaged(lambda r: r["axes"].update(global_batch="16")),
+        "no series": damaged(lambda r: r.update(series=[])),
+    }
+    for name, line in bad.items():
+        assert line != lines[number], name
+        folder = case.path("bad " + name)
+        folder.mkdir()
+        (folder / "records.jsonl").write_text("\n".join([*lines[:number], line, *lines[number + 1:]]) + "\n")
+        for words in (("report", folder.name), ("advise", "--model", "medium", "--from", folder.name),
+                      ("compare", folder.name, "good")):
+            if words[0] == "compare" and ("axis" in name or "series" in name):
+                continue  # compare takes what is there, and says what is not
+            result = case.run(*words, code=5)
+            harness.check_error(result.stderr, "store-corrupt", ["bad " + name])
+            assert "\x1b" not in result.stderr, "raw bytes on the terminal"
+        case.refused(5, "store-corrupt", "study", *TINY, "--runs", "4", "-q", "-o", folder.name, "--resume") \
+            if name != "no series" else None
+
+
+def check_training_runs(case):
+    case.run("train", "--backend", "cpu", "--epochs", "2", "-q", "-o", "t")
+    report = case.path("t/report.md").read_text()
+    assert report.count("\n| ") == 2 + 1 and "CPU virtual device" in report, report
+    case.path("t/report.md").unlink()
+    assert "train loss" in case.run("report", "t").stdout
+    assert case.path("t/report.md").read_text() == report
+    assert json.loads(case.run("report", "t", "--json").stdout)["kind"] == "train-epoch"
+    case.refused(2, "usage", "advise", "--model", "medium", "--from", "t", says=["train run"])
+
+
 def check_diverging_loss(case):
     words = ["train", "--backend", "cpu", "--optimizer", "sgd", "--epochs", "50", "--batch-size", "256", "-q", "-o", "r"]
     case.refused(1, "non-finite", *words, "--learning-rate", "1.2", says=["loss", "epoch", "--learning-rate"])

@@ -3,6 +3,7 @@ import json
 import os
 import signal
 
+import time
 import harness
 from harness import TINY, check_error, keys_of, lines_of, num_records, records_of, wait_until
 
@@ -123,6 +124,40 @@ def check_kill(case):
     assert code == -signal.SIGKILL
     case.run("report", "r")
     resume(case, "r", kept)
+
+
+def check_stop_within_a_long_run(case):
+    """A run of minutes is given up within 8 s; a second signal ends it at once."""
+    long_run = ("study", "--backend", "cpu", "--model", "large", "--devices", "1", "--batch-sizes", "1024", "--runs", "2",
+                "--warmup", "1", "--steps", "100000", "-q")
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        folder = f"r{code}"
+        process = case.start(*long_run, "-o", folder)
+        wait_until(lambda: case.path(folder).exists(), "the run folder")
+        time.sleep(1)
+        process.send_signal(number)
+        start = time.monotonic()
+        if number == signal.SIGINT:
+            time.sleep(0.2)
+            process.send_signal(number)
+        assert process.wait(20) == code
+        took = time.monotonic() - start
+        assert took <= (1.5 if number == signal.SIGINT else 10), f"{took:.1f} s from the signal to the end"
+        if number == signal.SIGTERM:
+            check_error(case.output(process), "interrupted", ["kept", "--resume"])
+
+
+def check_resume_with_other_settings(case):
+    study(case, "r", runs=1)
+    for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--missing", "mean"), "missing"),
+                        (("--regression",), "regression")):
+        case.refused(2, "usage", "study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *words, says=[name])
+
+
+def check_folder_with_an_at_sign(case):
+    study(case, "a@b=1", runs=3)
+    case.run("compare", "a@b=1", "a@b=1")
+    case.run("compare", "a@b=1@devices=1", "a@b=1@devices=2")
 
 
 def check_two_writers(case):

@@ -61,6 +61,7 @@ TrainerOptions options_of(const Case& c) {
   options.hyper.optimizer = c.optimizer;
   options.hyper.learning_rate = 1e-2f;
   options.seed = 7;
+  options.keep_gradients = true;
   return options;
 }
 

@@ -89,6 +89,7 @@ class GpuStrategies : public ::testing::TestWithParam<Case> {
     options.hyper.learning_rate = 1e-3f;
     options.launch = GetParam().launch;
     options.seed = 7;
+    options.keep_gradients = true;
     return options;
   }
 };
@@ -129,6 +130,34 @@ TEST_P(GpuStrategies, GraphsGiveTheBitsOfEagerSteps) {
   job.launch = LaunchMode::eager;
   const JobResult eager = run_job(devices, job, data, kSteps);
   EXPECT_EQ(graph.params, eager.params);
+}
+
+// Weights that are stepped as their gradient is made get the bits of the two apart.
+TEST(GpuFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  for (const MathMode math : {MathMode::tf32, MathMode::bf16})
+    for (const int64_t rows : {64, 52, 8})
+      for (const int64_t width : {2048, 1932}) {  // the last tile of columns is whole, or a part
+        TrainerOptions job;
+        job.model = ModelSpec{
+            "m", width, {{516, true, Activation::relu, 0.25}, {3, true, Activation::none, 0.0}}, LossKind::mse};
+        job.plan.strategy = "single";
+        job.plan.global_batch = rows;
+        job.seed = 7;
+        const JobData data = random_data(job.model, rows, 11);
+        JobDevices devices;
+        devices.devices = make_cuda_devices({0});
+        devices.devices[0]->bind_thread();
+        devices.ops.push_back(make_cuda_ops(*devices.devices[0], {math, false}));
+        ASSERT_TRUE(devices.ops[0]->fuses_update(rows, width, 516));
+        devices.communicators = make_inproc_communicators(1, 60);
+        const JobResult fused = run_job(devices, job, data, 4);
+        job.keep_gradients = true;
+        const JobResult apart = run_job(devices, job, data, 4);
+        EXPECT_EQ(fused.params, apart.params) << to_string(math) << " rows " << rows << " width " << width;
+        EXPECT_EQ(fused.losses, apart.losses);
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, GpuStrategies, ::testing::ValuesIn(cases()), name_of);

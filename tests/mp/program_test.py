@@ -1,6 +1,7 @@
 """The program over several processes: launched by mpirun and by hand as torchrun and Slurm would, and when a rank dies."""
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -55,7 +56,7 @@ def check_records(folder, devices, runs, launcher):
 class Programs(mp.World):
     """Ranks of amdahl, started one by one with the variables of a launcher."""
 
-    def __init__(self, size, variables, folder, *words):
+    def __init__(self, size, variables, folder, *words, prepare=lambda rank: None):
         port = mp.free_port()
         self.ranks = []
         for number in range(size):
@@ -63,7 +64,8 @@ class Programs(mp.World):
             rank.number = number
             rank.output = tempfile.TemporaryFile(mode="w+")
             rank.process = subprocess.Popen([PROGRAM, *words], cwd=folder, stdout=rank.output, stderr=subprocess.STDOUT,
-                                            env={**mp.clean_environment(), **variables(number, size, port)})
+                                            env={**mp.clean_environment(), **variables(number, size, port)},
+                                            preexec_fn=lambda number=number: prepare(number))
             self.ranks.append(rank)
 
 
@@ -164,6 +166,39 @@ def check_hang(folder, timeout=3):
     print(f"ok: SIGSTOP of rank 1: the other names it within {took:.2f} s, timeout {timeout} s")
 
 
+def check_root_refuses(folder):
+    """What only rank 0 meets, an existing run or a full disk, ends the others too."""
+    os.makedirs(os.path.join(folder, "there"))
+    with open(os.path.join(folder, "there", "records.jsonl"), "w") as file:
+        file.write('{"type":"run","version":1,"kind":"study","config":{}}\n')
+    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "-q", "-o", "there") as world:
+        took = max(world.wait_all(15).values())
+        world.expect(2, "error[usage]", [world.ranks[0]])
+        world.expect(4, "error[rank-died]: rank 0", [world.ranks[1]])
+    print(f"ok: an existing run folder ends both ranks, {took:.2f} s")
+
+    def limit(rank):
+        if rank == 0:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "500", "-q", "-o", "full",
+                  prepare=limit) as world:
+        world.wait_all(30)
+        world.expect(7, "error[disk-full]", [world.ranks[0]])
+        world.expect(4, "error[rank-died]: rank 0", [world.ranks[1]])
+    assert num_records(os.path.join(folder, "full")) >= 1
+    print("ok: a full disk at rank 0 ends both ranks, and the records before it are kept")
+
+
+def check_dry_run(folder):
+    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
+        world.wait_all(30)
+        world.expect(0)
+        assert "expected time" in world.ranks[0].text() and world.ranks[1].text() == "", world.texts()
+    print("ok: one rank prints the plan")
+
+
 def check_interrupt(folder):
     with long_study(folder, "interrupt") as world:
         wait_for_records(os.path.join(folder, "interrupt"), 2, world)
@@ -181,6 +216,8 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_by_hand(place, "torch", mp.torchrun_env, "torchrun")
     check_by_hand(place, "slurm", slurm_env, "slurm")
     check_training(place)
+    check_dry_run(place)
+    check_root_refuses(place)
     check_kill(place, 1)
     check_kill(place, 0)
     check_resume_after_kill(place)

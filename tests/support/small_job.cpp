@@ -72,7 +72,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
             result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
             result.comm_calls[r] = rank.communicator.traffic().num_calls;
           }
-          if (step == 0) gradients[r] = trainer.gradients();
+          if (step == 0 && options.keep_gradients) gradients[r] = trainer.gradients();
           if (index != 0) continue;
           result.losses.push_back(stats.loss);
           result.correct = stats.correct;
@@ -83,6 +83,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
         for (auto& communicator : job.communicators) communicator->abort(cause);
       });
   result.first_gradients = gradients[0];
+  if (!options.keep_gradients) return result;
   const StrategyRow& row = find_strategy(options.plan.strategy);
   for (int rank = 1; rank < world; ++rank)
     for (const FloatRange& range : row.owned(options.plan, options.model, rank))

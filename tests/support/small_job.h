@@ -39,6 +39,7 @@ struct JobDevices {
 JobDevices cpu_job_devices(int count);
 
 /// `steps` optimizer steps on the same global batch.
+/// Their gradients are in the result where `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);
 
 }  // namespace amdahl::testing

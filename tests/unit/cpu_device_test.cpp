@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -128,6 +129,10 @@ TEST_F(CpuDeviceTest, SynchronizeGivesUpAtTheDeadlineAndNamesTheStream) {
   as_cpu(*stream).enqueue([&] {
     while (!open.load()) std::this_thread::sleep_for(milliseconds(1));
   });
+  std::thread opener([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    open = true;
+  });
   try {
     stream->synchronize(Deadline::after_seconds(0.05));
     ADD_FAILURE() << "a stuck stream synchronized";
@@ -135,7 +140,34 @@ TEST_F(CpuDeviceTest, SynchronizeGivesUpAtTheDeadlineAndNamesTheStream) {
     EXPECT_EQ(e.cause(), Cause::rank_hung);
     EXPECT_NE(std::string(e.what()).find("stream 'compute' of CPU virtual device 0"), std::string::npos) << e.what();
   }
-  open = true;
+  opener.join();
+}
+
+TEST_F(CpuDeviceTest, AStreamThatGaveUpTouchesNoMemoryOfItsCaller) {
+  auto stream = device.make_stream("compute");
+  std::atomic<bool> ended{false};
+  {
+    std::vector<char> host(1 << 20);
+    as_cpu(*stream).enqueue([&] {
+      std::this_thread::sleep_for(milliseconds(100));
+      std::memset(host.data(), 1, host.size());
+      ended = true;
+    });
+    as_cpu(*stream).enqueue([&] { std::memset(host.data(), 2, host.size()); });
+    EXPECT_THROW(stream->synchronize(Deadline::after_seconds(0.01)), Error);
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(host[0], 1);  // the second item was dropped
+  }
+  EXPECT_THROW(stream->synchronize(soon()), Error);
+}
+
+TEST(Deadline, ClampsSpansThatTheClockCannotHold) {
+  for (const double seconds : {1e300, std::numeric_limits<double>::infinity(), 1e9}) {
+    EXPECT_FALSE(Deadline::after_seconds(seconds).expired()) << seconds;
+    EXPECT_GT(Deadline::after_seconds(seconds).remaining(), std::chrono::hours(24));
+  }
+  for (const double seconds : {-1.0, -1e300, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_TRUE(Deadline::after_seconds(seconds).expired()) << seconds;
 }
 
 TEST_F(CpuDeviceTest, DestructionRunsWhatIsQueuedAndDropsItWhileUnwinding) {

@@ -189,7 +189,7 @@ TEST_F(Csv, RefusesATaskThatTheTargetCannotHave) {
   expect_refused(options, Cause::usage, {"line 2", "'y'", "'a'"});
   options = file("x,y\n1,1.5\n2,2\n");
   options.task = Task::classification;
-  expect_refused(options, Cause::usage, {"'y'", "fractions", "--task regression"});
+  expect_refused(options, Cause::usage, {"'y'", "fractions", "--regression"});
   expect_refused(file("x,y,z\n1,a,2\n2,b,3\n", {"y", "z"}), Cause::usage, {"'y'", "line 2"});
   expect_refused(file("x,y\n1,a\n2,a\n"), Cause::data_corrupt, {"same class 'a'"});
   expect_refused(file("x,y\n1,4\n2,4\n"), Cause::data_corrupt, {"same class '4'", "--task regression"});

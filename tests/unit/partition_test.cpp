@@ -36,16 +36,15 @@ TEST_F(Partition, LayoutHoldsEveryTensorOnceAligned) {
       const LayerSlice& slice = layout.layers[i];
       const int64_t units = model.layers[i].units, weights = units * model.layer_input_width(i);
       ASSERT_EQ(slice.begin, at);
-      ASSERT_EQ(slice.weight, at);
-      ASSERT_EQ(slice.weight % 64, 0);
       ASSERT_EQ(slice.bias >= 0, model.layers[i].bias);
-      int64_t used = slice.weight + weights;
       if (slice.bias >= 0) {
-        ASSERT_GE(slice.bias, used);
+        ASSERT_EQ(slice.bias, at);
         ASSERT_EQ(slice.bias % 64, 0);
-        used = slice.bias + units;
+        at += units;
       }
-      ASSERT_GE(slice.end, used);
+      ASSERT_GE(slice.weight, at);
+      ASSERT_EQ(slice.weight % 64, 0);
+      ASSERT_GE(slice.end, slice.weight + weights);
       ASSERT_LT(slice.end - slice.begin, weights + (slice.bias >= 0 ? units : 0) + 2 * 64);  // padding only
       at = slice.end;
     }
@@ -65,7 +64,7 @@ TEST_F(Partition, PiecesCoverEveryLayerInLayoutOrder) {
       const int64_t width = model.layer_input_width(piece.layer), units = model.layers[piece.layer].units;
       ASSERT_EQ(piece.begin, at);
       ASSERT_EQ(piece.row_begin, rows_done[piece.layer]);
-      ASSERT_EQ(piece.begin, slice.weight + piece.row_begin * width);
+      ASSERT_EQ(piece.begin, piece.row_begin == 0 ? slice.begin : slice.weight + piece.row_begin * width);
       ASSERT_GT(piece.row_end, piece.row_begin);
       const bool last = piece.row_end == units;
       ASSERT_EQ(piece.end, last ? slice.end : slice.weight + piece.row_end * width);
