@@ -201,6 +201,9 @@ AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& enviro
 
 /// What the devices of this machine are to each other; measures nothing.
 AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
+/// Writes a text file in one go: it is the old one or the new one, never a part. Error{usage} when it cannot be made,
+/// Error{disk_full}.
+AMDAHL_API void save_text(const std::string& path, const std::string& text);
 /// Every ordered pair of devices and the host: bandwidth, latency, integrity, patterns of traffic.
 AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
 /// Collectives over a sweep of sizes, every element verified, over one or all transports.

@@ -13,8 +13,8 @@
 namespace amdahl {
 
 struct TopoConfig {
-  std::map<std::string, std::string> environment;
-  int virtual_devices = 0;  // describe this many CPU virtual devices instead of GPUs; 0: GPUs, or 2 without any
+  int virtual_devices = 0;     // describe this many CPU virtual devices instead of GPUs; 0: GPUs, or 2 without any
+  std::string sysfs = "/sys";  // where the kernel shows its devices; a copy of another machine's works too
 };
 
 struct TopoOutcome {
