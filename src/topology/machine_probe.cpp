@@ -91,7 +91,7 @@ MachineSpec probe_machine(const std::string& sysfs, int virtual_devices) {
     add_virtual_devices(machine, virtual_devices);
   } else if (nvml) {
     const NvmlTopology driver = read_nvml_topology(*nvml);
-    driver_knows_paths = nvml->symbol("nvmlDeviceGetTopologyCommonAncestor") != nullptr;
+    driver_knows_paths = driver.knows_paths;
     add_gpus(machine, driver);
     if (const std::string version = nvml->driver_version(); !version.empty()) machine.versions["driver"] = version;
   } else {

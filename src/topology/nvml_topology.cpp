@@ -188,7 +188,10 @@ NvmlTopology read_nvml_topology(const Nvml& nvml) {
       LinkSpec link;
       link.source = a.index, link.destination = b.index;
       int level = 0;
-      if (api.ancestor(handles[from], handles[to], &level)) link.path = path_of_level(level);
+      if (api.ancestor(handles[from], handles[to], &level))
+        link.path = path_of_level(level);
+      else
+        result.knows_paths = false;
       int status = 0;
       if (api.peer_status(handles[from], handles[to], kCapsRead, &status)) {
         link.peer_access = status == 0;

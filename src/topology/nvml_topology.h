@@ -12,6 +12,7 @@ namespace amdahl {
 struct NvmlTopology {
   std::vector<DeviceSpec> devices;  // in the driver's order, by PCI address
   std::vector<LinkSpec> links;      // every ordered pair; what the library does not say is left at its default
+  bool knows_paths = true;          // it said where every pair meets
 };
 
 /// Reads every GPU and pair. Indices are the driver's. Never throws: a reading that the driver refuses is left out.
