@@ -204,11 +204,5 @@ AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
 /// Writes a text file in one go: it is the old one or the new one, never a part. Error{usage} when it cannot be made,
 /// Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
-/// Every ordered pair of devices and the host: bandwidth, latency, integrity, patterns of traffic.
-AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
-/// Collectives over a sweep of sizes, every element verified, over one or all transports.
-AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
-/// The machine's state in one verdict: topology, links, integrity, collectives, each finding with its remedy.
-AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
 
 }  // namespace amdahl

@@ -84,10 +84,12 @@ std::string words(const char* kind, int x, int y, const std::string& text) {
 }
 
 std::string device_drawing(const DeviceSpec& device, const Place& place) {
-  constexpr size_t kMostLetters = 22;
+  constexpr size_t kMostLetters = 20;  // of 12 px, in the box
+  const std::string maker = "NVIDIA ";
+  const std::string name = device.name.starts_with(maker) ? device.name.substr(maker.size()) : device.name;
   std::string text = box("device", place.x, kDeviceTop, kBoxWidth, kBoxHeight);
   text += words("name", place.middle(), kDeviceTop + 26, device_label(device));
-  text += words("small", place.middle(), kDeviceTop + 46, device.name.substr(0, kMostLetters));
+  text += words("small", place.middle(), kDeviceTop + 46, name.substr(0, kMostLetters));
   return text;
 }
 
