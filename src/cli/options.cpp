@@ -89,7 +89,8 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
   engine.command_line = command_line;
   engine.on_fatal = [](const Error& error) {
     std::fprintf(stderr, "%s\n", error.line().c_str());
-    std::_Exit(exit_code(error.cause()));
+    const bool asked = error.cause() == Cause::interrupted && signal_exit_code() != 0;
+    std::_Exit(asked ? signal_exit_code() : exit_code(error.cause()));
   };
 }
 

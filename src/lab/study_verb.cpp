@@ -141,7 +141,7 @@ int64_t largest_batch(const StudySettings& settings) {
   return largest;
 }
 
-Prepared prepare(StudyConfig& config) {
+Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
   // Replicas stay alike only when every device computes the same bits.
@@ -165,6 +165,7 @@ Prepared prepare(StudyConfig& config) {
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group) max_devices = std::max(max_devices, cell.devices);
   prepared.fleet = make_fleet(config.engine, max_devices);
+  prepared.fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*prepared.fleet, config.engine.launch);
   prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
 
@@ -249,16 +250,16 @@ void share(Fleet& fleet, EarlierRuns& done) {
 
 }  // namespace
 
-StudyPlan plan_study(const StudyConfig& given, Observer&) {
+StudyPlan plan_study(const StudyConfig& given, Observer& observer) {
   StudyConfig config = given;
-  Prepared prepared = prepare(config);
+  Prepared prepared = prepare(config, observer);
   prepared.plan.expected_seconds = probe_study_seconds(*prepared.fleet, prepared.setup.data, prepared.settings);
   return prepared.plan;
 }
 
 StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   StudyConfig config = given;  // device counts are filled in
-  Prepared prepared = prepare(config);
+  Prepared prepared = prepare(config, observer);
   Fleet& fleet = *prepared.fleet;
   StudyOutcome outcome;
   outcome.plan = prepared.plan;
