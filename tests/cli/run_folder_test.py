@@ -173,16 +173,33 @@ def check_second_signal(case):
 
 
 def check_resume_with_other_settings(case):
-    study(case, "r", runs=1)
+    rows = "".join(f"{i},{i % 7},{i % 5},{i % 2}\n" for i in range(64))
+    case.write("d.csv", "id,a,b,y\n" + rows)
+    model = {"version": 1, "name": "m", "input_width": 3, "layers": [{"units": 8, "dropout": 0.1}, {"units": 2}]}
+    case.write("m.json", json.dumps(model))
+    same = ("--data", "d.csv", "--target", "y", "--model", "m.json")
+    study(case, "r", *same, runs=1)
+    again = ("study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *same)
     for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--missing", "mean"), "missing"),
-                        (("--regression",), "regression")):
-        case.refused(2, "usage", "study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *words, says=[name])
+                        (("--regression",), "regression"), (("--ignore", "id"), "ignored"), (("--peer-blocks", "2"), "peer_blocks")):
+        case.refused(2, "usage", *again, *words, says=["cannot resume", name])
+    case.write("d.csv", "id,a,b,y\n" + rows.replace("5,5,0,1", "5,6,0,1", 1))
+    case.refused(2, "usage", *again, says=["cannot resume", "data_hash"])
+    case.write("d.csv", "id,a,b,y\n" + rows)
+    model["layers"][0]["dropout"] = 0.2
+    case.write("m.json", json.dumps(model))
+    case.refused(2, "usage", *again, says=["cannot resume", "layers"])
+    model["layers"][0]["dropout"] = 0.1
+    case.write("m.json", json.dumps(model))
+    case.run(*again)
 
 
 def check_folder_with_an_at_sign(case):
     study(case, "a@b=1", runs=3)
     case.run("compare", "a@b=1", "a@b=1")
     case.run("compare", "a@b=1@devices=1", "a@b=1@devices=2")
+    case.refused(2, "usage", "compare", "a@b=1@", "a@b=1", says=["does not select"])
+    case.refused(2, "usage", "compare", "x@y/run", "a@b=1", says=["x@y/run: no run is stored"])
 
 
 def check_two_writers(case):
