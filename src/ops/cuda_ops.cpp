@@ -114,7 +114,7 @@ class CudaOps final : public Ops {
   template <class Run>
   Way choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
-    gemm_.run(memory.launch.stream, memory.workspace, call, may_tune);
+    gemm_.run(memory.launch, memory.workspace, call, may_tune);
   }
 
   Device& device_;
@@ -261,6 +261,7 @@ void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a
     GemmCall call{{a.in, a.out, a.batch, false, true, epilogue, a.accumulate}, a.x, a.dy, dw};
     if (epilogue != Epilogue::none) call.vector = sums;
     call.problem.stride_b = a.dy_stride;
+    if (a.held_sms > 0) call.problem.num_sms = std::max(1, device_.spec().sm_count - a.held_sms);
     return call;
   };
   const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
