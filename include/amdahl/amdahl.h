@@ -10,6 +10,7 @@
 #include "amdahl/advice.h"
 #include "amdahl/comparison.h"
 #include "amdahl/error.h"
+#include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
@@ -197,5 +198,11 @@ struct InfoOutcome {
   std::string json;
 };
 AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& environment);
+
+/// What the devices of this machine are to each other; measures nothing.
+AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
+/// Writes a text file in one go: it is the old one or the new one, never a part. Error{usage} when it cannot be made,
+/// Error{disk_full}.
+AMDAHL_API void save_text(const std::string& path, const std::string& text);
 
 }  // namespace amdahl

@@ -38,6 +38,13 @@ struct InfoArgs {
   Talk talk;
 };
 
+struct TopoArgs {
+  TopoConfig config;
+  std::string format = "matrix";
+  std::string output;  // file; empty or "-": standard output
+};
+
+int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);

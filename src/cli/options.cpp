@@ -119,6 +119,7 @@ struct Commands {
   CompareArgs compare;
   ReportArgs report;
   InfoArgs info;
+  TopoArgs topo;
   Texts texts;
   bool version = false;
 };
@@ -199,6 +200,15 @@ void define_readers(CLI::App& app, Commands& c) {
   add_talk(info, c.info.talk);
 }
 
+void define_fabric(CLI::App& app, Commands& c) {
+  CLI::App* topo = app.add_subcommand("topo", "Devices, links, PCIe paths and NUMA nodes; measures nothing");
+  topo->footer("examples:\n  amdahl topo\n  amdahl topo --format svg --output machine.svg");
+  topo->add_option("--format", c.topo.format, "matrix, json, dot or svg")->capture_default_str();
+  topo->add_option("--output,-o", c.topo.output, "File to write (default: standard output)");
+  topo->add_option("--virtual", c.topo.config.virtual_devices, "Describe this many CPU virtual devices, not the GPUs");
+  topo->add_option("--sysfs", c.topo.config.sysfs, "Where the kernel shows its devices")->capture_default_str();
+}
+
 // A word that no command or option knows, with the nearest one that exists.
 Error unknown_word(const CLI::App& app) {
   std::string word = app.remaining(true).front();
@@ -253,6 +263,12 @@ int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
   if (app.got_subcommand("compare")) return compare_command(c.compare);
   if (app.got_subcommand("report")) return report_command(c.report);
   if (app.got_subcommand("info")) return info_command(c.info);
+  if (app.got_subcommand("topo")) {
+    one_of<int>("--format", c.topo.format, {{"matrix", 0}, {"json", 0}, {"dot", 0}, {"svg", 0}});
+    if (app.get_subcommand("topo")->count("--virtual") > 0 && c.topo.config.virtual_devices < 1)
+      throw Error(Cause::usage, fmt::format("--virtual is {}", c.topo.config.virtual_devices), "at least 1");
+    return topo_command(c.topo);
+  }
   fmt::print("{}", app.help());
   return 0;
 }
@@ -267,6 +283,7 @@ int parse_and_run(int argc, char** argv) {
   define_study(app, commands);
   define_train(app, commands);
   define_readers(app, commands);
+  define_fabric(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -82,6 +82,8 @@ DeviceSpec read_spec(int index) {
   spec.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   spec.sm_count = properties.multiProcessorCount;
   spec.compute_capability = fmt::format("{}.{}", properties.major, properties.minor);
+  spec.pci_bus_id =
+      fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID);
   return spec;
 }
 
@@ -247,6 +249,21 @@ std::vector<DeviceSpec> list_cuda_devices() {
   std::vector<DeviceSpec> devices;
   for (int index = 0; index < count; ++index) devices.push_back(read_spec(index));
   return devices;
+}
+
+std::vector<PeerAbility> list_cuda_peers() {
+  const auto count = static_cast<int>(list_cuda_devices().size());
+  std::vector<PeerAbility> peers;
+  for (int from = 0; from < count; ++from)
+    for (int to = 0; to < count; ++to) {
+      if (from == to) continue;
+      int access = 0, atomics = 0;
+      cuda_check(cudaDeviceCanAccessPeer(&access, from, to), from, "cudaDeviceCanAccessPeer");
+      cuda_check(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to), from,
+                 "cudaDeviceGetP2PAttribute");
+      peers.push_back({from, to, access != 0, atomics != 0});
+    }
+  return peers;
 }
 
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices) {

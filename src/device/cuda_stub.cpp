@@ -11,6 +11,7 @@ constexpr const char* kRemedy = "install the CUDA toolkit (nvcc) and build with 
 
 Availability cuda_availability() { return {false, kReason, kRemedy}; }
 std::vector<DeviceSpec> list_cuda_devices() { return {}; }
+std::vector<PeerAbility> list_cuda_peers() { return {}; }
 std::map<std::string, std::string> cuda_versions() { return {}; }
 
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>&) {

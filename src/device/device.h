@@ -128,5 +128,11 @@ Availability cuda_availability();
 std::map<std::string, std::string> cuda_versions();
 /// Every CUDA device of this machine; empty without a driver.
 std::vector<DeviceSpec> list_cuda_devices();
+/// What the CUDA runtime says of peer access between two of them; nothing without a driver.
+struct PeerAbility {
+  int source = 0, destination = 0;
+  bool access = false, atomics = false;
+};
+std::vector<PeerAbility> list_cuda_peers();
 
 }  // namespace amdahl

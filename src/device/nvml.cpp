@@ -32,6 +32,7 @@ struct Nvml::Api {
   int (*shutdown)() = nullptr;
   int (*driver_version)(char*, unsigned) = nullptr;
   int (*by_pci)(const char*, void**) = nullptr;
+  int (*by_index)(unsigned, void**) = nullptr;
   int (*clock)(void*, int, unsigned*) = nullptr;
   int (*temperature)(void*, int, unsigned*) = nullptr;
   int (*power)(void*, unsigned*) = nullptr;
@@ -49,6 +50,7 @@ std::shared_ptr<Nvml> Nvml::open() {
   load(library, "nvmlShutdown", api->shutdown);
   load(library, "nvmlSystemGetDriverVersion", api->driver_version);
   load(library, "nvmlDeviceGetHandleByPciBusId_v2", api->by_pci);
+  load(library, "nvmlDeviceGetHandleByIndex_v2", api->by_index);
   load(library, "nvmlDeviceGetClockInfo", api->clock);
   load(library, "nvmlDeviceGetTemperature", api->temperature);
   load(library, "nvmlDeviceGetPowerUsage", api->power);
@@ -80,6 +82,14 @@ void* Nvml::find_device(const std::string& pci_bus_id) const {
   if (!api_->by_pci || api_->by_pci(pci_bus_id.c_str(), &device) != kSuccess) return nullptr;
   return device;
 }
+
+void* Nvml::device_at(unsigned index) const {
+  void* device = nullptr;
+  if (!api_->by_index || api_->by_index(index, &device) != kSuccess) return nullptr;
+  return device;
+}
+
+void* Nvml::symbol(const char* name) const { return dlsym(api_->library, name); }
 
 DeviceHealth Nvml::read_health(void* device) const {
   DeviceHealth health;

@@ -23,6 +23,10 @@ class Nvml {
   /// Handle of the card at a PCI address such as "0000:1b:00.0"; null when NVML does not know it.
   void* find_device(const std::string& pci_bus_id) const;
   DeviceHealth read_health(void* device) const;
+  /// Handle of card `index` in the driver's order, which is by PCI address; null past the last.
+  void* device_at(unsigned index) const;
+  /// A function of the library by name for readers of more than this class reads; null when the driver lacks it.
+  void* symbol(const char* name) const;
   /// Used bytes of the card's memory by all processes, or -1.
   int64_t used_memory_bytes(void* device) const;
 

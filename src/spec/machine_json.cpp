@@ -15,7 +15,67 @@ json device_json(const DeviceSpec& device) {
   if (device.memory_bytes > 0) object["memory_bytes"] = device.memory_bytes;
   if (device.sm_count > 0) object["sm_count"] = device.sm_count;
   if (!device.compute_capability.empty()) object["compute_capability"] = device.compute_capability;
+  if (!device.pci_bus_id.empty()) object["pci_bus_id"] = device.pci_bus_id;
+  if (device.numa_node >= 0) object["numa_node"] = device.numa_node;
+  if (device.pcie_generation > 0) {
+    object["pcie_generation"] = device.pcie_generation;
+    object["pcie_lanes"] = device.pcie_lanes;
+  }
+  if (device.num_links + device.num_links_down > 0) {
+    object["nvlinks_up"] = device.num_links;
+    object["nvlinks_down"] = device.num_links_down;
+  }
+  if (device.copy_gbps > 0) object["copy_gbps"] = finite(device.copy_gbps, "copy_gbps");
   return object;
+}
+
+json link_json(const LinkSpec& link) {
+  json object{{"source", link.source},
+              {"destination", link.destination},
+              {"path", to_string(link.path)},
+              {"peer_access", link.peer_access},
+              {"peer_atomics", link.peer_atomics}};
+  if (link.num_links > 0) {
+    object["nvlinks"] = link.num_links;
+    object["nvlink_version"] = link.nvlink_version;
+    object["through_switch"] = link.through_switch;
+  }
+  if (!link.why_no_peer_access.empty()) object["why_no_peer_access"] = link.why_no_peer_access;
+  if (!link.quarantine.empty()) object["quarantine"] = link.quarantine;
+  const auto rate = [&](const char* name, double value) {
+    if (value > 0) object[name] = finite(value, name);
+  };
+  rate("raw_gbps", link.raw_gbps);
+  rate("expected_gbps", link.expected_gbps);
+  rate("measured_gbps", link.measured_gbps);
+  rate("latency_us", link.latency_us);
+  return object;
+}
+
+PathKind read_path(const Fields& fields) {
+  const std::string letters = fields.text("path");
+  for (int kind = 0; kind <= static_cast<int>(PathKind::host); ++kind)
+    if (to_string(static_cast<PathKind>(kind)) == letters) return static_cast<PathKind>(kind);
+  fields.fail("path", "is \"" + letters + "\"", "NV, PIX, PXB, PHB, NODE, SYS or HOST");
+}
+
+LinkSpec read_link(const Fields& fields) {
+  LinkSpec link;
+  link.source = static_cast<int>(fields.integer("source"));
+  link.destination = static_cast<int>(fields.integer("destination"));
+  link.path = read_path(fields);
+  link.peer_access = fields.boolean("peer_access");
+  link.peer_atomics = fields.boolean("peer_atomics");
+  link.num_links = static_cast<int>(fields.integer_or("nvlinks", 0));
+  link.nvlink_version = static_cast<int>(fields.integer_or("nvlink_version", 0));
+  link.through_switch = fields.boolean_or("through_switch", false);
+  link.why_no_peer_access = fields.text_or("why_no_peer_access", "");
+  link.quarantine = fields.text_or("quarantine", "");
+  link.raw_gbps = fields.number_or("raw_gbps", 0);
+  link.expected_gbps = fields.number_or("expected_gbps", 0);
+  link.measured_gbps = fields.number_or("measured_gbps", 0);
+  link.latency_us = fields.number_or("latency_us", 0);
+  return link;
 }
 
 DeviceSpec read_device(const Fields& fields) {
@@ -27,6 +87,13 @@ DeviceSpec read_device(const Fields& fields) {
   device.memory_bytes = fields.integer_or("memory_bytes", 0);
   device.sm_count = static_cast<int>(fields.integer_or("sm_count", 0));
   device.compute_capability = fields.text_or("compute_capability", "");
+  device.pci_bus_id = fields.text_or("pci_bus_id", "");
+  device.numa_node = static_cast<int>(fields.integer_or("numa_node", -1));
+  device.pcie_generation = static_cast<int>(fields.integer_or("pcie_generation", 0));
+  device.pcie_lanes = static_cast<int>(fields.integer_or("pcie_lanes", 0));
+  device.num_links = static_cast<int>(fields.integer_or("nvlinks_up", 0));
+  device.num_links_down = static_cast<int>(fields.integer_or("nvlinks_down", 0));
+  device.copy_gbps = fields.number_or("copy_gbps", 0);
   return device;
 }
 
@@ -40,6 +107,14 @@ std::string machine_to_json(const MachineSpec& machine) {
       {"cpu_name", machine.cpu_name}, {"num_cores", machine.num_cores}, {"num_numa_nodes", machine.num_numa_nodes},
       {"devices", devices},           {"versions", machine.versions}};
   if (machine.memory_bytes > 0) object["memory_bytes"] = machine.memory_bytes;
+  json links = json::array(), nodes = json::array();
+  for (const LinkSpec& link : machine.links) links.push_back(link_json(link));
+  for (const NumaNode& node : machine.numa_nodes)
+    nodes.push_back({{"index", node.index}, {"cores", node.cores}, {"memory_bytes", node.memory_bytes}});
+  if (!links.empty()) object["links"] = links;
+  if (!nodes.empty()) object["numa_nodes"] = nodes;
+  if (!machine.iommu.empty()) object["iommu"] = machine.iommu;
+  if (!machine.acs.empty()) object["acs_redirects"] = machine.acs;
   return dump(object, 2);
 }
 
@@ -58,6 +133,20 @@ MachineSpec machine_from_json(std::string_view text, std::string_view origin) {
   const json& devices = fields.array("devices");
   for (size_t i = 0; i < devices.size(); ++i)
     machine.devices.push_back(read_device(fields.element(devices, "devices", i)));
+  if (fields.has("links")) {
+    const json& links = fields.array("links");
+    for (size_t i = 0; i < links.size(); ++i) machine.links.push_back(read_link(fields.element(links, "links", i)));
+  }
+  if (fields.has("numa_nodes")) {
+    const json& nodes = fields.array("numa_nodes");
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Fields node = fields.element(nodes, "numa_nodes", i);
+      machine.numa_nodes.push_back(
+          {static_cast<int>(node.integer("index")), node.text("cores"), node.integer("memory_bytes")});
+    }
+  }
+  machine.iommu = fields.text_or("iommu", "");
+  machine.acs = fields.text_or("acs_redirects", "");
   return machine;
 }
 

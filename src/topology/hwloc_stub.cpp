@@ -4,6 +4,7 @@
 namespace amdahl {
 
 CpuTopology probe_cpu_topology() { return {}; }
+PciPlaces probe_pci_places(const std::vector<std::string>&) { return {}; }
 Availability hwloc_availability() {
   return {false, "built without hwloc", "apt-get install libhwloc-dev, then configure again"};
 }

@@ -95,14 +95,14 @@ TEST(SpecRecord, InvalidUtf8BecomesReplacementCharacters) {
 }
 
 TEST(SpecMachine, RoundTrips) {
-  MachineSpec m{"host",
-                "Linux",
-                "CPU",
-                8,
-                2,
-                1 << 30,
-                {{0, "cuda", "GPU_X", "GPU-1", 80'000'000'000, 132, "9.0"}},
-                {{"cuda", "13.0"}}};
+  MachineSpec m;
+  m.host = "host", m.os = "Linux", m.cpu_name = "CPU";
+  m.num_cores = 8, m.num_numa_nodes = 2, m.memory_bytes = 1 << 30;
+  DeviceSpec gpu;
+  gpu.kind = "cuda", gpu.name = "GPU_X", gpu.uuid = "GPU-1", gpu.memory_bytes = 80'000'000'000;
+  gpu.sm_count = 132, gpu.compute_capability = "9.0";
+  m.devices = {gpu};
+  m.versions = {{"cuda", "13.0"}};
   const MachineSpec back = machine_from_json(machine_to_json(m), "test");
   EXPECT_EQ(machine_to_json(back), machine_to_json(m));
   EXPECT_EQ(back.devices.at(0).sm_count, 132);

@@ -1,0 +1,29 @@
+// What the devices of this machine are to each other.
+#include "amdahl/amdahl.h"
+#include "comm/world.h"
+#include "report/topology.h"
+#include "spec/files.h"
+#include "spec/json.h"
+#include "topology/machine_probe.h"
+
+namespace amdahl {
+
+TopoOutcome run_topo(const TopoConfig& config) {
+  constexpr int kMostVirtualDevices = 1024;
+  if (config.virtual_devices < 0 || config.virtual_devices > kMostVirtualDevices)
+    throw Error(Cause::usage, "--virtual is " + std::to_string(config.virtual_devices),
+                "1 to " + std::to_string(kMostVirtualDevices) + " CPU virtual devices");
+  TopoOutcome outcome;
+  outcome.machine = probe_machine(config.sysfs, config.virtual_devices);
+  if (outcome.machine.devices.empty()) outcome.machine = probe_machine(config.sysfs, 2);
+  if (const std::string nccl = nccl_version(); !nccl.empty()) outcome.machine.versions["nccl"] = nccl;
+  outcome.matrix = topology_matrix(outcome.machine);
+  outcome.json = machine_to_json(outcome.machine);
+  outcome.dot = topology_dot(outcome.machine);
+  outcome.svg = topology_svg(outcome.machine);
+  return outcome;
+}
+
+void save_text(const std::string& path, const std::string& text) { write_atomic(path, text); }
+
+}  // namespace amdahl
