@@ -205,4 +205,7 @@ AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
 /// Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
 
+/// Collectives over a sweep of sizes, every element verified, times by percentiles.
+AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
+
 }  // namespace amdahl

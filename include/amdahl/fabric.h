@@ -1,9 +1,14 @@
-// The fabric: what the devices of a machine are to each other. Configuration and outcome of the verb topo.
+// The fabric: what the devices of a machine are to each other. Configurations and outcomes of the verbs topo and
+// collectives. Measurements are Records; text is what a terminal shows.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "amdahl/machine.h"
+#include "amdahl/record.h"
 
 namespace amdahl {
 
@@ -18,6 +23,39 @@ struct TopoOutcome {
   std::string json;    // docs/schema/machine.schema.json
   std::string dot;     // Graphviz
   std::string svg;
+};
+
+struct CollectivesConfig {
+  std::string backend = "auto";  // auto, cpu, cuda
+  std::vector<int> gpus;         // CUDA device indices; empty: all, in order
+  int devices = 0;               // how many of them; 0: all GPUs, 2 virtual devices, or all ranks of a launched job
+  std::vector<std::string> collectives{"all_reduce"};  // names of the table, or nccl-tests' program names
+  std::string dtype = "f32";                           // f32, f64, f16, bf16, i32, i64, u8, or nccl-tests' names
+  std::string op = "sum";                              // sum, prod, min, max, avg
+  int root = 0;
+  int64_t min_bytes = 8, max_bytes = 32 << 20;  // of the larger buffer of a rank
+  int64_t step_bytes = 0;                       // fixed increment; 0: step_factor
+  int step_factor = 2;
+  int iterations = 20, warmup = 5;
+  bool check = true;  // verify every received element, once per size and placement
+  int graph = 0;      // calls a captured graph, replayed `iterations` times; 0: eager
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // deadline of every collective and wait
+  std::string output_dir;       // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct CollectivesOutcome {
+  std::vector<Record> records;  // one a collective, size and placement
+  std::string text;             // table
+  std::string nccl_tests;       // the same rows as nccl-tests prints them
+  std::string json;
+  std::string run_dir;
+  bool failed = false;  // wrong elements, or a rate that no link can have
+  std::string waived;   // why nothing could be measured: one rank
+  bool is_root = true;
 };
 
 }  // namespace amdahl

@@ -78,6 +78,11 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")->capture_default_str();
 }
 
+void end_at_once(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.line().c_str());
+  std::_Exit(exit_code(error.cause()));
+}
+
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
   if (!texts.gpus.empty())
     for (int64_t gpu : parse_count_list(texts.gpus, "--gpus", 0)) engine.gpus.push_back(static_cast<int>(gpu));
@@ -87,10 +92,7 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
                                  {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
   engine.environment = process_environment();
   engine.command_line = command_line;
-  engine.on_fatal = [](const Error& error) {
-    std::fprintf(stderr, "%s\n", error.line().c_str());
-    std::_Exit(exit_code(error.cause()));
-  };
+  engine.on_fatal = end_at_once;
 }
 
 void finish_training(TrainingConfig& training, const Texts& texts) {
@@ -112,6 +114,12 @@ std::string default_run_dir(const char* verb) {
   return fmt::format("results/{}-{}", verb, stamp);
 }
 
+// Text forms of the options of `collectives`, which keep the letters of nccl-tests.
+struct CollectiveTexts {
+  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0";
+  int gpus_per_thread = 1, threads = 1, check = 1;
+};
+
 struct Commands {
   StudyArgs study;
   TrainArgs train;
@@ -120,6 +128,8 @@ struct Commands {
   ReportArgs report;
   InfoArgs info;
   TopoArgs topo;
+  CollectivesArgs collectives;
+  CollectiveTexts collective_texts;
   Texts texts;
   bool version = false;
 };
@@ -209,6 +219,64 @@ void define_fabric(CLI::App& app, Commands& c) {
   topo->add_option("--sysfs", c.topo.config.sysfs, "Where the kernel shows its devices")->capture_default_str();
 }
 
+void define_collectives(CLI::App& app, Commands& c) {
+  CLI::App* sub = app.add_subcommand("collectives", "Collectives over a sweep of sizes, every element verified");
+  sub->footer(
+      "examples:\n  amdahl collectives -b 8 -e 128M -f 2 -g 4\n  mpirun -n 2 amdahl collectives --backend cpu "
+      "--collective all_gather,broadcast --format nccl-tests");
+  CollectivesConfig& config = c.collectives.config;
+  CollectiveTexts& texts = c.collective_texts;
+  sub->add_option("--collective", texts.names, "Names or nccl-tests' programs, for example all_reduce,all_to_all")
+      ->capture_default_str();
+  sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
+  sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
+  sub->add_option("-i,--step-bytes", texts.step_bytes, "Fixed increment (default: --step-factor)");
+  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->capture_default_str();
+  sub->add_option("-n,--iterations", config.iterations, "Timed calls a size")->capture_default_str();
+  sub->add_option("-w,--warmup", config.warmup, "Untimed calls a size")->capture_default_str();
+  sub->add_option("-c,--check", texts.check, "Verify every element once per size (0: never)")->capture_default_str();
+  sub->add_option("-g,--ngpus", texts.gpus_per_thread, "Devices a thread; with -t the number of devices");
+  sub->add_option("-t,--nthreads", texts.threads, "Threads; devices = threads x devices a thread");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)");
+  sub->add_option("--gpus", c.texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
+  sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
+  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->capture_default_str();
+  sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)");
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("-J,--output-file", c.collectives.json_file, "JSON file of all records");
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(CLI::NonNegativeNumber)->capture_default_str();
+  sub->add_option("--format", c.collectives.format, "table, nccl-tests or json")->capture_default_str();
+  sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, c.collectives.talk);
+}
+
+int run_collectives_parsed(const CLI::App& app, Commands& c, const std::string& command_line) {
+  CollectivesConfig& config = c.collectives.config;
+  CollectiveTexts& texts = c.collective_texts;
+  one_of<int>("--format", c.collectives.format, {{"table", 0}, {"nccl-tests", 0}, {"json", 0}});
+  config.collectives = split(texts.names);
+  config.min_bytes = parse_size_bytes(texts.min_bytes, "--min-bytes");
+  config.max_bytes = parse_size_bytes(texts.max_bytes, "--max-bytes");
+  config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
+  config.check = texts.check != 0;
+  if (!c.texts.gpus.empty())
+    for (int64_t gpu : parse_count_list(c.texts.gpus, "--gpus", 0)) config.gpus.push_back(static_cast<int>(gpu));
+  const bool counted = app.count("--ngpus") + app.count("--nthreads") > 0;
+  if (counted && app.count("--devices") > 0)
+    throw Error(Cause::usage, "--devices beside -g or -t: two ways to say how many", "one of them");
+  if (counted && (texts.gpus_per_thread < 1 || texts.threads < 1))
+    throw Error(Cause::usage, fmt::format("-g is {} and -t is {}", texts.gpus_per_thread, texts.threads), "at least 1");
+  if (counted) config.devices = texts.gpus_per_thread * texts.threads;
+  if (app.count("--devices") > 0 && config.devices < 1)
+    throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  config.environment = process_environment();
+  config.command_line = command_line;
+  config.on_fatal = end_at_once;
+  return collectives_command(c.collectives);
+}
+
 // A word that no command or option knows, with the nearest one that exists.
 Error unknown_word(const CLI::App& app) {
   std::string word = app.remaining(true).front();
@@ -263,6 +331,8 @@ int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
   if (app.got_subcommand("compare")) return compare_command(c.compare);
   if (app.got_subcommand("report")) return report_command(c.report);
   if (app.got_subcommand("info")) return info_command(c.info);
+  if (app.got_subcommand("collectives"))
+    return run_collectives_parsed(*app.get_subcommand("collectives"), c, command_line);
   if (app.got_subcommand("topo")) {
     one_of<int>("--format", c.topo.format, {{"matrix", 0}, {"json", 0}, {"dot", 0}, {"svg", 0}});
     if (app.get_subcommand("topo")->count("--virtual") > 0 && c.topo.config.virtual_devices < 1)
@@ -284,6 +354,7 @@ int parse_and_run(int argc, char** argv) {
   define_train(app, commands);
   define_readers(app, commands);
   define_fabric(app, commands);
+  define_collectives(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
