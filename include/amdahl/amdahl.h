@@ -45,7 +45,8 @@ struct StudyPlan {
   bool is_root = true;  // whether this process speaks
 };
 
-/// Where progress goes. Called from the thread that called the verb, on the root process only.
+/// Where progress goes. Called on the root process only and, but for `cancelled`, from the thread that called the verb
+/// or, while it waits for it, that of rank 0.
 class AMDAHL_API Observer {
  public:
   virtual ~Observer() = default;
@@ -57,7 +58,8 @@ class AMDAHL_API Observer {
   virtual void warning(const std::string& line) { (void)line; }
   /// `done` of `total` pieces of work; `what` names the present one.
   virtual void progress(int done, int total, const std::string& what) { (void)done, (void)total, (void)what; }
-  /// Polled between pieces of work; true ends the verb with Error{interrupted}, everything measured so far kept.
+  /// Polled on every process, between steps and while ranks wait, by any of their threads, also at once; true ends the
+  /// verb with Error{interrupted}, every finished record kept.
   virtual bool cancelled() { return false; }
 };
 

@@ -50,6 +50,7 @@ struct Record {
   Origin origin = Origin::measured;
   std::vector<Series> series;
   Provenance provenance;
+  std::string source{};  // "FILE:LINE" it was read from, for errors; empty when just measured, and never stored
 
   /// First sample of a series, or nothing when the series is absent or empty.
   std::optional<double> value(const std::string& series_name) const {

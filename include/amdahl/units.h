@@ -22,6 +22,9 @@ AMDAHL_API std::string with_thousands(int64_t value);
 AMDAHL_API std::string format_bytes(double bytes);
 /// Seconds as "1m20s", "850 ms" or "12 us".
 AMDAHL_API std::string format_duration(double seconds);
+/// Text of unknown origin, safe for a terminal: control characters and broken UTF-8 become \xNN, and what exceeds
+/// `longest` bytes is cut out of the middle.
+AMDAHL_API std::string printable(std::string_view text, size_t longest = std::string_view::npos);
 /// The entry of `known` nearest to `word` by edit distance, or empty if none is close.
 AMDAHL_API std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
 /// A remedy for an unknown name: "medium? or one of medium, large".

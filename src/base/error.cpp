@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "amdahl/units.h"
+
 namespace amdahl {
 namespace {
 
@@ -52,8 +54,10 @@ std::string Error::line() const {
   std::string text = "error[" + std::string(to_string(cause_)) + "]: ";
   const std::string who = "rank " + std::to_string(rank_), message = what();
   if (rank_ >= 0 && message.rfind(who + " ", 0) != 0) text += who + ": ";  // "rank 2 died" says it itself
-  text += message;
-  if (!remedy_.empty()) text += "; try: " + remedy_;
+  // Messages quote files, names and options, which may hold anything: the line stays one line of readable length.
+  constexpr size_t kLongestMessage = 600, kLongestRemedy = 400;
+  text += printable(message, kLongestMessage);
+  if (!remedy_.empty()) text += "; try: " + printable(remedy_, kLongestRemedy);
   return text;
 }
 

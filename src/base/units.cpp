@@ -43,7 +43,39 @@ int64_t parse_integer(std::string_view text, std::string_view what) {
   return value;
 }
 
+// Bytes of the UTF-8 character that `text` begins with; 0 when it is none, or one that terminals act on.
+size_t shown_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  const size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool control = byte(0) == 0xc2 && byte(1) < 0xa0;
+  return control ? 0 : length;
+}
+
+std::string escaped(std::string_view text) {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = shown_length(text.substr(at));
+    if (length == 0)
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    else
+      shown += text.substr(at, length);
+    at += std::max<size_t>(length, 1);
+  }
+  return shown;
+}
+
 }  // namespace
+
+std::string printable(std::string_view text, size_t longest) {
+  if (text.size() <= longest) return escaped(text);
+  // What a message is about stands at its beginning, what is wrong with it often at its end.
+  const size_t tail = longest / 3;
+  return escaped(text.substr(0, longest - tail)) + " ... " + escaped(text.substr(text.size() - tail));
+}
 
 int64_t parse_size_bytes(std::string_view text, std::string_view what) {
   static constexpr Suffix kSuffixes[] = {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <ctime>
 
@@ -20,13 +21,34 @@ struct Texts {
   bool runs_given = false;
 };
 
+// "id,name" to its items. As in the file itself, quotes keep the comma of a name: '"price, net",id'.
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> items;
-  std::string item;
-  std::istringstream stream(list);
-  while (std::getline(stream, item, ',')) items.push_back(item);
+  bool quoted = false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i == 0) items.emplace_back();
+    if (list[i] == '"')
+      quoted = !quoted;
+    else if (list[i] == ',' && !quoted)
+      items.emplace_back();
+    else
+      items.back() += list[i];
+  }
   return items;
 }
+
+// CLI11 alone reads 010 as 8, 0x10 as 16, and what is too large as the largest number that fits.
+template <class T>
+std::string refuse_unless_whole(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && text == std::to_string(value)) return {};
+  return fmt::format("'{}' is not a whole number{}", text,
+                     error == std::errc::result_out_of_range ? " of 64 bits" : " written in decimal");
+}
+
+const CLI::Validator kWhole(refuse_unless_whole<int64_t>, "", "whole");
+const CLI::Validator kNatural(refuse_unless_whole<uint64_t>, "", "natural");
 
 template <class T>
 T one_of(const std::string& option, const std::string& text, const std::vector<std::pair<std::string, T>>& choices) {
@@ -50,7 +72,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNatural)
       ->capture_default_str();
   app->add_option("--timeout", engine.timeout_seconds, "Seconds until a collective or device wait is given up")
       ->capture_default_str();
@@ -72,15 +94,18 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--bucket-mb", texts.bucket_mb, "All-reduce bucket size in MiB")->capture_default_str();
   app->add_option("--peer-blocks", training.peer_blocks,
                   "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kNatural)
       ->capture_default_str();
   app->add_flag("--no-overlap", texts.no_overlap, "All-reduce after backward instead of during it");
-  app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")->capture_default_str();
+  app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")
+      ->check(kWhole)
+      ->capture_default_str();
 }
 
 void end_at_once(const Error& error) {
   std::fprintf(stderr, "%s\n", error.line().c_str());
-  std::_Exit(exit_code(error.cause()));
+  const bool asked = error.cause() == Cause::interrupted && signal_exit_code() != 0;
+  std::_Exit(asked ? signal_exit_code() : exit_code(error.cause()));
 }
 
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
@@ -101,6 +126,10 @@ void finish_training(TrainingConfig& training, const Texts& texts) {
   if (texts.delimiter.size() > 1 && texts.delimiter != "\\t" && texts.delimiter != "tab")
     throw Error(Cause::usage, fmt::format("--delimiter '{}' is more than one character", texts.delimiter), "; or tab");
   if (!texts.delimiter.empty()) training.data.delimiter = texts.delimiter.size() > 1 ? '\t' : texts.delimiter[0];
+  constexpr double kLargestBucketMb = 1 << 20;
+  if (!(texts.bucket_mb > 0 && texts.bucket_mb <= kLargestBucketMb))
+    throw Error(Cause::usage, fmt::format("--bucket-mb is {}", texts.bucket_mb),
+                fmt::format("more than 0 and at most {:.0f} MiB, for example 25", kLargestBucketMb));
   training.bucket_bytes = static_cast<int64_t>(texts.bucket_mb * 1024 * 1024);
   training.overlap = !texts.no_overlap;
 }
@@ -150,9 +179,9 @@ void define_study(CLI::App& app, Commands& c) {
       ->capture_default_str();
   study->add_option("--scaling", c.texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
       ->capture_default_str();
-  study->add_option("--runs", config.runs, "Runs of each cell: its samples")->capture_default_str();
-  study->add_option("--warmup", config.warmup, "Untimed steps of a run")->capture_default_str();
-  study->add_option("--steps", config.steps, "Timed steps of a run")->capture_default_str();
+  study->add_option("--runs", config.runs, "Runs of each cell: its samples")->check(kWhole)->capture_default_str();
+  study->add_option("--warmup", config.warmup, "Untimed steps of a run")->check(kWhole)->capture_default_str();
+  study->add_option("--steps", config.steps, "Timed steps of a run")->check(kWhole)->capture_default_str();
   study->add_flag("--quick", c.texts.quick, "5 runs, for a first look");
   study->add_option("--rel-ci", config.rel_ci,
                     "Stop a batch early once all intervals are this tight, for example 0.01");
@@ -170,9 +199,9 @@ void define_train(CLI::App& app, Commands& c) {
   add_engine(train, config.engine, c.texts);
   add_training(train, config.training, c.texts);
   add_talk(train, c.train.talk);
-  train->add_option("--devices", config.devices, "Number of devices")->capture_default_str();
-  train->add_option("--batch-size", config.batch_size, "Global batch")->capture_default_str();
-  train->add_option("--epochs", config.epochs)->capture_default_str();
+  train->add_option("--devices", config.devices, "Number of devices")->check(kWhole)->capture_default_str();
+  train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
+  train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Part of the rows held out")->capture_default_str();
   train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/train-TIME)");
 }
@@ -185,7 +214,7 @@ void define_readers(CLI::App& app, Commands& c) {
       "--from results/my-run");
   advise->add_option("--params", c.texts.params, "Number of parameters, for example 6.9M");
   advise->add_option("--model", c.advise.config.model, "Preset or FILE.json instead of --params");
-  advise->add_option("--batch", c.advise.config.batch_size, "Global batch")->capture_default_str();
+  advise->add_option("--batch", c.advise.config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
   advise->add_option("--policy", c.advise.config.policy, "measured, or study: the published thresholds")
       ->capture_default_str();
   advise->add_option("--from", c.advise.config.evidence, "Run folder with measured records");
@@ -215,7 +244,8 @@ void define_fabric(CLI::App& app, Commands& c) {
   topo->footer("examples:\n  amdahl topo\n  amdahl topo --format svg --output machine.svg");
   topo->add_option("--format", c.topo.format, "matrix, json, dot or svg")->capture_default_str();
   topo->add_option("--output,-o", c.topo.output, "File to write (default: standard output)");
-  topo->add_option("--virtual", c.topo.config.virtual_devices, "Describe this many CPU virtual devices, not the GPUs");
+  topo->add_option("--virtual", c.topo.config.virtual_devices, "Describe this many CPU virtual devices, not the GPUs")
+      ->check(kWhole);
   topo->add_option("--sysfs", c.topo.config.sysfs, "Where the kernel shows its devices")->capture_default_str();
 }
 
@@ -231,22 +261,23 @@ void define_collectives(CLI::App& app, Commands& c) {
   sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
   sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
   sub->add_option("-i,--step-bytes", texts.step_bytes, "Fixed increment (default: --step-factor)");
-  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->capture_default_str();
-  sub->add_option("-n,--iterations", config.iterations, "Timed calls a size")->capture_default_str();
-  sub->add_option("-w,--warmup", config.warmup, "Untimed calls a size")->capture_default_str();
+  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->check(kWhole)->capture_default_str();
+  sub->add_option("-n,--iterations", config.iterations, "Timed calls a size")->check(kWhole)->capture_default_str();
+  sub->add_option("-w,--warmup", config.warmup, "Untimed calls a size")->check(kWhole)->capture_default_str();
   sub->add_option("-c,--check", texts.check, "Verify every element once per size (0: never)")->capture_default_str();
   sub->add_option("-g,--ngpus", texts.gpus_per_thread, "Devices a thread; with -t the number of devices");
   sub->add_option("-t,--nthreads", texts.threads, "Threads; devices = threads x devices a thread");
-  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)")
+      ->check(kWhole);
   sub->add_option("--gpus", c.texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
   sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
-  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->capture_default_str();
-  sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)");
+  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
+  sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)")->check(kWhole);
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("-J,--output-file", c.collectives.json_file, "JSON file of all records");
-  sub->add_option("--seed", config.seed, "Seed of the data")->check(CLI::NonNegativeNumber)->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
   sub->add_option("--format", c.collectives.format, "table, nccl-tests or json")->capture_default_str();
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
   add_talk(sub, c.collectives.talk);
@@ -296,6 +327,16 @@ Error unknown_word(const CLI::App& app) {
                fmt::format("{}{} --help", near.empty() ? "" : near + "? or ", called));
 }
 
+// `--data "$FILE"` with an unset variable must not quietly mean no file.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands())
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& value : option->results())
+        if (value.empty())
+          throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
+                      option->get_positional() ? "the path of a run folder" : "a value, or leave the option out");
+}
+
 int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
   Texts& texts = c.texts;
   if (c.version) {
@@ -311,6 +352,8 @@ int run_parsed(CLI::App& app, Commands& c, const std::string& command_line) {
     config.scaling =
         one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
     if (texts.quick && app.get_subcommand("study")->count("--runs") == 0) config.runs = 5;
+    if (c.study.dry_run && c.study.talk.json)
+      throw Error(Cause::usage, "--dry-run prints its plan as text, not as --json", "drop one of the two options");
     if (config.resume && config.output_dir.empty())
       throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
     if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
@@ -364,6 +407,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(Cause::usage, error.what(), "amdahl --help, or amdahl COMMAND --help");
   }
+  refuse_empty_values(app);
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line += (i ? " " : "") + std::string(i ? argv[i] : "amdahl");
   return run_parsed(app, commands, command_line);

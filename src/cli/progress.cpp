@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/output.h"
+
 namespace amdahl::cli {
 
 TerminalObserver::TerminalObserver(bool quiet) : quiet_(quiet) {
@@ -21,17 +23,17 @@ void TerminalObserver::clear() {
 }
 
 void TerminalObserver::planned(const StudyPlan& plan) {
-  if (!quiet_) fmt::print(stderr, "{}", plan_text(plan));
+  if (!quiet_) show(stderr, plan_text(plan));
 }
 
 void TerminalObserver::note(const std::string& line) {
   clear();
-  if (!quiet_) fmt::print(stderr, "{}\n", line);
+  if (!quiet_) show(stderr, line + "\n");
 }
 
 void TerminalObserver::warning(const std::string& line) {
   clear();
-  fmt::print(stderr, "warning: {}\n", line);
+  show(stderr, fmt::format("warning: {}\n", line));
 }
 
 void TerminalObserver::progress(int done, int total, const std::string& what) {

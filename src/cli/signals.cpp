@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 #include "cli/commands.h"
@@ -7,14 +8,14 @@
 namespace amdahl::cli {
 namespace {
 
-volatile std::sig_atomic_t g_signal = 0;
+std::atomic<int> g_signal{0};  // written by the handler, read by every rank's thread
+static_assert(std::atomic<int>::is_always_lock_free);
 
 // A job manager kills what has not ended within its grace, often 10 s; one run of a study may take longer.
 constexpr unsigned kGraceSeconds = 8;
 
 extern "C" void on_signal(int number) {
-  if (g_signal != 0) _exit(128 + number);
-  g_signal = number;
+  if (g_signal.exchange(number) != 0) _exit(128 + number);
   alarm(kGraceSeconds);
 }
 

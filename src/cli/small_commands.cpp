@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/environment.h"
+#include "cli/output.h"
 
 namespace amdahl::cli {
 
@@ -15,23 +16,29 @@ int advise_command(const AdviseArgs& args) {
     fmt::print("{}\n", advice_json(advice));
     return 0;
   }
-  fmt::print("{}: {}\n", advice.decision, advice.reason);
-  for (const std::string& line : advice.evidence) fmt::print("  {}\n", line);
-  if (!advice.command.empty()) fmt::print("measure it: {}\n", advice.command);
+  show(stdout, fmt::format("{}: {}\n", advice.decision, advice.reason));
+  for (const std::string& line : advice.evidence) show(stdout, fmt::format("  {}\n", line));
+  if (!advice.command.empty()) show(stdout, fmt::format("measure it: {}\n", advice.command));
   return 0;
 }
 
 int compare_command(const CompareArgs& args) {
   const CompareOutcome outcome = run_compare(args.config);
-  fmt::print("{}", args.talk.json ? outcome.json + "\n" : outcome.text);
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
 
 int report_command(const ReportArgs& args) {
   const ReportOutcome outcome = run_report(args.run_dir, true);
-  for (const std::string& note : outcome.notes) fmt::print(stderr, "warning: {}\n", note);
-  fmt::print("{}", args.talk.json ? outcome.json + "\n" : outcome.text);
-  fmt::print(args.talk.json ? stderr : stdout, "report: {}\n", outcome.report_path);
+  for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
+  show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
   return 0;
 }
 

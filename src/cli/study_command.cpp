@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace amdahl::cli {
@@ -11,13 +12,16 @@ int study_command(const StudyArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   if (args.dry_run) {
     const StudyPlan plan = plan_study(args.config, observer);
-    if (plan.is_root) fmt::print("{}", plan_text(plan));
+    if (plan.is_root) show(stdout, plan_text(plan));
     return 0;
   }
   const StudyOutcome outcome = run_study(args.config, observer);
   if (!outcome.is_root) return 0;
-  fmt::print("{}", args.talk.json ? outcome.json : outcome.text);
-  fmt::print(args.talk.json ? stderr : stdout, "report: {}\n", outcome.report_path);
+  if (args.talk.json)
+    fmt::print("{}", outcome.json);
+  else
+    show(stdout, outcome.text);
+  show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",
               "smaller --batch-sizes, a smaller --model, or --strategy zero1 over more devices");

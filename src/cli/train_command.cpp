@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace amdahl::cli {
@@ -16,12 +17,13 @@ int train_command(const TrainArgs& args) {
     fmt::print("{}\n", outcome.json);
     return 0;
   }
-  fmt::print("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}", outcome.model.name,
-             with_thousands(outcome.model.num_parameters()), args.config.devices, outcome.device_kind, last.epoch,
-             last.train_loss);
-  if (args.config.validation_fraction > 0) fmt::print(", validation loss {:.4f}", last.validation_loss);
-  if (last.validation_accuracy >= 0) fmt::print(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
-  fmt::print("\nreport: {}\n", outcome.report_path);
+  std::string text = fmt::format("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}",
+                                 outcome.model.name, with_thousands(outcome.model.num_parameters()),
+                                 args.config.devices, outcome.device_kind, last.epoch, last.train_loss);
+  if (args.config.validation_fraction > 0) text += fmt::format(", validation loss {:.4f}", last.validation_loss);
+  if (last.validation_accuracy >= 0)
+    text += fmt::format(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
+  show(stdout, fmt::format("{}\nreport: {}\n", text, outcome.report_path));
   return 0;
 }
 

@@ -105,8 +105,7 @@ std::string CollectiveCall::describe() const {
 
 bool matches(const CollectiveCall& a, const CollectiveCall& b) {
   if (a.seq != b.seq || a.count != b.count || a.type != b.type) return false;
-  if (a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv)
-    return a.kind != b.kind && (b.kind == CollectiveKind::send || b.kind == CollectiveKind::recv);
+  if (is_paired(a)) return a.kind != b.kind && is_paired(b);
   return a.kind == b.kind && a.op == b.op && a.root == b.root;
 }
 

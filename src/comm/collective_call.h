@@ -39,6 +39,11 @@ struct CollectiveCall {
   std::string describe() const;
 };
 
+/// A call between two ranks: send or recv.
+inline bool is_paired(const CollectiveCall& call) {
+  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
 /// Whether two ranks made the same call. A send matches a recv of the same size.
 bool matches(const CollectiveCall& a, const CollectiveCall& b);
 

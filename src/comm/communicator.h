@@ -35,7 +35,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  /// "threads", "gloo" or "nccl".
+  /// "alone", "threads", "gloo" or "nccl".
   virtual const std::string& backend_name() const = 0;
 
   /// Over all ranks; every rank ends with bit-equal contents (reduced in rank order on CPU). `recv` may be `send`.

@@ -57,12 +57,8 @@ void block_sigpipe() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-bool is_paired(const CollectiveCall& call) {
-  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-}
-
 /// The tag under which both ends of a transfer meet. It covers the whole call, so that ranks that call different things
-/// never take each other's bytes: they miss each other, and the deadline finds out why.
+/// never take each other's bytes: they miss each other, and CallCheck finds out why.
 uint64_t tag_of(const CollectiveCall& call, int step) {
   const bool paired = is_paired(call);
   uint64_t hash = 14695981039346656037u;  // FNV-1a over the fields
@@ -106,6 +102,7 @@ GlooLink::GlooLink(RendezvousStore& store, const std::string& name, int rank, in
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  check_ = std::make_unique<CallCheck>(store, name, rank, world_size, timeout_seconds);
   listener_ = store.add_listener([this](const Error& error) { abort(error); });
 }
 
@@ -174,6 +171,7 @@ void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline
     block_sigpipe();
     sigpipe_blocked = true;
   }
+  const CallCheck::Waiting waiting(*check_, call);
   std::vector<Pending> pending;
   std::unique_ptr<Error> failure;
   try {
@@ -198,9 +196,9 @@ void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline
 Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                         const std::string& what) {
   // Gloo closes a pair when a wait on it times out, so the peer's own wait breaks a moment before its deadline: it says
-  // where it waits in either case, or the rank that asks would take its silence for a hang.
+  // so in either case, or the rank that asks would take its silence for a hang.
   try {
-    store_.set(place_key(rank_), wire::pack({std::to_string(call.seq), call.describe()}));
+    store_.set(gave_up_key(rank_), {});
   } catch (const Error& error) {  // the world's first failure
     return error;
   }
@@ -225,35 +223,27 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
   return first ? *first : own;
 }
 
-/// Every rank that gives up says where it waits. A missing rank that waits for another call of the same number made a
-/// different call; one that waits behind us or ahead of us is a victim too; one that says nothing is the culprit.
+/// Every rank that gives up says so. One that is missed and has given up, too, is a victim; one that says nothing is
+/// the culprit.
 Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<int>& missing) {
   std::vector<int> silent;
   try {
     const Deadline deadline = Deadline::after_seconds(kVerdictSeconds);
-    for (const int peer : missing) {
-      const auto place = peer == rank_ ? std::vector<std::string>{} : place_of(peer, deadline);
-      if (place.size() != 2) {
-        silent.push_back(peer);
-      } else if (!is_paired(call) && place[0] == std::to_string(call.seq) && place[1] != call.describe()) {
-        return Error(Cause::collective_mismatch,
-                     fmt::format("rank {} called {} but rank {} called {}", peer, place[1], rank_, call.describe()),
-                     "make every rank call the same collectives with the same sizes in the same order", peer);
-      }
-    }
+    for (const int peer : missing)
+      if (peer == rank_ || !gave_up_too(peer, deadline)) silent.push_back(peer);
   } catch (const Error& error) {  // the world's first failure
     return error;
   }
   return hung_error(silent.empty() ? missing : silent, call, timeout_seconds_);
 }
 
-/// Number and description of the call that `peer` gave up on; empty when it does not say so by the deadline.
-std::vector<std::string> GlooLink::place_of(int peer, Deadline deadline) {
+bool GlooLink::gave_up_too(int peer, Deadline deadline) {
   try {
-    return wire::unpack(store_.get(place_key(peer), deadline));
+    store_.get(gave_up_key(peer), deadline);
+    return true;
   } catch (const Error&) {
     if (store_.failure()) throw;
-    return {};
+    return false;
   }
 }
 

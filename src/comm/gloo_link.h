@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_check.h"
 #include "comm/call_order.h"
 #include "comm/collective_call.h"
 #include "comm/world.h"
@@ -84,14 +85,15 @@ class GlooLink {
   Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                 const std::string& what);
   Error explain_deadline(const CollectiveCall& call, const std::vector<int>& missing);
-  std::vector<std::string> place_of(int peer, Deadline deadline);
-  std::string place_key(int rank) const { return "waits/" + name_ + "/" + std::to_string(rank); }
+  bool gave_up_too(int peer, Deadline deadline);
+  std::string gave_up_key(int rank) const { return "gave-up/" + name_ + "/" + std::to_string(rank); }
 
   RendezvousStore& store_;
   const std::string name_;
   const int rank_, world_size_;
   const double timeout_seconds_;
   std::shared_ptr<gloo::Context> context_;
+  std::unique_ptr<CallCheck> check_;
   CallOrder order_;
   std::atomic<bool> aborted_{false};
 

@@ -112,6 +112,11 @@ class TcpRendezvous : public RendezvousStore {
     }
   }
 
+  void report_when(std::function<bool()> stopped) override {
+    std::lock_guard lock(mutex_);
+    stopped_ = std::move(stopped);
+  }
+
   void leave() noexcept override {
     {
       std::lock_guard lock(mutex_);
@@ -208,6 +213,7 @@ class TcpRendezvous : public RendezvousStore {
         write({.type = FrameType::beat});
         next_beat = now + interval;
       }
+      report_if_stopped();
       call_handler_after_grace();
     }
   }
@@ -258,6 +264,16 @@ class TcpRendezvous : public RendezvousStore {
                            "read that rank's own output; the kernel log tells whether it was killed for memory", 0));
   }
 
+  void report_if_stopped() {
+    {
+      std::lock_guard lock(mutex_);
+      if (failure_ || left_ || !stopped_ || !stopped_()) return;
+    }
+    const Error error(Cause::interrupted, "stopped by the user", "the same command again", launch_.rank);
+    write({.type = FrameType::failure, .value = wire::encode_error(error)});
+    record_failure(error);
+  }
+
   void call_handler_after_grace() {
     std::function<void(const Error&)> handler;
     std::unique_ptr<Error> error;
@@ -283,6 +299,7 @@ class TcpRendezvous : public RendezvousStore {
   std::unique_ptr<Error> failure_;
   Deadline::Clock::time_point failure_time_;
   std::function<void(const Error&)> handler_;
+  std::function<bool()> stopped_;
   uint64_t next_id_ = 0;
   bool left_ = false, server_left_ = false, ending_ = false;
 

@@ -29,6 +29,9 @@ struct LaunchContext {
 /// `environment` is the process environment, passed in by the CLI: the library reads no variables itself.
 LaunchContext detect_launch(const std::map<std::string, std::string>& environment);
 
+/// Communicator of a world of one rank, on any device.
+std::unique_ptr<Communicator> make_lone_communicator(Device& device);
+
 /// Communicators of `world_size` ranks that are threads of this process, in rank order. CPU devices only.
 std::vector<std::unique_ptr<Communicator>> make_inproc_communicators(int world_size, double timeout_seconds);
 
@@ -54,6 +57,9 @@ class RendezvousStore {
   virtual std::unique_ptr<Error> wait_failure(Deadline deadline) = 0;
   /// Tells every rank, and returns when the report is out (half a second at most). Later reports are dropped.
   virtual void report_failure(const Error& error) noexcept = 0;
+  /// Reports Error{interrupted} of this rank soon after `stopped` says so: a rank that waits for another's decision
+  /// must be able to end everybody's work, too. Polled on the watcher thread.
+  virtual void report_when(std::function<bool()> stopped) = 0;
   /// Says that this rank leaves on purpose, so that its closed connection is no death. Put a barrier before it when
   /// others may still be in a collective with this rank.
   virtual void leave() noexcept = 0;

@@ -37,6 +37,15 @@ void CpuStream::push(Item item) {
   work_ready_.notify();
 }
 
+void* CpuStream::scratch(size_t slot, size_t bytes) {
+  std::unique_ptr<Buffer>& piece = scratch_.at(slot);
+  if (!piece || piece->bytes() < bytes) {
+    piece.reset();
+    piece = device_.allocate(bytes);
+  }
+  return piece->data();
+}
+
 void CpuStream::enqueue(std::function<void()> work) { push({Kind::work, std::move(work), nullptr}); }
 
 void CpuStream::record(Event& event) {
@@ -53,13 +62,12 @@ void CpuStream::wait(Event& event) {
 
 void CpuStream::synchronize(Deadline deadline) {
   const uint64_t target = pushed_.load(std::memory_order_acquire);
-  const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
   // A stream that goes on is slow, not hung: the deadline starts again whenever items were finished before it. This
   // also lets a collective in the queue, whose own deadline starts when it begins, be the one that names the absent
   // rank.
   const auto span = deadline.time() - Deadline::Clock::now();
   uint64_t finished = completed_.load(std::memory_order_acquire);
-  while (!progress_.wait(reached, deadline)) {
+  while (!finished_by(target, deadline)) {
     const uint64_t now = completed_.load(std::memory_order_acquire);
     if (now != finished) {
       finished = now;
@@ -76,6 +84,23 @@ void CpuStream::synchronize(Deadline deadline) {
   if (poisoned_.load(std::memory_order_acquire)) {
     std::lock_guard lock(mutex_);
     std::rethrow_exception(error_);
+  }
+}
+
+// False at the deadline. Looks now and then whether the user has stopped it all: a queue may hold minutes of work.
+bool CpuStream::finished_by(uint64_t target, Deadline deadline) {
+  constexpr std::chrono::milliseconds kLookInterval{100};
+  const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
+  for (;;) {
+    try {
+      device_.throw_if_stopped();
+    } catch (const Error& error) {
+      give_up(error);
+      throw;
+    }
+    const Deadline look = Deadline::after(kLookInterval);
+    if (progress_.wait(reached, look.time() < deadline.time() ? look : deadline)) return true;
+    if (deadline.expired()) return false;
   }
 }
 

@@ -5,6 +5,7 @@
 // for them), and every synchronize from then on rethrows the first error. Each worker computes with one math thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -55,6 +56,11 @@ class CpuStream : public Stream {
   void wait(Event& event) override;
   void synchronize(Deadline deadline) override;
 
+  /// Memory for the worker's own use between work items, one piece a slot, in the device's account and kept until the
+  /// stream goes. Worker only; what an earlier call returned for the slot ends, and its contents with it, when a larger
+  /// piece is asked for.
+  void* scratch(size_t slot, size_t bytes);
+
   /// Waits without a deadline and without throwing. Never from a worker thread: streams wait for each other.
   void drain() noexcept;
   bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
@@ -75,6 +81,7 @@ class CpuStream : public Stream {
   void run_worker();
   void run_item(Item& item);
   void poison(std::exception_ptr error);
+  bool finished_by(uint64_t target, Deadline deadline);
   void give_up(const Error& error);
 
   Device& device_;
@@ -83,6 +90,8 @@ class CpuStream : public Stream {
   std::mutex mutex_;         // guards queue_ and error_
   std::vector<Item> queue_;  // swapped out whole by the worker
   std::exception_ptr error_;
+
+  std::array<std::unique_ptr<Buffer>, 2> scratch_;  // worker, then the destructor
 
   std::atomic<uint64_t> pushed_{0};     // items ever enqueued
   std::atomic<uint64_t> completed_{0};  // items ever finished or skipped

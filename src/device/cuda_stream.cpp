@@ -83,6 +83,7 @@ void CudaStream::synchronize(Deadline deadline) {
 void CudaStream::wait_until_done(Deadline deadline) {
   const auto begin = Deadline::Clock::now();
   auto next_look = begin + kLookInterval;
+  device_.throw_if_stopped();
   for (;;) {
     const cudaError_t code = cudaStreamQuery(stream_);
     watches_.rethrow();  // before success: an aborted collective ends its kernels, and their results are worthless
@@ -94,6 +95,7 @@ void CudaStream::wait_until_done(Deadline deadline) {
                   fmt::format("stream \"{}\" of GPU {} did not finish before its deadline", name_, index_),
                   "look for a rank that never arrived; if the work is only slow, allow more time");
     if (now >= next_look) {
+      device_.throw_if_stopped();
       watches_.look();
       next_look = now + kLookInterval;
     }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "amdahl/machine.h"
@@ -41,9 +42,11 @@ class Stream {
   virtual void stamp(Event& event) { record(event); }
   /// Later work on this stream starts after the event's last recorded mark.
   virtual void wait(Event& event) = 0;
-  /// Blocks the host until everything enqueued so far is done. Throws the first error of that work; Error{rank_hung}
-  /// when the deadline's span passes without any progress: it starts again whenever queued work was finished. On CPU,
-  /// nothing of the queue runs any more when it throws, so that the caller may let go of the memory the work uses.
+  /// Blocks the host until everything enqueued so far is done. Throws the first error of that work; Error{rank_hung} at
+  /// the deadline; Error{interrupted} once the device's waits are to end, done or not. CPU streams see their own
+  /// progress: there the deadline's span starts again whenever queued work was finished, and nothing of the queue runs
+  /// any more when this throws, so that the caller may let go of the memory the work uses. CUDA streams end at the
+  /// deadline, and what is queued stays queued.
   virtual void synchronize(Deadline deadline) = 0;
   /// Microseconds spent executing work items since creation, where the backend can tell (CPU workers); else negative.
   virtual double busy_us() { return -1.0; }
@@ -116,6 +119,18 @@ class Device {
   /// Makes this device current for the calling thread (a no-op on CPU).
   virtual void bind_thread() = 0;
   virtual DeviceHealth health() = 0;
+
+  /// Lets host waits on this device's streams end early once `stopped` says so. It is polled in those waits and between
+  /// steps, from any thread. Set before ranks run.
+  void end_waits_when(std::function<bool()> stopped) { stopped_ = std::move(stopped); }
+  bool stop_asked() const { return stopped_ && stopped_(); }
+  /// Error{interrupted} if it is.
+  void throw_if_stopped() const {
+    if (stop_asked()) throw Error(Cause::interrupted, "stopped by the user", "the same command again");
+  }
+
+ private:
+  std::function<bool()> stopped_;
 };
 
 /// `count` virtual devices. Each of their streams computes with one math thread, its worker. See cpu_device.h.

@@ -47,8 +47,6 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
   const double timeout = config.timeout_seconds;
   if (!launch.multi_process())
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
-      // One device needs no NCCL, so that a machine without it still trains on one GPU.
-      if (devices.size() == 1) return make_inproc_communicators(1, timeout);
       return make_nccl_communicators(devices, timeout);
     });
   std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
@@ -56,7 +54,6 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
   return make_process_fleet(
       std::move(parts), launch, std::move(store),
       [timeout](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device& device) {
-        if (world_size == 1) return std::move(make_inproc_communicators(1, timeout).front());
         return make_nccl_communicator(rendezvous, name, rank, world_size, device, timeout);
       },
       timeout);

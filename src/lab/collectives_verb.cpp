@@ -134,6 +134,7 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
     folder = RunFolder::create(config.output_dir, {"collectives", identity(config, devices)});
+  fleet->end_runs_when([&observer] { return observer.cancelled(); });
   const Provenance provenance = make_provenance(engine, *fleet);
   const double peak = peak_gbps(*fleet, devices);
   for (SweepSettings& sweep : sweeps) {

@@ -13,6 +13,10 @@ std::vector<DeviceSpec> specs_of(const std::vector<std::unique_ptr<Device>>& dev
   return specs;
 }
 
+void end_waits_when(FleetParts& parts, const std::function<bool()>& stopped) {
+  for (auto& device : parts.devices) device->end_waits_when(stopped);
+}
+
 class ThreadFleet final : public Fleet {
  public:
   ThreadFleet(FleetParts parts, MakeCommunicators make_communicators)
@@ -25,13 +29,17 @@ class ThreadFleet final : public Fleet {
   const std::vector<DeviceSpec>& devices() const override { return specs_; }
   bool is_root() const override { return true; }
   std::string agree(const std::string& root_value) override { return root_value; }
+  void end_runs_when(const std::function<bool()>& stopped) override { end_waits_when(parts_, stopped); }
 
   void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
     auto& group = groups_[num_devices];  // communicators are kept: making them is slow on GPUs
     if (group.empty()) {
       std::vector<Device*> devices;
       for (int i = 0; i < num_devices; ++i) devices.push_back(parts_.devices[static_cast<size_t>(i)].get());
-      group = make_communicators_(devices);
+      if (num_devices == 1)
+        group.push_back(make_lone_communicator(*devices.front()));
+      else
+        group = make_communicators_(devices);
     }
     try {
       run_rank_threads(
@@ -82,6 +90,11 @@ class ProcessFleet final : public Fleet {
   const std::vector<DeviceSpec>& devices() const override { return specs_; }
   bool is_root() const override { return launch_.rank == 0; }
 
+  void end_runs_when(const std::function<bool()>& stopped) override {
+    end_waits_when(parts_, stopped);
+    store_->report_when(stopped);
+  }
+
   std::string agree(const std::string& root_value) override {
     const std::string key = "agree/" + std::to_string(agreements_++);
     if (is_root()) {
@@ -108,6 +121,7 @@ class ProcessFleet final : public Fleet {
   void run_here(int num_devices, const std::function<void(RankContext&)>& fn) {
     std::unique_ptr<Communicator>& group = groups_[num_devices];
     parts_.devices[0]->bind_thread();
+    if (!group && num_devices == 1) group = make_lone_communicator(*parts_.devices[0]);
     if (!group)
       group =
           make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);

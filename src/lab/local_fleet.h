@@ -9,7 +9,8 @@
 
 namespace amdahl {
 
-/// How a backend makes communicators over the first n of these devices, in rank order.
+/// How a backend makes communicators over these devices, two or more, in rank order. A device by itself needs none of
+/// the backend's means: fleets give it the communicator of a lone rank, under every strategy.
 using MakeCommunicators =
     std::function<std::vector<std::unique_ptr<Communicator>>(const std::vector<Device*>& devices)>;
 

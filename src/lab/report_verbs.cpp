@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -28,19 +27,25 @@ struct Selection {
   std::map<std::string, std::string> axes;
 };
 
+Error no_selection(const std::string& text) {
+  return {Cause::usage, fmt::format("'{}' does not select a cell", text), "DIR@global_batch=64,devices=2"};
+}
+
 Selection parse_selection(const std::string& text) {
   Selection selection;
-  std::error_code error;  // a folder may have an @ in its name
-  const size_t at = std::filesystem::exists(text, error) ? std::string::npos : text.rfind('@');
-  selection.dir = text.substr(0, at);
-  if (at == std::string::npos) return selection;
+  std::error_code error;  // a folder may have an @ in its name: the longest path that exists is the folder
+  size_t at = text.size();
+  while (at != std::string::npos && at > 0 && !std::filesystem::exists(text.substr(0, at), error))
+    at = text.rfind('@', at - 1);
+  selection.dir = at == std::string::npos || at == 0 ? text : text.substr(0, at);
+  if (selection.dir == text) return selection;
   const std::string list = text.substr(at + 1);
+  if (list.empty()) throw no_selection(text);
   for (size_t begin = 0; begin < list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string item = list.substr(begin, end - begin);
     const size_t equals = item.find('=');
-    if (equals == std::string::npos)
-      throw Error(Cause::usage, fmt::format("'{}' does not select a cell", text), "DIR@global_batch=64,devices=2");
+    if (equals == std::string::npos) throw no_selection(text);
     std::string axis = item.substr(0, equals);
     if (axis == "batch") axis = "global_batch";
     selection.axes[axis] = item.substr(equals + 1);
@@ -64,8 +69,12 @@ std::string axis_text(const AxisValue& value) {
 }
 
 std::vector<Record> select(const Selection& selection) {
+  RunContents run = read_run(selection.dir);
+  if (run.header.kind != "study")
+    throw Error(Cause::usage, fmt::format("{} is a {} run: compare takes studies", selection.dir, run.header.kind),
+                "the run folders of two studies");
   std::vector<Record> kept;
-  for (Record& record : read_records(selection.dir)) {
+  for (Record& record : run.records) {
     const bool matches = std::all_of(selection.axes.begin(), selection.axes.end(), [&](const auto& wanted) {
       const auto axis = record.axes.find(wanted.first);
       return axis != record.axes.end() && axis_text(axis->second) == wanted.second;
@@ -78,17 +87,13 @@ std::vector<Record> select(const Selection& selection) {
   return kept;
 }
 
-}  // namespace
-
-namespace {
-
-// Which run a damaged record is of: the summary knows only records.
+// Which folder holds records that cannot be pooled; a damaged one has its file and line already.
 StudySummary summarise_run(const std::string& run_dir, const std::vector<Record>& records) {
   try {
     return summarise_study(records);
   } catch (const Error& error) {
-    throw Error(error.cause(), fmt::format("{}: {}", run_dir, error.what()),
-                error.remedy().empty() ? "a copy of the run, or measure again" : error.remedy());
+    if (error.cause() == Cause::store_corrupt) throw;
+    throw Error(error.cause(), fmt::format("{}: {}", run_dir, error.what()), error.remedy());
   }
 }
 
@@ -160,8 +165,9 @@ StudySummary read_evidence(const std::string& run_dir) {
 
 CompareOutcome run_compare(const CompareConfig& config) {
   const std::optional<double> limit = config.fail_on_regression_percent;
-  if (limit && !(*limit >= 0 && std::isfinite(*limit)))
-    throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit), "a percentage of 0 or more, like 3");
+  if (limit && !(*limit >= 0 && *limit <= 100))
+    throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit),
+                "a percentage from 0 to 100, like 3; 100 means that a step takes twice as long");
   const Selection a = parse_selection(config.a), b = parse_selection(config.b);
   CompareOptions options;
   options.name_a = config.a;
@@ -187,7 +193,11 @@ Advice run_advise(const AdviseConfig& config) {
   request.num_parameters =
       config.num_parameters > 0 ? config.num_parameters : resolve_model(config.model).num_parameters();
   request.global_batch = config.batch_size;
-  if (config.policy == "study") return advise_published(request);
+  if (config.policy == "study") {
+    if (!config.evidence.empty())
+      throw Error(Cause::usage, "--from names records but --policy study uses none", "drop one of the two options");
+    return advise_published(request);
+  }
   if (config.policy != "measured")
     throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy),
                 choices_hint(config.policy, {"measured", "study"}));

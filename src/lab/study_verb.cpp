@@ -10,9 +10,11 @@
 #include "lab/backends.h"
 #include "lab/evidence.h"
 #include "lab/provenance.h"
+#include "lab/study_identity.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
 #include "planner/advise.h"
+#include "report/study.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -40,6 +42,9 @@ void check_counts(const StudyConfig& config) {
   for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
     throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  if (config.mode != "auto" && !config.evidence.empty())
+    throw Error(Cause::usage, "--from names records for the selector, but the mode is " + config.mode,
+                "--mode auto, or no --from");
   check_engine(config.engine);
   check_training(config.training);
 }
@@ -115,6 +120,7 @@ struct Prepared {
   StudySettings settings;
   StudyPlan plan;
   std::unique_ptr<Fleet> fleet;
+  std::map<std::string, std::string> identity;
 };
 
 StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, const Modes& modes) {
@@ -141,7 +147,7 @@ int64_t largest_batch(const StudySettings& settings) {
   return largest;
 }
 
-Prepared prepare(StudyConfig& config) {
+Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
   // Replicas stay alike only when every device computes the same bits.
@@ -155,18 +161,21 @@ Prepared prepare(StudyConfig& config) {
   const int64_t largest = largest_batch(prepared.settings);
   const int64_t rows = std::max(largest, std::min(kStudyRows, largest * prepared.settings.pool_batches));
   prepared.setup = load_training_setup(config.training, rows, config.engine.seed);
+  prepared.settings.model = prepared.settings.trainer.model = prepared.setup.model;
+  prepared.identity = study_identity(config, prepared.settings, prepared.setup.data);
   if (!config.training.data.csv_path.empty()) {
     std::vector<int32_t> all(static_cast<size_t>(prepared.setup.data.num_rows));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
     standardise(prepared.setup.data, all);
   }
-  prepared.settings.model = prepared.settings.trainer.model = prepared.setup.model;
   int max_devices = 1;
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group) max_devices = std::max(max_devices, cell.devices);
   prepared.fleet = make_fleet(config.engine, max_devices);
+  prepared.fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*prepared.fleet, config.engine.launch);
   prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
+  prepared.identity["device_kind"] = prepared.fleet->device_kind();
 
   StudyPlan& plan = prepared.plan;
   plan.model = prepared.setup.model;
@@ -186,43 +195,12 @@ Prepared prepare(StudyConfig& config) {
   return prepared;
 }
 
-// What must be the same for two invocations to be one study.
-std::map<std::string, std::string> identity(const StudyConfig& config, const Prepared& prepared) {
-  const TrainingConfig& training = config.training;
-  return {{"model", prepared.setup.model.name},
-          {"num_parameters", std::to_string(prepared.setup.model.num_parameters())},
-          {"data", prepared.settings.data_name},
-          {"device_kind", prepared.fleet->device_kind()},
-          {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
-          {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},
-          {"scaling", std::string(to_string(config.scaling))},
-          {"strategy", training.strategy},
-          {"launch", std::string(to_string(config.engine.launch))},
-          {"math", std::string(to_string(config.engine.math))},
-          {"optimizer", training.optimizer},
-          {"learning_rate", fmt::format("{}", training.learning_rate)},
-          {"mode", config.mode},
-          {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
-          {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
-          {"missing", training.data.missing},
-          {"regression", training.data.regression ? "yes" : "no"},
-          {"rows", std::to_string(prepared.setup.data.num_rows)},
-          {"accumulate", std::to_string(training.accumulate)},
-          {"bucket_bytes", std::to_string(training.bucket_bytes)},
-          {"overlap", training.overlap ? "yes" : "no"},
-          {"deterministic", config.engine.deterministic ? "yes" : "no"},
-          {"seed", std::to_string(config.engine.seed)},
-          {"warmup", std::to_string(config.warmup)},
-          {"steps", std::to_string(config.steps)}};
-}
-
 template <class T>
 T axis_of(const Record& record, const char* axis) {
   const auto found = record.axes.find(axis);
   const T* value = found == record.axes.end() ? nullptr : std::get_if<T>(&found->second);
   if (value) return *value;
-  throw Error(Cause::store_corrupt, fmt::format("an earlier {} record has no usable axis '{}'", record.kind, axis),
-              "a copy of the run, or measure into another --output-dir");
+  throw damaged_record(record, fmt::format("has no usable axis '{}'", axis));
 }
 
 EarlierRuns finished_runs(const std::vector<Record>& records) {
@@ -249,16 +227,16 @@ void share(Fleet& fleet, EarlierRuns& done) {
 
 }  // namespace
 
-StudyPlan plan_study(const StudyConfig& given, Observer&) {
+StudyPlan plan_study(const StudyConfig& given, Observer& observer) {
   StudyConfig config = given;
-  Prepared prepared = prepare(config);
+  Prepared prepared = prepare(config, observer);
   prepared.plan.expected_seconds = probe_study_seconds(*prepared.fleet, prepared.setup.data, prepared.settings);
   return prepared.plan;
 }
 
 StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   StudyConfig config = given;  // device counts are filled in
-  Prepared prepared = prepare(config);
+  Prepared prepared = prepare(config, observer);
   Fleet& fleet = *prepared.fleet;
   StudyOutcome outcome;
   outcome.plan = prepared.plan;
@@ -269,7 +247,7 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   std::optional<RunFolder> folder;
   EarlierRuns done;
   if (fleet.is_root()) {
-    const RunHeader header{"study", identity(config, prepared)};
+    const RunHeader header{"study", prepared.identity};
     if (config.resume) {
       RunContents earlier;
       folder = RunFolder::resume(config.output_dir, header, &earlier);

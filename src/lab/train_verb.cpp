@@ -81,6 +81,7 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
                 "a smaller --batch-size");
   if (!config.training.data.csv_path.empty()) standardise(setup.data, split.train);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices);
+  fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*fleet, config.engine.launch);
   const Provenance provenance = make_provenance(config.engine, *fleet);
   TrainOutcome outcome;
@@ -92,15 +93,12 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
   if (fleet->is_root())
     folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
   std::string last;
-  outcome.epochs = run_training(
-      *fleet, setup.data, settings,
-      [&](const EpochResult& epoch) {
-        const Record record = epoch_record(epoch, config, setup.model, provenance);
-        folder->append(record);
-        last = record_to_json(record);
-        observer.note(epoch_line(epoch, config));
-      },
-      observer);
+  outcome.epochs = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
+    const Record record = epoch_record(epoch, config, setup.model, provenance);
+    folder->append(record);
+    last = record_to_json(record);
+    observer.note(epoch_line(epoch, config));
+  });
   outcome.json = last;
   if (fleet->is_root()) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // nobody leaves while a peer still works

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "parallel/strategy.h"
 #include "spec/json.h"
@@ -30,6 +30,19 @@ CsvOptions csv_options(const DataConfig& config) {
   return options;
 }
 
+// Options that mean nothing without a file: a run that ignores them would not be the one that was asked for.
+void refuse_csv_options(const DataConfig& data) {
+  const char* option = !data.targets.empty()      ? "--target"
+                       : !data.ignored.empty()    ? "--ignore"
+                       : data.missing != "refuse" ? "--missing"
+                       : data.delimiter != 0      ? "--delimiter"
+                       : data.regression          ? "--regression"
+                                                  : nullptr;
+  if (option)
+    throw Error(Cause::usage, fmt::format("{} is about a CSV file but there is no --data file", option),
+                "--data FILE.csv");
+}
+
 }  // namespace
 
 ModelSpec resolve_model(const std::string& name) {
@@ -42,11 +55,7 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   setup.model = resolve_model(config.model);
   setup.model.validate();
   if (config.data.csv_path.empty()) {
-    if (!config.data.targets.empty() || !config.data.ignored.empty())
-      throw Error(Cause::usage,
-                  fmt::format("--{} names a column but there is no --data file",
-                              config.data.targets.empty() ? "ignore" : "target"),
-                  "--data FILE.csv");
+    refuse_csv_options(config.data);
     const int64_t rows = std::max(rows_needed, int64_t{1});
     setup.data = make_study_dataset(rows, setup.model.input_width, setup.model.output_width(), seed);
     setup.model.loss = LossKind::mse;
@@ -94,7 +103,9 @@ void check_training(const TrainingConfig& config) {
   if (config.bucket_bytes < 1)
     throw Error(Cause::usage, fmt::format("--bucket-mb is {} bytes", config.bucket_bytes),
                 "a positive size, for example 25");
-  if (!(config.learning_rate > 0 && std::isfinite(config.learning_rate)))
+  // The optimizers compute in 32 bits: a smaller rate would be none at all.
+  if (!(config.learning_rate >= static_cast<double>(std::numeric_limits<float>::min()) &&
+        config.learning_rate <= static_cast<double>(std::numeric_limits<float>::max())))
     throw Error(Cause::usage, fmt::format("--learning-rate is {}", config.learning_rate),
                 "a positive value like 0.001");
 }

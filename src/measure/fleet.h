@@ -24,6 +24,10 @@ class Fleet {
   /// process's ranks are done. Collective over processes; the first failing rank's Error is rethrown with its rank.
   virtual void run(int num_devices, const std::function<void(RankContext&)>& fn) = 0;
 
+  /// Lets this process's ranks leave their work with Error{interrupted} soon after `stopped` says so, whatever they
+  /// wait for on their device; the other ranks then end with the same cause. Called from any thread.
+  virtual void end_runs_when(const std::function<bool()>& stopped) = 0;
+
   /// The root's value on every process. Collective.
   virtual std::string agree(const std::string& root_value) = 0;
 };

@@ -116,6 +116,7 @@ double StudyCellRank::timed_steps(int steps, RankRun* run) {
   Stream& stream = trainer_.compute_stream();
   stream.stamp(*start_);
   for (int i = 0; i < steps; ++i) {
+    if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the steps that are queued
     const size_t batch = static_cast<size_t>(i) % pool_.size();
     trainer_.step(pool_.features(batch), pool_.targets(batch));
   }
@@ -176,6 +177,7 @@ void StudyCellRank::warm_up() {
 RankRun StudyCellRank::run() {
   RankRun run;
   rank_.device.reset_peak();
+  const size_t bytes_at_start = rank_.device.allocated_bytes();
   trainer_.reset();
   rank_.communicator.reset_traffic();
   trainer_.step(pool_.features(0), pool_.targets(0));
@@ -191,8 +193,8 @@ RankRun StudyCellRank::run() {
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller --learning-rate, or check the data for extreme values");
   run.accounted = accounted_steps();
-  const size_t grown = rank_.device.peak_allocated_bytes() - rank_.device.allocated_bytes();
-  run.memory_peak_bytes = static_cast<double>(own_bytes_ + grown);
+  run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
+  own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run made and keeps
   return run;
 }
 

@@ -164,7 +164,7 @@ class GroupRunner {
       return;
     }
     if (fleet_.agree(observer_.cancelled() ? "stop" : "go") == "stop")
-      throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "--resume to go on");
+      throw Error(Cause::interrupted, "stopped by the user");
     Record record = empty_record(settings_, cell, fleet_, run);
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell);
@@ -215,9 +215,14 @@ std::string run_key(int64_t global_batch, int64_t devices, const std::string& st
 void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer) {
   int finished = 0;
-  for (const auto& group : settings.groups) {
-    GroupRunner runner(fleet, data, settings, done, sink, observer, &finished);
-    runner.run(group);
+  try {
+    for (const auto& group : settings.groups) {
+      GroupRunner runner(fleet, data, settings, done, sink, observer, &finished);
+      runner.run(group);
+    }
+  } catch (const Error& error) {
+    if (error.cause() != Cause::interrupted) throw;
+    throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "--resume to go on");
   }
 }
 

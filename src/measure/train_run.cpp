@@ -122,19 +122,21 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
 }  // namespace
 
 std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                                      const std::function<void(const EpochResult&)>& finished, Observer& observer) {
+                                      const std::function<void(const EpochResult&)>& finished) {
   const Split split = split_rows(data.num_rows, settings.validation_fraction, settings.trainer.seed);
   std::vector<EpochResult> epochs;
-  fleet.run(settings.trainer.plan.num_devices, [&](RankContext& rank) {
-    train_rank(rank, data, settings, split, [&](const EpochResult& result) {
-      epochs.push_back(result);
-      finished(result);
-      if (observer.cancelled())
-        throw Error(Cause::interrupted,
-                    fmt::format("stopped by the user after epoch {}; its record is kept", result.epoch),
-                    "train again into another --output-dir");
+  try {
+    fleet.run(settings.trainer.plan.num_devices, [&](RankContext& rank) {
+      train_rank(rank, data, settings, split, [&](const EpochResult& result) {
+        epochs.push_back(result);
+        finished(result);
+      });
     });
-  });
+  } catch (const Error& error) {
+    if (error.cause() != Cause::interrupted) throw;
+    throw Error(Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
+                "train again into another --output-dir");
+  }
   return epochs;
 }
 

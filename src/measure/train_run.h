@@ -17,8 +17,9 @@ struct TrainSettings {
 
 /// Trains on the whole data set, shuffled anew each epoch by the seed; the rows that do not fill a global batch are
 /// left for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss
-/// leaves the numbers. `data` must be standardised on the split's training rows already.
+/// leaves the numbers, Error{interrupted} within an epoch once the fleet is told to stop. `data` must be standardised
+/// on the split's training rows already.
 std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                                      const std::function<void(const EpochResult&)>& finished, Observer& observer);
+                                      const std::function<void(const EpochResult&)>& finished);
 
 }  // namespace amdahl

@@ -165,7 +165,8 @@ void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accu
   std::stable_sort(ordered.begin(), ordered.end(), [&](const GradientPiece& a, const GradientPiece& b) {
     return layer_floats(a.layer) > layer_floats(b.layer);
   });
-  for (const GradientPiece& piece : ordered) backward_piece(stream, batch, piece, accumulate, options);
+  for (const GradientPiece& piece : ordered)
+    backward_piece(stream, batch, piece, accumulate, options, &piece == &ordered.front());
 }
 
 void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate,
@@ -177,19 +178,20 @@ void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accu
     second.wait(*chain_[i]);
     if (i > 0) ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
     for (; next < options.pieces->size() && (*options.pieces)[next].layer == i; ++next)
-      backward_piece(second, batch, (*options.pieces)[next], accumulate, options);
+      backward_piece(second, batch, (*options.pieces)[next], accumulate, options, next == 0);
   }
   second.record(*weights_done_);
   stream.wait(*weights_done_);
 }
 
 void Mlp::backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
-                         const BackwardOptions& options) {
+                         const BackwardOptions& options, bool first) {
   DenseBackwardWeight weight = weight_gradient(batch, piece.layer, accumulate);
   weight.dy_stride = weight.out;
   weight.dy += piece.row_begin;
   weight.dw += piece.row_begin * weight.in;
   weight.out = piece.row_end - piece.row_begin;
+  if (!first) weight.held_sms = options.held_sms;
   ops_.dense_backward_weight(stream, weight);
   options.ready(piece.begin, piece.end, stream);
 }

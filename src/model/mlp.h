@@ -35,6 +35,7 @@ struct BackwardOptions {
   Stream* second_stream = nullptr;                     // for two_streams; joined again at the end
   const std::vector<GradientPiece>* pieces = nullptr;  // chain_first and two_streams make the gradients piece by piece
   const AdamStep* first_weights = nullptr;  // layerwise: step the first layer's weights as their gradient is made
+  int held_sms = 0;                         // multiprocessors that `ready` keeps busy beside the gradients that follow
   /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`.
   std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
 };
@@ -70,7 +71,7 @@ class Mlp {
   void backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
   void backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
   void backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
-                      const BackwardOptions& options);
+                      const BackwardOptions& options, bool first);
   DenseBackwardWeight weight_gradient(const BatchView& batch, size_t layer, bool accumulate);
   DenseBackwardInput input_gradient(const BatchView& batch, size_t layer, bool accumulate);
 

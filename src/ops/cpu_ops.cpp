@@ -4,7 +4,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "device/cpu_device.h"
 #include "ops/cpu_kernels.h"
@@ -46,20 +45,13 @@ void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, Matrix a, M
 constexpr int64_t kPadFloats = 16, kAliasingActivations = 128, kAliasingWeights = 512;
 constexpr int64_t kFirstRowsWorthACopy = 16, kLastRowsWorthACopy = 767;
 
-// The padded copies of one worker thread. Index: which operand of the product.
-const float* padded_copy(size_t index, Matrix from, int64_t rows, int64_t columns) {
-  thread_local std::vector<float> buffers[2];
-  std::vector<float>& buffer = buffers[index];
-  const int64_t stride = columns + kPadFloats;
-  if (buffer.size() < static_cast<size_t>(rows * stride)) buffer.resize(static_cast<size_t>(rows * stride));
-  for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(buffer.data() + r * stride, from.data + r * from.stride, static_cast<size_t>(columns) * sizeof(float));
-  return buffer.data();
-}
-
-Matrix unaliased(size_t index, Matrix from, int64_t rows, int64_t columns, int64_t aliasing) {
+Matrix unaliased(CpuStream& stream, size_t slot, Matrix from, int64_t rows, int64_t columns, int64_t aliasing) {
   if (from.stride % aliasing != 0) return from;
-  return {padded_copy(index, from, rows, columns), columns + kPadFloats};
+  const int64_t stride = columns + kPadFloats;
+  auto* copy = static_cast<float*>(stream.scratch(slot, static_cast<size_t>(rows * stride) * sizeof(float)));
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(copy + r * stride, from.data + r * from.stride, static_cast<size_t>(columns) * sizeof(float));
+  return {copy, stride};
 }
 
 class CpuOps final : public Ops {
@@ -67,28 +59,31 @@ class CpuOps final : public Ops {
   CpuOps() : kernels_(best_kernels()) {}
 
   void dense_forward(Stream& stream, const DenseForward& a) override {
-    as_cpu(stream).enqueue([this, a] {
-      const Matrix x = unaliased(0, {a.x, a.in}, a.batch, a.in, kAliasingActivations);
+    CpuStream& worker = as_cpu(stream);
+    worker.enqueue([this, &worker, a] {
+      const Matrix x = unaliased(worker, 0, {a.x, a.in}, a.batch, a.in, kAliasingActivations);
       multiply('N', 'T', a.batch, a.out, a.in, x, {a.w, a.in}, a.y, false);
       kernels_.finish_forward(a, a.dropout.p > 0 ? *a.dropout.step : 0);
     });
   }
 
   void dense_backward_input(Stream& stream, const DenseBackwardInput& a) override {
-    as_cpu(stream).enqueue([this, a] {
+    CpuStream& worker = as_cpu(stream);
+    worker.enqueue([this, &worker, a] {
       Matrix w{a.w, a.in};
       if (a.batch >= kFirstRowsWorthACopy && a.batch <= kLastRowsWorthACopy)
-        w = unaliased(0, w, a.out, a.in, kAliasingWeights);
+        w = unaliased(worker, 0, w, a.out, a.in, kAliasingWeights);
       multiply('N', 'N', a.batch, a.in, a.out, {a.dy, a.out}, w, a.dx, false);
       kernels_.mask_and_column_sums(a);
     });
   }
 
   void dense_backward_weight(Stream& stream, const DenseBackwardWeight& a) override {
-    as_cpu(stream).enqueue([this, a] {
+    CpuStream& worker = as_cpu(stream);
+    worker.enqueue([this, &worker, a] {
       const int64_t stride = a.dy_stride ? a.dy_stride : a.out;
-      const Matrix dy = unaliased(0, {a.dy, stride}, a.batch, a.out, kAliasingActivations);
-      const Matrix x = unaliased(1, {a.x, a.in}, a.batch, a.in, kAliasingActivations);
+      const Matrix dy = unaliased(worker, 0, {a.dy, stride}, a.batch, a.out, kAliasingActivations);
+      const Matrix x = unaliased(worker, 1, {a.x, a.in}, a.batch, a.in, kAliasingActivations);
       multiply('T', 'N', a.out, a.in, a.batch, dy, x, a.dw, a.accumulate);
       if (a.dbias) kernels_.column_sums(a.dy, a.dbias, a.batch, a.out, stride, a.accumulate);
     });

@@ -10,6 +10,7 @@ namespace amdahl {
 namespace {
 
 constexpr int kMaxCandidates = 16;
+constexpr int64_t kCopyRows = 256;  // of k, below which no copy of B was seen to pay
 
 void check(cublasStatus_t status, int device_index, const char* call,
            std::source_location where = std::source_location::current()) {
@@ -84,6 +85,7 @@ struct CudaGemm::Plan {
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
   size_t chosen = 0;
   bool tuned = false, launched = false;
+  Plan* through_copy = nullptr;  // of the same product, by a copy of B along k: copy and product are faster than this
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value, int device_index) {
@@ -121,7 +123,7 @@ void fill_preference(Preference& preference, const GemmProblem& problem, bool de
     check(cublasLtMatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof value), device_index,
           "cublasLtMatmulPreferenceSetAttribute");
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspaceBytes});
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspaceBytes / (problem.b_copied ? 2 : 1)});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.align_a);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.align_b);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.align_d);
@@ -157,6 +159,7 @@ std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublas
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue), device_index_);
   if (call.mask) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mask_row_bits(p.m), device_index_);
+  if (p.num_sms > 0) plan->set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, int32_t{p.num_sms}, device_index_);
   plan->set_pointers(call, device_index_);
   create_layout(plan->a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, device_index_);
   create_layout(plan->b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_, p.stride_b);
@@ -177,7 +180,37 @@ std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublas
 
 bool CudaGemm::supports(GemmCall call) { return !plan_for(call).candidates.empty(); }
 
-void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall call, bool may_tune) {
+namespace {
+
+// The tensor cores take tf32 from shared memory only with neighbours along k. A product whose operands both lie across
+// k runs on their older, slower instructions; copying one of the operands first may pay.
+bool may_copy(const GemmCall& call, const GemmWorkspace& workspace) {
+  const GemmProblem& p = call.problem;
+  return p.transpose_b && !p.transpose_a && p.k >= kCopyRows &&
+         static_cast<size_t>(p.n * p.k) * sizeof(float) <= workspace.bytes / 2 &&
+         transposes(call.b, p.k, p.n, p.stride_b ? p.stride_b : p.n);
+}
+
+float* copy_of_b(const GemmWorkspace& workspace) {
+  return reinterpret_cast<float*>(static_cast<char*>(workspace.data) + workspace.bytes / 2);
+}
+
+GemmCall with_copy(GemmCall call, const GemmWorkspace& workspace) {
+  call.problem.transpose_b = false;
+  call.problem.stride_b = 0;
+  call.problem.b_copied = true;
+  call.b = copy_of_b(workspace);
+  return call;
+}
+
+void copy_b(const KernelLaunch& launch, const GemmCall& call, const GemmWorkspace& workspace) {
+  const GemmProblem& p = call.problem;
+  launch_transpose(launch, call.b, p.stride_b ? p.stride_b : p.n, copy_of_b(workspace), p.k, p.n);
+}
+
+}  // namespace
+
+void CudaGemm::run(const KernelLaunch& launch, const GemmWorkspace& workspace, GemmCall call, bool may_tune) {
   Plan& plan = plan_for(call);
   if (plan.candidates.empty())
     throw Error(Cause::device_error,
@@ -185,9 +218,16 @@ void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall
                             call.problem.m, call.problem.n, call.problem.k, to_string(options_.math)),
                 "another --math mode");
   if (!plan.tuned && may_tune && !options_.deterministic) {
-    if (stream != tuner_.stream()) tuner_.let_finish(stream);
-    tune(plan, call, workspace);
+    if (launch.stream != tuner_.stream()) tuner_.let_finish(launch.stream);
+    const double direct_us = tune(plan, call, workspace);
+    if (may_copy(call, workspace)) tune_copy(plan, direct_us, launch, call, workspace);
   }
+  if (!plan.through_copy) return enqueue(plan, call, workspace, launch.stream);
+  copy_b(launch, call, workspace);
+  enqueue(*plan.through_copy, with_copy(call, workspace), workspace, launch.stream);
+}
+
+void CudaGemm::enqueue(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream) {
   plan.set_pointers(call, device_index_);
   std::optional<RelaxedCapture> relaxed;  // a first launch may load code, inside a capture too
   if (!plan.launched) relaxed.emplace();
@@ -198,16 +238,17 @@ void CudaGemm::run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall
 void CudaGemm::launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace,
                       cudaStream_t stream) {
   const float beta = call.problem.accumulate ? 1.0f : 0.0f;
+  const size_t bytes = workspace.bytes / (call.problem.b_copied ? 2 : 1);
   check(cublasLtMatmul(handle_, plan.operation.handle, &call.alpha, call.a, plan.a.handle, call.b, plan.b.handle, &beta,
                        call.d, plan.d.handle, call.d, plan.d.handle, &plan.candidates[candidate].algo, workspace.data,
-                       workspace.bytes, stream),
+                       bytes, stream),
         device_index_, "cublasLtMatmul");
 }
 
 // Real inputs (zeros would run faster), scratch outputs, and a workspace of the tuner's own: the caller's is in use.
-void CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace) {
+// Returns the time of the best.
+double CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace) {
   plan.tuned = true;
-  if (plan.candidates.size() < 2) return;
   const GemmProblem& p = call.problem;
   const size_t d_floats = static_cast<size_t>(p.m * p.n), vector_floats = static_cast<size_t>(std::max(p.m, p.n));
   const size_t mask_bytes = static_cast<size_t>(mask_row_bits(p.m) / 8 * p.n);
@@ -233,6 +274,27 @@ void CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& works
       if (i + 1 == plan.candidates.size() && best == 1e30) throw;
     }
   }
+  return best;
+}
+
+void CudaGemm::tune_copy(Plan& plan, double direct_us, const KernelLaunch& launch, const GemmCall& call,
+                         const GemmWorkspace& workspace) {
+  const TunerMemory memory(tuner_, device_index_, workspace.bytes);
+  const TunerMemory d(tuner_, device_index_, static_cast<size_t>(call.problem.m * call.problem.n) * sizeof(float));
+  const GemmWorkspace own{memory.data(), workspace.bytes};
+  KernelLaunch beside = launch;
+  beside.stream = tuner_.stream();
+  GemmCall copied = with_copy(call, own);
+  copied.d = d.data();
+  Plan& other = plan_for(copied);
+  if (other.candidates.empty()) return;
+  copy_b(beside, call, own);  // real inputs here too
+  if (!other.tuned) tune(other, copied, own);
+  const double us = tuner_.time_us([&](cudaStream_t stream) {
+    copy_b(beside, call, own);
+    this->launch(other, other.chosen, copied, own, stream);
+  });
+  if (us < direct_us) plan.through_copy = &other;
 }
 
 }  // namespace amdahl

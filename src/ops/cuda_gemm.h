@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/cuda_kernels.h"
 #include "ops/cuda_tuner.h"
 #include "ops/ops.h"
 
@@ -33,8 +34,10 @@ struct GemmProblem {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   Epilogue epilogue;
-  bool accumulate;       // beta = 1, else 0
-  int64_t stride_b = 0;  // floats between stored columns of B; 0: dense
+  bool accumulate;        // beta = 1, else 0
+  int64_t stride_b = 0;   // floats between stored columns of B; 0: dense
+  int num_sms = 0;        // that the product may count on; 0: all
+  bool b_copied = false;  // B lies in the workspace's second half, so that only the first is free
   uint32_t align_a = 0, align_b = 0, align_d = 0, align_vector = 0;
   auto operator<=>(const GemmProblem&) const = default;
 };
@@ -61,15 +64,18 @@ class CudaGemm {
 
   /// Whether cuBLASLt has any algorithm for it.
   bool supports(GemmCall call);
-  /// `may_tune`: the stream is not being captured, so that a new problem's algorithms may be timed (into scratch
-  /// memory). Throws Error{device_error} when there is no algorithm.
-  void run(cudaStream_t stream, const GemmWorkspace& workspace, GemmCall call, bool may_tune);
+  /// Enqueues on the launch's stream. `may_tune`: it is not being captured, so that a new problem's algorithms may be
+  /// timed (into scratch memory). Throws Error{device_error} when there is no algorithm.
+  void run(const KernelLaunch& launch, const GemmWorkspace& workspace, GemmCall call, bool may_tune);
 
  private:
   struct Plan;
   Plan& plan_for(GemmCall& call);
   std::unique_ptr<Plan> make_plan(const GemmCall& call, cublasComputeType_t compute);
-  void tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace);
+  double tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace);
+  void tune_copy(Plan& plan, double direct_us, const KernelLaunch& launch, const GemmCall& call,
+                 const GemmWorkspace& workspace);
+  void enqueue(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream);
   void launch(const Plan& plan, size_t candidate, const GemmCall& call, const GemmWorkspace& workspace,
               cudaStream_t stream);
 

@@ -139,6 +139,39 @@ __global__ void __launch_bounds__(kThreads)
     if (first + i * kThreads < total) out[first + i * kThreads] = values[i];
 }
 
+constexpr int kTile = 64;
+
+/// out[columns, rows] = in[rows, columns]^T, tile by tile; both in groups of four floats.
+__global__ void __launch_bounds__(kThreads)
+    transpose_kernel(const float* in, int64_t stride, float* out, int64_t rows, int64_t columns) {
+  __shared__ float tile[kTile][kTile + 1];
+  let_successor_start();
+  wait_for_predecessor();
+  constexpr int kPasses = kTile * kTile / 4 / kThreads, kLines = kTile / kPasses;
+  const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kTile, first_column = int64_t{blockIdx.x} * kTile;
+  const int four = threadIdx.x % (kTile / 4) * 4, line = threadIdx.x / (kTile / 4);
+  float4 v[kPasses];
+#pragma unroll
+  for (int i = 0; i < kPasses; ++i) {  // all loads first: they are independent
+    const int64_t row = first_row + line + kLines * i, column = first_column + four;
+    if (row < rows && column < columns) v[i] = *reinterpret_cast<const float4*>(in + row * stride + column);
+  }
+#pragma unroll
+  for (int i = 0; i < kPasses; ++i) {
+    const int row = line + kLines * i;
+    tile[four][row] = v[i].x, tile[four + 1][row] = v[i].y, tile[four + 2][row] = v[i].z, tile[four + 3][row] = v[i].w;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kPasses; ++i) {
+    const int own = line + kLines * i;
+    const int64_t column = first_column + own, row = first_row + four;
+    const float* values = &tile[own][four];
+    if (row < rows && column < columns)
+      *reinterpret_cast<float4*>(out + column * rows + row) = make_float4(values[0], values[1], values[2], values[3]);
+  }
+}
+
 __global__ void increment_kernel(uint64_t* counter) {
   let_successor_start();
   wait_for_predecessor();
@@ -197,6 +230,17 @@ void launch_gather_rows(const KernelLaunch& launch, const float* table, const in
   check_launch(launch, "gather_kernel");
 }
 
+bool transposes(const float* in, int64_t rows, int64_t columns, int64_t stride) {
+  return rows % 4 == 0 && columns % 4 == 0 && stride % 4 == 0 && aligned16(in) && rows <= int64_t{kTile} * 65535;
+}
+
+void launch_transpose(const KernelLaunch& launch, const float* in, int64_t stride, float* out, int64_t rows,
+                      int64_t columns) {
+  const dim3 blocks(num_blocks(columns, kTile), num_blocks(rows, kTile));
+  launch_early_shared(launch, {blocks, kThreads, 0}, transpose_kernel, "transpose_kernel", in, stride, out, rows,
+                      columns);
+}
+
 void launch_increment(const KernelLaunch& launch, uint64_t* counter) {
   launch_early(launch, 1, 1, increment_kernel, "increment_kernel", counter);
 }
@@ -204,7 +248,7 @@ void launch_increment(const KernelLaunch& launch, uint64_t* counter) {
 void preload_elementwise(int device_index) {
   preload(device_index, bias_relu_kernel<true>, bias_relu_kernel<false>, dropout_kernel<true>, dropout_kernel<false>,
           add_kernel, gather_kernel<float4, 1>, gather_kernel<float4, 4>, gather_kernel<float, 2>,
-          gather_kernel<float, 8>, increment_kernel);
+          gather_kernel<float, 8>, increment_kernel, transpose_kernel);
 }
 
 void preload_kernels(int device_index) {

@@ -53,6 +53,11 @@ void launch_adam(const KernelLaunch& launch, const AdamStep& a);
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
 void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
                         int64_t rows, int64_t width);
+/// Whether launch_transpose takes a matrix: in groups of four floats both ways. `out` must be 16-byte aligned.
+bool transposes(const float* in, int64_t rows, int64_t columns, int64_t stride);
+/// out[columns, rows] = in^T, whose rows lie `stride` floats apart.
+void launch_transpose(const KernelLaunch& launch, const float* in, int64_t stride, float* out, int64_t rows,
+                      int64_t columns);
 void launch_increment(const KernelLaunch& launch, uint64_t* counter);
 
 /// Loads the kernels' code now, so that none of it happens inside a capture or a measurement.

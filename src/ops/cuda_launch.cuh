@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nv/target>
 
 #include "device/cuda_check.h"
 #include "ops/cuda_kernels.h"
@@ -35,17 +36,17 @@ __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(
 // wait_for_predecessor before they touch anything that earlier work wrote or reads, and let_successor_start so that the
 // successor is brought onto the chip: it waits for this kernel's end itself. Chips before Hopper start them one after
 // the other, and have no such instructions.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-__device__ __forceinline__ void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void let_successor_start() { asm volatile("griddepcontrol.launch_dependents;"); }
-#else
-__device__ __forceinline__ void wait_for_predecessor() {}
-__device__ __forceinline__ void let_successor_start() {}
-#endif
+__device__ __forceinline__ void wait_for_predecessor() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
+}
+__device__ __forceinline__ void let_successor_start() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.launch_dependents;");))
+}
 
 /// Blocks, threads a block, bytes of dynamic shared memory a block.
 struct LaunchShape {
-  unsigned blocks, threads;
+  dim3 blocks;
+  unsigned threads;
   size_t shared_bytes;
 };
 
@@ -56,7 +57,7 @@ void launch_early_shared(const KernelLaunch& launch, const LaunchShape& shape, v
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(shape.blocks);
+  config.gridDim = shape.blocks;
   config.blockDim = dim3(shape.threads);
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = launch.stream;

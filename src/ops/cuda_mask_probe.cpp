@@ -116,7 +116,7 @@ class Probe {
   ProbeArray room(int64_t bytes) { return ProbeArray(tuner_, launch_.device_index, static_cast<size_t>(bytes)); }
   bool run(const GemmCall& call) {
     if (!gemm_.supports(call)) return false;
-    gemm_.run(launch_.stream, workspace_, call, false);
+    gemm_.run(launch_, workspace_, call, false);
     return true;
   }
   static bool same_bits(const std::vector<uint8_t>& got, const std::vector<uint8_t>& want) {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <compare>
 #include <map>
 #include <memory>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_device.h"
 #include "device/cuda_stream.h"
+#include "ops/cuda_choice.h"
 #include "ops/cuda_gemm.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_mask_probe.h"
@@ -27,21 +26,6 @@ struct StreamMemory {
   std::unique_ptr<Buffer> buffer;
   GemmWorkspace workspace;
   KernelLaunch launch;
-};
-
-enum class Product { forward, backward_input, backward_weight };
-enum class Way { fused, separate };
-
-struct ProductKey {
-  Product product;
-  int64_t batch, in, out;
-  bool relu, bias, mask, accumulate;
-  auto operator<=>(const ProductKey&) const = default;
-};
-
-struct Choice {
-  Way way = Way::fused;
-  double fused_us = -1, separate_us = -1;
 };
 
 class CudaOps final : public Ops {
@@ -114,7 +98,7 @@ class CudaOps final : public Ops {
   template <class Run>
   Way choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
-    gemm_.run(memory.launch.stream, memory.workspace, call, may_tune);
+    gemm_.run(memory.launch, memory.workspace, call, may_tune);
   }
 
   Device& device_;
@@ -261,6 +245,7 @@ void CudaOps::dense_backward_weight(Stream& stream, const DenseBackwardWeight& a
     GemmCall call{{a.in, a.out, a.batch, false, true, epilogue, a.accumulate}, a.x, a.dy, dw};
     if (epilogue != Epilogue::none) call.vector = sums;
     call.problem.stride_b = a.dy_stride;
+    if (a.held_sms > 0) call.problem.num_sms = std::max(1, device_.spec().sm_count - a.held_sms);
     return call;
   };
   const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
@@ -300,16 +285,6 @@ void CudaOps::dense_backward_update(Stream& stream, const DenseBackwardWeight& w
       !aligned({weight.x, weight.dy, adam.params, adam.m, adam.v}))
     return Ops::dense_backward_update(stream, weight, adam);
   launch_small_update(begin(stream).launch, options_.math, weight, adam);
-}
-
-std::string describe(const ProductKey& key, const Choice& choice) {
-  static constexpr std::array<const char*, 3> kNames{"forward", "backward-input", "backward-weight"};
-  std::string text = fmt::format("{} {}x{}x{}{}{}: {}", kNames[static_cast<size_t>(key.product)], key.batch, key.in,
-                                 key.out, key.bias ? " bias" : "", key.accumulate ? " accumulate" : "",
-                                 choice.way == Way::fused ? "fused" : "separate");
-  if (choice.fused_us >= 0)
-    text += fmt::format(" (fused {:.2f} us, separate {:.2f} us)", choice.fused_us, choice.separate_us);
-  return text;
 }
 
 }  // namespace

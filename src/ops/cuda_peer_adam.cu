@@ -186,7 +186,6 @@ void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const
   const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
   const PeerUpdate update{a.begin,  vectors(a.end), vectors(a.front_end),    vectors(a.skip_end),
                           a.adam.m, a.adam.v,       adam_parameters(a.adam), a.last};
-  constexpr int kBlocksBesideWork = 32;  // enough to keep the links busy; more take processors from the products
   const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
   const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
   const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));

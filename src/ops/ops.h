@@ -67,6 +67,7 @@ struct DenseBackwardWeight {
   int64_t batch, in, out;
   bool accumulate;
   int64_t dy_stride = 0;
+  int held_sms = 0;  // multiprocessors that other work holds meanwhile
 };
 
 /// prediction[B,O] against target[B,O]: adds sum((p-t)^2) * scale to stats[0] (accumulate, else sets) and writes

@@ -12,6 +12,9 @@
 namespace amdahl {
 
 inline constexpr int kMaxPeers = 16;
+/// Blocks of an update beside products, each of which takes a multiprocessor from them; 0 asked for means these. Most
+/// of what the links carry; with more, the products lose more than the update gains (measured on two and four H200).
+inline constexpr int kBlocksBesideWork = 16;
 
 /// What a rank lets the others reach. Shared, so that it lives until the last rank's kernels are done with it.
 struct PeerMemory {

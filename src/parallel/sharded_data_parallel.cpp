@@ -29,6 +29,12 @@ class ShardedDataParallel final : public BucketedStrategy {
     if (context.optimizer.is_adam()) peers_ = connect_peers(context);
   }
 
+  int held_sms() const override {
+    const ParallelPlan& plan = context().plan;
+    if (!peers_ || !plan.overlap) return 0;
+    return plan.peer_blocks > 0 ? plan.peer_blocks : kBlocksBesideWork;
+  }
+
   void finish_step(StepStamps* stamps) override {
     BucketedStrategy::finish_step(stamps);
     first_step_ = false;

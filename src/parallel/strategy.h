@@ -61,6 +61,8 @@ class Strategy {
   }
   /// The step of Adam on the first layer's weights, which backward must then do as it makes their gradient; null: none.
   virtual const AdamStep* update_in_backward() const { return nullptr; }
+  /// Multiprocessors that what gradient_ready enqueues keeps busy beside backward.
+  virtual int held_sms() const { return 0; }
   /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
   /// from gradients of the global batch, which stay in the model's gradients (but for what update_in_backward covers).
   virtual void finish_step(StepStamps* stamps) = 0;

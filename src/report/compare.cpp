@@ -105,7 +105,9 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
              const std::string& name, std::string& unit) {
   Side side;
   std::map<std::pair<std::string, Axes>, Axes> full_axes;
+  std::set<std::pair<std::string, Axes>> seen_runs;
   for (const Record& record : records) {
+    if (record.kind == "study-run") cell_key_of(record);  // a damaged axis would make a cell of its own
     const auto series = std::find_if(record.series.begin(), record.series.end(),
                                      [&](const Series& s) { return s.name == options.series; });
     if (record.status.kind != Status::Kind::ok || series == record.series.end()) {
@@ -114,7 +116,12 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
     }
     if (unit.empty()) unit = series->unit;
     if (unit != series->unit)
-      throw Error(Cause::usage, fmt::format("{}: unit of {} is {} and {}", name, options.series, unit, series->unit));
+      throw damaged_record(record, fmt::format("gives '{}' in {} where others have {}", options.series,
+                                               printable(series->unit, 40), printable(unit, 40)));
+    for (const double sample : series->samples) require_speed(record, options.series, sample);
+    // A run counted twice would make intervals too narrow.
+    if (record.axes.contains("run") && !seen_runs.insert({record.kind, record.axes}).second)
+      throw damaged_record(record, "is a run that is there already");
     Axes full = record.axes, matched = record.axes;
     full.erase("run");
     matched.erase("run");

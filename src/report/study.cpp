@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "amdahl/units.h"
 #include "report/words.h"
+#include "spec/run_folder.h"
 #include "stats/compare.h"
 #include "stats/summary.h"
 
@@ -24,22 +26,32 @@ struct CellRuns {
 
 using Cells = std::map<CellKey, CellRuns>;
 
+constexpr int64_t kLargestCount = int64_t{1} << 62, kMostDevices = 1 << 20;
+
 template <typename T>
 T axis(const Record& record, const char* name, bool required) {
   const auto found = record.axes.find(name);
   if (found != record.axes.end())
     if (const T* value = std::get_if<T>(&found->second)) return *value;
   if (!required && found == record.axes.end()) return T{};
-  throw Error(Cause::store_corrupt,
-              fmt::format("a {} record {} axis '{}'", record.kind,
-                          found == record.axes.end() ? "lacks" : "has a value of another type in", name));
+  throw damaged_record(
+      record,
+      fmt::format("{} axis '{}'", found == record.axes.end() ? "lacks" : "has a value of another type in", name));
+}
+
+// A count that can be one: later arithmetic relies on it.
+int64_t count_axis(const Record& record, const char* name, int64_t minimum, int64_t maximum, bool required) {
+  const int64_t count = axis<int64_t>(record, name, required);
+  if (count == 0 && !required) return 0;
+  if (count < minimum || count > maximum)
+    throw damaged_record(record, fmt::format("has {} in axis '{}', which counts from {}", count, name, minimum));
+  return count;
 }
 
 double required_value(const Record& record, const char* series) {
   const auto value = record.value(series);
-  if (!value || !std::isfinite(*value))
-    throw Error(Cause::store_corrupt, fmt::format("an ok {} record of {} lacks a finite '{}'", record.kind,
-                                                  cell_words(cell_key_of(record)), series));
+  if (!value) throw damaged_record(record, fmt::format("is ok and lacks a value of '{}'", series));
+  require_speed(record, series, *value);
   return *value;
 }
 
@@ -127,8 +139,7 @@ Cells pool(const std::vector<Record>& records, const StudyOptions& options, Stud
     }
     const int64_t run = axis<int64_t>(record, "run", true);
     if (!runs_seen.insert({key, run}).second)
-      throw Error(Cause::store_corrupt, fmt::format("run {} of {} is there twice", run, cell_words(key)),
-                  "one record per run: a run counted twice would make intervals too narrow");
+      throw damaged_record(record, fmt::format("is run {} of {}, which is there already", run, cell_words(key)));
     runs.ok.push_back(&record);
     runs.step_time_us.push_back(required_value(record, "step_time"));
     runs.throughput.push_back(required_value(record, "throughput"));
@@ -319,23 +330,35 @@ void collect_provenance(const std::vector<Record>& records, StudySummary& summar
 
 }  // namespace
 
+Error damaged_record(const Record& record, const std::string& problem) {
+  const std::string place = record.source.empty() ? "" : record.source + ": ";
+  return {Cause::store_corrupt, fmt::format("{}a {} record {}", place, printable(record.kind, 40), problem),
+          kDamagedLineRemedy};
+}
+
+void require_speed(const Record& record, const std::string& series, double sample) {
+  constexpr double kSmallest = 1e-100;  // ratios of such samples are still numbers
+  if (sample >= kSmallest && std::isfinite(sample)) return;
+  throw damaged_record(record, fmt::format("has {} in '{}', which is positive when measured", sample, series));
+}
+
 CellKey cell_key_of(const Record& record) {
   const bool required =
       record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
   CellKey key;
   key.model = axis<std::string>(record, "model", true);
-  key.num_parameters = axis<int64_t>(record, "num_parameters", required);
+  key.num_parameters = count_axis(record, "num_parameters", 0, kLargestCount, required);
   key.scaling = axis<std::string>(record, "scaling", required);
   key.math = axis<std::string>(record, "math", required);
-  key.global_batch = axis<int64_t>(record, "global_batch", required);
-  key.devices = axis<int64_t>(record, "devices", true);
+  key.global_batch = count_axis(record, "global_batch", 1, kLargestCount, required);
+  key.devices = count_axis(record, "devices", 1, kMostDevices, true);
   key.strategy = axis<std::string>(record, "strategy", required);
   key.launch = axis<std::string>(record, "launch", required);
   key.backend = axis<std::string>(record, "backend", required);
   key.optimizer = axis<std::string>(record, "optimizer", required);
-  key.accumulate = axis<int64_t>(record, "accumulate", required);
+  key.accumulate = count_axis(record, "accumulate", 1, kLargestCount, required);
   key.overlap = axis<bool>(record, "overlap", required);
-  key.bucket_bytes = axis<int64_t>(record, "bucket_bytes", required);
+  key.bucket_bytes = count_axis(record, "bucket_bytes", 0, kLargestCount, required);
   key.data = axis<std::string>(record, "data", required);
   return key;
 }

@@ -1,6 +1,7 @@
 // From the records of a study to its summary. Pure: the same records give the same summary.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "amdahl/record.h"
@@ -22,6 +23,11 @@ StudySummary summarise_study(const std::vector<Record>& records, const StudyOpti
 
 /// The cell that a "study-run" record is a sample of. Throws Error{store_corrupt} naming a missing axis.
 CellKey cell_key_of(const Record& record);
+
+/// Error{store_corrupt} about a record, with the file and line it was read from; `problem` is what the record does.
+Error damaged_record(const Record& record, const std::string& problem);
+/// Throws it when `sample` of `series` can be no time and no rate: zero, negative or not finite.
+void require_speed(const Record& record, const std::string& series, double sample);
 
 /// Device names in a provenance: its facts "device", "devices" and those named "device...name".
 std::string device_names_of(const Provenance& provenance);

@@ -15,13 +15,6 @@ size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// Control characters of a user's name must not reach the terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return text;
-}
-
 const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
   for (const StudyCell& cell : summary.cells)
     if (cell.key == key) return &cell;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
+#include "report/study.h"
 #include "report/words.h"
 
 namespace amdahl {
@@ -11,9 +12,7 @@ namespace {
 int64_t count_of(const Record& record, const char* axis) {
   const auto found = record.axes.find(axis);
   const auto* value = found == record.axes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  if (!value)
-    throw Error(Cause::store_corrupt, fmt::format("a {} record has no whole number '{}'", record.kind, axis),
-                "a copy of the run, or train again");
+  if (!value) throw damaged_record(record, fmt::format("has no whole number in axis '{}'", axis));
   return *value;
 }
 

@@ -7,10 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "amdahl/units.h"
+#include "spec/run_folder.h"
 
 namespace amdahl {
 
 using nlohmann::json;
+
+// A damaged file may hold anything, of any length.
+constexpr size_t kLongestExcerpt = 160;
 
 Fields::Fields(const json& object, std::string origin, std::string where, Cause cause)
     : object_(&object), origin_(std::move(origin)), where_(std::move(where)), cause_(cause) {
@@ -22,7 +26,9 @@ Fields::Fields(const json& object, std::string origin, std::string where, Cause 
 std::string Fields::path(const char* name) const { return where_.empty() ? name : where_ + "." + name; }
 
 void Fields::fail(const char* name, const std::string& problem, const std::string& remedy) const {
-  throw Error(cause_, fmt::format("{}: field '{}' {}", origin_, path(name), problem),
+  throw Error(cause_,
+              fmt::format("{}: field '{}' {}", origin_, printable(path(name), kLongestExcerpt),
+                          printable(problem, kLongestExcerpt)),
               remedy.empty() ? damage_remedy(cause_) : remedy);
 }
 
@@ -122,26 +128,8 @@ void Fields::require_version() const {
       "the amdahl that wrote the file, or a newer one");
 }
 
-namespace {
-
-// What a damaged file holds may be anything: it is shown short, and without bytes that a terminal would act on.
-std::string printable(std::string_view text) {
-  constexpr size_t kLongest = 160;
-  std::string shown;
-  for (const char c : text.substr(0, kLongest)) {
-    if (static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f)
-      shown += c;
-    else
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return text.size() > kLongest ? shown + "..." : shown;
-}
-
-}  // namespace
-
 std::string damage_remedy(Cause cause) {
-  return cause == Cause::store_corrupt ? "a copy of the file, or without this line: the other records stay readable"
-                                       : "correct the file";
+  return cause == Cause::store_corrupt ? kDamagedLineRemedy : "correct the file";
 }
 
 json parse_document(std::string_view text, std::string_view origin, Cause cause) {
@@ -151,7 +139,8 @@ json parse_document(std::string_view text, std::string_view origin, Cause cause)
     // The library's own prefix "[json.exception...]" says nothing to a user.
     std::string detail = e.what();
     if (const size_t end = detail.find("] "); end != std::string::npos) detail = detail.substr(end + 2);
-    throw Error(cause, fmt::format("{}: not valid JSON: {}", origin, printable(detail)), damage_remedy(cause));
+    throw Error(cause, fmt::format("{}: not valid JSON: {}", origin, printable(detail, kLongestExcerpt)),
+                damage_remedy(cause));
   }
 }
 

@@ -23,12 +23,17 @@ AxisValue read_axis(const Fields& axes, const std::string& name, const json& v) 
   axes.fail(name.c_str(), "is neither number, string nor true/false");
 }
 
+// Far beyond anything measured, and its square is still a number: statistics of damaged samples stay finite.
+constexpr double kLargestSample = 1e100;
+
 Series read_series(const Fields& fields) {
   Series series{fields.text("name"), fields.text("unit"), {}};
   for (const json& v : fields.array("samples")) {
     if (!v.is_number()) fields.fail("samples", "holds something that is not a number");
     const double sample = v.get<double>();
     if (!std::isfinite(sample)) fields.fail("samples", "holds a number that is not finite");
+    if (std::abs(sample) > kLargestSample)
+      fields.fail("samples", fmt::format("holds {}: nothing measures that", sample));
     series.samples.push_back(sample);
   }
   return series;

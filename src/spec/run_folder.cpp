@@ -30,20 +30,23 @@ FileDescriptor open_records(const fs::path& path, int flags) {
   return file;
 }
 
+// Names every difference: one option often changes several values, and only one of them is what the user typed.
 void require_same(const RunHeader& earlier, const RunHeader& now, const fs::path& path) {
-  const auto refuse = [&](const std::string& what, const std::string& old_value, const std::string& new_value) {
-    throw Error(Cause::usage,
-                fmt::format("{}: cannot resume: {} was {} and is now {}", path.string(), what, old_value, new_value),
-                "the same options as before, or a new folder");
+  std::vector<std::string> differences;
+  const auto differ = [&](const std::string& what, const std::string& old_value, const std::string& new_value) {
+    differences.push_back(fmt::format("{} was {} and is now {}", what, old_value, new_value));
   };
-  if (earlier.kind != now.kind) refuse("the kind of run", earlier.kind, now.kind);
+  if (earlier.kind != now.kind) differ("the kind of run", earlier.kind, now.kind);
   for (const auto& [key, value] : earlier.config) {
     const auto found = now.config.find(key);
     if (found == now.config.end() || found->second != value)
-      refuse(key, '"' + value + '"', found == now.config.end() ? "absent" : '"' + found->second + '"');
+      differ(key, '"' + value + '"', found == now.config.end() ? "absent" : '"' + found->second + '"');
   }
   for (const auto& [key, value] : now.config)
-    if (!earlier.config.contains(key)) refuse(key, "absent", '"' + value + '"');
+    if (!earlier.config.contains(key)) differ(key, "absent", '"' + value + '"');
+  if (!differences.empty())
+    throw Error(Cause::usage, fmt::format("{}: cannot resume: {}", path.string(), fmt::join(differences, "; ")),
+                "the same options as before, or a new folder");
 }
 
 }  // namespace

@@ -68,6 +68,10 @@ class RunFolder {
   std::map<std::string, Provenance> provenance_;  // by id
 };
 
+/// What to do about a line that cannot be used.
+inline constexpr const char* kDamagedLineRemedy =
+    "a copy of the file, or without this line: the other records stay readable";
+
 inline constexpr const char* kRecordsFile = "records.jsonl";
 
 }  // namespace amdahl

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "amdahl/units.h"
 #include "spec/json_fields.h"
 #include "spec/run_folder.h"
 
@@ -34,10 +35,11 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
     if (found == contents.provenance.end())
       fields.fail("provenance", fmt::format("names \"{}\", which no earlier line defines", fields.text("provenance")));
     record.provenance = found->second;
+    record.source = origin;
     contents.records.push_back(std::move(record));
   } else {
     contents.notes.push_back(
-        fmt::format("{}: a line of type \"{}\" was left out; a newer amdahl wrote it", origin, type));
+        fmt::format("{}: a line of type \"{}\" was left out; a newer amdahl wrote it", origin, printable(type, 80)));
   }
 }
 

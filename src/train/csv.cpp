@@ -122,7 +122,8 @@ void set_classes(Dataset& data, const CsvTable& table, const CsvColumn& column, 
   if (names.size() < 2)
     refuse_cell(Cause::data_corrupt, table.text.path, table.has_header ? 2 : 1, column,
                 fmt::format("every row is of the same class '{}'", names.front()),
-                "a target with at least two values, or --task regression");
+                column.categorical ? "a target with at least two values"
+                                   : "a target with at least two values, or --regression");
   data.loss = LossKind::softmax_cross_entropy;
   data.output_width = static_cast<int64_t>(names.size());
   data.class_names = std::move(names);

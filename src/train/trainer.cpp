@@ -97,7 +97,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     model_.loss(*compute_, batch, accumulate);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
     model_.backward(*compute_, batch, accumulate,
-                    {order_, second_.get(), &pieces_, strategy_->update_in_backward(),
+                    {order_, second_.get(), &pieces_, strategy_->update_in_backward(), strategy_->held_sms(),
                      [&](int64_t begin, int64_t end, Stream& stream) {
                        if (last) strategy_->gradient_ready(begin, end, stream, stamps);
                      }});

@@ -126,38 +126,80 @@ def check_kill(case):
     resume(case, "r", kept)
 
 
-def check_stop_within_a_long_run(case):
-    """A run of minutes is given up within 8 s; a second signal ends it at once."""
-    long_run = ("study", "--backend", "cpu", "--model", "large", "--devices", "1", "--batch-sizes", "1024", "--runs", "2",
-                "--warmup", "1", "--steps", "100000", "-q")
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        folder = f"r{code}"
-        process = case.start(*long_run, "-o", folder)
-        wait_until(lambda: case.path(folder).exists(), "the run folder")
-        time.sleep(1)
+def stop_long(case, words, folder, number, again=0.0):
+    """Seconds from the signal to the end, and the exit code."""
+    process = case.start(*words, "-o", folder)
+    wait_until(lambda: case.path(folder).exists(), "the run folder")
+    time.sleep(1)
+    process.send_signal(number)
+    start = time.monotonic()
+    if again:
+        time.sleep(again)
         process.send_signal(number)
-        start = time.monotonic()
-        if number == signal.SIGINT:
-            time.sleep(0.2)
-            process.send_signal(number)
-        assert process.wait(20) == code
-        took = time.monotonic() - start
-        assert took <= (1.5 if number == signal.SIGINT else 10), f"{took:.1f} s from the signal to the end"
-        if number == signal.SIGTERM:
-            check_error(case.output(process), "interrupted", ["kept", "--resume"])
+    code = process.wait(20)
+    return time.monotonic() - start, code, case.output(process)
+
+
+def check_stop_within_a_long_run(case):
+    """A run of minutes is left within a few steps, on one device and on two, and the study can go on."""
+    for devices, number, code in ((1, signal.SIGTERM, 143), (2, signal.SIGINT, 130)):
+        folder = f"r{devices}"
+        words = ("study", "--backend", "cpu", "--model", "large", "--devices", devices, "--batch-sizes", "256", "--runs", "2",
+                 "--warmup", "1", "--steps", "100000", "-q")
+        took, got, text = stop_long(case, words, folder, number)
+        assert got == code, f"exit code {got}"
+        assert took <= 5, f"{took:.1f} s from the signal to the end"
+        check_error(text, "interrupted", ["kept", "--resume"])
+        _, got, text = stop_long(case, (*words, "--resume"), folder, number)
+        assert got == code, f"the stopped run cannot be resumed: exit code {got}: {text}"
+
+
+def check_stop_within_a_long_epoch(case):
+    case.write("m.json", json.dumps({"version": 1, "name": "m", "input_width": 1000,
+                                     "layers": [{"units": 1500}] * 4 + [{"units": 1}]}))
+    words = ("train", "--backend", "cpu", "--model", "m.json", "--devices", "2", "--batch-size", "4", "-q")
+    took, code, text = stop_long(case, words, "t", signal.SIGINT)
+    assert code == 130, f"exit code {code}"
+    assert took <= 5, f"{took:.1f} s from the signal to the end"
+    check_error(text, "interrupted", ["epochs before are kept"])
+
+
+def check_second_signal(case):
+    """Ends at once, even within one long operation."""
+    case.write("m.json", json.dumps({"version": 1, "name": "m", "input_width": 5000, "layers": [{"units": 5000}] * 4}))
+    words = ("study", "--backend", "cpu", "--model", "m.json", "--devices", "1", "--batch-sizes", "2000", "-q")
+    took, code, _ = stop_long(case, words, "r", signal.SIGINT, again=0.2)
+    assert code == 130 and took <= 1.5, f"exit code {code} after {took:.1f} s"
 
 
 def check_resume_with_other_settings(case):
-    study(case, "r", runs=1)
+    rows = "".join(f"{i},{i % 7},{i % 5},{i % 2}\n" for i in range(64))
+    case.write("d.csv", "id,a,b,y\n" + rows)
+    model = {"version": 1, "name": "m", "input_width": 3, "layers": [{"units": 8, "dropout": 0.1}, {"units": 2}]}
+    case.write("m.json", json.dumps(model))
+    same = ("--data", "d.csv", "--target", "y", "--model", "m.json")
+    study(case, "r", *same, runs=1)
+    again = ("study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *same)
     for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--missing", "mean"), "missing"),
-                        (("--regression",), "regression")):
-        case.refused(2, "usage", "study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *words, says=[name])
+                        (("--regression",), "regression"), (("--ignore", "id"), "ignored"), (("--peer-blocks", "2"), "peer_blocks")):
+        case.refused(2, "usage", *again, *words, says=["cannot resume", name])
+    case.write("d.csv", "id,a,b,y\n" + rows.replace("5,5,0,1", "5,6,0,1", 1))
+    case.refused(2, "usage", *again, says=["cannot resume", "data_hash"])
+    case.write("d.csv", "id,a,b,y\n" + rows)
+    model["layers"][0]["dropout"] = 0.2
+    case.write("m.json", json.dumps(model))
+    case.refused(2, "usage", *again, says=["cannot resume", "layers"])
+    model["layers"][0]["dropout"] = 0.1
+    case.write("m.json", json.dumps(model))
+    case.run(*again)
 
 
 def check_folder_with_an_at_sign(case):
     study(case, "a@b=1", runs=3)
     case.run("compare", "a@b=1", "a@b=1")
     case.run("compare", "a@b=1@devices=1", "a@b=1@devices=2")
+    case.refused(2, "usage", "compare", "a@b=1@", "a@b=1", says=["does not select"])
+    case.refused(2, "usage", "compare", "x@y/run", "a@b=1", says=["x@y/run: no run is stored"])
 
 
 def check_two_writers(case):

@@ -263,4 +263,40 @@ def check_model_file(case):
     assert not case.path("b").exists()
 
 
+def check_json_of_readers(case):
+    """compare, advise and info print what docs/schema says, and the schemas refuse what they never print."""
+    steady_run(case, "a")
+    outputs = {
+        "comparison": [("compare", "a", "a"), ("compare", "a@devices=1", "a@devices=2")],
+        "advice": [("advise", "--params", "54403", "--batch", "16", "--from", "a"), ("advise", "--params", "1M"),
+                   ("advise", "--params", "2M", "--batch", "128", "--policy", "study")],
+        "info": [("info",)],
+    }
+    printed = {}
+    for name, commands in outputs.items():
+        for words in commands:
+            printed[name] = json.loads(case.run(*words, "--json").stdout)
+            valid(f"{name}.schema.json", printed[name])
+    if jsonschema is None:
+        return
+    damage = [("comparison", lambda d: d["cells"][0].pop("a")), ("comparison", lambda d: d.update(device_kind="gpu")),
+              ("comparison", lambda d: d["cells"][0]["a_over_b_speed"].update(verdict="BETTER")),
+              ("advice", lambda d: d.update(decision="perhaps")), ("advice", lambda d: d.pop("reason")),
+              ("info", lambda d: d["machine"].update(num_cores=0)),
+              ("info", lambda d: d["backends"].append({"name": "x", "ok": False})), ("info", lambda d: d.update(version=2))]
+    for name, change in damage:
+        document = json.loads(json.dumps(printed[name]))
+        change(document)
+        try:
+            valid(f"{name}.schema.json", document)
+        except jsonschema.ValidationError:
+            continue
+        raise AssertionError(f"{name}.schema.json accepts {document}")
+
+
+def check_compare_of_training_runs(case):
+    case.run("train", "--backend", "cpu", "--epochs", "1", "-q", "-o", "t")
+    case.refused(2, "usage", "compare", "t", "t", says=["t is a train run"])
+
+
 harness.main(globals())

@@ -158,9 +158,13 @@ TEST_P(CudaDenseTest, BackwardWeight) {
     }
   if (out < 2) return;
   const int64_t first = out / 2, part = out - first;  // the upper outputs by themselves
-  auto dw = floats(part * in);
-  ops->dense_backward_weight(*stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out});
-  EXPECT_LT(relative_error(dw.get(), {plain.begin() + first * in, plain.end()}), limit()) << "a part of the outputs";
+  for (const int held_sms : {0, 16}) {
+    auto dw = floats(part * in);
+    ops->dense_backward_weight(
+        *stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out, held_sms});
+    EXPECT_LT(relative_error(dw.get(), {plain.begin() + first * in, plain.end()}), limit())
+        << "a part of the outputs, " << held_sms << " multiprocessors held";
+  }
 }
 
 TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {
@@ -190,7 +194,8 @@ std::vector<DenseCase> cases() {
   const std::vector<Shape> shapes{{1, 847, 256},   {1, 3, 1},         {64, 847, 256},   {64, 256, 128},
                                   {64, 64, 3},     {100, 128, 64},    {100, 50, 256},   {7, 5, 9},
                                   {8192, 64, 3},   {8192, 128, 64},   {64, 1024, 1024}, {64, 4800, 1024},
-                                  {1000, 255, 33}, {64, 256, 128, 1}, {33, 64, 256, 3}, {3000, 4, 2}};
+                                  {1000, 255, 33}, {64, 256, 128, 1}, {33, 64, 256, 3}, {3000, 4, 2},
+                                  {1028, 516, 268}};  // the last: dy copied along the batch
   std::vector<DenseCase> all;
   for (const Shape& shape : shapes)
     for (MathMode math : {MathMode::fp32, MathMode::tf32, MathMode::bf16})

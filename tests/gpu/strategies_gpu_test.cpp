@@ -46,10 +46,13 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
                      to_string(c.math), c.loss == LossKind::mse ? "mse" : "xent");
 }
 
-bool needs_nccl(const Case& c) { return c.strategy != "single"; }  // whose collectives run on the GPUs' streams
+bool needs_nccl(const Case& c) { return c.devices > 1; }
 
 std::vector<std::unique_ptr<Communicator>> communicators_of(const std::vector<Device*>& devices, const Case& c) {
-  return needs_nccl(c) ? make_nccl_communicators(devices, 60) : make_inproc_communicators(1, 60);
+  if (needs_nccl(c)) return make_nccl_communicators(devices, 60);
+  std::vector<std::unique_ptr<Communicator>> alone;
+  alone.push_back(make_lone_communicator(*devices.front()));
+  return alone;
 }
 
 JobDevices cuda_job_devices(const Case& c) {
@@ -151,7 +154,7 @@ TEST(GpuFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
         devices.devices[0]->bind_thread();
         devices.ops.push_back(make_cuda_ops(*devices.devices[0], {math, false}));
         ASSERT_TRUE(devices.ops[0]->fuses_update(rows, width, 516));
-        devices.communicators = make_inproc_communicators(1, 60);
+        devices.communicators.push_back(make_lone_communicator(*devices.devices[0]));
         const JobResult fused = run_job(devices, job, data, 4);
         job.keep_gradients = true;
         const JobResult apart = run_job(devices, job, data, 4);

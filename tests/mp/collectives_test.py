@@ -14,11 +14,24 @@ def check_worlds():
 
 
 def check_mismatch():
-    with mp.World(3, "mismatch", timeout=2) as world:
-        times = world.wait_all(10)
-        world.expect(4, "error[collective-mismatch]")
-        world.expect(4, "rank 1 called all_reduce #2 (2,999 x f32, 11,996 bytes, sum)")
-    print(f"ok: a mismatch is named by all, {max(times.values()):.2f} s with a timeout of 2 s")
+    """Named at once, long before the deadline."""
+    texts = {"mismatch": "rank 1 called all_reduce #2 (2,999 x f32, 11,996 bytes, sum)",
+             "mismatch-kind": "rank 1 called broadcast #1 (3,000 x f32, 12,000 bytes, root 1)",
+             "mismatch-pair": "rank 1 called recv #1 (2,000 x f32, 8,000 bytes, from rank 0) but rank 0 called send #1 (3,000"}
+    for mode, text in texts.items():
+        with mp.World(3, mode, timeout=20) as world:
+            times = world.wait_all(10)
+            world.expect(4, "error[collective-mismatch]")
+            world.expect(4, text)
+        assert max(times.values()) <= 3, f"{max(times.values()):.2f} s for {mode}"
+        print(f"ok: {mode} is named by all, {max(times.values()):.2f} s after the start with a timeout of 20 s")
+
+
+def check_late():
+    with mp.World(3, "late") as world:
+        world.wait_all(30)
+        world.expect(0)
+    print("ok: ranks that come late to a call are no mismatch")
 
 
 def check_own_error():
@@ -40,5 +53,6 @@ def check_mpirun():
 
 check_worlds()
 check_mismatch()
+check_late()
 check_own_error()
 check_mpirun()

@@ -31,9 +31,19 @@ def check_stop(size, mode, timeout=3):
             world.ranks[victim].signal(signal.SIGSTOP)
             times = world.wait_all(timeout + 5, survivors)
             world.expect(6, f"rank {victim} ", survivors)
+            for rank in survivors:  # alone: a rank that waits for the victim, too, is not to blame
+                assert "ranks " not in rank.text(), world.texts()
             worst = max(worst, *times.values())
     assert worst <= timeout + LIMIT, f"{worst:.2f} s from SIGSTOP to the last survivor's end"
     print(f"ok: SIGSTOP of each of {size} ranks in {mode}: all survivors name it within {worst:.2f} s, timeout {timeout} s")
+
+
+def check_stuck(size=4, timeout=2):
+    with mp.World(size, "stuck", timeout) as world:
+        worst = max(world.wait_all(timeout + 8).values())
+        world.expect(6, f"rank {size - 1} did not reach all_reduce #4")
+    assert worst <= timeout + 2 * LIMIT, f"{worst:.2f} s with a timeout of {timeout} s"
+    print(f"ok: a rank that calls nothing is named alone by all {size}, {worst:.2f} s after the start, timeout {timeout} s")
 
 
 def check_slow_is_not_hung(size=3, timeout=3):
@@ -55,5 +65,7 @@ check_kill(3, "barrier")
 check_kill(3, "busy")
 check_kill(3, "connect", victims=[2])
 check_stop(3, "loop")
+check_stop(3, "small")
 check_stop(2, "barrier")
+check_stuck()
 check_slow_is_not_hung()

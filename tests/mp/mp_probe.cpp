@@ -1,6 +1,8 @@
 // One rank of a multi-process world, for the scripts in this folder: mp_probe MODE [TIMEOUT_SECONDS].
-//   check     every collective against known results         loop      all-reduces until something happens
-//   mismatch  rank 1 calls another collective                 fail      rank 1 throws, the others wait
+//   check     every collective against known results         loop      all-reduces until something happens (small:
+//   short) mismatch  rank 1 calls another size (kind: a broadcast;   fail      rank 1 throws, the others wait
+//             pair: receives less than rank 0 sends)          late      rank 1 comes late to every call
+//   stuck     the last rank comes to no more calls
 //   busy      all compute, none looks at a stream             bench     prints latencies and bandwidths
 //   connect   the last rank joins but never connects          barrier   exchanges until something happens
 #include <fmt/format.h>
@@ -124,8 +126,8 @@ void run_check(Probe& probe) {
   probe.comm.barrier(Deadline::after_seconds(20));
 }
 
-void run_loop(Probe& probe) {
-  std::vector<float> data(1 << 16);
+void loop(Probe& probe, size_t count) {
+  std::vector<float> data(count);
   for (int round = 0;; ++round) {
     probe.comm.all_reduce(data.data(), data.size(), DType::f32, ReduceOp::max, probe.stream);
     probe.sync();
@@ -135,6 +137,9 @@ void run_loop(Probe& probe) {
     }
   }
 }
+
+void run_loop(Probe& probe) { loop(probe, 1 << 16); }
+void run_small(Probe& probe) { loop(probe, 256); }
 
 void run_mismatch(Probe& probe) {
   std::vector<float> data(3000);
@@ -146,11 +151,53 @@ void run_mismatch(Probe& probe) {
   probe.sync();
 }
 
+void run_mismatch_kind(Probe& probe) {
+  std::vector<float> data(3000);
+  if (probe.rank() == 1)
+    probe.comm.broadcast(data.data(), 3000, DType::f32, 1, probe.stream);
+  else
+    probe.comm.all_reduce(data.data(), 3000, DType::f32, ReduceOp::sum, probe.stream);
+  probe.sync();
+}
+
+void run_mismatch_pair(Probe& probe) {
+  std::vector<float> data(3000);
+  if (probe.rank() == 0) probe.comm.send(data.data(), 3000, DType::f32, 1, probe.stream);
+  if (probe.rank() == 1) probe.comm.recv(data.data(), 2000, DType::f32, 0, probe.stream);
+  probe.sync();
+  probe.comm.barrier(Deadline::after_seconds(probe.timeout_seconds));
+}
+
+/// Long enough for the others to say what they wait for, call after call.
+void run_late(Probe& probe) {
+  std::vector<float> data(5, 1);
+  for (int round = 0; round < 5; ++round) {
+    if (probe.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const size_t count = static_cast<size_t>(round) + 1;
+    probe.comm.all_reduce(data.data(), count, DType::f32, ReduceOp::max, probe.stream);
+    probe.comm.broadcast(data.data(), count, DType::f32, 0, probe.stream);
+    if (probe.rank() == 0) probe.comm.send(data.data(), count, DType::f32, 1, probe.stream);
+    if (probe.rank() == 1) probe.comm.recv(data.data(), count, DType::f32, 0, probe.stream);
+    probe.sync();
+  }
+  require(data == std::vector<float>(5, 1), "values of calls with a late rank");
+}
+
 void run_fail(Probe& probe) {
   std::vector<float> data(3000);
   if (probe.rank() == 1) throw Error(Cause::non_finite, "rank 1 met a NaN", {}, 1);
   probe.comm.all_reduce(data.data(), 3000, DType::f32, ReduceOp::sum, probe.stream);
   probe.sync();
+}
+
+/// The last rank's host thread never comes to a call, while its process is alive.
+void run_stuck(Probe& probe) {
+  std::vector<float> data(256);
+  for (int round = 0;; ++round) {
+    if (round == 3 && probe.rank() + 1 == probe.world()) std::this_thread::sleep_for(std::chrono::hours(1));
+    probe.comm.all_reduce(data.data(), data.size(), DType::f32, ReduceOp::max, probe.stream);
+    probe.sync();
+  }
 }
 
 /// Every rank computes on its host thread and looks at no stream: only the failure handler can end it.
@@ -171,7 +218,7 @@ void run_barrier(Probe& probe) {
 }
 
 void run_bench(Probe& probe) {
-  for (const size_t count : {1ul, 1024ul, 262144ul, 6885376ul}) {
+  for (const size_t count : {1ul, 256ul, 1024ul, 262144ul, 6885376ul}) {
     std::vector<float> data(count);
     const int rounds = count > 100'000 ? 20 : 500;
     for (int repeat = 0; repeat < 2; ++repeat) {
@@ -187,8 +234,9 @@ void run_bench(Probe& probe) {
 }
 
 const std::map<std::string, void (*)(Probe&)> kModes{
-    {"check", run_check}, {"loop", run_loop},   {"mismatch", run_mismatch}, {"fail", run_fail},
-    {"busy", run_busy},   {"bench", run_bench}, {"barrier", run_barrier},
+    {"check", run_check}, {"loop", run_loop},       {"mismatch", run_mismatch}, {"mismatch-kind", run_mismatch_kind},
+    {"fail", run_fail},   {"busy", run_busy},       {"bench", run_bench},       {"mismatch-pair", run_mismatch_pair},
+    {"late", run_late},   {"barrier", run_barrier}, {"small", run_small},       {"stuck", run_stuck},
 };
 
 [[noreturn]] void report_and_exit(const Error& error) {

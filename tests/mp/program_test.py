@@ -172,23 +172,56 @@ def check_root_refuses(folder):
     with open(os.path.join(folder, "there", "records.jsonl"), "w") as file:
         file.write('{"type":"run","version":1,"kind":"study","config":{}}\n')
     with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "-q", "-o", "there") as world:
+        refused = world.wait_all(15, world.ranks[:1])[0]
         took = max(world.wait_all(15).values())
         world.expect(2, "error[usage]", [world.ranks[0]])
         world.expect(4, "error[rank-died]: rank 0", [world.ranks[1]])
-    print(f"ok: an existing run folder ends both ranks, {took:.2f} s")
+    assert took <= LIMIT, f"{took:.2f} s from the end of rank 0 to that of rank 1"
+    print(f"ok: an existing run folder ends rank 0 in {refused:.2f} s, rank 1 {took:.2f} s later")
+    if shutil.which("mpirun"):
+        start = time.monotonic()
+        result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, *STUDY, "--devices",
+                                 "3", "--runs", "3", "-q", "-o", "there"], cwd=folder, env=mp.clean_environment(),
+                                capture_output=True, text=True, timeout=60)
+        took = time.monotonic() - start
+        assert result.returncode != 0 and "already holds a run" in result.stderr, result.stdout + result.stderr
+        assert took <= 15, f"{took:.2f} s for a refusal under mpirun"
+        print(f"ok: an existing run folder ends three ranks of mpirun, {took:.2f} s")
 
     def limit(rank):
         if rank == 0:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "500", "-q", "-o", "full",
+    with Programs(3, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "500", "-q", "-o", "full",
                   prepare=limit) as world:
-        world.wait_all(30)
+        world.wait_all(30, world.ranks[:1])
+        took = max(world.wait_all(15).values())
         world.expect(7, "error[disk-full]", [world.ranks[0]])
-        world.expect(4, "error[rank-died]: rank 0", [world.ranks[1]])
+        world.expect(4, "error[rank-died]: rank 0", world.ranks[1:])
+    assert took <= LIMIT, f"{took:.2f} s from the end of rank 0 to that of the others"
     assert num_records(os.path.join(folder, "full")) >= 1
-    print("ok: a full disk at rank 0 ends both ranks, and the records before it are kept")
+    print("ok: a full disk at rank 0 ends all three ranks, and the records before it are kept")
+
+
+def check_collectives(folder):
+    """Every collective over three processes, and a peer that goes away in the middle."""
+    words = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "--collective",
+             "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter", "--format", "json")
+    result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, *words], cwd=folder,
+                            env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    records = json.loads(result.stdout)["records"]
+    assert {record["axes"]["transport"] for record in records} == {"gloo"} and len(records) == 3 * (7 * 2 + 2), len(records)
+    assert all(s["samples"] == [0] for record in records for s in record["series"] if s["name"] == "wrong")
+    with Programs(2, mp.torchrun_env, folder, "collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "1K", "-n", "1000000", "-T",
+                  "30", "--output-dir", "c") as world:
+        time.sleep(1.5)
+        world.ranks[1].signal(signal.SIGKILL)
+        took = world.wait_all(10, [world.ranks[0]])[0]
+        world.expect(4, "error[rank-died]: rank 1 died", [world.ranks[0]])
+    assert took <= LIMIT, f"{took:.2f} s"
+    print(f"ok: every collective over three processes; a killed peer is named within {took:.2f} s")
 
 
 def check_dry_run(folder):
@@ -209,6 +242,26 @@ def check_interrupt(folder):
     print("ok: SIGINT to both ranks, as from a terminal, ends both with 130")
 
 
+def check_interrupt_within_a_run(folder):
+    """SIGTERM to one rank only, within a run of minutes: both end soon, as stopped by the user."""
+    words = ("study", "--backend", "cpu", "--model", "large", "--batch-sizes", "256", "--devices", "2", "--runs", "3",
+             "--warmup", "1", "--steps", "100000", "--timeout", "60", "-q", "-o", "within")
+    for target, number, codes in ((1, signal.SIGTERM, (130, 143)), (0, signal.SIGINT, (130, 130))):
+        with Programs(2, mp.torchrun_env, folder, *words, "--mode", "multi") as world:
+            end = time.monotonic() + 30
+            while not os.path.exists(os.path.join(folder, "within", "records.jsonl")):
+                assert time.monotonic() < end, world.texts()
+                time.sleep(0.02)
+            time.sleep(1)
+            world.ranks[target].signal(number)
+            took = max(world.wait_all(10).values())
+            for rank, code in zip(world.ranks, codes):
+                world.expect(code, "error[interrupted]", [rank])
+        assert took <= 5, f"{took:.1f} s from the signal to the end of both ranks"
+        shutil.rmtree(os.path.join(folder, "within"))
+        print(f"ok: signal {number} to rank {target} within a long run ends both ranks, {took:.2f} s")
+
+
 need_program()
 with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_mpirun(place, 2, [1, 2])
@@ -217,9 +270,11 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_by_hand(place, "slurm", slurm_env, "slurm")
     check_training(place)
     check_dry_run(place)
+    check_collectives(place)
     check_root_refuses(place)
     check_kill(place, 1)
     check_kill(place, 0)
     check_resume_after_kill(place)
     check_interrupt(place)
+    check_interrupt_within_a_run(place)
     check_hang(place)

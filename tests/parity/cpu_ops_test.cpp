@@ -94,6 +94,21 @@ TEST_F(CpuOpsTest, DenseForward) {
       }
 }
 
+TEST_F(CpuOpsTest, PaddedCopiesAreInTheDevicesAccount) {
+  constexpr int64_t kBatch = 32, kIn = 512, kOut = 8;
+  const auto x = random(kBatch * kIn), w = random(kOut * kIn);
+  std::vector<float> y(static_cast<size_t>(kBatch * kOut));
+  EXPECT_EQ(devices_[0]->allocated_bytes(), 0u);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ops_->dense_forward(*stream_, {x.data(), w.data(), nullptr, y.data(), kBatch, kIn, kOut, false});
+    finish();
+    EXPECT_GE(devices_[0]->allocated_bytes(), static_cast<size_t>(kBatch * kIn) * sizeof(float));
+    EXPECT_LT(devices_[0]->allocated_bytes(), 2 * static_cast<size_t>(kBatch * kIn) * sizeof(float));
+  }
+  stream_.reset();
+  EXPECT_EQ(devices_[0]->allocated_bytes(), 0u);
+}
+
 TEST_F(CpuOpsTest, DropoutIsPhiloxAndKnowsNoRowSplit) {
   constexpr uint64_t kSeed = 0x123456789abcdefull, kStep = 41;
   constexpr uint32_t kLayer = 3;

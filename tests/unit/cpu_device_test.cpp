@@ -161,6 +161,28 @@ TEST_F(CpuDeviceTest, AStreamThatGaveUpTouchesNoMemoryOfItsCaller) {
   EXPECT_THROW(stream->synchronize(soon()), Error);
 }
 
+TEST_F(CpuDeviceTest, AStopEndsAWaitWithinAnItemAndDropsTheRest) {
+  auto stream = device.make_stream("compute");
+  std::atomic<bool> stop{false};
+  std::atomic<int> ran{0};
+  device.end_waits_when([&] { return stop.load(); });
+  for (int i = 0; i < 1000; ++i)
+    as_cpu(*stream).enqueue([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      if (++ran == 5) stop = true;
+    });
+  try {
+    stream->synchronize(soon());
+    FAIL() << "a stopped wait went on to its end";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.cause(), Cause::interrupted) << e.what();
+  }
+  const int ran_then = ran;
+  EXPECT_LT(ran_then, 500);
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(ran, ran_then);
+}
+
 TEST(Deadline, ClampsSpansThatTheClockCannotHold) {
   for (const double seconds : {1e300, std::numeric_limits<double>::infinity(), 1e9}) {
     EXPECT_FALSE(Deadline::after_seconds(seconds).expired()) << seconds;

@@ -192,7 +192,7 @@ TEST_F(Csv, RefusesATaskThatTheTargetCannotHave) {
   expect_refused(options, Cause::usage, {"'y'", "fractions", "--regression"});
   expect_refused(file("x,y,z\n1,a,2\n2,b,3\n", {"y", "z"}), Cause::usage, {"'y'", "line 2"});
   expect_refused(file("x,y\n1,a\n2,a\n"), Cause::data_corrupt, {"same class 'a'"});
-  expect_refused(file("x,y\n1,4\n2,4\n"), Cause::data_corrupt, {"same class '4'", "--task regression"});
+  expect_refused(file("x,y\n1,4\n2,4\n"), Cause::data_corrupt, {"same class '4'", "--regression"});
 }
 
 TEST_F(Csv, NamesUnknownColumnsAndTheNearest) {

@@ -1,0 +1,69 @@
+// Finds ranks that wait for each other in different calls long before their deadline, without a byte beside the data.
+//
+// Transfers meet under tags that cover the whole call, so ranks whose calls differ all wait. A call that takes longer
+// than a moment therefore says in the rendezvous what it is, and looks once at what its peers have said there: of two
+// calls that differ, the later one finds the other. Calls that go through in time cost two uncontended locks.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/collective_call.h"
+#include "comm/world.h"
+
+namespace amdahl {
+
+class CallCheck {
+ public:
+  /// Reports a mismatch to `store`, which tells everybody. `name` is the group's.
+  CallCheck(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds);
+  ~CallCheck();
+  CallCheck(const CallCheck&) = delete;
+  CallCheck& operator=(const CallCheck&) = delete;
+
+  /// The call waits for peers while this lives.
+  class Waiting {
+   public:
+    Waiting(CallCheck& check, const CollectiveCall& call) : check_(check), id_(check.begin(call)) {}
+    ~Waiting() { check_.end(id_); }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    CallCheck& check_;
+    uint64_t id_;
+  };
+
+ private:
+  using Clock = Deadline::Clock;
+  struct Entry {
+    uint64_t id;
+    CollectiveCall call;
+    Clock::time_point since;
+    bool said = false;
+  };
+
+  uint64_t begin(const CollectiveCall& call);
+  void end(uint64_t id);
+  void watch();
+  std::vector<CollectiveCall> overdue();
+  void compare(const std::vector<CollectiveCall>& mine);
+  std::string key_of(int rank) const { return "calls/" + name_ + "/" + std::to_string(rank); }
+
+  RendezvousStore& store_;
+  const std::string name_;
+  const int rank_, world_size_;
+  const Clock::duration patience_;
+
+  std::mutex mutex_;  // guards the following
+  std::condition_variable ending_changed_;
+  std::vector<Entry> entries_;
+  uint64_t next_id_ = 0;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace amdahl
