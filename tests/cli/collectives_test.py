@@ -72,7 +72,8 @@ def check_one_rank_is_waived(case):
 
 def check_memory_that_is_not_there(case):
     """A size without room ends the sweep; the sizes before it keep their rows."""
-    result = case.run(*QUICK, "-b", "64", "-e", "1T", "-f", "1048576", "-c", "0", "-n", "1", "--output-dir", "r", code=1)
+    result = case.run(*QUICK, "-b", "64", "-e", "1T", "-f", "131072", "-c", "0", "--output-dir", "r",
+                      code=1)
     assert "FAILED" in result.stdout and "asked" in result.stdout, result.stdout
     kinds = [record["status"]["kind"] for record in records_of(case.path("r"))]
     assert kinds[0] == "ok" and kinds[-1] == "failed", kinds
