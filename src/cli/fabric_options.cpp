@@ -1,0 +1,104 @@
+// Options of the commands that look at and measure the fabric.
+#include <memory>
+
+#include "cli/environment.h"
+#include "cli/option_values.h"
+
+namespace amdahl::cli {
+namespace {
+
+Command define_topo(CLI::App& app) {
+  auto args = std::make_shared<TopoArgs>();
+  CLI::App* topo = app.add_subcommand("topo", "Devices, links, PCIe paths and NUMA nodes; measures nothing");
+  topo->footer("examples:\n  amdahl topo\n  amdahl topo --format svg --output machine.svg");
+  topo->add_option("--format", args->format, "matrix, json, dot or svg")->capture_default_str();
+  topo->add_option("--output,-o", args->output, "File to write (default: standard output)");
+  topo->add_option("--virtual", args->config.virtual_devices, "Describe this many CPU virtual devices, not the GPUs")
+      ->check(kWhole);
+  topo->add_option("--sysfs", args->config.sysfs, "Where the kernel shows its devices")->capture_default_str();
+  return {topo, [args, topo](const std::string&) {
+            require_one_of("--format", args->format, {"matrix", "json", "dot", "svg"});
+            if (topo->count("--virtual") > 0 && args->config.virtual_devices < 1)
+              throw Error(Cause::usage, fmt::format("--virtual is {}", args->config.virtual_devices), "at least 1");
+            return topo_command(*args);
+          }};
+}
+
+// Text forms of the options of `collectives`, which keep the letters of nccl-tests.
+struct CollectiveTexts {
+  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus;
+  int gpus_per_thread = 1, threads = 1, check = 1;
+};
+
+struct ParsedCollectives {
+  CollectivesArgs args;
+  CollectiveTexts texts;
+};
+
+int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const std::string& command_line) {
+  CollectivesConfig& config = parsed.args.config;
+  CollectiveTexts& texts = parsed.texts;
+  require_one_of("--format", parsed.args.format, {"table", "nccl-tests", "json"});
+  config.collectives = split_list(texts.names);
+  config.min_bytes = parse_size_bytes(texts.min_bytes, "--min-bytes");
+  config.max_bytes = parse_size_bytes(texts.max_bytes, "--max-bytes");
+  config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
+  config.check = texts.check != 0;
+  config.gpus = parse_gpus(texts.gpus);
+  const bool counted = app.count("--ngpus") + app.count("--nthreads") > 0;
+  if (counted && app.count("--devices") > 0)
+    throw Error(Cause::usage, "--devices beside -g or -t: two ways to say how many", "one of them");
+  if (counted && (texts.gpus_per_thread < 1 || texts.threads < 1))
+    throw Error(Cause::usage, fmt::format("-g is {} and -t is {}", texts.gpus_per_thread, texts.threads), "at least 1");
+  if (counted) config.devices = texts.gpus_per_thread * texts.threads;
+  if (app.count("--devices") > 0 && config.devices < 1)
+    throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  config.environment = process_environment();
+  config.command_line = command_line;
+  config.on_fatal = end_at_once;
+  return collectives_command(parsed.args);
+}
+
+Command define_collectives(CLI::App& app) {
+  auto parsed = std::make_shared<ParsedCollectives>();
+  auto& [args, texts] = *parsed;
+  CLI::App* sub = app.add_subcommand("collectives", "Collectives over a sweep of sizes, every element verified");
+  sub->footer(
+      "examples:\n  amdahl collectives -b 8 -e 128M -f 2 -g 4\n  mpirun -n 2 amdahl collectives --backend cpu "
+      "--collective all_gather,broadcast --format nccl-tests");
+  CollectivesConfig& config = args.config;
+  sub->add_option("--collective", texts.names, "Names or nccl-tests' programs, for example all_reduce,all_to_all")
+      ->capture_default_str();
+  sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
+  sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
+  sub->add_option("-i,--step-bytes", texts.step_bytes, "Fixed increment (default: --step-factor)");
+  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->check(kWhole)->capture_default_str();
+  sub->add_option("-n,--iterations", config.iterations, "Timed calls a size")->check(kWhole)->capture_default_str();
+  sub->add_option("-w,--warmup", config.warmup, "Untimed calls a size")->check(kWhole)->capture_default_str();
+  sub->add_option("-c,--check", texts.check, "Verify every element once per size (0: never)")->capture_default_str();
+  sub->add_option("-g,--ngpus", texts.gpus_per_thread, "Devices a thread; with -t the number of devices");
+  sub->add_option("-t,--nthreads", texts.threads, "Threads; devices = threads x devices a thread");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)")
+      ->check(kWhole);
+  sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
+  sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
+  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
+  sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)")->check(kWhole);
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("-J,--output-file", args.json_file, "JSON file of all records");
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--format", args.format, "table, nccl-tests or json")->capture_default_str();
+  sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, args.talk);
+  return {sub, [parsed, sub](const std::string& command_line) {
+            return run_parsed_collectives(*sub, *parsed, command_line);
+          }};
+}
+
+}  // namespace
+
+std::vector<Command> define_fabric_commands(CLI::App& app) { return {define_topo(app), define_collectives(app)}; }
+
+}  // namespace amdahl::cli
