@@ -25,6 +25,44 @@ struct TopoOutcome {
   std::string svg;
 };
 
+/// A test of `amdahl links`.
+struct LinkTestInfo {
+  std::string name, group, summary;
+};
+
+struct LinksConfig {
+  std::string backend = "auto";               // auto, cpu, cuda
+  std::vector<int> gpus;                      // CUDA device indices; empty: all, in order
+  int devices = 0;                            // how many of them; 0: all GPUs, or 2 virtual devices
+  std::vector<std::string> tests{"default"};  // names of tests or groups, "default", "all"
+  int64_t buffer_bytes = 0;                   // of a flow; 0: 512 MiB on GPUs, 16 MiB on CPU
+  int copies = 0;                             // of a sample; 0: 16 on GPUs, 4 on CPU
+  int samples = 3;
+  bool check = true;        // verify what every copy brought
+  bool traffic = true;      // integrity also while other copies run
+  bool peer_access = true;  // false: as on a machine without, through host memory
+  int injected_faults = 0;  // integrity: corruptions to make, which must be found
+  double min_gbps = 0;      // pairs below it are slow, whatever is expected of them; 0: none
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // deadline of every wait
+  std::string output_dir;       // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct LinksOutcome {
+  MachineSpec machine;            // with what was measured of its links, and quarantined pairs
+  std::vector<Record> records;    // kinds "link", "integrity", "integrity-proof"
+  std::vector<std::string> slow;  // a line for each pair below 90 % of what its links should carry, or below min_gbps
+  std::string text;               // a matrix a test
+  std::string json;
+  std::string machine_json;  // docs/schema/machine.schema.json
+  std::string heat_map;      // SVG of the pairs' copy engine bandwidth; empty when it was not measured
+  std::string run_dir;
+  bool failed = false;  // corruption, a slow pair, or a cell that did not fit
+};
+
 struct CollectivesConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order

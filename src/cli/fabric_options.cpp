@@ -24,6 +24,56 @@ Command define_topo(CLI::App& app) {
           }};
 }
 
+struct ParsedLinks {
+  LinksArgs args;
+  std::string tests = "default", buffer_size, gpus;
+};
+
+Command define_links(CLI::App& app) {
+  auto parsed = std::make_shared<ParsedLinks>();
+  LinksConfig& config = parsed->args.config;
+  CLI::App* sub = app.add_subcommand("links", "Bandwidth, latency and integrity between the memories of this machine");
+  sub->footer(
+      "examples:\n  amdahl links\n  amdahl links -t pairs,latency -i 5 --min-gbps 230\n  amdahl links -t integrity "
+      "--inject-faults 10000");
+  sub->add_option("-t,--test", parsed->tests, "Tests or groups of --list, default or all")->capture_default_str();
+  sub->add_flag("-l,--list", parsed->args.list, "List the tests");
+  sub->add_option("-i,--samples", config.samples, "Samples a cell; their median is shown")
+      ->check(kWhole)
+      ->capture_default_str();
+  sub->add_option("-b,--buffer-size", parsed->buffer_size, "Bytes a copy, for example 64M (default: 512M, CPU 16M)");
+  sub->add_option("--copies", config.copies, "Copies a sample (default: 16, CPU 4)")->check(kWhole);
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--gpus", parsed->gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--min-gbps", config.min_gbps, "Fail pairs below this, GB/s");
+  sub->add_option("--inject-faults", config.injected_faults, "integrity: corruptions to make, all to be found")
+      ->check(kWhole);
+  sub->add_flag("!--no-check", config.check, "Do not verify what the copies brought");
+  sub->add_flag("!--no-traffic", config.traffic, "integrity: on idle links only");
+  sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");
+  sub->add_option("--machine", parsed->args.machine, "File for the machine with what was measured of its links");
+  sub->add_option("--heat-map", parsed->args.heat_map, "SVG file of the pairs' bandwidth");
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
+  sub->add_flag("-j,--json", parsed->args.talk.json, "Machine-readable result on stdout");
+  sub->add_flag("--quiet,-q", parsed->args.talk.quiet, "No progress");
+  return {sub, [parsed, sub](const std::string& command_line) {
+            LinksConfig& chosen = parsed->args.config;
+            chosen.tests = split_list(parsed->tests);
+            if (!parsed->buffer_size.empty())
+              chosen.buffer_bytes = parse_size_bytes(parsed->buffer_size, "--buffer-size");
+            chosen.gpus = parse_gpus(parsed->gpus);
+            if (sub->count("--devices") > 0 && chosen.devices < 1)
+              throw Error(Cause::usage, fmt::format("--devices is {}", chosen.devices), "at least 1");
+            chosen.environment = process_environment();
+            chosen.command_line = command_line;
+            chosen.on_fatal = end_at_once;
+            return links_command(parsed->args);
+          }};
+}
+
 // Text forms of the options of `collectives`, which keep the letters of nccl-tests.
 struct CollectiveTexts {
   std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus;
@@ -99,6 +149,8 @@ Command define_collectives(CLI::App& app) {
 
 }  // namespace
 
-std::vector<Command> define_fabric_commands(CLI::App& app) { return {define_topo(app), define_collectives(app)}; }
+std::vector<Command> define_fabric_commands(CLI::App& app) {
+  return {define_topo(app), define_links(app), define_collectives(app)};
+}
 
 }  // namespace amdahl::cli

@@ -33,6 +33,8 @@ Provenance provenance_from_json(std::string_view text, std::string_view origin);
 
 std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
+/// {"version": 1, "machine": {...}, "records": [...]}.
+std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
 /// What `amdahl info --json` prints.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
