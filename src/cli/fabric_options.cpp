@@ -26,7 +26,8 @@ Command define_topo(CLI::App& app) {
 
 struct ParsedLinks {
   LinksArgs args;
-  std::string tests = "default", buffer_size, gpus;
+  std::vector<std::string> tests{"default"};
+  std::string buffer_size, gpus;
 };
 
 Command define_links(CLI::App& app) {
@@ -36,7 +37,9 @@ Command define_links(CLI::App& app) {
   sub->footer(
       "examples:\n  amdahl links\n  amdahl links -t pairs,latency -i 5 --min-gbps 230\n  amdahl links -t integrity "
       "--inject-faults 10000");
-  sub->add_option("-t,--test", parsed->tests, "Tests or groups of --list, default or all")->capture_default_str();
+  sub->add_option("-t,--test", parsed->tests, "Tests or groups of --list, default or all")
+      ->delimiter(',')
+      ->capture_default_str();
   sub->add_flag("-l,--list", parsed->args.list, "List the tests");
   sub->add_option("-i,--samples", config.samples, "Samples a cell; their median is shown")
       ->check(kWhole)
@@ -61,7 +64,7 @@ Command define_links(CLI::App& app) {
   sub->add_flag("--quiet,-q", parsed->args.talk.quiet, "No progress");
   return {sub, [parsed, sub](const std::string& command_line) {
             LinksConfig& chosen = parsed->args.config;
-            chosen.tests = split_list(parsed->tests);
+            chosen.tests = parsed->tests;
             if (!parsed->buffer_size.empty())
               chosen.buffer_bytes = parse_size_bytes(parsed->buffer_size, "--buffer-size");
             chosen.gpus = parse_gpus(parsed->gpus);

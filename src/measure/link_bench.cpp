@@ -224,23 +224,23 @@ CellResult LinkBench::run_staged(int source, int destination, const BenchSetting
 }
 
 std::vector<double> LinkBench::latency_us(int index, const Place& place, int accesses, const BenchSettings& settings) {
-  constexpr size_t kChainBytes = size_t{2} << 20;
+  const size_t chain_bytes = transfer(index).chain_bytes();
   const Deadline deadline = Deadline::after_seconds(settings.timeout_seconds);
-  void* chain = memory(place, 0, kChainBytes, index);
-  const std::vector<uint64_t> words = make_chain(chain, kChainBytes);
+  void* chain = memory(place, 0, chain_bytes, index);
+  const std::vector<uint64_t> words = make_chain(chain, chain_bytes);
   const int owner = place.is_host() ? index : place.device;
   {
     const std::unique_ptr<Stream> fill = device(owner).make_stream("fill");
     if (place.is_host())
       std::copy(words.begin(), words.end(), static_cast<uint64_t*>(chain));
     else
-      device(owner).copy_in(*fill, chain, words.data(), kChainBytes);
+      device(owner).copy_in(*fill, chain, words.data(), chain_bytes);
     fill->synchronize(deadline);
   }
   const std::unique_ptr<Stream> stream = device(index).make_stream("chase");
   std::vector<double> samples;
   for (int i = 0; i < settings.samples; ++i)
-    samples.push_back(transfer(index).chase_us(*stream, chain, kChainBytes, accesses,
+    samples.push_back(transfer(index).chase_us(*stream, chain, chain_bytes, accesses,
                                                Deadline::after_seconds(settings.timeout_seconds)));
   return samples;
 }

@@ -2,9 +2,12 @@
 // plain loop, both on the stream's worker.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 #include "base/wait_point.h"
 #include "device/cpu_stream.h"
@@ -130,6 +133,7 @@ class CpuTransfer final : public Transfer {
     return fault;
   }
 
+  size_t chain_bytes() const override { return size_t{64} << 20; }
   double chase_us(Stream& stream, void* chain, size_t, int accesses, Deadline deadline) override {
     const std::unique_ptr<Event> start = stream.device().make_event(), end = stream.device().make_event();
     std::atomic<uint64_t> last{0};
@@ -148,10 +152,13 @@ class CpuTransfer final : public Transfer {
 }  // namespace
 
 std::vector<uint64_t> make_chain(const void* base, size_t bytes) {
-  const size_t places = std::max<size_t>(1, bytes / kChainStride);
+  std::vector<uint64_t> order(std::max<size_t>(1, bytes / kChainStride));
+  std::iota(order.begin(), order.end(), uint64_t{0});
+  std::shuffle(order.begin() + 1, order.end(), std::mt19937_64(bytes));
   std::vector<uint64_t> words(bytes / 8, 0);
-  for (size_t i = 0; i < places; ++i)
-    words[i * (kChainStride / 8)] = reinterpret_cast<uint64_t>(base) + (i + 1) % places * kChainStride;
+  for (size_t i = 0; i < order.size(); ++i)
+    words[order[i] * (kChainStride / 8)] =
+        reinterpret_cast<uint64_t>(base) + order[(i + 1) % order.size()] * kChainStride;
   return words;
 }
 

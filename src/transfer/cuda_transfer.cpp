@@ -138,6 +138,7 @@ class CudaTransfer final : public Transfer {
     return *found;
   }
 
+  size_t chain_bytes() const override { return size_t{2} << 20; }
   double chase_us(Stream& stream, void* chain, size_t, int accesses, Deadline deadline) override {
     const TransferLaunch launch = launch_on(stream);
     const int each = std::max(1, accesses / launch.num_sms);

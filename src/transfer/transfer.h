@@ -51,13 +51,15 @@ class Transfer {
   virtual PatternFault check_pattern(Stream& stream, const void* data, size_t bytes, Pattern pattern, uint64_t seed,
                                      Deadline deadline) = 0;
 
+  /// What a chain should have at least so that its loads leave the caches of the one who walks it.
+  virtual size_t chain_bytes() const = 0;
   /// Microseconds a dependent 8-byte load takes, mean over `accesses` loads that walk `chain`, memory of `bytes` that
   /// this device reaches and that make_chain has filled. On a GPU from each of its SMs in turn.
   virtual double chase_us(Stream& stream, void* chain, size_t bytes, int accesses, Deadline deadline) = 0;
 };
 
-/// The content of a chain at address `base`: every kChainStride bytes a pointer to the next such place, round and
-/// round.
+/// The content of a chain at address `base`: every kChainStride bytes a pointer to another such place, one round
+/// through all of them in an order that no prefetcher guesses.
 inline constexpr size_t kChainStride = 128;
 std::vector<uint64_t> make_chain(const void* base, size_t bytes);
 
