@@ -207,4 +207,12 @@ AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
 /// Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
 
+/// The tests of `amdahl links`, in the order they run.
+AMDAHL_API std::vector<LinkTestInfo> list_link_tests();
+/// Bandwidth, latency and integrity of every way between the memories of this machine.
+AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
+
+/// Collectives over a sweep of sizes, every element verified, times by percentiles.
+AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
+
 }  // namespace amdahl

@@ -1,9 +1,14 @@
-// The fabric: what the devices of a machine are to each other. Configuration and outcome of the verb topo.
+// The fabric: what the devices of a machine are to each other. Configurations and outcomes of the verbs topo and
+// collectives. Measurements are Records; text is what a terminal shows.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "amdahl/machine.h"
+#include "amdahl/record.h"
 
 namespace amdahl {
 
@@ -18,6 +23,77 @@ struct TopoOutcome {
   std::string json;    // docs/schema/machine.schema.json
   std::string dot;     // Graphviz
   std::string svg;
+};
+
+/// A test of `amdahl links`.
+struct LinkTestInfo {
+  std::string name, group, summary;
+};
+
+struct LinksConfig {
+  std::string backend = "auto";               // auto, cpu, cuda
+  std::vector<int> gpus;                      // CUDA device indices; empty: all, in order
+  int devices = 0;                            // how many of them; 0: all GPUs, or 2 virtual devices
+  std::vector<std::string> tests{"default"};  // names of tests or groups, "default", "all"
+  int64_t buffer_bytes = 0;                   // of a flow; 0: 512 MiB on GPUs, 16 MiB on CPU
+  int copies = 0;                             // of a sample; 0: 16 on GPUs, 4 on CPU
+  int samples = 3;
+  bool check = true;        // verify what every copy brought
+  bool traffic = true;      // integrity also while other copies run
+  bool peer_access = true;  // false: as on a machine without, through host memory
+  int injected_faults = 0;  // integrity: corruptions to make, which must be found
+  double min_gbps = 0;      // pairs below it are slow, whatever is expected of them; 0: none
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // deadline of every wait
+  std::string output_dir;       // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct LinksOutcome {
+  MachineSpec machine;            // with what was measured of its links, and quarantined pairs
+  std::vector<Record> records;    // kinds "link", "integrity", "integrity-proof"
+  std::vector<std::string> slow;  // a line for each pair below 90 % of what its links should carry, or below min_gbps
+  std::string text;               // a matrix a test
+  std::string json;
+  std::string machine_json;  // docs/schema/machine.schema.json
+  std::string heat_map;      // SVG of the pairs' copy engine bandwidth; empty when it was not measured
+  std::string run_dir;
+  bool failed = false;  // corruption, a slow pair, or a cell that did not fit
+};
+
+struct CollectivesConfig {
+  std::string backend = "auto";  // auto, cpu, cuda
+  std::vector<int> gpus;         // CUDA device indices; empty: all, in order
+  int devices = 0;               // how many of them; 0: all GPUs, 2 virtual devices, or all ranks of a launched job
+  std::vector<std::string> collectives{"all_reduce"};  // names of the table, or nccl-tests' program names
+  std::string dtype = "f32";                           // f32, f64, f16, bf16, i32, i64, u8, or nccl-tests' names
+  std::string op = "sum";                              // sum, prod, min, max, avg
+  int root = 0;
+  int64_t min_bytes = 8, max_bytes = 32 << 20;  // of the larger buffer of a rank
+  int64_t step_bytes = 0;                       // fixed increment; 0: step_factor
+  int step_factor = 2;
+  int iterations = 20, warmup = 5;
+  bool check = true;  // verify every received element, once per size and placement
+  int graph = 0;      // calls a captured graph, replayed `iterations` times; 0: eager
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // deadline of every collective and wait
+  std::string output_dir;       // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct CollectivesOutcome {
+  std::vector<Record> records;  // one a collective, size and placement
+  std::string text;             // table
+  std::string nccl_tests;       // the same rows as nccl-tests prints them
+  std::string json;
+  std::string run_dir;
+  bool failed = false;  // wrong elements, or a rate that no link can have
+  std::string waived;   // why nothing could be measured: one rank
+  bool is_root = true;
 };
 
 }  // namespace amdahl

@@ -43,6 +43,22 @@ std::string_view to_string(DType type) {
   return "?";
 }
 
+std::string_view to_string(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::prod:
+      return "prod";
+    case ReduceOp::avg:
+      return "avg";
+  }
+  return "?";
+}
+
 std::string_view to_string(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:
@@ -57,6 +73,10 @@ std::string_view to_string(CollectiveKind kind) {
       return "reduce_scatter";
     case CollectiveKind::scatter:
       return "scatter";
+    case CollectiveKind::gather:
+      return "gather";
+    case CollectiveKind::all_to_all:
+      return "all_to_all";
     case CollectiveKind::send:
       return "send";
     case CollectiveKind::recv:
@@ -73,7 +93,7 @@ std::string CollectiveCall::describe() const {
   text += fmt::format(" ({} x {}, {} bytes", with_thousands(static_cast<int64_t>(count)), to_string(type),
                       with_thousands(static_cast<int64_t>(bytes())));
   if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce || kind == CollectiveKind::reduce_scatter)
-    text += op == ReduceOp::sum ? ", sum" : ", max";
+    text += fmt::format(", {}", to_string(op));
   if (kind == CollectiveKind::send)
     text += fmt::format(", to rank {}", root);
   else if (kind == CollectiveKind::recv)

@@ -10,7 +10,19 @@
 
 namespace amdahl {
 
-enum class CollectiveKind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, send, recv, exchange };
+enum class CollectiveKind {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  scatter,
+  gather,
+  all_to_all,
+  send,
+  recv,
+  exchange
+};
 
 std::string_view to_string(CollectiveKind kind);
 

@@ -17,10 +17,11 @@
 namespace amdahl {
 
 enum class DType { f32, f64, f16, bf16, i32, i64, u8 };
-enum class ReduceOp { sum, max };
+enum class ReduceOp { sum, max, min, prod, avg };
 
 size_t size_of(DType type);
 std::string_view to_string(DType type);
+std::string_view to_string(ReduceOp op);
 
 /// What this rank handed to collectives, by payload (not wire traffic): each call counts `count * size_of(type)` bytes,
 /// whatever its kind, root or backend. exchange() does not count. Read by the traffic test.
@@ -37,11 +38,22 @@ class Communicator {
   /// "alone", "threads", "gloo" or "nccl".
   virtual const std::string& backend_name() const = 0;
 
-  /// In place over all ranks; every rank ends with bit-equal contents (reduced in rank order on CPU).
-  virtual void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) = 0;
-  /// Result in `data` of `root`; other ranks' data keep their contents.
-  virtual void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) = 0;
-  virtual void broadcast(void* data, size_t count, DType type, int root, Stream& stream) = 0;
+  /// Over all ranks; every rank ends with bit-equal contents (reduced in rank order on CPU). `recv` may be `send`.
+  virtual void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) = 0;
+  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) {
+    all_reduce(data, data, count, type, op, stream);
+  }
+  /// Result in `recv` of `root`, which may be its `send`; other ranks' memory keeps its contents.
+  virtual void reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, int root,
+                      Stream& stream) = 0;
+  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) {
+    reduce(data, data, count, type, op, root, stream);
+  }
+  /// `send` of root to every rank's `recv`, which may be `send`; `send` is ignored elsewhere.
+  virtual void broadcast(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) = 0;
+  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) {
+    broadcast(data, data, count, type, root, stream);
+  }
   /// `count` elements from each rank into recv[rank * count].
   virtual void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) = 0;
   /// `send` [world * count] reduced over all ranks: elements [rank * count, (rank + 1) * count) of the result go to
@@ -49,8 +61,19 @@ class Communicator {
   virtual void reduce_scatter(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) = 0;
   /// `send` [world * count] on root is cut into `count` elements for each rank's `recv`; `send` is ignored elsewhere.
   virtual void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) = 0;
+  /// `count` elements of each rank's `send` into recv[rank * count] of root; `recv` is ignored elsewhere. The root's
+  /// `send` may be its own part of `recv`.
+  virtual void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) = 0;
+  /// `send` [world * count]: elements [r * count, (r + 1) * count) go to rank r, into its recv[rank * count]. `send`
+  /// and `recv` are apart.
+  virtual void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) = 0;
   virtual void send(const void* data, size_t count, DType type, int peer, Stream& stream) = 0;
   virtual void recv(void* data, size_t count, DType type, int peer, Stream& stream) = 0;
+
+  /// Both at once, so that a ring of ranks that all send first does not wait for itself. One of the peers may be the
+  /// other.
+  virtual void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
+                         Stream& stream) = 0;
 
   /// Control plane, blocking on the host: every rank's `message`, in rank order, on every rank. Also the barrier.
   virtual std::vector<std::string> exchange(const std::string& message, Deadline deadline) = 0;

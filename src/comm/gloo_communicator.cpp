@@ -67,7 +67,8 @@ ElementRange gather_share(GlooGroup& group, const CollectiveCall& call, void* da
   return mine;
 }
 
-void do_all_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+void do_all_reduce(GlooGroup& group, const CollectiveCall& call, void* send, void* data, Deadline deadline) {
+  if (send != data && call.bytes() > 0) std::memcpy(data, send, call.bytes());
   if (group.link.world_size() == 1) return;
   if (call.bytes() <= kOneRoundBytes) return all_reduce_one_round(group, call, data, deadline);
   const ElementRange mine = gather_share(group, call, data, deadline);
@@ -82,26 +83,30 @@ void do_all_reduce(GlooGroup& group, const CollectiveCall& call, void* data, voi
   group.link.transfer(call, 1, step, deadline);
 }
 
-void do_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+void do_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void* recv, Deadline deadline) {
   const int world = group.link.world_size();
-  if (world == 1) return;
+  if (world == 1) {
+    if (data != recv && call.bytes() > 0) std::memcpy(recv, data, call.bytes());
+    return;
+  }
   const size_t element = size_of(call.type);
   const ElementRange mine = gather_share(group, call, data, deadline);
   const bool is_root = group.link.rank() == call.root;
   std::vector<char> result(is_root ? 0 : (mine.end - mine.begin) * element);  // other ranks keep their data
-  reduce_range(group, call, data, mine, is_root ? at(data, mine.begin * element) : result.data());
+  reduce_range(group, call, data, mine, is_root ? at(recv, mine.begin * element) : result.data());
   GlooStep step;
   if (!is_root) step.sends.push_back({call.root, result.data(), result.size()});
   for (int peer = 0; is_root && peer < world; ++peer) {
     const ElementRange theirs = share_of(call.count, peer, world);
-    step.recvs.push_back({peer, at(data, theirs.begin * element), (theirs.end - theirs.begin) * element});
+    step.recvs.push_back({peer, at(recv, theirs.begin * element), (theirs.end - theirs.begin) * element});
   }
   group.link.transfer(call, 1, step, deadline);
 }
 
-void do_broadcast(GlooGroup& group, const CollectiveCall& call, void* data, void*, Deadline deadline) {
+void do_broadcast(GlooGroup& group, const CollectiveCall& call, void* data, void* recv, Deadline deadline) {
   GlooStep step;
-  if (group.link.rank() != call.root) step.recvs.push_back({call.root, data, call.bytes()});
+  if (group.link.rank() != call.root) step.recvs.push_back({call.root, recv, call.bytes()});
+  if (group.link.rank() == call.root && data != recv && call.bytes() > 0) std::memcpy(recv, data, call.bytes());
   for (int peer = 0; group.link.rank() == call.root && peer < group.link.world_size(); ++peer)
     step.sends.push_back({peer, data, call.bytes()});
   group.link.transfer(call, 0, step, deadline);
@@ -143,6 +148,31 @@ void do_scatter(GlooGroup& group, const CollectiveCall& call, void* send, void* 
   group.link.transfer(call, 0, step, deadline);
 }
 
+void do_gather(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
+  GlooStep step;
+  if (group.link.rank() == call.root) {
+    for (int peer = 0; peer < group.link.world_size(); ++peer)
+      step.recvs.push_back({peer, at(recv, static_cast<size_t>(peer) * call.bytes()), call.bytes()});
+    void* own = at(recv, static_cast<size_t>(call.root) * call.bytes());
+    if (call.bytes() > 0 && own != send) std::memcpy(own, send, call.bytes());
+  } else {
+    step.sends.push_back({call.root, send, call.bytes()});
+  }
+  group.link.transfer(call, 0, step, deadline);
+}
+
+void do_all_to_all(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline) {
+  GlooStep step;
+  for (int peer = 0; peer < group.link.world_size(); ++peer) {
+    const size_t offset = static_cast<size_t>(peer) * call.bytes();
+    step.sends.push_back({peer, at(send, offset), call.bytes()});
+    step.recvs.push_back({peer, at(recv, offset), call.bytes()});
+  }
+  const size_t own = static_cast<size_t>(group.link.rank()) * call.bytes();
+  if (call.bytes() > 0) std::memcpy(at(recv, own), at(send, own), call.bytes());
+  group.link.transfer(call, 0, step, deadline);
+}
+
 class GlooCommunicator : public Communicator {
  public:
   GlooCommunicator(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
@@ -152,16 +182,16 @@ class GlooCommunicator : public Communicator {
   int world_size() const override { return group_->link.world_size(); }
   const std::string& backend_name() const override { return name_; }
 
-  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
-    run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, data, nullptr, do_all_reduce);
+  void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, unconst(send), recv, do_all_reduce);
   }
-  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
+  void reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
-    run(stream, {CollectiveKind::reduce, 0, count, type, op, root}, data, nullptr, do_reduce);
+    run(stream, {CollectiveKind::reduce, 0, count, type, op, root}, unconst(send), recv, do_reduce);
   }
-  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) override {
+  void broadcast(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
-    run(stream, {CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root}, data, nullptr, do_broadcast);
+    run(stream, {CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root}, unconst(send), recv, do_broadcast);
   }
   void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
     run(stream, {CollectiveKind::all_gather, 0, count, type, ReduceOp::sum, -1}, unconst(send), recv, do_all_gather);
@@ -173,6 +203,13 @@ class GlooCommunicator : public Communicator {
     check_rank(root, world_size(), "root");
     run(stream, {CollectiveKind::scatter, 0, count, type, ReduceOp::sum, root}, unconst(send), recv, do_scatter);
   }
+  void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size(), "root");
+    run(stream, {CollectiveKind::gather, 0, count, type, ReduceOp::sum, root}, unconst(send), recv, do_gather);
+  }
+  void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    run(stream, {CollectiveKind::all_to_all, 0, count, type, ReduceOp::sum, -1}, unconst(send), recv, do_all_to_all);
+  }
 
   void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
     check_peer(peer);
@@ -183,6 +220,22 @@ class GlooCommunicator : public Communicator {
     check_peer(peer);
     pass(stream, {CollectiveKind::recv, ++received_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer},
          data);
+  }
+
+  void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
+                 Stream& stream) override {
+    check_peer(to);
+    check_peer(from);
+    const CollectiveCall out{CollectiveKind::send, ++sent_[static_cast<size_t>(to)], count, type, ReduceOp::sum, to};
+    const CollectiveCall in{
+        CollectiveKind::recv, ++received_[static_cast<size_t>(from)], count, type, ReduceOp::sum, from};
+    count_traffic(out.bytes());
+    as_cpu(stream).enqueue([group = group_, out, in, data, received] {
+      group->link.throw_if_aborted();
+      group->link.transfer_all({{out, 0, {.sends = {{out.root, unconst(data), out.bytes()}}, .recvs = {}}},
+                                {in, 0, {.sends = {}, .recvs = {{in.root, received, in.bytes()}}}}},
+                               Deadline::after_seconds(group->link.timeout_seconds()));
+    });
   }
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {

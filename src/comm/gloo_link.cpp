@@ -161,17 +161,21 @@ void GlooLink::await(std::vector<Pending>& pending, Deadline deadline) {
 }
 
 void GlooLink::transfer(const CollectiveCall& call, int step, const GlooStep& parts, Deadline deadline) {
-  thread_local bool sigpipe_blocked = false;  // this is a stream's worker thread, not the caller's
+  transfer_all({{call, step, parts}}, deadline);
+}
+
+void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline deadline) {
+  const CollectiveCall& call = transfers.front().call;  // by which the others are named when it fails
+  thread_local bool sigpipe_blocked = false;            // this is a stream's worker thread, not the caller's
   if (!sigpipe_blocked) {
     block_sigpipe();
     sigpipe_blocked = true;
   }
   const CallCheck::Waiting waiting(*check_, call);
   std::vector<Pending> pending;
-  pending.reserve(parts.sends.size() + parts.recvs.size());
   std::unique_ptr<Error> failure;
   try {
-    post(call, step, parts, pending);
+    for (const GlooTransfer& each : transfers) post(each.call, each.step, each.parts, pending);
     await(pending, deadline);
   } catch (const Error& error) {
     failure = std::make_unique<Error>(error);

@@ -36,6 +36,13 @@ struct GlooStep {
   std::vector<GlooPart> sends, recvs;
 };
 
+/// A step of a call, on its way beside others.
+struct GlooTransfer {
+  CollectiveCall call;
+  int step = 0;
+  GlooStep parts;
+};
+
 class GlooLink {
  public:
   /// Connects all pairs of the group. Throws the store's first failure, or Error{peer_unreachable}.
@@ -53,6 +60,8 @@ class GlooLink {
   /// rank_died, rank_hung naming who is missing, collective_mismatch. Stream workers; steps of different calls may
   /// overlap.
   void transfer(const CollectiveCall& call, int step, const GlooStep& parts, Deadline deadline);
+  /// The same for several calls at once, none of which waits for another to end.
+  void transfer_all(const std::vector<GlooTransfer>& transfers, Deadline deadline);
   /// Ends running and future transfers of this rank with `cause`. Any thread.
   void abort(const Error& cause) noexcept;
   /// Throws the abort's cause if there is one.

@@ -30,20 +30,20 @@ class InprocCommunicator : public Communicator {
 
   bool shares_address_space() const override { return true; }
 
-  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
-    run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, data, data,
+  void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
+    run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, send, recv,
         [](InprocGroup& group, int rank, const CollectiveCall& call) { reduce_share(group, rank, call, true); });
   }
 
-  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
+  void reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
-    run(stream, {CollectiveKind::reduce, 0, count, type, op, root}, data, data,
+    run(stream, {CollectiveKind::reduce, 0, count, type, op, root}, send, recv,
         [](InprocGroup& group, int rank, const CollectiveCall& call) { reduce_share(group, rank, call, false); });
   }
 
-  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) override {
+  void broadcast(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
-    run(stream, {CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root}, data, data,
+    run(stream, {CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root}, send, recv,
         [](InprocGroup& group, int rank, const CollectiveCall& call) {
           copy(group.slot(Plane::stream, rank).recv, group.slot(Plane::stream, call.root).send, call.bytes());
         });
@@ -71,6 +71,27 @@ class InprocCommunicator : public Communicator {
         });
   }
 
+  void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size(), "root");
+    run(stream, {CollectiveKind::gather, 0, count, type, ReduceOp::sum, root}, send, recv,
+        [](InprocGroup& group, int rank, const CollectiveCall& call) {  // each rank brings its own part
+          auto* out = static_cast<char*>(group.slot(Plane::stream, call.root).recv);
+          copy(out + static_cast<size_t>(rank) * call.bytes(), group.slot(Plane::stream, rank).send, call.bytes());
+        });
+  }
+
+  void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    run(stream, {CollectiveKind::all_to_all, 0, count, type, ReduceOp::sum, -1}, send, recv,
+        [](InprocGroup& group, int rank, const CollectiveCall& call) {
+          auto* out = static_cast<char*>(group.slot(Plane::stream, rank).recv);
+          for (int from = 0; from < group.world_size(); ++from) {
+            const auto* in = static_cast<const char*>(group.slot(Plane::stream, from).send);
+            copy(out + static_cast<size_t>(from) * call.bytes(), in + static_cast<size_t>(rank) * call.bytes(),
+                 call.bytes());
+          }
+        });
+  }
+
   void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
     check_peer(peer);
     const CollectiveCall call{
@@ -85,6 +106,22 @@ class InprocCommunicator : public Communicator {
         CollectiveKind::recv, ++received_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer};
     count_traffic(call.bytes());
     as_cpu(stream).enqueue([group = group_, rank = rank_, call, data] { run_recv(*group, rank, call, data); });
+  }
+
+  void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
+                 Stream& stream) override {
+    check_peer(to);
+    check_peer(from);
+    const CollectiveCall out{CollectiveKind::send, ++sent_[static_cast<size_t>(to)], count, type, ReduceOp::sum, to};
+    const CollectiveCall in{
+        CollectiveKind::recv, ++received_[static_cast<size_t>(from)], count, type, ReduceOp::sum, from};
+    count_traffic(out.bytes());
+    as_cpu(stream).enqueue([group = group_, rank = rank_, out, in, data, received] {
+      const Deadline deadline = Deadline::after_seconds(group->timeout_seconds());
+      post(*group, rank, out, data, deadline);
+      run_recv(*group, rank, in, received);
+      wait_for_receiver(*group, rank, out, deadline);
+    });
   }
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
@@ -166,14 +203,24 @@ class InprocCommunicator : public Communicator {
 
   static void run_send(InprocGroup& group, int rank, const CollectiveCall& call, const void* data) {
     const Deadline deadline = Deadline::after_seconds(group.timeout_seconds());
+    post(group, rank, call, data, deadline);
+    wait_for_receiver(group, rank, call, deadline);
+  }
+
+  static void post(InprocGroup& group, int rank, const CollectiveCall& call, const void* data, Deadline deadline) {
     InprocMailbox& box = group.mailbox(rank, call.root);
-    const auto consumed = [&](uint64_t seq) { return [&box, seq] { return box.consumed.load() >= seq; }; };
-    group.wait_for_peer(box.changed, consumed(call.seq - 1), call.root, call, deadline);
+    group.wait_for_peer(
+        box.changed, [&] { return box.consumed.load() >= call.seq - 1; }, call.root, call, deadline);
     box.call = call;
     box.data = data;
     box.posted.store(call.seq);
     box.changed.notify();
-    group.wait_for_peer(box.changed, consumed(call.seq), call.root, call, deadline);
+  }
+
+  static void wait_for_receiver(InprocGroup& group, int rank, const CollectiveCall& call, Deadline deadline) {
+    InprocMailbox& box = group.mailbox(rank, call.root);
+    group.wait_for_peer(
+        box.changed, [&] { return box.consumed.load() >= call.seq; }, call.root, call, deadline);
   }
 
   static void run_recv(InprocGroup& group, int rank, const CollectiveCall& call, void* data) {

@@ -16,14 +16,16 @@ class LoneCommunicator final : public Communicator {
   const std::string& backend_name() const override { return name_; }
   bool shares_address_space() const override { return true; }
 
-  void all_reduce(void*, size_t count, DType type, ReduceOp, Stream&) override { call(count, type); }
-  void reduce(void*, size_t count, DType type, ReduceOp, int root, Stream&) override {
-    check_rank(root, 1, "root");
-    call(count, type);
+  void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp, Stream& stream) override {
+    copy(send, recv, count, type, stream);
   }
-  void broadcast(void*, size_t count, DType type, int root, Stream&) override {
+  void reduce(const void* send, void* recv, size_t count, DType type, ReduceOp, int root, Stream& stream) override {
     check_rank(root, 1, "root");
-    call(count, type);
+    copy(send, recv, count, type, stream);
+  }
+  void broadcast(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, 1, "root");
+    copy(send, recv, count, type, stream);
   }
   void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
     copy(send, recv, count, type, stream);
@@ -35,6 +37,14 @@ class LoneCommunicator final : public Communicator {
     check_rank(root, 1, "root");
     copy(send, recv, count, type, stream);
   }
+  void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, 1, "root");
+    copy(send, recv, count, type, stream);
+  }
+  void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    copy(send, recv, count, type, stream);
+  }
+  void send_recv(const void*, int to, void*, int, size_t, DType, Stream&) override { refuse(to); }
   void send(const void*, size_t, DType, int peer, Stream&) override { refuse(peer); }
   void recv(void*, size_t, DType, int peer, Stream&) override { refuse(peer); }
 

@@ -16,114 +16,12 @@
 
 #include "comm/collective_call.h"
 #include "comm/inproc_group.h"
-#include "comm/nccl_api.h"
+#include "comm/nccl_rank.h"
 #include "comm/world.h"
 #include "device/cuda_device.h"
 
 namespace amdahl {
 namespace {
-
-constexpr auto kHostCallPatience = std::chrono::seconds(1);
-constexpr auto kTeardownPatience = std::chrono::seconds(10);
-
-/// Runs `work` with `device` current on a thread that is left alone if it outlasts the caller's patience.
-std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
-  std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
-    return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
-  });
-  std::future<ncclResult_t> result = task.get_future();
-  std::thread(std::move(task)).detach();
-  return result;
-}
-
-/// One rank's NCCL communicator. Shared with whoever may abort it.
-class NcclRank final : public StreamWatch, public std::enable_shared_from_this<NcclRank> {
- public:
-  NcclRank(std::shared_ptr<const NcclApi> api, int device_index, RendezvousStore* store)
-      : api_(std::move(api)), device_index_(device_index), store_(store) {}
-
-  const NcclApi& api() const { return *api_; }
-
-  std::future<ncclResult_t> start(ncclUniqueId id, int rank, int world_size) {
-    return start_detached(device_index_, [self = shared_from_this(), id, rank, world_size] {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 1;
-      return self->api_->comm_init_rank_config(&self->comm_, world_size, id, rank, &config);
-    });
-  }
-
-  /// Enqueues `work(comm)`; throws the cause when the communicator was aborted.
-  template <class Work>
-  void call(const char* name, const Work& work) {
-    std::unique_lock lock(mutex_);
-    rethrow();
-    api_->check(work(comm_), name, comm_);
-  }
-
-  /// Pending work of this rank ends, later calls throw `cause`. The first cause stays.
-  void abort(const Error& cause) noexcept {
-    try {
-      {
-        std::lock_guard lock(cause_mutex_);
-        if (cause_) return;
-        cause_.emplace(cause);
-        lost_.store(true, std::memory_order_release);
-      }
-      // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for
-      // it.
-      start_detached(device_index_, [self = shared_from_this()] {
-        // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
-        const std::unique_lock lock(self->mutex_, kHostCallPatience);
-        return self->comm_ ? self->api_->comm_abort(std::exchange(self->comm_, nullptr)) : ncclSuccess;
-      });
-    } catch (...) {  // no thread to be had: the streams' deadlines end the job
-    }
-  }
-
-  /// Orderly end. Bounded, because it waits for graphs that still hold this communicator's work.
-  void finish() noexcept {
-    retired_.store(true, std::memory_order_release);
-    try {
-      if (lost_) return;
-      start_detached(device_index_, [self = shared_from_this()] {
-        const std::unique_lock lock(self->mutex_);
-        return self->comm_ ? self->api_->comm_destroy(std::exchange(self->comm_, nullptr)) : ncclSuccess;
-      }).wait_for(kTeardownPatience);
-    } catch (...) {
-    }
-  }
-
-  void rethrow() override {
-    if (!lost_.load(std::memory_order_acquire) || retired_.load(std::memory_order_acquire)) return;
-    std::lock_guard lock(cause_mutex_);
-    throw *cause_;
-  }
-
-  void look() override {
-    if (retired_.load(std::memory_order_acquire)) return;
-    if (store_)
-      if (const auto failure = store_->failure()) throw Error(*failure);
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || !comm_) return;
-    ncclResult_t state = ncclSuccess;
-    api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
-    api_->check(state, "a collective", comm_);
-  }
-  void give_up(const Error& cause) noexcept override {
-    if (!retired_.load(std::memory_order_acquire)) abort(cause);
-  }
-
- private:
-  const std::shared_ptr<const NcclApi> api_;
-  const int device_index_;
-  RendezvousStore* const store_;  // null for ranks of one process
-  std::timed_mutex mutex_;        // held during host calls on comm_
-  ncclComm_t comm_ = nullptr;
-  std::atomic<bool> lost_{false};
-  std::atomic<bool> retired_{false};  // its communicator is gone: the device's streams no longer depend on it
-  std::mutex cause_mutex_;
-  std::optional<Error> cause_;
-};
 
 ncclDataType_t nccl_type(DType type) {
   switch (type) {
@@ -145,7 +43,21 @@ ncclDataType_t nccl_type(DType type) {
   return ncclUint8;
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : ncclMax; }
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::prod:
+      return ncclProd;
+    case ReduceOp::avg:
+      return ncclAvg;
+  }
+  return ncclSum;
+}
 
 /// Messages between hosts' threads or processes, and the news that the world has failed.
 class ControlPlane {
@@ -229,21 +141,21 @@ class NcclCommunicator final : public Communicator {
 
   bool shares_address_space() const override { return plane_->one_process(); }
 
-  void all_reduce(void* data, size_t count, DType type, ReduceOp op, Stream& stream) override {
+  void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
     run("ncclAllReduce", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
-      return api.all_reduce(data, data, count, nccl_type(type), nccl_op(op), comm, queue);
+      return api.all_reduce(send, recv, count, nccl_type(type), nccl_op(op), comm, queue);
     });
   }
-  void reduce(void* data, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
+  void reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
     run("ncclReduce", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
-      return api.reduce(data, data, count, nccl_type(type), nccl_op(op), root, comm, queue);
+      return api.reduce(send, recv, count, nccl_type(type), nccl_op(op), root, comm, queue);
     });
   }
-  void broadcast(void* data, size_t count, DType type, int root, Stream& stream) override {
+  void broadcast(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
     run("ncclBroadcast", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
-      return api.broadcast(data, data, count, nccl_type(type), root, comm, queue);
+      return api.broadcast(send, recv, count, nccl_type(type), root, comm, queue);
     });
   }
   void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
@@ -258,18 +170,20 @@ class NcclCommunicator final : public Communicator {
   }
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
-    run("scatter by ncclSend and ncclRecv", count, type, stream,
-        [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
-          api.group_start();
-          ncclResult_t result = ncclSuccess;
-          for (int to = 0; rank_ == root && to < world_size_ && result == ncclSuccess; ++to) {
-            const char* part = static_cast<const char*>(send) + static_cast<size_t>(to) * count * size_of(type);
-            result = api.send(part, count, nccl_type(type), to, comm, queue);
-          }
-          if (result == ncclSuccess) result = api.recv(recv, count, nccl_type(type), root, comm, queue);
-          const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
-          return result == ncclSuccess ? ended : result;
-        });
+    pairwise("scatter by ncclSend and ncclRecv", {send, recv, count, type}, stream, [&](int peer) {
+      return Parts{rank_ == root ? peer : -1, peer == root ? 0 : -1};
+    });
+  }
+  void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
+    check_rank(root, world_size_, "root");
+    pairwise("gather by ncclSend and ncclRecv", {send, recv, count, type}, stream, [&](int peer) {
+      return Parts{peer == root ? 0 : -1, rank_ == root ? peer : -1};
+    });
+  }
+  void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    pairwise("all-to-all by ncclSend and ncclRecv", {send, recv, count, type}, stream, [](int peer) {
+      return Parts{peer, peer};
+    });
   }
   void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
     check_peer(peer);
@@ -284,6 +198,15 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
+  void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
+                 Stream& stream) override {
+    check_peer(to);
+    check_peer(from);
+    pairwise("ncclSend and ncclRecv", {data, received, count, type}, stream, [&](int peer) {
+      return Parts{peer == to ? 0 : -1, peer == from ? 0 : -1};
+    });
+  }
+
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
     nccl_->rethrow();
     return plane_->exchange(rank_, message, deadline);
@@ -294,6 +217,35 @@ class NcclCommunicator final : public Communicator {
   void check_peer(int peer) const {
     check_rank(peer, world_size_, "peer");
     if (peer == rank_) throw Error(Cause::usage, fmt::format("rank {} cannot send to itself", peer));
+  }
+  struct Exchange {
+    const void* send;
+    void* recv;
+    size_t count;
+    DType type;
+  };
+  /// Which part of `send` goes to a peer and which of `recv` comes from it, in units of `count`; -1: none.
+  struct Parts {
+    int sent, received;
+  };
+  template <class PartsOf>
+  void pairwise(const char* name, const Exchange& e, Stream& stream, const PartsOf& parts_of) {
+    run(name, e.count, e.type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+      const size_t bytes = e.count * size_of(e.type);
+      api.group_start();
+      ncclResult_t result = ncclSuccess;
+      for (int peer = 0; peer < world_size_ && result == ncclSuccess; ++peer) {
+        const Parts parts = parts_of(peer);
+        if (parts.sent >= 0)
+          result = api.send(static_cast<const char*>(e.send) + static_cast<size_t>(parts.sent) * bytes, e.count,
+                            nccl_type(e.type), peer, comm, queue);
+        if (parts.received >= 0 && result == ncclSuccess)
+          result = api.recv(static_cast<char*>(e.recv) + static_cast<size_t>(parts.received) * bytes, e.count,
+                            nccl_type(e.type), peer, comm, queue);
+      }
+      const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
+      return result == ncclSuccess ? ended : result;
+    });
   }
   template <class Work>
   void run(const char* name, size_t count, DType type, Stream& stream, const Work& work) {

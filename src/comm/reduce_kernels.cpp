@@ -80,11 +80,19 @@ A combine(A a, A b) {
       return (a > b || a != a) ? a : b;  // a NaN in either stays visible
     else
       return a > b ? a : b;
+  } else if constexpr (op == ReduceOp::min) {
+    if constexpr (std::is_floating_point_v<A>)
+      return (a < b || a != a) ? a : b;
+    else
+      return a < b ? a : b;
   } else if constexpr (std::is_integral_v<A>) {
     using U = std::make_unsigned_t<A>;
-    return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+    if constexpr (op == ReduceOp::prod)
+      return static_cast<A>(uint64_t{static_cast<U>(a)} * static_cast<U>(b));
+    else
+      return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
   } else {
-    return a + b;
+    return op == ReduceOp::prod ? a * b : a + b;
   }
 }
 
@@ -98,6 +106,10 @@ void reduce_block(const ReduceJob& job, size_t begin, size_t n) {
     const T* source = static_cast<const T*>(job.sources[s]) + begin;
     for (size_t i = 0; i < n; ++i) sum[i] = combine<op>(sum[i], Acc::load(source[i]));
   }
+  if constexpr (op == ReduceOp::avg) {
+    const auto ranks = static_cast<typename Acc::type>(job.sources.size());
+    for (size_t i = 0; i < n; ++i) sum[i] = static_cast<typename Acc::type>(sum[i] / ranks);
+  }
   for (void* destination : job.destinations) {
     T* out = static_cast<T*>(destination) + begin;
     for (size_t i = 0; i < n; ++i) out[i] = Acc::store(sum[i]);
@@ -108,10 +120,23 @@ template <class T>
 void reduce_typed(const ReduceJob& job) {
   for (size_t begin = job.begin; begin < job.end; begin += kBlock) {
     const size_t n = std::min(kBlock, job.end - begin);
-    if (job.op == ReduceOp::sum)
-      reduce_block<T, ReduceOp::sum>(job, begin, n);
-    else
-      reduce_block<T, ReduceOp::max>(job, begin, n);
+    switch (job.op) {
+      case ReduceOp::sum:
+        reduce_block<T, ReduceOp::sum>(job, begin, n);
+        break;
+      case ReduceOp::max:
+        reduce_block<T, ReduceOp::max>(job, begin, n);
+        break;
+      case ReduceOp::min:
+        reduce_block<T, ReduceOp::min>(job, begin, n);
+        break;
+      case ReduceOp::prod:
+        reduce_block<T, ReduceOp::prod>(job, begin, n);
+        break;
+      case ReduceOp::avg:
+        reduce_block<T, ReduceOp::avg>(job, begin, n);
+        break;
+    }
   }
 }
 

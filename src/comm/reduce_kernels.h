@@ -8,7 +8,8 @@
 namespace amdahl {
 
 /// Reduces elements [begin, end) over all `sources` in their order and writes the result to all `destinations`.
-/// Sources and destinations may be the same arrays. f16 and bf16 accumulate in f32; integers wrap.
+/// Sources and destinations may be the same arrays. f16 and bf16 accumulate in f32; integers wrap, and
+/// their averages are cut to whole numbers.
 struct ReduceJob {
   std::span<const void* const> sources;
   std::span<void* const> destinations;

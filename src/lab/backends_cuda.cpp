@@ -37,6 +37,15 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
 
 }  // namespace
 
+std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count) {
+  std::vector<LinkDevice> devices;
+  for (auto& device : make_cuda_devices(pick_devices(config, {}, count))) {
+    auto transfer = make_cuda_transfer(*device);
+    devices.push_back({std::move(device), std::move(transfer)});
+  }
+  return devices;
+}
+
 std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices) {
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process()) require_world(launch, max_devices);

@@ -24,6 +24,8 @@ std::string model_to_json(const ModelSpec& model);
 
 /// One Record with its whole provenance, one line. Reading throws Error{store_corrupt}.
 std::string record_to_json(const Record& record);
+/// {"version": 1, "records": [...]}, each with its whole provenance.
+std::string records_to_json(const std::vector<Record>& records);
 Record record_from_json(std::string_view text, std::string_view origin);
 
 std::string provenance_to_json(const Provenance& provenance);
@@ -31,6 +33,8 @@ Provenance provenance_from_json(std::string_view text, std::string_view origin);
 
 std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
+/// {"version": 1, "machine": {...}, "records": [...]}.
+std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
 /// What `amdahl info --json` prints.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,

@@ -136,6 +136,16 @@ Record record_from_json(std::string_view text, std::string_view origin) {
   return record;
 }
 
+std::string records_to_json(const std::vector<Record>& records) {
+  json array = json::array();
+  for (const Record& record : records) {
+    json object = record_json(record);
+    object["provenance"] = provenance_json(record.provenance);
+    array.push_back(object);
+  }
+  return dump({{"version", kSchemaVersion}, {"records", array}}, 2);
+}
+
 std::string provenance_to_json(const Provenance& provenance) { return dump(provenance_json(provenance), -1); }
 
 Provenance provenance_from_json(std::string_view text, std::string_view origin) {

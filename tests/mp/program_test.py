@@ -204,6 +204,26 @@ def check_root_refuses(folder):
     print("ok: a full disk at rank 0 ends all three ranks, and the records before it are kept")
 
 
+def check_collectives(folder):
+    """Every collective over three processes, and a peer that goes away in the middle."""
+    words = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "--collective",
+             "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter", "--format", "json")
+    result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, *words], cwd=folder,
+                            env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    records = json.loads(result.stdout)["records"]
+    assert {record["axes"]["transport"] for record in records} == {"gloo"} and len(records) == 3 * (7 * 2 + 2), len(records)
+    assert all(s["samples"] == [0] for record in records for s in record["series"] if s["name"] == "wrong")
+    with Programs(2, mp.torchrun_env, folder, "collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "1K", "-n", "1000000", "-T",
+                  "30", "--output-dir", "c") as world:
+        time.sleep(1.5)
+        world.ranks[1].signal(signal.SIGKILL)
+        took = world.wait_all(10, [world.ranks[0]])[0]
+        world.expect(4, "error[rank-died]: rank 1 died", [world.ranks[0]])
+    assert took <= LIMIT, f"{took:.2f} s"
+    print(f"ok: every collective over three processes; a killed peer is named within {took:.2f} s")
+
+
 def check_dry_run(folder):
     with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
         world.wait_all(30)
@@ -250,6 +270,7 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_by_hand(place, "slurm", slurm_env, "slurm")
     check_training(place)
     check_dry_run(place)
+    check_collectives(place)
     check_root_refuses(place)
     check_kill(place, 1)
     check_kill(place, 0)

@@ -1,0 +1,286 @@
+#include "measure/collective_sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace amdahl {
+namespace {
+
+constexpr double kImpossible = 1.05;  // of the physical peak: a measurement above it is wrong, not fast
+
+struct Cell {
+  int64_t bytes = 0;
+  bool in_place = false;
+  CollectiveShape shape;
+};
+
+/// What one rank found, or why it could not.
+struct CellResult {
+  double time_us = 0;
+  std::vector<double> call_us;
+  double wrong = 0;
+  std::string trouble;
+};
+
+std::string pack(const CellResult& result) {
+  std::string text = result.trouble + '\n' + fmt::format("{:.17g} {:.17g}", result.time_us, result.wrong);
+  for (const double us : result.call_us) text += fmt::format(" {:.17g}", us);
+  return text;
+}
+
+CellResult unpack(const std::string& text) {
+  CellResult result;
+  const size_t line = text.find('\n');
+  result.trouble = text.substr(0, line);
+  const char* at = text.c_str() + line + 1;
+  char* end = nullptr;
+  result.time_us = std::strtod(at, &end);
+  result.wrong = std::strtod(end, &end);
+  for (at = end; *at; at = end) result.call_us.push_back(std::strtod(at, &end));
+  return result;
+}
+
+/// The slowest rank's times; all ranks' wrong elements; the first trouble, with its rank.
+CellResult merge(const std::vector<std::string>& messages) {
+  CellResult all;
+  for (size_t rank = 0; rank < messages.size(); ++rank) {
+    const CellResult one = unpack(messages[rank]);
+    if (!one.trouble.empty() && all.trouble.empty()) all.trouble = fmt::format("rank {}: {}", rank, one.trouble);
+    all.time_us = std::max(all.time_us, one.time_us);
+    all.wrong += one.wrong;
+    all.call_us.resize(std::max(all.call_us.size(), one.call_us.size()));
+    for (size_t i = 0; i < one.call_us.size(); ++i) all.call_us[i] = std::max(all.call_us[i], one.call_us[i]);
+  }
+  return all;
+}
+
+/// One size and placement on one rank.
+class CellRank {
+ public:
+  CellRank(RankContext& rank, const SweepSettings& settings, const Cell& cell, Stream& stream)
+      : rank_(rank),
+        settings_(settings),
+        cell_(cell),
+        stream_(stream),
+        world_{rank.rank, rank.world_size, settings.root, cell.shape.call},
+        data_{settings.type, settings.op, rank.world_size, settings.seed},
+        element_(size_of(settings.type)) {
+    const size_t send = cell.shape.send * element_, recv = cell.shape.recv * element_;
+    if (!cell.in_place) {
+      send_buffer_ = rank.device.allocate(send);
+      recv_buffer_ = rank.device.allocate(recv);
+      send_ = send_buffer_->data(), recv_ = recv_buffer_->data();
+      return;
+    }
+    recv_buffer_ = rank.device.allocate(std::max(send, recv));
+    const int64_t offset = settings.row->in_place_offset(world_) * static_cast<int64_t>(element_);
+    char* base = recv_buffer_->as<char>();
+    send_ = base + std::max<int64_t>(offset, 0), recv_ = base + std::max<int64_t>(-offset, 0);
+  }
+
+  CellResult measure() {
+    CellResult result;
+    if (settings_.check) result.wrong = static_cast<double>(count_wrong());
+    fill();
+    for (int i = 0; i < settings_.warmup; ++i) call();
+    stream_.synchronize(deadline());
+    result.time_us = settings_.graph > 0 ? replayed_us() : looped_us();
+    result.call_us = each_us();
+    return result;
+  }
+
+ private:
+  Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds + 2); }
+
+  void call() {
+    settings_.row->run(rank_.communicator,
+                       {send_, recv_, cell_.shape.call, settings_.type, settings_.op, settings_.root}, stream_);
+  }
+
+  /// Test data to send, and what no result looks like where results will lie.
+  void fill() {
+    const size_t recv_bytes = cell_.shape.recv * element_, send_bytes = cell_.shape.send * element_;
+    std::vector<char> host(std::max<size_t>({recv_bytes, send_bytes, 1}), static_cast<char>(0xdb));
+    rank_.device.copy_in(stream_, recv_, host.data(), recv_bytes);
+    stream_.synchronize(deadline());
+    data_.fill(host.data(), rank_.rank, 0, cell_.shape.send);
+    rank_.device.copy_in(stream_, send_, host.data(), send_bytes);
+    stream_.synchronize(deadline());
+  }
+
+  size_t count_wrong() {
+    fill();
+    rank_.communicator.barrier(deadline());
+    call();
+    stream_.synchronize(deadline());
+    if (!settings_.row->receives(world_)) return 0;
+    std::vector<char> host(std::max<size_t>(cell_.shape.recv * element_, 1));
+    rank_.device.copy_out(stream_, host.data(), recv_, cell_.shape.recv * element_);
+    stream_.synchronize(deadline());
+    return data_.count_wrong(host.data(), *settings_.row, world_, cell_.shape.recv);
+  }
+
+  template <class Work>
+  double timed_us(int times, const Work& work) {
+    const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
+    rank_.communicator.barrier(deadline());
+    stream_.stamp(*start);
+    for (int i = 0; i < times; ++i) work();
+    stream_.stamp(*end);
+    stream_.synchronize(deadline());
+    return rank_.device.elapsed_us(*start, *end) / times;
+  }
+
+  double looped_us() {
+    return timed_us(settings_.iterations, [&] { call(); });
+  }
+
+  double replayed_us() {
+    const std::unique_ptr<Graph> graph = rank_.device.capture(stream_, [&] {
+      for (int i = 0; i < settings_.graph; ++i) call();
+    });
+    graph->launch(stream_);  // the first launch uploads
+    stream_.synchronize(deadline());
+    return timed_us(settings_.iterations, [&] { graph->launch(stream_); }) / settings_.graph;
+  }
+
+  /// The calls of a loop one by one: each from the end of the one before it.
+  std::vector<double> each_us() {
+    std::vector<std::unique_ptr<Event>> stamps;
+    for (int i = 0; i <= settings_.iterations; ++i) stamps.push_back(rank_.device.make_event());
+    rank_.communicator.barrier(deadline());
+    stream_.stamp(*stamps[0]);
+    for (int i = 0; i < settings_.iterations; ++i) {
+      call();
+      stream_.stamp(*stamps[static_cast<size_t>(i) + 1]);
+    }
+    stream_.synchronize(deadline());
+    std::vector<double> times;
+    for (size_t i = 0; i + 1 < stamps.size(); ++i) times.push_back(rank_.device.elapsed_us(*stamps[i], *stamps[i + 1]));
+    return times;
+  }
+
+  RankContext& rank_;
+  const SweepSettings& settings_;
+  Cell cell_;
+  Stream& stream_;
+  CollectiveWorld world_;
+  CollectiveData data_;
+  size_t element_;
+  std::unique_ptr<Buffer> send_buffer_, recv_buffer_;
+  void *send_ = nullptr, *recv_ = nullptr;
+};
+
+/// All ranks agree on whether the buffers fitted before any of them waits for another in a collective.
+CellResult measure_cell(RankContext& rank, const SweepSettings& settings, const Cell& cell, Stream& stream) {
+  const auto exchange = [&](const CellResult& mine) {
+    return merge(rank.communicator.exchange(pack(mine), Deadline::after_seconds(settings.timeout_seconds)));
+  };
+  std::optional<CellRank> own;
+  CellResult ready;
+  try {
+    own.emplace(rank, settings, cell, stream);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::out_of_memory) throw;
+    ready.trouble = error.what();
+  }
+  const CellResult all = exchange(ready);
+  if (!all.trouble.empty()) return all;
+  return exchange(own->measure());
+}
+
+Record empty_record(const SweepSettings& settings, const Cell& cell, const std::string& transport) {
+  Record record;
+  record.kind = "collective";
+  record.provenance = settings.provenance;
+  record.axes = {{"collective", std::string(settings.row->name)},
+                 {"dtype", std::string(to_string(settings.type))},
+                 {"devices", static_cast<int64_t>(settings.devices)},
+                 {"bytes", cell.bytes},
+                 {"count", static_cast<int64_t>(cell.shape.call)},
+                 {"in_place", cell.in_place},
+                 {"launch", settings.graph > 0 ? fmt::format("graph of {}", settings.graph) : std::string("eager")},
+                 {"transport", transport}};
+  if (settings.row->reduces) record.axes["op"] = std::string(to_string(settings.op));
+  if (settings.row->rooted) record.axes["root"] = static_cast<int64_t>(settings.root);
+  return record;
+}
+
+void fill_record(Record& record, const SweepSettings& settings, const Cell& cell, const CellResult& result) {
+  if (!result.trouble.empty()) {
+    record.status = {Status::Kind::failed, result.trouble};
+    return;
+  }
+  const double algbw = static_cast<double>(cell.bytes) / result.time_us * 1e-3;  // bytes/us to GB/s
+  const double busbw = algbw * settings.row->bus_factor(settings.devices);
+  record.series = {{"time", "us", {result.time_us}},
+                   {"call_time", "us", result.call_us},
+                   {"algbw", "GB/s", {algbw}},
+                   {"busbw", "GB/s", {busbw}}};
+  if (settings.check) record.series.push_back({"wrong", "1", {result.wrong}});
+  if (result.wrong > 0)
+    record.status = {Status::Kind::failed, fmt::format("{:.0f} elements are wrong", result.wrong)};
+  else if (settings.peak_gbps > 0 && busbw > kImpossible * settings.peak_gbps)
+    record.status = {Status::Kind::failed, fmt::format("{:.1f} GB/s is more than the {:.1f} GB/s that a device's links "
+                                                       "can carry: the measurement is wrong",
+                                                       busbw, settings.peak_gbps)};
+}
+
+std::vector<Cell> cells_of(const SweepSettings& settings) {
+  std::vector<Cell> cells;
+  const auto element = static_cast<int64_t>(size_of(settings.type));
+  for (const int64_t size : settings.sizes)
+    for (const bool in_place : {false, true}) {
+      if (in_place && !settings.row->in_place) continue;
+      const CollectiveShape shape = settings.row->shape(static_cast<size_t>(size / element), settings.devices);
+      cells.push_back({static_cast<int64_t>(std::max(shape.send, shape.recv)) * element, in_place, shape});
+    }
+  return cells;
+}
+
+}  // namespace
+
+std::vector<int64_t> sweep_sizes(int64_t minimum, int64_t maximum, int64_t step, int factor) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = minimum; size <= maximum;) {
+    sizes.push_back(size);
+    if (step == 0 && size > maximum / factor) break;
+    size = step > 0 ? size + step : size * factor;
+  }
+  return sizes;
+}
+
+void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<void(const Record&)>& sink,
+               Observer& observer) {
+  const std::vector<Cell> cells = cells_of(settings);
+  int done = 0;
+  for (const Cell& cell : cells) {
+    if (fleet.agree(observer.cancelled() ? "stop" : "go") == "stop")
+      throw Error(Cause::interrupted, "stopped by the user; the sizes measured so far are kept",
+                  "a smaller --max-bytes for a shorter sweep");
+    CellResult result;
+    std::string transport;
+    fleet.run(settings.devices, [&](RankContext& rank) {
+      const std::unique_ptr<Stream> stream = rank.device.make_stream("comm");
+      CellResult all = measure_cell(rank, settings, cell, *stream);
+      if (rank.rank != 0) return;
+      transport = rank.communicator.backend_name();
+      result = std::move(all);
+    });
+    ++done;
+    const bool stop = fleet.agree(result.trouble.empty() ? "go" : "stop") == "stop";
+    if (fleet.is_root()) {
+      Record record = empty_record(settings, cell, transport);
+      fill_record(record, settings, cell, result);
+      sink(record);
+      observer.progress(done, static_cast<int>(cells.size()), fmt::format("{} {} B", settings.row->name, cell.bytes));
+    }
+    if (stop) return;
+  }
+}
+
+}  // namespace amdahl

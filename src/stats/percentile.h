@@ -1,0 +1,12 @@
+// Percentiles of samples.
+#pragma once
+
+#include <vector>
+
+namespace amdahl {
+
+/// The `percent`th percentile by linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
+/// `samples` holds at least one.
+double percentile(std::vector<double> samples, double percent);
+
+}  // namespace amdahl

@@ -1,0 +1,112 @@
+"""`amdahl collectives` on CPU virtual devices: options of nccl-tests, its table, records, and wrong input."""
+import json
+import re
+
+import harness
+from harness import lines_of, records_of
+
+QUICK = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1")
+ALL = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter"
+
+
+def records(case, *words):
+    return json.loads(case.run(*QUICK, "--format", "json", *words).stdout)["records"]
+
+
+def check_every_collective(case):
+    found = records(case, "--collective", ALL, "-b", "1K", "-e", "64K", "-f", "8", "--devices", "3")
+    assert {record["axes"]["collective"] for record in found} == set(ALL.split(","))
+    for record in found:
+        series = {s["name"]: s["samples"] for s in record["series"]}
+        assert record["status"]["kind"] == "ok" and series["wrong"] == [0] and len(series["call_time"]) == 3, record
+        assert record["provenance"]["device_kind"] == "cpu-virtual"
+        bytes_per_us = record["axes"]["bytes"] / series["time"][0]
+        assert abs(series["algbw"][0] - bytes_per_us * 1e-3) <= 1e-9 * bytes_per_us
+    placements = {record["axes"]["collective"]: 0 for record in found}
+    for record in found:
+        placements[record["axes"]["collective"]] += 1
+    assert placements["all_reduce"] == 6 and placements["sendrecv"] == 3, placements
+
+
+def check_types_and_operations(case):
+    for dtype in ("float", "double", "half", "bfloat16", "int32", "int64", "uint8"):
+        for op in ("sum", "prod", "min", "max", "avg"):
+            found = records(case, "-d", dtype, "-o", op, "-b", "4K", "-e", "4K")
+            assert len(found) == 2 and all(r["status"]["kind"] == "ok" for r in found), found
+
+
+def check_table_of_nccl_tests(case):
+    text = case.run(*QUICK, "-b", "8", "-e", "128", "-f", "4", "-g", "2", "-t", "2", "--format", "nccl-tests").stdout
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    assert [row[0] for row in rows] == ["8", "32", "128"], text
+    for row in rows:
+        assert len(row) == 13 and row[2:5] == ["float", "sum", "-1"] and row[8] == "0" and row[12] == "0", row
+        size, count = int(row[0]), int(row[1])
+        assert count * 4 == size
+    assert re.search(r"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : [0-9.e-]+", text), text
+    assert "over 4 CPU virtual devices" in text
+
+
+def check_steps_between_sizes(case):
+    sizes = [r["axes"]["bytes"] for r in records(case, "-b", "1024", "-e", "4096", "-i", "1024") if not r["axes"]["in_place"]]
+    assert sizes == [1024, 2048, 3072, 4096], sizes
+
+
+def check_without_verification(case):
+    assert all(s["name"] != "wrong" for r in records(case, "-c", "0", "-b", "64", "-e", "64") for s in r["series"])
+
+
+def check_run_folder(case):
+    case.run(*QUICK, "-b", "64", "-e", "1K", "-f", "4", "--output-dir", "r", "-J", "all.json")
+    assert len(records_of(case.path("r"))) == 6 and lines_of(case.path("r"))[0]["kind"] == "collectives"
+    assert len(json.loads(case.path("all.json").read_text())["records"]) == 6
+    text = case.run("report", "r").stdout
+    assert "all_reduce, f32, sum over 2 CPU virtual devices" in text and "not GPUs" in text, text
+    case.refused(2, "usage", *QUICK, "--output-dir", "r", says=["r"])
+    case.refused(2, "usage", "advise", "--model", "medium", "--from", "r", says=["collectives run"])
+
+
+def check_one_rank_is_waived(case):
+    assert case.run(*QUICK, "--devices", "1", code=77).stdout == "waived: 1 rank: a collective needs another\n"
+
+
+def check_memory_that_is_not_there(case):
+    """A size without room ends the sweep; the sizes before it keep their rows."""
+    result = case.run(*QUICK, "-b", "64", "-e", "1T", "-f", "131072", "-c", "0", "--output-dir", "r",
+                      code=1)
+    assert "FAILED" in result.stdout and "asked" in result.stdout, result.stdout
+    kinds = [record["status"]["kind"] for record in records_of(case.path("r"))]
+    assert kinds[0] == "ok" and kinds[-1] == "failed", kinds
+
+
+def check_bad_input(case):
+    for words, says in (
+            (("--collective", "all_reduse"), ["'all_reduse'", "all_reduce?"]),
+            (("-d", "float8"), ["'float8'"]),
+            (("-o", "plus"), ["'plus'"]),
+            (("-b", "8Q"), ["--min-bytes"]),
+            (("-e", "much"), ["--max-bytes"]),
+            (("-b", "64K", "-e", "1K"), ["--min-bytes", "--max-bytes"]),
+            (("-b", "0"), ["--min-bytes"]),
+            (("-f", "1"), ["--step-factor"]),
+            (("-n", "0"), ["--iterations"]),
+            (("-w", "-1"), ["--warmup"]),
+            (("-r", "2"), ["--root", "2 ranks"]),
+            (("-g", "0"), ["-g"]),
+            (("-g", "2", "--devices", "2"), ["--devices"]),
+            (("--devices", "0"), ["--devices"]),
+            (("--format", "csv"), ["'csv'", "table"]),
+            (("-T", "0"), ["--timeout"]),
+            (("-G", "2"), ["graph"]),
+            (("--collective", ""), ["collective"])):
+        case.refused(2, "usage", *QUICK, *words, says=says)
+
+
+def check_gpu_asked_for_without_one(case):
+    if json.loads(case.run("info", "--json").stdout)["machine"]["devices"]:
+        raise harness.Skip("this machine has a GPU")
+    case.refused(3, "environment-missing", "collectives", "--backend", "cuda", says=["cuda"])
+    case.refused(3, "environment-missing", "collectives", "--gpus", "0,1", says=["cuda"])
+
+
+harness.main(globals())
