@@ -82,6 +82,7 @@ struct CollectivesConfig {
   std::string output_dir;       // run folder; empty: none is written
   std::map<std::string, std::string> environment;
   std::string command_line;                  // recorded
+  MachineSpec machine;                       // as in EngineConfig
   void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
 };
 

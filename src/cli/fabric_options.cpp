@@ -79,7 +79,7 @@ Command define_links(CLI::App& app) {
 
 // Text forms of the options of `collectives`, which keep the letters of nccl-tests.
 struct CollectiveTexts {
-  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus;
+  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus, machine;
   int gpus_per_thread = 1, threads = 1, check = 1;
 };
 
@@ -98,6 +98,7 @@ int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const
   config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
   config.check = texts.check != 0;
   config.gpus = parse_gpus(texts.gpus);
+  use_machine(texts.machine, config.machine);
   const bool counted = app.count("--ngpus") + app.count("--nthreads") > 0;
   if (counted && app.count("--devices") > 0)
     throw Error(Cause::usage, "--devices beside -g or -t: two ways to say how many", "one of them");
@@ -133,6 +134,7 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("-t,--nthreads", texts.threads, "Threads; devices = threads x devices a thread");
   sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)")
       ->check(kWhole);
+  sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();

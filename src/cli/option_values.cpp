@@ -55,6 +55,18 @@ void add_talk(CLI::App* app, Talk& talk) {
   app->add_flag("--quiet,-q", talk.quiet, "No plan and no progress");
 }
 
+void use_machine(const std::string& file, MachineSpec& machine) {
+  if (file.empty()) return;
+  machine = load_machine(file);
+  for (const LinkSpec& link : machine.links)
+    if (!link.quarantine.empty())
+      fmt::print(stderr, "warning: {} to {} is quarantined: {}\n", link.source, link.destination, link.quarantine);
+  for (const auto& [name, value] : safe_environment(machine)) {
+    setenv(name.c_str(), value.c_str(), 1);
+    fmt::print(stderr, "warning: {}={} is set, and peers keep to their own memory\n", name, value);
+  }
+}
+
 void end_at_once(const Error& error) {
   std::fprintf(stderr, "%s\n", error.line().c_str());
   const bool asked = error.cause() == Cause::interrupted && signal_exit_code() != 0;

@@ -51,6 +51,10 @@ void require_one_of(const std::string& option, const std::string& text, const st
 
 void add_talk(CLI::App* app, Talk& talk);
 
+/// `--machine FILE`: the machine it describes, and the environment that its quarantined pairs ask for, in place before
+/// anything opens NCCL. Says so on stderr. Nothing without a file.
+void use_machine(const std::string& file, MachineSpec& machine);
+
 /// Ends the process with an error's line and exit code, from any thread: for a rank whose job is lost.
 void end_at_once(const Error& error);
 

@@ -9,6 +9,7 @@ namespace {
 
 // Text forms of options that become richer values once parsing is done.
 struct Texts {
+  std::string machine;
   std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
   std::string launch = "eager", math = "fp32", scaling = "strong", delimiter;
   double bucket_mb = 25;
@@ -24,6 +25,7 @@ struct Parsed {
 void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--backend", engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   app->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
@@ -60,6 +62,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
 
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
   engine.gpus = parse_gpus(texts.gpus);
+  use_machine(texts.machine, engine.machine);
   engine.launch =
       one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
   engine.math = one_of<MathMode>("--math", texts.math,

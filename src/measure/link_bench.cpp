@@ -40,8 +40,6 @@ LinkBench::LinkBench(std::vector<LinkDevice> devices, std::vector<DeviceSpec> sp
       const Device& one = *devices_[from].device;
       std::string& why = unreachable_[from][to];
       if (one.backend() == BackendKind::cpu) continue;  // threads of one process share their memory
-      if (const LinkSpec* link = machine.link(one.spec().index, devices_[to].device->spec().index))
-        why = link->quarantine.empty() ? "" : "quarantined: " + link->quarantine;
       if (!use_peer_access) why = "peer access is left out";
       if (why.empty()) why = devices_[from].device->reach(*devices_[to].device).reason;
     }

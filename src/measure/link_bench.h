@@ -71,8 +71,8 @@ struct CellResult {
 
 class LinkBench {
  public:
-  /// `specs`: what the machine knows of each device. Lets every device reach every other that it can, unless the pair
-  /// is quarantined or `use_peer_access` is false.
+  /// `specs`: what the machine knows of each device. Lets every device reach every other that it can, unless
+  /// `use_peer_access` is false.
   LinkBench(std::vector<LinkDevice> devices, std::vector<DeviceSpec> specs, const MachineSpec& machine,
             bool use_peer_access);
 

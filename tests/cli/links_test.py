@@ -67,6 +67,31 @@ def check_memory_that_is_not_there(case):
     assert kinds.count("failed") == 3 and kinds.count("ok") == 2, kinds
 
 
+def variables_of(folder):
+    lines = [line for line in harness.lines_of(folder) if line["type"] == "provenance"]
+    return {line["facts"].get("env.NCCL_P2P_DISABLE") for line in lines}
+
+
+def check_quarantine_is_heeded(case):
+    """A machine file with a pair that corrupts: later commands say so and keep NCCL from direct copies."""
+    case.run(*QUICK, "-t", "ring", "--machine", "m.json")
+    machine = json.loads(case.path("m.json").read_text())
+    study = ("study", "--backend", "cpu", "--model", "medium", "--devices", "1,2", "--batch-sizes", "64", "--runs", "2",
+             "--warmup", "1", "--steps", "2")
+    collectives = ("collectives", "--backend", "cpu", "-e", "8", "-q", "-n", "2")
+    case.run(*collectives, "--machine", "m.json", "--output-dir", "clean")
+    assert variables_of(case.path("clean")) == {None}
+    machine["links"][0]["quarantine"] = "kernel read: 4 bytes differ"
+    case.write("bad.json", json.dumps(machine))
+    for run, words in (("s", study), ("c", collectives)):
+        result = case.run(*words, "--machine", "bad.json", "--output-dir", run)
+        assert "0 to 1 is quarantined: kernel read: 4 bytes differ" in result.stderr, result.stderr
+        assert variables_of(case.path(run)) == {"1"}, run
+    case.write("other.json", json.dumps({**machine, "host": "elsewhere"}))
+    case.refused(2, "usage", *collectives, "--machine", "other.json", says=["elsewhere"])
+    case.refused(2, "usage", *collectives, "--machine", "none.json", says=["none.json"])
+
+
 def check_bad_input(case):
     for words, says in (
             (("-t", "latencys"), ["'latencys'", "latency?"]),
