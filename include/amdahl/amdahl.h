@@ -220,6 +220,10 @@ AMDAHL_API std::vector<LinkTestInfo> list_link_tests();
 /// Bandwidth, latency and integrity of every way between the memories of this machine.
 AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
 
+/// Topology, health, links, integrity and collectives in at most two minutes, and what is wrong with them. With
+/// `nccl_log`, NCCL_DEBUG=INFO and NCCL_DEBUG_FILE must be in the process's environment.
+AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
+
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
 

@@ -97,4 +97,63 @@ struct CollectivesOutcome {
   bool is_root = true;
 };
 
+/// Readings of a card at one time. What the driver does not tell stays negative or 0.
+struct DeviceState {
+  int index = 0;
+  double temperature_c = -1, slowdown_c = -1;  // now, and where the card begins to slow down
+  double power_w = -1, power_limit_w = -1;
+  double sm_clock_mhz = -1, utilisation_percent = -1;
+  int num_processes = -1;  // that compute on it
+  int64_t used_memory_bytes = -1;
+  int pcie_generation = 0, pcie_lanes = 0;  // of its slot's link now; idle cards lower the generation
+  uint64_t throttle_reasons = 0;            // nvmlClocksEventReasons
+};
+
+/// What the host lets this process use.
+struct HostState {
+  int64_t shm_bytes = -1, shm_free_bytes = -1;  // of /dev/shm
+  std::vector<int> numa_nodes;                  // of the cores this process is bound to; empty: not bound
+};
+
+/// One thing that `amdahl doctor` has to say.
+struct Finding {
+  enum class Severity { notice, warning, fault };  // notices do not fail
+  std::string name;                                // stable, hyphenated: "no-peer-access"
+  Severity severity = Severity::fault;
+  std::string where;  // "gpu 0 -> gpu 1", "host"
+  std::string measured, expected, why;
+  std::string remedy;  // the command or setting that mends it
+};
+/// "notice", "warning", "fault".
+AMDAHL_API std::string_view to_string(Finding::Severity severity);
+
+struct DoctorConfig {
+  std::string backend = "auto";  // auto, cpu, cuda
+  std::vector<int> gpus;         // CUDA device indices; empty: all, in order
+  int devices = 0;               // how many of them; 0: all GPUs, or 2 virtual devices
+  double min_gbps = 0;           // as in LinksConfig
+  bool peer_access = true;       // as in LinksConfig
+  uint64_t seed = 42;
+  double timeout_seconds = 60;
+  std::string sysfs = "/sys";    // as in TopoConfig
+  std::string shm = "/dev/shm";  // where the host keeps shared memory
+  std::string nccl_log;          // file that NCCL's log goes to (NCCL_DEBUG_FILE); empty: none
+  std::string output_dir;        // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct DoctorOutcome {
+  MachineSpec machine;  // as `amdahl links` leaves it
+  std::vector<Finding> findings;
+  std::vector<std::string> checked, unseen;  // findings that were looked for; what could not be looked at, and why
+  std::vector<Record> records;
+  std::string text;
+  std::string json;  // docs/schema/doctor.schema.json
+  std::string machine_json;
+  std::string run_dir;
+  bool failed = false;  // a warning or a fault
+};
+
 }  // namespace amdahl

@@ -44,6 +44,12 @@ struct TopoArgs {
   std::string output;  // file; empty or "-": standard output
 };
 
+struct DoctorArgs {
+  DoctorConfig config;
+  std::string machine;  // file to write
+  Talk talk;
+};
+
 struct LinksArgs {
   LinksConfig config;
   bool list = false;
@@ -60,6 +66,7 @@ struct CollectivesArgs {
 };
 
 int collectives_command(const CollectivesArgs& args);
+int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);
 int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);

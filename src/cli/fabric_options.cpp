@@ -24,6 +24,34 @@ Command define_topo(CLI::App& app) {
           }};
 }
 
+Command define_doctor(CLI::App& app) {
+  auto args = std::make_shared<DoctorArgs>();
+  auto gpus = std::make_shared<std::string>();
+  DoctorConfig& config = args->config;
+  CLI::App* sub = app.add_subcommand("doctor", "What is wrong with this machine, and the command that mends it");
+  sub->footer("examples:\n  amdahl doctor\n  amdahl doctor --json --min-gbps 230 && echo healthy");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--gpus", *gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--min-gbps", config.min_gbps, "Fault for pairs below this, GB/s");
+  sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");
+  sub->add_option("--machine", args->machine, "File for the machine with what was measured of its links");
+  sub->add_option("--sysfs", config.sysfs, "Where the kernel shows its devices")->capture_default_str();
+  sub->add_option("--shm", config.shm, "Where the host keeps shared memory")->capture_default_str();
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, args->talk);
+  return {sub, [args, gpus, sub](const std::string& command_line) {
+            if (sub->count("--devices") > 0 && args->config.devices < 1)
+              throw Error(Cause::usage, fmt::format("--devices is {}", args->config.devices), "at least 1");
+            args->config.gpus = parse_gpus(*gpus);
+            args->config.command_line = command_line;
+            args->config.on_fatal = end_at_once;
+            return doctor_command(*args);
+          }};
+}
+
 struct ParsedLinks {
   LinksArgs args;
   std::vector<std::string> tests{"default"};
@@ -155,7 +183,7 @@ Command define_collectives(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_fabric_commands(CLI::App& app) {
-  return {define_topo(app), define_links(app), define_collectives(app)};
+  return {define_topo(app), define_doctor(app), define_links(app), define_collectives(app)};
 }
 
 }  // namespace amdahl::cli
