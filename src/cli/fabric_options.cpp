@@ -26,7 +26,8 @@ Command define_topo(CLI::App& app) {
 
 // Text forms of the options of `collectives`, which keep the letters of nccl-tests.
 struct CollectiveTexts {
-  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus;
+  std::string names = "all_reduce", dtypes = "f32", ops = "sum", min_bytes = "8", max_bytes = "32M", step_bytes = "0",
+              gpus;
   int gpus_per_thread = 1, threads = 1, check = 1;
 };
 
@@ -40,6 +41,8 @@ int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const
   CollectiveTexts& texts = parsed.texts;
   require_one_of("--format", parsed.args.format, {"table", "nccl-tests", "json"});
   config.collectives = split_list(texts.names);
+  config.dtypes = split_list(texts.dtypes);
+  config.ops = split_list(texts.ops);
   config.min_bytes = parse_size_bytes(texts.min_bytes, "--min-bytes");
   config.max_bytes = parse_size_bytes(texts.max_bytes, "--max-bytes");
   config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
@@ -67,7 +70,8 @@ Command define_collectives(CLI::App& app) {
       "examples:\n  amdahl collectives -b 8 -e 128M -f 2 -g 4\n  mpirun -n 2 amdahl collectives --backend cpu "
       "--collective all_gather,broadcast --format nccl-tests");
   CollectivesConfig& config = args.config;
-  sub->add_option("--collective", texts.names, "Names or nccl-tests' programs, for example all_reduce,all_to_all")
+  sub->add_option("--collective", texts.names,
+                  "Names or nccl-tests' programs, for example all_reduce,all_to_all, or all")
       ->capture_default_str();
   sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
   sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
@@ -82,10 +86,14 @@ Command define_collectives(CLI::App& app) {
       ->check(kWhole);
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
-  sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
-  sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
+  sub->add_option("-d,--datatype", texts.dtypes, "Of f32, f64, f16, bf16, i32, i64, u8, or all")->capture_default_str();
+  sub->add_option("-o,--op", texts.ops, "Of sum, prod, min, max, avg, or all")->capture_default_str();
   sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
   sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)")->check(kWhole);
+  sub->add_option("-R,--local-register", config.registration,
+                  "NCCL buffers: 0 plain, 1 registered, 2 symmetric windows")
+      ->check(kWhole)
+      ->capture_default_str();
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("-J,--output-file", args.json_file, "JSON file of all records");
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();

@@ -50,6 +50,9 @@ void check_numbers(const CollectivesConfig& config) {
     throw Error(Cause::usage, fmt::format("--min-bytes {} is above --max-bytes {}", config.min_bytes, config.max_bytes),
                 "the smaller size first");
   if (config.collectives.empty()) throw Error(Cause::usage, "no collective was named", "--collective all_reduce");
+  if (config.dtypes.empty()) throw Error(Cause::usage, "no data type was named", "--datatype f32");
+  if (config.ops.empty()) throw Error(Cause::usage, "no operation was named", "--op sum");
+  within(config.registration, 0, 2, "--local-register");
 }
 
 int device_count(const CollectivesConfig& config, const EngineConfig& engine) {
@@ -81,11 +84,10 @@ double peak_gbps(const Fleet& fleet, int devices) {
   return slowest;
 }
 
-SweepSettings settings_of(const CollectivesConfig& config, const CollectiveRow& row, int devices) {
+/// What all sweeps of a configuration share.
+SweepSettings common_settings(const CollectivesConfig& config, int devices) {
+  static constexpr Registration kRegistrations[] = {Registration::none, Registration::buffer, Registration::window};
   SweepSettings settings;
-  settings.row = &row;
-  settings.type = parse_dtype(config.dtype);
-  settings.op = parse_reduce_op(config.op);
   settings.root = config.root;
   settings.devices = devices;
   settings.sizes = sweep_sizes(config.min_bytes, config.max_bytes, config.step_bytes, config.step_factor);
@@ -93,15 +95,39 @@ SweepSettings settings_of(const CollectivesConfig& config, const CollectiveRow& 
   settings.warmup = config.warmup;
   settings.check = config.check;
   settings.graph = config.graph;
+  settings.registration = kRegistrations[config.registration];
   settings.seed = config.seed;
   settings.timeout_seconds = config.timeout_seconds;
   return settings;
 }
 
+/// A sweep for each collective, type and, where it reduces, operation.
+std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices) {
+  std::vector<SweepSettings> sweeps;
+  const std::vector<DType> types = parse_dtypes(config.dtypes);
+  const std::vector<ReduceOp> ops = parse_reduce_ops(config.ops);
+  SweepSettings settings = common_settings(config, devices);
+  for (const CollectiveRow* row : find_collectives(config.collectives))
+    for (const DType type : types)
+      for (const ReduceOp op : row->reduces ? ops : std::vector<ReduceOp>{ReduceOp::sum}) {
+        settings.row = row, settings.type = type, settings.op = op;
+        sweeps.push_back(settings);
+      }
+  return sweeps;
+}
+
+/// Before anything is measured: registered buffers that are none would be a wrong measurement.
+void require_registration(const Fleet& fleet, int registration) {
+  if (registration > 0 && fleet.device_kind() != "cuda")
+    throw Error(Cause::usage, fmt::format("-R {}: CPU virtual devices register no buffers", registration),
+                "-R 0, or GPUs");
+}
+
 std::map<std::string, std::string> identity(const CollectivesConfig& config, int devices) {
   return {{"collectives", fmt::format("{}", fmt::join(config.collectives, ","))},
-          {"dtype", config.dtype},
-          {"op", config.op},
+          {"dtype", fmt::format("{}", fmt::join(config.dtypes, ","))},
+          {"op", fmt::format("{}", fmt::join(config.ops, ","))},
+          {"registration", std::to_string(config.registration)},
           {"devices", std::to_string(devices)},
           {"min_bytes", std::to_string(config.min_bytes)},
           {"max_bytes", std::to_string(config.max_bytes)},
@@ -116,9 +142,7 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
   check_engine(engine);
   choose_backend(engine);
   const int devices = device_count(config, engine);
-  std::vector<SweepSettings> sweeps;
-  for (const std::string& name : config.collectives)
-    sweeps.push_back(settings_of(config, find_collective(name), devices));
+  std::vector<SweepSettings> sweeps = sweeps_of(config, devices);
   if (config.root < 0 || config.root >= devices)
     throw Error(Cause::usage, fmt::format("--root is {} and there are {} ranks", config.root, devices),
                 fmt::format("0 to {}", devices - 1));
@@ -129,6 +153,7 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
   }
   const std::unique_ptr<Fleet> fleet = make_fleet(engine, devices);
   require_launch_mode(*fleet, engine.launch);
+  require_registration(*fleet, config.registration);
   outcome.is_root = fleet->is_root();
   outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;

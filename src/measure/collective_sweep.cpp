@@ -71,12 +71,12 @@ class CellRank {
         element_(size_of(settings.type)) {
     const size_t send = cell.shape.send * element_, recv = cell.shape.recv * element_;
     if (!cell.in_place) {
-      send_buffer_ = rank.device.allocate(send);
-      recv_buffer_ = rank.device.allocate(recv);
+      send_buffer_ = allocate(send);
+      recv_buffer_ = allocate(recv);
       send_ = send_buffer_->data(), recv_ = recv_buffer_->data();
       return;
     }
-    recv_buffer_ = rank.device.allocate(std::max(send, recv));
+    recv_buffer_ = allocate(std::max(send, recv));
     const int64_t offset = settings.row->in_place_offset(world_) * static_cast<int64_t>(element_);
     char* base = recv_buffer_->as<char>();
     send_ = base + std::max<int64_t>(offset, 0), recv_ = base + std::max<int64_t>(-offset, 0);
@@ -95,6 +95,11 @@ class CellRank {
 
  private:
   Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds + 2); }
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) {
+    if (settings_.registration == Registration::none) return rank_.device.allocate(bytes);
+    return rank_.communicator.allocate_registered({bytes, settings_.registration, deadline()});
+  }
 
   void call() {
     settings_.row->run(rank_.communicator,
@@ -269,6 +274,8 @@ void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<
       CellResult all = measure_cell(rank, settings, cell, *stream);
       if (rank.rank != 0) return;
       transport = rank.communicator.backend_name();
+      if (settings.registration != Registration::none)
+        transport += fmt::format(" {}", to_string(settings.registration));
       result = std::move(all);
     });
     ++done;

@@ -35,6 +35,16 @@ def check_types_and_operations(case):
             assert len(found) == 2 and all(r["status"]["kind"] == "ok" for r in found), found
 
 
+def check_several_types_and_operations_in_one_call(case):
+    found = records(case, "-d", "f32,f16,float", "-o", "sum,max", "--collective", "all_reduce,broadcast", "-b", "1K", "-e", "1K")
+    sweeps = [(r["axes"]["collective"], r["axes"]["dtype"], r["axes"].get("op")) for r in found if not r["axes"]["in_place"]]
+    assert sweeps == [("all_reduce", "f32", "sum"), ("all_reduce", "f32", "max"), ("all_reduce", "f16", "sum"),
+                      ("all_reduce", "f16", "max"), ("broadcast", "f32", None), ("broadcast", "f16", None)], sweeps
+    found = records(case, "-d", "all", "-o", "all", "--collective", "all", "-b", "256", "-e", "256")
+    out = [r for r in found if not r["axes"]["in_place"]]
+    assert len(out) == 7 * (3 * 5 + 6) and all(r["status"]["kind"] == "ok" for r in found), len(out)
+
+
 def check_table_of_nccl_tests(case):
     text = case.run(*QUICK, "-b", "8", "-e", "128", "-f", "4", "-g", "2", "-t", "2", "--format", "nccl-tests").stdout
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
@@ -98,6 +108,10 @@ def check_bad_input(case):
             (("--format", "csv"), ["'csv'", "table"]),
             (("-T", "0"), ["--timeout"]),
             (("-G", "2"), ["graph"]),
+            (("-R", "3"), ["--local-register"]),
+            (("-R", "2"), ["-R 2", "CPU"]),
+            (("-d", "f32,f23"), ["'f23'", "f32?"]),
+            (("-o", "sum,"), ["operation ''"]),
             (("--collective", ""), ["collective"])):
         case.refused(2, "usage", *QUICK, *words, says=says)
 
