@@ -207,6 +207,13 @@ AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
 /// Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
 
+/// The NCCL variables of a named profile (empty: none) with assignments ("NCCL_ALGO=Ring") over them, checked by
+/// themselves and with what `environment` sets. They must be in the process environment before a verb uses NCCL, which
+/// reads them once. Error{usage} for an unknown profile and for values that NCCL does not take, the environment's too.
+AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& profile,
+                                                            const std::vector<std::string>& assignments,
+                                                            const std::map<std::string, std::string>& environment);
+
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
 
