@@ -45,8 +45,9 @@ struct CollectivesConfig {
   double timeout_seconds = 60;  // deadline of every collective and wait
   std::string output_dir;       // run folder; empty: none is written
   std::map<std::string, std::string> environment;
-  std::string command_line;                  // recorded
-  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+  std::map<std::string, std::string> nccl_settings;  // of `nccl_settings()`, part of `environment`
+  std::string command_line;                          // recorded
+  void (*on_fatal)(const Error&) = nullptr;          // as in EngineConfig
 };
 
 struct CollectivesOutcome {
@@ -58,6 +59,24 @@ struct CollectivesOutcome {
   bool failed = false;  // wrong elements, or a rate that no link can have
   std::string waived;   // why nothing could be measured: one rank
   bool is_root = true;
+};
+
+/// The same collectives over several transports, each in processes of its own: NCCL reads its settings once a process.
+struct ArenaConfig {
+  CollectivesConfig sweep;  // buffers and graphs are as the transport says; `graph` is the calls of those with graphs
+  std::vector<std::string> transports{"all"};  // names of the table; "all": each that this machine can run
+  std::string program;                         // path of the amdahl program, which runs them
+  double transport_seconds = 300;              // deadline of one transport
+};
+
+struct ArenaOutcome {
+  std::vector<Record> records;  // collectives, and one of kind "transport" for each that gave none
+  std::string text;             // a table a size
+  std::string json;
+  std::string environment_file;  // lines for a shell: the settings that are best over most sizes
+  std::string run_dir;
+  bool failed = false;  // wrong elements, or nothing measured
+  std::string waived;
 };
 
 }  // namespace amdahl

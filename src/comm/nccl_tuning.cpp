@@ -80,10 +80,11 @@ std::optional<NcclChoice> parse_line(std::string_view line) {
   const size_t start = digits == std::string_view::npos ? 0 : digits + 1;
   const auto bytes = number(before.substr(start));
   if (!bytes) return std::nullopt;
-  NcclChoice choice{collective_before(before.substr(0, start)), *bytes, "", channels_of(line)};
+  NcclChoice choice{collective_before(before.substr(0, start)), *bytes, "", channels_of(line), false};
   const std::string_view rest = line.substr(mark + kMark.size());
   if (const std::string_view kernel = word_after(rest, "Kernel "); !kernel.empty()) {
     choice.way = kernel;
+    choice.symmetric = true;
     return choice;
   }
   const std::string_view algorithm = word_after(rest, "Algo "), protocol = word_after(rest, "proto ");
@@ -104,10 +105,13 @@ std::vector<NcclChoice> parse_nccl_choices(std::string_view output) {
   return choices;
 }
 
-std::string describe_nccl_choice(const std::vector<NcclChoice>& choices, std::string_view collective, int64_t bytes) {
+std::string describe_nccl_choice(const std::vector<NcclChoice>& choices, const NcclCall& call) {
+  const std::string collective = letters(call.collective);
+  const bool shared = collective == "allgather" || collective == "reducescatter";
   std::vector<std::string> ways;
   for (const NcclChoice& choice : choices) {
-    if (choice.bytes != bytes || (!choice.collective.empty() && choice.collective != letters(collective))) continue;
+    const int64_t bytes = choice.symmetric && shared ? choice.bytes * call.ranks : choice.bytes;
+    if (bytes != call.bytes || (!choice.collective.empty() && choice.collective != collective)) continue;
     const std::string way = choice.channels > 0 ? fmt::format("{} x{}", choice.way, choice.channels) : choice.way;
     if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
   }

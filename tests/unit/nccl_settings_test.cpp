@@ -121,15 +121,19 @@ TEST(NcclTuning, ReadsTheLinesOfEveryVersion) {
 }
 
 TEST(NcclTuning, TellsTheChoiceOfASize) {
-  const std::vector<NcclChoice> choices{{"allreduce", 1024, "TREE LL", 2},
-                                        {"allreduce", 1024, "TREE LL", 2},
-                                        {"allreduce", 2048, "RING LL", 1},
-                                        {"allreduce", 2048, "RING SIMPLE", 4},
-                                        {"", 512, "TREE LL", 0}};
-  EXPECT_EQ(describe_nccl_choice(choices, "all_reduce", 1024), "TREE LL x2");
-  EXPECT_EQ(describe_nccl_choice(choices, "all_reduce", 2048), "RING LL x1 / RING SIMPLE x4");
-  EXPECT_EQ(describe_nccl_choice(choices, "all_gather", 1024), "");
-  EXPECT_EQ(describe_nccl_choice(choices, "reduce_scatter", 512), "TREE LL");
+  const std::vector<NcclChoice> choices{{"allreduce", 1024, "TREE LL", 2, false},
+                                        {"allreduce", 1024, "TREE LL", 2, false},
+                                        {"allreduce", 2048, "RING LL", 1, false},
+                                        {"allreduce", 2048, "RING SIMPLE", 4, false},
+                                        {"", 512, "TREE LL", 0, false},
+                                        {"allgather", 256, "AllGather_LL", 3, true},
+                                        {"allreduce", 256, "AllReduce_AGxLL_R", 0, true}};
+  EXPECT_EQ(describe_nccl_choice(choices, {"all_reduce", 1024, 4}), "TREE LL x2");
+  EXPECT_EQ(describe_nccl_choice(choices, {"all_reduce", 2048, 4}), "RING LL x1 / RING SIMPLE x4");
+  EXPECT_EQ(describe_nccl_choice(choices, {"all_gather", 2048, 4}), "");
+  EXPECT_EQ(describe_nccl_choice(choices, {"reduce_scatter", 512, 4}), "TREE LL");
+  EXPECT_EQ(describe_nccl_choice(choices, {"all_gather", 1024, 4}), "AllGather_LL x3");
+  EXPECT_EQ(describe_nccl_choice(choices, {"all_reduce", 256, 4}), "AllReduce_AGxLL_R");
 }
 
 }  // namespace
