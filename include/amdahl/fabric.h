@@ -70,7 +70,7 @@ struct ArenaConfig {
 };
 
 struct ArenaOutcome {
-  std::vector<Record> records;  // collectives, and one of kind "transport" for each that gave none
+  std::vector<Record> records;  // collectives, and one of kind "transport" for each not measured to its end
   std::string text;             // a table a size
   std::string json;
   std::string environment_file;  // lines for a shell: the settings that are best over most sizes

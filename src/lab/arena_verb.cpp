@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "amdahl/amdahl.h"
@@ -76,17 +80,48 @@ std::string reason_of(const std::vector<ChildResult>& results, double seconds) {
   return fmt::format("exit code {}", results.front().code);
 }
 
+/// A folder for the time of a run.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::map<std::string, std::string>& environment) {
+    const auto set = environment.find("TMPDIR");
+    std::string pattern = (set == environment.end() || set->second.empty() ? "/tmp" : set->second) + "/amdahl-XXXXXX";
+    if (!mkdtemp(pattern.data()))
+      throw Error(Cause::usage, fmt::format("no folder can be made as {}: {}", pattern, std::strerror(errno)),
+                  "TMPDIR=a folder that can be written");
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 class Arena {
  public:
   Arena(const ArenaConfig& config, Observer& observer, int ranks)
-      : config_(config), observer_(observer), ranks_(ranks) {}
+      : config_(config), observer_(observer), ranks_(ranks), folder_(config.sweep.environment) {}
 
-  /// Records of one transport; at least one. Error{interrupted} when the user stops it.
+  /// What one transport gave: records of the sizes it came to, and one of kind "transport" when it ended before its
+  /// time. Error{interrupted} when the user stops it.
   std::vector<Record> run(const TransportRow& row) {
-    const std::vector<ChildResult> results = start(row, false);
-    std::vector<Record> records = read(row, results);
-    if (records.empty()) return {absent(row, {Status::Kind::failed, reason_of(results, config_.transport_seconds)})};
-    if (row.chooses) add_choices(row, records);
+    const std::string run_dir = (folder_.path() / std::to_string(++num_runs_)).string();
+    const std::vector<ChildResult> results = start(row, {ranks_, run_dir});
+    std::vector<Record> records = read(row, run_dir);
+    const bool ended_well = std::all_of(results.begin(), results.end(), [](const ChildResult& result) {
+      return result.end == ChildResult::End::exited && result.code == 0;
+    });
+    const bool said = std::any_of(records.begin(), records.end(),
+                                  [](const Record& record) { return record.status.kind == Status::Kind::failed; });
+    if (row.chooses && !records.empty()) add_choices(row, records);
+    if (records.empty() || (!ended_well && !said))
+      records.push_back(absent(row, {Status::Kind::failed, reason_of(results, config_.transport_seconds)}));
     return records;
   }
 
@@ -100,9 +135,9 @@ class Arena {
   }
 
  private:
-  std::vector<ChildResult> start(const TransportRow& row, bool ask) {
+  std::vector<ChildResult> start(const TransportRow& row, const TransportRun& run) {
     std::vector<ChildResult> results =
-        run_children(transport_commands(config_, row, ranks_, ask), Deadline::after_seconds(config_.transport_seconds),
+        run_children(transport_commands(config_, row, run), Deadline::after_seconds(config_.transport_seconds),
                      [this] { return observer_.cancelled(); });
     if (observer_.cancelled())
       throw Error(Cause::interrupted, "stopped by the user; the transports measured so far are kept",
@@ -110,19 +145,17 @@ class Arena {
     return results;
   }
 
-  /// What the first process wrote, even when it then ended with an error: wrong elements are a result.
-  std::vector<Record> read(const TransportRow& row, const std::vector<ChildResult>& results) const {
-    const std::string& out = results.front().out;
-    const size_t start = out.find("{\n");
-    if (start == std::string::npos) return {};
-    std::vector<Record> records = records_from_json(out.substr(start), fmt::format("output of transport {}", row.name));
+  /// Also of a transport that failed: the sizes before that count.
+  static std::vector<Record> read(const TransportRow& row, const std::string& run_dir) {
+    if (!std::filesystem::exists(std::filesystem::path(run_dir) / kRecordsFile)) return {};
+    std::vector<Record> records = read_records(run_dir);
     for (Record& record : records) record.axes["transport"] = std::string(row.name);
     return records;
   }
 
   /// NCCL's log takes time in every call: it is asked in a run that is not timed.
   void add_choices(const TransportRow& row, std::vector<Record>& records) {
-    const std::vector<ChildResult> results = start(row, true);
+    const std::vector<ChildResult> results = start(row, {ranks_, ""});
     const std::vector<NcclChoice> choices = parse_nccl_choices(results.front().out);
     if (choices.empty()) observer_.warning(fmt::format("transport {}: NCCL did not say what it chose", row.name));
     for (Record& record : records) {
@@ -149,6 +182,8 @@ class Arena {
   const ArenaConfig& config_;
   Observer& observer_;
   int ranks_;
+  TemporaryFolder folder_;
+  int num_runs_ = 0;
 };
 
 std::map<std::string, NcclSettings> settings_by_transport(const ArenaConfig& config) {

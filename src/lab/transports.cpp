@@ -58,9 +58,9 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::vector<std::string> arguments_of(const ArenaConfig& config, const TransportRow& row, int devices, bool ask) {
+std::vector<std::string> arguments_of(const ArenaConfig& config, const TransportRow& row, const TransportRun& run) {
   const CollectivesConfig& sweep = config.sweep;
-  std::vector<std::string> words{"collectives", "--quiet", "--format", "json"};
+  std::vector<std::string> words{"collectives", "--quiet"};
   const auto add = [&](const char* option, const auto& value) {
     words.emplace_back(option);
     words.push_back(fmt::format("{}", value));
@@ -69,7 +69,7 @@ std::vector<std::string> arguments_of(const ArenaConfig& config, const Transport
     add(option, fmt::format("{}", fmt::join(values, ",")));
   };
   add("--backend", row.backend);
-  add("--devices", devices);
+  add("--devices", run.devices);
   if (row.backend == "cuda" && !sweep.gpus.empty()) add_list("--gpus", sweep.gpus);
   add_list("--collective", sweep.collectives);
   add_list("--datatype", sweep.dtypes);
@@ -79,13 +79,14 @@ std::vector<std::string> arguments_of(const ArenaConfig& config, const Transport
   add("--max-bytes", sweep.max_bytes);
   add("--step-bytes", sweep.step_bytes);
   add("--step-factor", sweep.step_factor);
-  add("--iterations", ask ? 1 : sweep.iterations);
-  add("--warmup", ask ? 0 : sweep.warmup);
-  add("--check", ask || !sweep.check ? 0 : 1);
+  add("--iterations", run.asks() ? 1 : sweep.iterations);
+  add("--warmup", run.asks() ? 0 : sweep.warmup);
+  add("--check", run.asks() || !sweep.check ? 0 : 1);
   add("--local-register", row.registration);
   if (row.graph) add("--graph", sweep.graph > 0 ? sweep.graph : kGraphCalls);
   add("--timeout", sweep.timeout_seconds);
   add("--seed", sweep.seed);
+  if (!run.asks()) add("--output-dir", run.run_dir);
   return words;
 }
 
@@ -153,17 +154,17 @@ std::vector<const TransportRow*> find_transports(const std::vector<std::string>&
   return found;
 }
 
-std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row, int devices,
-                                             bool ask) {
-  ChildCommand command{config.program, arguments_of(config, row, devices, ask), {}};
+std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row,
+                                             const TransportRun& run) {
+  ChildCommand command{config.program, arguments_of(config, row, run), {}};
   for (const auto& [name, value] : config.sweep.environment)
     if (is_inherited(name)) command.environment[name] = value;
   for (const auto& [name, value] : row.settings) command.environment[name] = value;
-  if (ask) command.environment["NCCL_DEBUG"] = "INFO", command.environment["NCCL_DEBUG_SUBSYS"] = "TUNING";
+  if (run.asks()) command.environment["NCCL_DEBUG"] = "INFO", command.environment["NCCL_DEBUG_SUBSYS"] = "TUNING";
   if (!row.processes) return {command};
   std::vector<ChildCommand> ranks;
-  const std::string port = std::to_string(free_port()), size = std::to_string(devices);
-  for (int rank = 0; rank < devices; ++rank) {
+  const std::string port = std::to_string(free_port()), size = std::to_string(run.devices);
+  for (int rank = 0; rank < run.devices; ++rank) {
     ranks.push_back(command);
     auto& variables = ranks.back().environment;
     variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);

@@ -29,8 +29,16 @@ const std::vector<TransportRow>& transport_table();
 /// Rows by name, "all" being every one of the backend ("auto": of both). Error{usage} with the nearest name.
 std::vector<const TransportRow*> find_transports(const std::vector<std::string>& names, const std::string& backend);
 
-/// The processes that run the sweep on a transport with `devices` ranks; only the first one's output counts. With
-/// `ask` each call is made once, and NCCL writes what it chose to standard output.
-std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row, int devices, bool ask);
+/// How a transport is run: measured into a run folder, or, without one, each call made once, untimed, with NCCL's log
+/// of what it chose on standard output.
+struct TransportRun {
+  int devices = 2;
+  std::string run_dir;
+  bool asks() const { return run_dir.empty(); }
+};
+
+/// The processes that run the sweep on a transport, the one of rank 0 first.
+std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row,
+                                             const TransportRun& run);
 
 }  // namespace amdahl

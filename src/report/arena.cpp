@@ -128,7 +128,7 @@ std::string absent_text(const std::vector<Record>& records) {
     if (record.kind == "transport")
       text += fmt::format("  {:<22} {}: {}\n", axis<std::string>(record, "transport", "?"),
                           record.status.kind == Status::Kind::waived ? "not here" : "FAILED", record.status.reason);
-  return text.empty() ? text : "\nno measurement:\n" + text;
+  return text.empty() ? text : "\nnot measured, or not to the end:\n" + text;
 }
 
 std::string quoted(const std::string& value) {

@@ -26,8 +26,6 @@ std::string model_to_json(const ModelSpec& model);
 std::string record_to_json(const Record& record);
 /// {"version": 1, "records": [...]}, each with its whole provenance.
 std::string records_to_json(const std::vector<Record>& records);
-/// Reading throws Error{store_corrupt}, Error{version_refused}.
-std::vector<Record> records_from_json(std::string_view text, std::string_view origin);
 Record record_from_json(std::string_view text, std::string_view origin);
 
 std::string provenance_to_json(const Provenance& provenance);

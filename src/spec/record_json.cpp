@@ -146,20 +146,6 @@ std::string records_to_json(const std::vector<Record>& records) {
   return dump({{"version", kSchemaVersion}, {"records", array}}, 2);
 }
 
-std::vector<Record> records_from_json(std::string_view text, std::string_view origin) {
-  const json document = parse_document(text, origin, Cause::store_corrupt);
-  const Fields fields(document, std::string(origin), "", Cause::store_corrupt);
-  fields.require_version();
-  std::vector<Record> records;
-  const json& array = fields.array("records");
-  for (size_t i = 0; i < array.size(); ++i) {
-    const Fields element = fields.element(array, "records", i);
-    records.push_back(read_record(element));
-    records.back().provenance = read_provenance(element.object("provenance"));
-  }
-  return records;
-}
-
 std::string provenance_to_json(const Provenance& provenance) { return dump(provenance_json(provenance), -1); }
 
 Provenance provenance_from_json(std::string_view text, std::string_view origin) {

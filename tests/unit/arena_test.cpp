@@ -10,7 +10,7 @@
 
 #include "lab/transports.h"
 #include "report/arena.h"
-#include "spec/json.h"
+#include "spec/run_folder.h"
 
 namespace amdahl {
 namespace {
@@ -115,14 +115,14 @@ TEST(Transports, ChildrenGetTheirOwnSettingsAndNoLaunchersVariables) {
   config.sweep.environment = {{"PATH", "p"},           {"RANK", "7"},          {"OMPI_COMM_WORLD_RANK", "1"},
                               {"SLURM_PROCID", "2"},   {"NCCL_DEBUG", "INFO"}, {"NCCL_ALGO", "Tree"},
                               {"NCCL_IB_DISABLE", "1"}};
-  const auto one = transport_commands(config, *find_transports({"nccl ring ll"}, "auto").front(), 4, false);
+  const auto one = transport_commands(config, *find_transports({"nccl ring ll"}, "auto").front(), {4, "r"});
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].environment,
             (std::map<std::string, std::string>{
                 {"PATH", "p"}, {"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "LL"}, {"NCCL_IB_DISABLE", "1"}}));
-  const auto asked = transport_commands(config, *find_transports({"nccl"}, "auto").front(), 4, true);
+  const auto asked = transport_commands(config, *find_transports({"nccl"}, "auto").front(), {4, ""});
   EXPECT_EQ(asked[0].environment.at("NCCL_DEBUG_SUBSYS"), "TUNING");
-  const auto ranks = transport_commands(config, *find_transports({"gloo"}, "auto").front(), 3, false);
+  const auto ranks = transport_commands(config, *find_transports({"gloo"}, "auto").front(), {3, "r"});
   ASSERT_EQ(ranks.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) {
     const auto& variables = ranks[static_cast<size_t>(rank)].environment;
@@ -138,20 +138,23 @@ class ArenaProgram : public ::testing::Test {
  protected:
   void SetUp() override {
     folder = std::filesystem::path(::testing::TempDir()) / fmt::format("arena-{}", getpid());
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "records.json") << records_to_json({timed("?", 64, 5, "cpu-virtual")}) << "\n";
+    std::filesystem::create_directories(folder / "left");
+    RunFolder::create(folder / "sample", {"collectives", {}}).append(timed("?", 64, 5, "cpu-virtual"));
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
   ArenaOutcome run(const std::string& script, double seconds) {
     const std::string path = (folder / "program").string();
-    std::ofstream(path) << "#!/bin/sh\n" << script;
+    std::ofstream(path) << "#!/bin/sh\nsave() { while [ \"$1\" != --output-dir ]; do shift; done; cp -r \"$SAMPLE\" "
+                           "\"$2\"; }\n"
+                        << script;
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     ArenaConfig config;
     config.program = path;
     config.transport_seconds = seconds;
     config.sweep.backend = "cpu";
-    config.sweep.environment = {{"PATH", "/usr/bin:/bin"}, {"RECORDS", (folder / "records.json").string()}};
+    config.sweep.environment = {
+        {"PATH", "/usr/bin:/bin"}, {"SAMPLE", (folder / "sample").string()}, {"TMPDIR", (folder / "left").string()}};
     Observer observer;
     return run_arena(config, observer);
   }
@@ -161,7 +164,7 @@ class ArenaProgram : public ::testing::Test {
 
 TEST_F(ArenaProgram, ALateTransportLeavesTheOthersTheirRows) {
   const auto start = std::chrono::steady_clock::now();
-  const ArenaOutcome outcome = run("test -n \"$RANK\" && exec sleep 60\nexec cat \"$RECORDS\"\n", 0.5);
+  const ArenaOutcome outcome = run("test -n \"$RANK\" && exec sleep 60\nsave \"$@\"\n", 0.5);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_FALSE(outcome.failed);
   ASSERT_EQ(outcome.records.size(), 2u);
@@ -169,6 +172,17 @@ TEST_F(ArenaProgram, ALateTransportLeavesTheOthersTheirRows) {
   EXPECT_EQ(outcome.records[0].value("time"), 5);
   EXPECT_EQ(outcome.records[1].kind, "transport");
   EXPECT_EQ(outcome.records[1].status.reason, "not done within 0.5 s");
+}
+
+TEST_F(ArenaProgram, SizesBeforeTheFailureOfATransportCount) {
+  const ArenaOutcome outcome = run("save \"$@\"; kill -6 $$\n", 20);
+  ASSERT_EQ(outcome.records.size(), 4u);
+  for (const size_t i : {0u, 2u}) {
+    EXPECT_EQ(outcome.records[i].value("time"), 5);
+    EXPECT_EQ(outcome.records[i + 1].kind, "transport");
+    EXPECT_EQ(outcome.records[i + 1].status.reason, "ended by signal 6");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "left")) << "the arena leaves files behind";
 }
 
 TEST_F(ArenaProgram, WhatAProgramSaysOfItsEndIsTheReason) {
