@@ -217,8 +217,8 @@ AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& p
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
 
-/// Every transport over the same sweep, one after another. One that fails or is late becomes a Record of kind
-/// "transport" with its reason, and the others keep theirs.
+/// Every transport over the same sweep, one after another. One that fails or is late keeps the sizes it came to and
+/// gets a Record of kind "transport" with the reason; the others go on.
 AMDAHL_API ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer);
 
 }  // namespace amdahl
