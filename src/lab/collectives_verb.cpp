@@ -7,11 +7,10 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "lab/backends.h"
+#include "lab/fabric_reports.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/collective_sweep.h"
-#include "report/collectives.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 #include "topology/machine_probe.h"
 
@@ -145,15 +144,13 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
         *fleet, sweep,
         [&](const Record& record) {
           if (folder) folder->append(record);
-          outcome.failed = outcome.failed || record.status.kind == Status::Kind::failed;
           outcome.records.push_back(record);
         },
         observer);
   }
   fleet->agree("done");  // nobody leaves while a peer still works
-  outcome.text = collectives_text(outcome.records);
-  outcome.nccl_tests = collectives_nccl_tests(outcome.records);
-  outcome.json = records_to_json(outcome.records);
+  conclude_collectives(outcome);
+  if (folder) write_collectives_report(folder->path(), outcome);
   return outcome;
 }
 
