@@ -14,7 +14,7 @@ struct SpeedSettings {
   int64_t matrix = 8192;  // rows, columns and depth of the product
   size_t copy_bytes = size_t{512} << 20;
   double seconds = 0.4;  // of each sample of products
-  int samples = 3;
+  int samples = 5;
   double timeout_seconds = 60;
   Provenance provenance;
 };

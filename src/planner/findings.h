@@ -12,7 +12,7 @@
 
 namespace amdahl {
 
-/// Rates of a device while all of them work, medians.
+/// Rates of a device while all of them work: the best of its samples, which noise does not lower.
 struct DeviceSpeed {
   int index = 0;
   double matrix_tflops = 0, copy_gbps = 0;  // 0: not measured

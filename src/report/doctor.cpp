@@ -57,7 +57,8 @@ std::string measurements(const DoctorOutcome& outcome) {
     least = least > 0 ? std::min(least, link.measured_gbps) : link.measured_gbps;
     most = std::max(most, link.measured_gbps), latency = std::max(latency, link.latency_us);
   }
-  if (most > 0) text += fmt::format("pairs: {:.1f} to {:.1f} GB/s, loads take up to {:.3f} us\n", least, most, latency);
+  if (most > 0) text += fmt::format("pairs: {:.1f} to {:.1f} GB/s", least, most);
+  if (most > 0) text += latency > 0 ? fmt::format(", loads take up to {:.3f} us\n", latency) : std::string("\n");
   for (const Record& record : outcome.records)
     if (record.kind == "collective" && record.value("busbw") && !std::get<bool>(record.axes.at("in_place")))
       text += fmt::format("all-reduce of {} bytes: {:.1f} us, {:.1f} GB/s bus bandwidth\n",
