@@ -171,11 +171,11 @@ struct AdviseConfig {
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
 AMDAHL_API std::string advice_json(const Advice& advice);
 
-/// Summary, text and Markdown of a run folder, from its records alone; rewrites summary.json and report.md when
-/// `write`.
+/// What a run folder shows, from its records alone. `write` rewrites the folder's report: summary.json and report.md of
+/// a study, report.md of a training, report.txt and the drawing of links and collectives.
 struct ReportOutcome {
-  StudySummary summary;
-  std::string markdown;
+  StudySummary summary;  // of a study
+  std::string markdown;  // of a study or training
   std::string text;
   std::string json;
   std::string report_path;

@@ -93,6 +93,7 @@ struct CollectivesOutcome {
   std::vector<Record> records;  // one a collective, size and placement
   std::string text;             // table
   std::string nccl_tests;       // the same rows as nccl-tests prints them
+  std::string curves;           // SVG of bus bandwidth over size; empty when no size has one
   std::string json;
   std::string run_dir;
   bool failed = false;  // wrong elements, or a rate that no link can have

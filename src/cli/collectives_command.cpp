@@ -28,6 +28,11 @@ int collectives_command(const CollectivesArgs& args) {
              : args.format == "nccl-tests" ? outcome.nccl_tests
                                            : outcome.text,
              json ? "\n" : "");
+  if (!args.curves.empty()) {
+    if (outcome.curves.empty())
+      throw Error(Cause::usage, "--curves has nothing to draw: no size has a bandwidth", "larger sizes than these");
+    save_text(args.curves, outcome.curves);
+  }
   if (!outcome.run_dir.empty()) fmt::print(json ? stderr : stdout, "run: {}\n", outcome.run_dir);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a collective gave wrong results, did not fit, or was impossibly fast",

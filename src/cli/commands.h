@@ -62,6 +62,7 @@ struct CollectivesArgs {
   CollectivesConfig config;
   std::string format = "table";  // table, nccl-tests, json
   std::string json_file;
+  std::string curves;  // file to write
   Talk talk;
 };
 

@@ -223,6 +223,7 @@ Command define_collectives(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("-J,--output-file", args.json_file, "JSON file of all records");
+  sub->add_option("--curves", args.curves, "SVG file of bus bandwidth over size");
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
   sub->add_option("--format", args.format, "table, nccl-tests or json")->capture_default_str();
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");

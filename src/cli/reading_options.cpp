@@ -46,7 +46,7 @@ Command define_compare(CLI::App& app) {
 
 Command define_report(CLI::App& app) {
   auto args = std::make_shared<ReportArgs>();
-  CLI::App* report = app.add_subcommand("report", "Rebuild report.md and summary.json from a run folder alone");
+  CLI::App* report = app.add_subcommand("report", "Rebuild a run folder's report from its records alone");
   report->add_option("run", args->run_dir, "Run folder")->required();
   add_talk(report, args->talk);
   return {report, [args](const std::string&) { return report_command(*args); }};

@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/collectives_setup.h"
+#include "lab/fabric_reports.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
-#include "report/collectives.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 #include "topology/machine_probe.h"
 
@@ -43,22 +43,33 @@ int device_count(const CollectivesConfig& config, const EngineConfig& engine) {
   return static_cast<int>(default_device_counts(engine).back());
 }
 
-/// What the slowest pair of these devices can carry in one direction, 0 when the machine does not say.
-double peak_gbps(const Fleet& fleet, int devices) {
+/// What a device can send in one direction to the others, of the one that can send least: its links into the switches,
+/// or without switches those to every other device. 0 when the machine does not say.
+double device_gbps(const Fleet& fleet, int devices, bool& switched) {
   if (fleet.device_kind() != "cuda") return 0;
   const MachineSpec machine = probe_machine("/sys", 0);
-  double slowest = 0;
+  std::map<int, double> out;
+  const auto used = [&](int index) {
+    const auto& specs = fleet.devices();
+    return std::any_of(specs.begin(), specs.begin() + std::min<std::ptrdiff_t>(devices, std::ssize(specs)),
+                       [&](const DeviceSpec& spec) { return spec.index == index; });
+  };
   for (const LinkSpec& link : machine.links) {
-    const auto used = [&](int index) {
-      const auto& specs = fleet.devices();
-      return std::any_of(specs.begin(), specs.begin() + std::min<std::ptrdiff_t>(devices, std::ssize(specs)),
-                         [&](const DeviceSpec& spec) { return spec.index == index; });
-    };
     if (!used(link.source) || !used(link.destination)) continue;
     if (link.path != PathKind::nvlink) return 0;  // shared memory of the host may carry it
-    slowest = slowest == 0 ? link.raw_gbps : std::min(slowest, link.raw_gbps);
+    switched = switched || link.through_switch;
+    double& gbps = out[link.source];
+    gbps = link.through_switch ? std::max(gbps, link.raw_gbps) : gbps + link.raw_gbps;
   }
-  return slowest;
+  double least = 0;
+  for (const auto& [index, gbps] : out) least = least == 0 ? gbps : std::min(least, gbps);
+  return least;
+}
+
+/// The bus bandwidth that no measurement of a collective can exceed. Switches may add up an all-reduce themselves: then
+/// a device sends and receives its data once, and not 2 (n - 1) / n times.
+double peak_gbps(const CollectiveRow& row, double device, bool switched, int devices) {
+  return switched && row.name == "all_reduce" ? device * row.bus_factor(devices) : device;
 }
 
 /// Before anything is measured: settings of NCCL without NCCL would measure something else than was asked for.
@@ -98,23 +109,22 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
     folder = RunFolder::create(config.output_dir, {"collectives", collectives_identity(config, devices)});
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   const Provenance provenance = make_provenance(engine, *fleet);
-  const double peak = peak_gbps(*fleet, devices);
+  bool switched = false;
+  const double device = device_gbps(*fleet, devices, switched);
   for (SweepSettings& sweep : sweeps) {
     sweep.provenance = provenance;
-    sweep.peak_gbps = peak;
+    sweep.peak_gbps = peak_gbps(*sweep.row, device, switched, devices);
     run_sweep(
         *fleet, sweep,
         [&](const Record& record) {
           if (folder) folder->append(record);
-          outcome.failed = outcome.failed || record.status.kind == Status::Kind::failed;
           outcome.records.push_back(record);
         },
         observer);
   }
   fleet->agree("done");  // nobody leaves while a peer still works
-  outcome.text = collectives_text(outcome.records);
-  outcome.nccl_tests = collectives_nccl_tests(outcome.records);
-  outcome.json = records_to_json(outcome.records);
+  conclude_collectives(outcome);
+  if (folder) write_collectives_report(folder->path(), outcome);
   return outcome;
 }
 

@@ -7,11 +7,10 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "lab/backends.h"
+#include "lab/fabric_reports.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
-#include "measure/link_machine.h"
 #include "measure/link_tests.h"
-#include "report/links.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "topology/machine_probe.h"
@@ -113,7 +112,9 @@ LinksOutcome run_links(const LinksConfig& config, Observer& observer) {
     folder = RunFolder::create(config.output_dir, {"links",
                                                    {{"tests", joined(config.tests)},
                                                     {"devices", std::to_string(count)},
-                                                    {"buffer_bytes", std::to_string(run.bench.bytes)}}});
+                                                    {"buffer_bytes", std::to_string(run.bench.bytes)},
+                                                    {kMinGbpsKey, fmt::format("{}", config.min_gbps)}}});
+  if (folder) folder->write_text(kMachineFile, machine_to_json(outcome.machine));  // for a report of an unfinished run
   for (DeviceSpec& spec : specs)  // the bench's devices know what the machine knows of their places
     for (const DeviceSpec& known : outcome.machine.devices)
       if (known.index == spec.index) spec = known;
@@ -123,21 +124,13 @@ LinksOutcome run_links(const LinksConfig& config, Observer& observer) {
         bench, *test, run,
         [&](const Record& record) {
           if (folder) folder->append(record);
-          outcome.failed = outcome.failed || record.status.kind == Status::Kind::failed;
           outcome.records.push_back(record);
         },
         observer);
-  note_links(outcome.machine, outcome.records);
-  outcome.slow = slow_links(outcome.machine, config.min_gbps);
-  outcome.failed = outcome.failed || !outcome.slow.empty();
-  outcome.text = links_text(outcome.records, outcome.machine, outcome.slow);
-  outcome.heat_map = links_heat_map(outcome.machine);
-  outcome.json = links_to_json(outcome.machine, outcome.records);
-  outcome.machine_json = machine_to_json(outcome.machine);
+  conclude_links(outcome, config.min_gbps);
   if (folder) {
-    folder->write_text("machine.json", outcome.machine_json);
-    folder->write_text("report.txt", outcome.text);
-    if (!outcome.heat_map.empty()) folder->write_text("heat-map.svg", outcome.heat_map);
+    folder->write_text(kMachineFile, outcome.machine_json);
+    write_links_report(folder->path(), outcome);
   }
   return outcome;
 }

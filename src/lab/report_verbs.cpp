@@ -7,10 +7,10 @@
 
 #include "amdahl/amdahl.h"
 #include "lab/evidence.h"
+#include "lab/fabric_reports.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
 #include "report/arena.h"
-#include "report/collectives.h"
 #include "report/compare.h"
 #include "report/markdown.h"
 #include "report/study.h"
@@ -123,25 +123,18 @@ ReportOutcome report_training(const std::string& run_dir, const RunContents& con
   return outcome;
 }
 
-ReportOutcome report_collectives(const std::string& run_dir, const RunContents& contents, bool write) {
+ReportOutcome report_arena(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.text = contents.header.kind == "arena" ? arena_text(contents.records) : collectives_text(contents.records);
-  outcome.markdown = "# Collectives\n\n```\n" + outcome.text + "```\n";
+  outcome.text = arena_text(contents.records);
   outcome.json = records_to_json(contents.records);
   if (!write) return outcome;
-  write_atomic(folder_of(run_dir) / "report.md", outcome.markdown);
-  outcome.report_path = (folder_of(run_dir) / "report.md").string();
+  write_atomic(folder_of(run_dir) / "report.txt", outcome.text);
+  outcome.report_path = (folder_of(run_dir) / "report.txt").string();
   return outcome;
 }
 
-}  // namespace
-
-ReportOutcome run_report(const std::string& run_dir, bool write) {
-  const RunContents contents = read_measured(run_dir);
-  if (contents.header.kind == "train") return report_training(run_dir, contents, write);
-  if (contents.header.kind == "collectives" || contents.header.kind == "arena")
-    return report_collectives(run_dir, contents, write);
+ReportOutcome report_study(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_run(run_dir, contents.records);
@@ -155,6 +148,20 @@ ReportOutcome run_report(const std::string& run_dir, bool write) {
   write_atomic(folder / "report.md", outcome.markdown);
   outcome.report_path = (folder / "report.md").string();
   return outcome;
+}
+
+}  // namespace
+
+ReportOutcome run_report(const std::string& run_dir, bool write) {
+  const RunContents contents = read_measured(run_dir);
+  const std::string& kind = contents.header.kind;
+  if (kind == "study") return report_study(run_dir, contents, write);
+  if (kind == "train") return report_training(run_dir, contents, write);
+  if (kind == "links") return report_links(folder_of(run_dir), contents, write);
+  if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
+  if (kind == "arena") return report_arena(run_dir, contents, write);
+  throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
+              "the run folder of a study, train, links, collectives or arena");
 }
 
 StudySummary read_evidence(const std::string& run_dir) {

@@ -235,6 +235,7 @@ void fill_record(Record& record, const SweepSettings& settings, const Cell& cell
                    {"call_time", "us", result.call_us},
                    {"algbw", "GB/s", {algbw}},
                    {"busbw", "GB/s", {busbw}}};
+  if (settings.peak_gbps > 0) record.series.push_back({"peak", "GB/s", {settings.peak_gbps}});
   if (settings.check) record.series.push_back({"wrong", "1", {result.wrong}});
   if (result.wrong > 0)
     record.status = {Status::Kind::failed, fmt::format("{:.0f} elements are wrong", result.wrong)};

@@ -34,8 +34,8 @@ std::vector<int64_t> sweep_sizes(int64_t minimum, int64_t maximum, int64_t step,
 /// process as it completes. A size that does not fit into memory becomes a failed Record and ends the sweep.
 /// Axes: collective, dtype, op (of reductions), root (of rooted ones), devices, bytes, count (elements of the call),
 /// in_place, launch, transport ("nccl", "nccl registered", "gloo"). Series: time (us, mean of a loop of calls, as
-/// nccl-tests takes it), call_time (us, each call's own, the slowest rank's), algbw and busbw (GB/s of `time`), wrong
-/// (elements, when checked).
+/// nccl-tests takes it), call_time (us, each call's own, the slowest rank's), algbw and busbw (GB/s of `time`), peak
+/// (GB/s, when known), wrong (elements, when checked).
 void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<void(const Record&)>& sink,
                Observer& observer);
 

@@ -53,6 +53,38 @@ void note_links(MachineSpec& machine, const std::vector<Record>& records) {
   }
 }
 
+void forget_measurements(MachineSpec& machine) {
+  for (DeviceSpec& device : machine.devices) device.copy_gbps = 0;
+  for (LinkSpec& link : machine.links) link.measured_gbps = link.latency_us = 0, link.quarantine.clear();
+}
+
+MachineSpec machine_of_records(const std::vector<Record>& records) {
+  MachineSpec machine;
+  if (records.empty()) return machine;
+  const Provenance& provenance = records.front().provenance;
+  machine.host = provenance.host;
+  constexpr std::string_view kDevice = "device.";  // "device.0": its name
+  for (const auto& [fact, name] : provenance.facts) {
+    const std::string index = fact.starts_with(kDevice) ? fact.substr(kDevice.size()) : std::string();
+    if (index.empty() || index.size() > 4 || index.find_first_not_of("0123456789") != std::string::npos) continue;
+    DeviceSpec device;
+    device.index = std::stoi(index);
+    device.kind = provenance.device_kind;
+    device.name = name;
+    machine.devices.push_back(device);
+  }
+  std::sort(machine.devices.begin(), machine.devices.end(),
+            [](const DeviceSpec& a, const DeviceSpec& b) { return a.index < b.index; });
+  for (const DeviceSpec& source : machine.devices)
+    for (const DeviceSpec& destination : machine.devices) {
+      if (source.index == destination.index) continue;
+      LinkSpec link;
+      link.source = source.index, link.destination = destination.index;
+      machine.links.push_back(link);
+    }
+  return machine;
+}
+
 std::vector<std::string> slow_links(const MachineSpec& machine, double min_gbps) {
   std::vector<std::string> lines;
   for (const LinkSpec& link : machine.links) {

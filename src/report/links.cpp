@@ -6,6 +6,7 @@
 #include <map>
 
 #include "amdahl/units.h"
+#include "report/record_axes.h"
 #include "report/text.h"
 #include "report/topology.h"
 #include "report/words.h"
@@ -14,11 +15,7 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* axis) {
-  const auto found = record.axes.find(axis);
-  const std::string* text = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text ? *text : std::string();
-}
+std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 
 const Series* find_series(const Record& record, const char* name) {
   for (const Series& series : record.series)
@@ -72,8 +69,8 @@ std::string heading(const Record& record, size_t samples) {
                       : fitted ? "alpha (us) + beta (GB/s)"
                                : "GB/s, row to column");
   if (samples > 0) text += fmt::format(", median of {}", samples);
-  if (const auto bytes = record.axes.find("bytes"); bytes != record.axes.end() && !fitted)
-    text += fmt::format(", {} MiB a copy", std::get<int64_t>(bytes->second) >> 20);
+  if (const int64_t bytes = axis<int64_t>(record, "bytes", 0); bytes > 0 && !fitted)
+    text += fmt::format(", {} a copy", binary_bytes(bytes));
   return text + '\n';
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "report/topology.h"
+#include "report/words.h"
 
 namespace amdahl {
 namespace {
@@ -39,23 +40,6 @@ std::map<int, std::vector<const DeviceSpec*>> by_node(const MachineSpec& machine
 
 std::string node_label(int node) { return node < 0 ? "host" : fmt::format("NUMA node {}", node); }
 
-std::string xml(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&')
-      escaped += "&amp;";
-    else if (c == '<')
-      escaped += "&lt;";
-    else if (c == '>')
-      escaped += "&gt;";
-    else if (c == '"')
-      escaped += "&quot;";
-    else
-      escaped += c;
-  }
-  return escaped;
-}
-
 std::string dot_quoted(const std::string& text) {
   std::string escaped = "\"";
   for (const char c : text) {
@@ -80,7 +64,7 @@ std::string box(const char* kind, int x, int y, int width, int height) {
 }
 
 std::string words(const char* kind, int x, int y, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind, x, y, xml(text));
+  return fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind, x, y, escape_xml(text));
 }
 
 std::string device_drawing(const DeviceSpec& device, const Place& place) {
@@ -173,7 +157,7 @@ std::string topology_svg(const MachineSpec& machine) {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
              "role=\"img\" aria-label=\"Devices of {2} and the links between them\">\n",
-             width, kHeight, xml(machine.host)) +
+             width, kHeight, escape_xml(machine.host)) +
          style() + words("title", kNodePadding, 22, machine.host + ", " + machine.cpu_name) + edges + boxes +
          "</svg>\n";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "amdahl/units.h"
@@ -72,6 +73,33 @@ std::string escape_markdown(std::string_view text) {
     escaped += c;
   }
   return escaped;
+}
+
+std::string escape_xml(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+std::string binary_bytes(int64_t bytes) {
+  static constexpr std::array<const char*, 3> kUnits{"GiB", "MiB", "KiB"};
+  int64_t unit = int64_t{1} << 30;
+  for (const char* name : kUnits) {
+    if (bytes >= unit && bytes % unit == 0) return fmt::format("{} {}", bytes / unit, name);
+    unit >>= 10;
+  }
+  return with_thousands(bytes) + " B";
 }
 
 std::string configuration_words(const CellKey& key) {

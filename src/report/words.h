@@ -42,6 +42,12 @@ std::string format_p(double p);
 /// spaces.
 std::string escape_markdown(std::string_view text);
 
+/// User text inside XML: what would start markup is escaped, control characters and broken UTF-8 become \xNN.
+std::string escape_xml(std::string_view text);
+
+/// 33554432 as "32 MiB"; what is no whole number of KiB, MiB or GiB in bytes, "1,000 B".
+std::string binary_bytes(int64_t bytes);
+
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap where they matter.
 std::string configuration_words(const CellKey& key);
 /// One line that names a cell in full.

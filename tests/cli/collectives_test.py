@@ -1,6 +1,8 @@
 """`amdahl collectives` on CPU virtual devices: options of nccl-tests, its table, records, and wrong input."""
 import json
 import re
+import shutil
+import xml.etree.ElementTree as ElementTree
 
 import harness
 from harness import lines_of, records_of
@@ -76,6 +78,62 @@ def check_run_folder(case):
     case.refused(2, "usage", "advise", "--model", "medium", "--from", "r", says=["collectives run"])
 
 
+def marks_of(path):
+    """How many elements of each class an SVG has."""
+    counts = {}
+    for element in ElementTree.parse(path).iter():
+        kind = element.get("class")
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def check_curves(case):
+    """A mark a record, a line a collective and placement, the limit only where one is known."""
+    case.run(*QUICK, "--collective", "all_reduce,sendrecv", "--devices", "3", "-b", "1K", "-e", "256K", "-f", "4",
+             "--output-dir", "r", "--curves", "c.svg")
+    found = records_of(case.path("r"))
+    lines = {(record["axes"]["collective"], record["axes"]["in_place"]) for record in found}
+    assert len(found) == 15 and len(lines) == 3
+    for name in ("c.svg", "r/curves.svg"):
+        marks = marks_of(case.path(name))
+        assert marks["mark"] == len(found) and marks["curve"] == len(lines), marks
+        assert "limit" not in marks and "failed" not in marks, marks
+    words = "".join(ElementTree.parse(case.path("c.svg")).getroot().itertext())
+    for text in ("bus bandwidth, GB/s", "size: bytes", "not GPUs", "mean of 3 calls", "sendrecv", "64 KiB"):
+        assert text in words, text
+
+
+def check_curves_leave_out_what_has_no_rate(case):
+    case.run(*QUICK, "-b", "64", "-e", "1T", "-f", "131072", "-c", "0", "--output-dir", "r", "--curves", "c.svg", code=1)
+    measured = sum(record["status"]["kind"] == "ok" for record in records_of(case.path("r")))
+    assert marks_of(case.path("c.svg"))["mark"] == measured > 0
+    assert "1 record without a bandwidth, not drawn" in case.path("c.svg").read_text()
+    case.refused(2, "usage", *QUICK, "-b", "1T", "-e", "1T", "-c", "0", "--curves", "n.svg",
+                 says=["--curves has nothing to draw"])
+    assert not case.path("n.svg").exists()
+
+
+def check_report_is_what_the_run_printed(case):
+    """From records.jsonl alone, in another folder, with the limit and the failure that were written into it."""
+    printed = case.run(*QUICK, "--collective", "all_reduce", "-b", "1K", "-e", "64K", "-f", "8", "--output-dir", "r").stdout
+    assert printed == case.path("r/report.txt").read_text() + "run: r\n"
+    case.path("alone").mkdir()
+    shutil.copy(case.path("r/records.jsonl"), case.path("alone"))
+    rebuilt = case.run("report", "alone").stdout
+    assert rebuilt == case.path("r/report.txt").read_text() + "report: alone/report.txt\n", rebuilt
+    for name in ("report.txt", "curves.svg"):
+        assert case.path(f"alone/{name}").read_bytes() == case.path(f"r/{name}").read_bytes(), name
+    lines = lines_of(case.path("r"))
+    last = lines[-1]
+    last["status"] = {"kind": "failed", "reason": "3 elements are wrong <&>"}
+    last["series"].append({"name": "peak", "unit": "GB/s", "samples": [450]})
+    case.write("alone/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    assert "FAILED: 3 elements are wrong <&>" in case.run("report", "alone").stdout
+    marks = marks_of(case.path("alone/curves.svg"))
+    assert (marks["mark"], marks["failed"], marks["limit"]) == (len(records_of(case.path("r"))) - 1, 1, 1), marks
+    assert "physical limit, 450 GB/s" in case.path("alone/curves.svg").read_text()
+
+
 def check_one_rank_is_waived(case):
     assert case.run(*QUICK, "--devices", "1", code=77).stdout == "waived: 1 rank: a collective needs another\n"
 
@@ -93,6 +151,7 @@ def check_bad_input(case):
     for words, says in (
             (("--collective", "all_reduse"), ["'all_reduse'", "all_reduce?"]),
             (("-d", "float8"), ["'float8'"]),
+            (("-d", "u8", "-o", "avg", "--devices", "16"), ["avg of u8", "16 ranks"]),
             (("-o", "plus"), ["'plus'"]),
             (("-b", "8Q"), ["--min-bytes"]),
             (("-e", "much"), ["--max-bytes"]),

@@ -1,5 +1,7 @@
 """`amdahl links` on CPU virtual devices: tests, records, machine, heat map, and wrong input."""
 import json
+import shutil
+import signal
 import xml.etree.ElementTree as ElementTree
 
 import harness
@@ -51,6 +53,68 @@ def check_run_folder_and_files(case):
     assert machine == json.loads(case.path("r/machine.json").read_text())
     assert case.path("r/report.txt").read_text().startswith("CPU virtual devices")
     case.refused(2, "usage", *QUICK, "-t", "ring", "--output-dir", "r", says=["r"])
+
+
+def check_report_is_what_the_run_printed(case):
+    printed = case.run(*QUICK, "-t", "pairs,latency,sweep,integrity", "--inject-faults", "20", "--min-gbps", "1e6",
+                       "--output-dir", "r", code=1).stdout
+    written = {name: case.path(f"r/{name}").read_bytes() for name in ("report.txt", "heat-map.svg", "machine.json")}
+    assert printed == written["report.txt"].decode() + "run: r\n" and "SLOW 0 -> 1" in printed, printed
+    for name in ("report.txt", "heat-map.svg"):
+        case.path(f"r/{name}").unlink()
+    result = case.run("report", "r")
+    assert result.stdout == written["report.txt"].decode() + "report: r/report.txt\n" and result.stderr == "", result
+    assert written == {name: case.path(f"r/{name}").read_bytes() for name in written}
+    shown = json.loads(case.run("report", "r", "--json").stdout)
+    assert shown["machine"] == json.loads(written["machine.json"])
+    assert len(shown["records"]) == len(records_of(case.path("r")))
+
+
+def check_report_without_the_machine(case):
+    """records.jsonl alone: the same text, and a warning that nothing is known of the links."""
+    case.run(*QUICK, "-t", "pairs,integrity", "--output-dir", "r")
+    case.path("alone").mkdir()
+    shutil.copy(case.path("r/records.jsonl"), case.path("alone"))
+    result = case.run("report", "alone")
+    assert result.stdout == case.path("r/report.txt").read_text() + "report: alone/report.txt\n", result.stdout
+    assert "alone/machine.json is not there" in result.stderr, result.stderr
+    assert case.path("alone/heat-map.svg").read_bytes() == case.path("r/heat-map.svg").read_bytes()
+    assert "machine" not in json.loads(case.run("report", "alone", "--json").stdout)
+
+
+def check_report_of_a_stopped_run(case):
+    """The machine is written before anything is measured, so that what was measured has a report."""
+    process = case.start("links", "--backend", "cpu", "-q", "-t", "all", "-b", "16M", "-i", "100", "--output-dir", "r")
+    harness.wait_until(lambda: harness.num_records(case.path("r")) >= 2, "two records")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert not case.path("r/report.txt").exists()
+    result = case.run("report", "r")
+    assert "host_to_device_memcpy_ce: GB/s" in result.stdout and result.stderr == "", result
+    assert result.stdout == case.path("r/report.txt").read_text() + "report: r/report.txt\n"
+
+
+def check_report_quarantines_what_records_say(case):
+    case.run(*QUICK, "-t", "integrity", "--output-dir", "r")
+    lines = harness.lines_of(case.path("r"))
+    bad = next(line for line in lines if line.get("axes", {}).get("source") == "cpu 1")
+    bad["status"] = {"kind": "failed", "reason": "4 of 9 bytes differ"}
+    case.write("r/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    text = case.run("report", "r").stdout
+    assert "CORRUPT cpu 1 -> cpu 0" in text and "QUARANTINED 1 -> 0: " in text and "4 of 9 bytes differ" in text, text
+    assert "QUARANTINED 0 -> 1" not in text, text
+
+
+def check_report_of_damaged_files(case):
+    case.run(*QUICK, "-t", "ring", "--output-dir", "r")
+    records = case.path("r/records.jsonl").read_text()
+    assert '"bytes":262144' in records
+    case.write("r/records.jsonl", records.replace('"bytes":262144', '"bytes":"many"'))
+    assert "ring: GB/s" in case.run("report", "r").stdout
+    case.write("r/machine.json", "{")
+    case.refused(5, "store-corrupt", "report", "r", says=["r/machine.json"])
+    case.write("r/records.jsonl", records.replace('"kind":"links"', '"kind":"tides"'))
+    case.refused(2, "usage", "report", "r", says=["tides run"])
 
 
 def check_a_slow_pair_fails(case):

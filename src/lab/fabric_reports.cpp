@@ -1,0 +1,97 @@
+#include "lab/fabric_reports.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "measure/link_machine.h"
+#include "report/collectives.h"
+#include "report/collectives_drawing.h"
+#include "report/links.h"
+#include "spec/json.h"
+
+namespace amdahl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReportFile = "report.txt";
+
+bool any_failed(const std::vector<Record>& records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const Record& record) { return record.status.kind == Status::Kind::failed; });
+}
+
+/// The asked-for least rate of a run, 0 when none was.
+double min_gbps_of(const RunHeader& header) {
+  const auto found = header.config.find(kMinGbpsKey);
+  return found == header.config.end() ? 0 : std::strtod(found->second.c_str(), nullptr);
+}
+
+}  // namespace
+
+void conclude_links(LinksOutcome& outcome, double min_gbps) {
+  note_links(outcome.machine, outcome.records);
+  outcome.slow = slow_links(outcome.machine, min_gbps);
+  outcome.failed = any_failed(outcome.records) || !outcome.slow.empty();
+  outcome.text = links_text(outcome.records, outcome.machine, outcome.slow);
+  outcome.heat_map = links_heat_map(outcome.machine);
+  outcome.json = links_to_json(outcome.machine, outcome.records);
+  outcome.machine_json = machine_to_json(outcome.machine);
+}
+
+void conclude_collectives(CollectivesOutcome& outcome) {
+  outcome.failed = any_failed(outcome.records);
+  outcome.text = collectives_text(outcome.records);
+  outcome.nccl_tests = collectives_nccl_tests(outcome.records);
+  outcome.curves = collectives_curves(outcome.records);
+  outcome.json = records_to_json(outcome.records);
+}
+
+void write_links_report(const fs::path& folder, const LinksOutcome& outcome) {
+  write_atomic(folder / kReportFile, outcome.text);
+  if (!outcome.heat_map.empty()) write_atomic(folder / "heat-map.svg", outcome.heat_map);
+}
+
+void write_collectives_report(const fs::path& folder, const CollectivesOutcome& outcome) {
+  write_atomic(folder / kReportFile, outcome.text);
+  if (!outcome.curves.empty()) write_atomic(folder / "curves.svg", outcome.curves);
+}
+
+ReportOutcome report_links(const fs::path& folder, const RunContents& contents, bool write) {
+  ReportOutcome report;
+  report.notes = contents.notes;
+  LinksOutcome outcome;
+  outcome.records = contents.records;
+  const fs::path machine = folder / kMachineFile;
+  const bool known = fs::exists(machine);
+  if (known) {
+    outcome.machine = machine_from_json(read_file(machine, Cause::store_corrupt), machine.string());
+    forget_measurements(outcome.machine);  // the records say what they are
+  } else {
+    outcome.machine = machine_of_records(contents.records);
+    report.notes.push_back(machine.string() + " is not there: what the links should carry is not known");
+  }
+  conclude_links(outcome, min_gbps_of(contents.header));
+  report.text = outcome.text;
+  report.json = known ? outcome.json : records_to_json(contents.records);
+  if (!write) return report;
+  write_links_report(folder, outcome);
+  report.report_path = (folder / kReportFile).string();
+  return report;
+}
+
+ReportOutcome report_collectives(const fs::path& folder, const RunContents& contents, bool write) {
+  CollectivesOutcome outcome;
+  outcome.records = contents.records;
+  conclude_collectives(outcome);
+  ReportOutcome report;
+  report.notes = contents.notes;
+  report.text = outcome.text;
+  report.json = outcome.json;
+  if (!write) return report;
+  write_collectives_report(folder, outcome);
+  report.report_path = (folder / kReportFile).string();
+  return report;
+}
+
+}  // namespace amdahl

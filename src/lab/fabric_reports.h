@@ -1,0 +1,31 @@
+// What link and collective records add up to: the same for the verbs that measured them and for `report`, which reads
+// them from a run folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "amdahl/amdahl.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+
+/// From `records` and what `machine` was found to be: everything of `outcome` that they imply, `machine` with what was
+/// measured of its links. Pairs below `min_gbps` (0: none) are slow.
+void conclude_links(LinksOutcome& outcome, double min_gbps);
+/// Likewise text, tables, curves and JSON.
+void conclude_collectives(CollectivesOutcome& outcome);
+
+/// report.txt and the drawing, into a folder that is there.
+void write_links_report(const std::filesystem::path& folder, const LinksOutcome& outcome);
+void write_collectives_report(const std::filesystem::path& folder, const CollectivesOutcome& outcome);
+
+/// Of run folders of kinds "links" and "collectives"; `write` puts the files above into `folder`. Links read their
+/// machine.json there; without that file, what the links should carry is not known, and a note says so.
+ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write);
+ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write);
+
+inline constexpr const char* kMachineFile = "machine.json";
+inline constexpr const char* kMinGbpsKey = "min_gbps";  // in the header's config of a links run
+
+}  // namespace amdahl
