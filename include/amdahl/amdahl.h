@@ -74,6 +74,7 @@ struct EngineConfig {
   double timeout_seconds = 60;                     // deadline of every collective and device wait
   std::map<std::string, std::string> environment;  // the process environment: launcher and NCCL_*/CUDA_* variables
   std::string command_line;                        // recorded
+  MachineSpec machine;  // as `amdahl links` left it: quarantined pairs do not touch each other's memory; empty: none
   /// Called when a peer process failed while this process cannot return by itself (stuck in a collective).
   void (*on_fatal)(const Error&) = nullptr;
 };
@@ -206,6 +207,22 @@ AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
 /// Writes a text file in one go: it is the old one or the new one, never a part. Error{usage} when it cannot be made,
 /// Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
+
+/// The machine file of `amdahl links --machine` or `amdahl topo --format json`. Error{usage} when it cannot be read or
+/// describes another host, Error{version_refused}.
+AMDAHL_API MachineSpec load_machine(const std::string& path);
+/// Variables that must be in the process's environment before a verb opens NCCL, so that no quarantined pair of
+/// `machine` moves data directly; empty when no pair is.
+AMDAHL_API std::map<std::string, std::string> safe_environment(const MachineSpec& machine);
+
+/// The tests of `amdahl links`, in the order they run.
+AMDAHL_API std::vector<LinkTestInfo> list_link_tests();
+/// Bandwidth, latency and integrity of every way between the memories of this machine.
+AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
+
+/// Topology, health, links, integrity and collectives in at most two minutes, and what is wrong with them. With
+/// `nccl_log`, NCCL_DEBUG=INFO and NCCL_DEBUG_FILE must be in the process's environment.
+AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
 
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);

@@ -25,6 +25,44 @@ struct TopoOutcome {
   std::string svg;
 };
 
+/// A test of `amdahl links`.
+struct LinkTestInfo {
+  std::string name, group, summary;
+};
+
+struct LinksConfig {
+  std::string backend = "auto";               // auto, cpu, cuda
+  std::vector<int> gpus;                      // CUDA device indices; empty: all, in order
+  int devices = 0;                            // how many of them; 0: all GPUs, or 2 virtual devices
+  std::vector<std::string> tests{"default"};  // names of tests or groups, "default", "all"
+  int64_t buffer_bytes = 0;                   // of a flow; 0: 512 MiB on GPUs, 16 MiB on CPU
+  int copies = 0;                             // of a sample; 0: 16 on GPUs, 4 on CPU
+  int samples = 3;
+  bool check = true;        // verify what every copy brought
+  bool traffic = true;      // integrity also while other copies run
+  bool peer_access = true;  // false: as on a machine without, through host memory
+  int injected_faults = 0;  // integrity: corruptions to make, which must be found
+  double min_gbps = 0;      // pairs below it are slow, whatever is expected of them; 0: none
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // deadline of every wait
+  std::string output_dir;       // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct LinksOutcome {
+  MachineSpec machine;            // with what was measured of its links, and quarantined pairs
+  std::vector<Record> records;    // kinds "link", "integrity", "integrity-proof"
+  std::vector<std::string> slow;  // a line for each pair below 90 % of what its links should carry, or below min_gbps
+  std::string text;               // a matrix a test
+  std::string json;
+  std::string machine_json;  // docs/schema/machine.schema.json
+  std::string heat_map;      // SVG of the pairs' copy engine bandwidth; empty when it was not measured
+  std::string run_dir;
+  bool failed = false;  // corruption, a slow pair, or a cell that did not fit
+};
+
 struct CollectivesConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
@@ -44,6 +82,7 @@ struct CollectivesConfig {
   std::string output_dir;       // run folder; empty: none is written
   std::map<std::string, std::string> environment;
   std::string command_line;                  // recorded
+  MachineSpec machine;                       // as in EngineConfig
   void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
 };
 
@@ -56,6 +95,65 @@ struct CollectivesOutcome {
   bool failed = false;  // wrong elements, or a rate that no link can have
   std::string waived;   // why nothing could be measured: one rank
   bool is_root = true;
+};
+
+/// Readings of a card at one time. What the driver does not tell stays negative or 0.
+struct DeviceState {
+  int index = 0;
+  double temperature_c = -1, slowdown_c = -1;  // now, and where the card begins to slow down
+  double power_w = -1, power_limit_w = -1;
+  double sm_clock_mhz = -1, utilisation_percent = -1;
+  int num_processes = -1;  // that compute on it
+  int64_t used_memory_bytes = -1;
+  int pcie_generation = 0, pcie_lanes = 0;  // of its slot's link now; idle cards lower the generation
+  uint64_t throttle_reasons = 0;            // nvmlClocksEventReasons
+};
+
+/// What the host lets this process use.
+struct HostState {
+  int64_t shm_bytes = -1, shm_free_bytes = -1;  // of /dev/shm
+  std::vector<int> numa_nodes;                  // of the cores this process is bound to; empty: not bound
+};
+
+/// One thing that `amdahl doctor` has to say.
+struct Finding {
+  enum class Severity { notice, warning, fault };  // notices do not fail
+  std::string name;                                // stable, hyphenated: "no-peer-access"
+  Severity severity = Severity::fault;
+  std::string where;  // "gpu 0 -> gpu 1", "host"
+  std::string measured, expected, why;
+  std::string remedy;  // the command or setting that mends it
+};
+/// "notice", "warning", "fault".
+AMDAHL_API std::string_view to_string(Finding::Severity severity);
+
+struct DoctorConfig {
+  std::string backend = "auto";  // auto, cpu, cuda
+  std::vector<int> gpus;         // CUDA device indices; empty: all, in order
+  int devices = 0;               // how many of them; 0: all GPUs, or 2 virtual devices
+  double min_gbps = 0;           // as in LinksConfig
+  bool peer_access = true;       // as in LinksConfig
+  uint64_t seed = 42;
+  double timeout_seconds = 60;
+  std::string sysfs = "/sys";    // as in TopoConfig
+  std::string shm = "/dev/shm";  // where the host keeps shared memory
+  std::string nccl_log;          // file that NCCL's log goes to (NCCL_DEBUG_FILE); empty: none
+  std::string output_dir;        // run folder; empty: none is written
+  std::map<std::string, std::string> environment;
+  std::string command_line;                  // recorded
+  void (*on_fatal)(const Error&) = nullptr;  // as in EngineConfig
+};
+
+struct DoctorOutcome {
+  MachineSpec machine;  // as `amdahl links` leaves it
+  std::vector<Finding> findings;
+  std::vector<std::string> checked, unseen;  // findings that were looked for; what could not be looked at, and why
+  std::vector<Record> records;
+  std::string text;
+  std::string json;  // docs/schema/doctor.schema.json
+  std::string machine_json;
+  std::string run_dir;
+  bool failed = false;  // a warning or a fault
 };
 
 }  // namespace amdahl

@@ -40,7 +40,7 @@ struct LinkSpec {
   int source = 0, destination = 0;  // DeviceSpec::index
   PathKind path = PathKind::sys;
   int num_links = 0;            // NVLinks between them, through switches or not
-  int nvlink_version = 0;       // 4 on Hopper, 0 without NVLink
+  int nvlink_version = 0;       // generation: 4 on Hopper, 0 without NVLink
   bool through_switch = false;  // NVSwitch
   double raw_gbps = 0;          // lanes x signalling rate, one direction, GB/s; 0 when unknown
   double expected_gbps = 0;     // raw_gbps x protocol efficiency of the transfer that is expected to be best

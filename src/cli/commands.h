@@ -44,6 +44,20 @@ struct TopoArgs {
   std::string output;  // file; empty or "-": standard output
 };
 
+struct DoctorArgs {
+  DoctorConfig config;
+  std::string machine;  // file to write
+  Talk talk;
+};
+
+struct LinksArgs {
+  LinksConfig config;
+  bool list = false;
+  std::string heat_map;  // file to write
+  std::string machine;   // file to write
+  Talk talk;
+};
+
 struct CollectivesArgs {
   CollectivesConfig config;
   std::string format = "table";  // table, nccl-tests, json
@@ -52,6 +66,8 @@ struct CollectivesArgs {
 };
 
 int collectives_command(const CollectivesArgs& args);
+int doctor_command(DoctorArgs args);
+int links_command(const LinksArgs& args);
 int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);

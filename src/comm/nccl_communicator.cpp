@@ -16,114 +16,12 @@
 
 #include "comm/collective_call.h"
 #include "comm/inproc_group.h"
-#include "comm/nccl_api.h"
+#include "comm/nccl_rank.h"
 #include "comm/world.h"
 #include "device/cuda_device.h"
 
 namespace amdahl {
 namespace {
-
-constexpr auto kHostCallPatience = std::chrono::seconds(1);
-constexpr auto kTeardownPatience = std::chrono::seconds(10);
-
-/// Runs `work` with `device` current on a thread that is left alone if it outlasts the caller's patience.
-std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
-  std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
-    return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
-  });
-  std::future<ncclResult_t> result = task.get_future();
-  std::thread(std::move(task)).detach();
-  return result;
-}
-
-/// One rank's NCCL communicator. Shared with whoever may abort it.
-class NcclRank final : public StreamWatch, public std::enable_shared_from_this<NcclRank> {
- public:
-  NcclRank(std::shared_ptr<const NcclApi> api, int device_index, RendezvousStore* store)
-      : api_(std::move(api)), device_index_(device_index), store_(store) {}
-
-  const NcclApi& api() const { return *api_; }
-
-  std::future<ncclResult_t> start(ncclUniqueId id, int rank, int world_size) {
-    return start_detached(device_index_, [self = shared_from_this(), id, rank, world_size] {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 1;
-      return self->api_->comm_init_rank_config(&self->comm_, world_size, id, rank, &config);
-    });
-  }
-
-  /// Enqueues `work(comm)`; throws the cause when the communicator was aborted.
-  template <class Work>
-  void call(const char* name, const Work& work) {
-    std::unique_lock lock(mutex_);
-    rethrow();
-    api_->check(work(comm_), name, comm_);
-  }
-
-  /// Pending work of this rank ends, later calls throw `cause`. The first cause stays.
-  void abort(const Error& cause) noexcept {
-    try {
-      {
-        std::lock_guard lock(cause_mutex_);
-        if (cause_) return;
-        cause_.emplace(cause);
-        lost_.store(true, std::memory_order_release);
-      }
-      // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for
-      // it.
-      start_detached(device_index_, [self = shared_from_this()] {
-        // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
-        const std::unique_lock lock(self->mutex_, kHostCallPatience);
-        return self->comm_ ? self->api_->comm_abort(std::exchange(self->comm_, nullptr)) : ncclSuccess;
-      });
-    } catch (...) {  // no thread to be had: the streams' deadlines end the job
-    }
-  }
-
-  /// Orderly end. Bounded, because it waits for graphs that still hold this communicator's work.
-  void finish() noexcept {
-    retired_.store(true, std::memory_order_release);
-    try {
-      if (lost_) return;
-      start_detached(device_index_, [self = shared_from_this()] {
-        const std::unique_lock lock(self->mutex_);
-        return self->comm_ ? self->api_->comm_destroy(std::exchange(self->comm_, nullptr)) : ncclSuccess;
-      }).wait_for(kTeardownPatience);
-    } catch (...) {
-    }
-  }
-
-  void rethrow() override {
-    if (!lost_.load(std::memory_order_acquire) || retired_.load(std::memory_order_acquire)) return;
-    std::lock_guard lock(cause_mutex_);
-    throw *cause_;
-  }
-
-  void look() override {
-    if (retired_.load(std::memory_order_acquire)) return;
-    if (store_)
-      if (const auto failure = store_->failure()) throw Error(*failure);
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || !comm_) return;
-    ncclResult_t state = ncclSuccess;
-    api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
-    api_->check(state, "a collective", comm_);
-  }
-  void give_up(const Error& cause) noexcept override {
-    if (!retired_.load(std::memory_order_acquire)) abort(cause);
-  }
-
- private:
-  const std::shared_ptr<const NcclApi> api_;
-  const int device_index_;
-  RendezvousStore* const store_;  // null for ranks of one process
-  std::timed_mutex mutex_;        // held during host calls on comm_
-  ncclComm_t comm_ = nullptr;
-  std::atomic<bool> lost_{false};
-  std::atomic<bool> retired_{false};  // its communicator is gone: the device's streams no longer depend on it
-  std::mutex cause_mutex_;
-  std::optional<Error> cause_;
-};
 
 ncclDataType_t nccl_type(DType type) {
   switch (type) {

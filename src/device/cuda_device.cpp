@@ -151,7 +151,7 @@ class CudaDevice final : public Device {
   Feasibility supports_graphs() const override { return {}; }
   std::unique_ptr<Graph> capture(Stream& origin, const std::function<void()>& enqueue) override;
 
-  Feasibility reach(Device& peer) override;
+  Feasibility reach_peer(Device& peer) override;
 
   StreamWatches& watches() { return watches_; }
   void bind_thread() override { cuda_check(cudaSetDevice(spec_.index), spec_.index, "cudaSetDevice"); }
@@ -170,7 +170,7 @@ class CudaDevice final : public Device {
   void* nvml_device_ = nullptr;
 };
 
-Feasibility CudaDevice::reach(Device& peer) {
+Feasibility CudaDevice::reach_peer(Device& peer) {
   if (peer.backend() != BackendKind::cuda) return {false, "a CUDA device reaches CUDA devices only"};
   const int to = peer.spec().index;
   if (to == spec_.index) return {};

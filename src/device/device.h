@@ -111,10 +111,12 @@ class Device {
 
   /// Lets kernels of this device read and write memory that `peer`, a device of this process, allocates now or later;
   /// says why not where that cannot be.
-  virtual Feasibility reach(Device& peer) {
-    (void)peer;
-    return {false, "devices of this kind do not reach each other's memory"};
+  Feasibility reach(Device& peer) {
+    const auto found = avoided_.find(peer.spec().index);
+    return found == avoided_.end() ? reach_peer(peer) : Feasibility{false, found->second};
   }
+  /// From now on `reach` says no for the peer of that index, because of `why`: a link that corrupts data, for example.
+  void avoid(int peer_index, std::string why) { avoided_[peer_index] = std::move(why); }
 
   /// Makes this device current for the calling thread (a no-op on CPU).
   virtual void bind_thread() = 0;
@@ -129,7 +131,14 @@ class Device {
     if (stop_asked()) throw Error(Cause::interrupted, "stopped by the user", "the same command again");
   }
 
+ protected:
+  virtual Feasibility reach_peer(Device& peer) {
+    (void)peer;
+    return {false, "devices of this kind do not reach each other's memory"};
+  }
+
  private:
+  std::map<int, std::string> avoided_;
   std::function<bool()> stopped_;
 };
 

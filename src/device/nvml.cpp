@@ -39,6 +39,7 @@ struct Nvml::Api {
   int (*throttle)(void*, unsigned long long*) = nullptr;
   int (*utilisation)(void*, Utilisation*) = nullptr;
   int (*memory)(void*, Memory*) = nullptr;
+  int (*processes)(void*, unsigned*, void*) = nullptr;
 };
 
 std::shared_ptr<Nvml> Nvml::open() {
@@ -57,6 +58,7 @@ std::shared_ptr<Nvml> Nvml::open() {
   load(library, "nvmlDeviceGetCurrentClocksThrottleReasons", api->throttle);
   load(library, "nvmlDeviceGetUtilizationRates", api->utilisation);
   load(library, "nvmlDeviceGetMemoryInfo", api->memory);
+  load(library, "nvmlDeviceGetComputeRunningProcesses_v3", api->processes);
   if (!api->init || !api->shutdown || api->init() != kSuccess) {
     dlclose(library);
     return nullptr;
@@ -105,6 +107,14 @@ DeviceHealth Nvml::read_health(void* device) const {
   unsigned long long reasons = 0;
   if (api_->throttle && api_->throttle(device, &reasons) == kSuccess) health.throttle_reasons = reasons;
   return health;
+}
+
+int Nvml::num_processes(void* device) const {
+  constexpr int kInsufficientSize = 7;  // the answer to "how many" when there are any
+  unsigned count = 0;
+  if (!device || !api_->processes) return -1;
+  const int code = api_->processes(device, &count, nullptr);
+  return code == kSuccess || code == kInsufficientSize ? static_cast<int>(count) : -1;
 }
 
 int64_t Nvml::used_memory_bytes(void* device) const {

@@ -27,6 +27,8 @@ class Nvml {
   void* device_at(unsigned index) const;
   /// A function of the library by name for readers of more than this class reads; null when the driver lacks it.
   void* symbol(const char* name) const;
+  /// Programs that compute on the card, or -1.
+  int num_processes(void* device) const;
   /// Used bytes of the card's memory by all processes, or -1.
   int64_t used_memory_bytes(void* device) const;
 

@@ -10,8 +10,8 @@ namespace amdahl {
 
 const std::vector<BackendRow>& backend_table() {
   static const std::vector<BackendRow> rows{
-      {"cuda", cuda_availability, make_cuda_fleet},
-      {"cpu", cpu_ops_availability, make_cpu_fleet},
+      {"cuda", cuda_availability, make_cuda_fleet, make_cuda_link_devices},
+      {"cpu", cpu_ops_availability, make_cpu_fleet, make_cpu_link_devices},
   };
   return rows;
 }

@@ -7,6 +7,7 @@
 
 #include "amdahl/amdahl.h"
 #include "measure/fleet.h"
+#include "measure/link_bench.h"
 
 namespace amdahl {
 
@@ -16,6 +17,8 @@ struct BackendRow {
   Availability (*availability)();
   /// A fleet that can run up to `max_devices` ranks; Error{environment_missing} when there are fewer devices.
   std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices);
+  /// `count` devices of this process with what moves bytes between them.
+  std::vector<LinkDevice> (*make_link_devices)(const EngineConfig& config, int count);
 };
 const std::vector<BackendRow>& backend_table();
 
@@ -33,6 +36,8 @@ void require_launch_mode(Fleet& fleet, LaunchMode mode);
 /// Fleet of the chosen backend.
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);
 
+std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
+std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);
 std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices);
 std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices);
 

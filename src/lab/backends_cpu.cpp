@@ -8,11 +8,29 @@ namespace amdahl {
 
 constexpr int kMaxVirtualDevices = 1024;  // each is a thread or two
 
+namespace {
+
+void check_count(int count) {
+  if (count > kMaxVirtualDevices)
+    throw Error(Cause::usage, fmt::format("--devices asks for {} CPU virtual devices in one process", count),
+                fmt::format("at most {}", kMaxVirtualDevices));
+}
+
+}  // namespace
+
+std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig&, int count) {
+  check_count(count);
+  std::vector<LinkDevice> devices;
+  for (auto& device : make_cpu_devices(count)) {
+    auto transfer = make_cpu_transfer(*device);
+    devices.push_back({std::move(device), std::move(transfer)});
+  }
+  return devices;
+}
+
 std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices) {
   const LaunchContext launch = detect_launch(config.environment);
-  if (!launch.multi_process() && max_devices > kMaxVirtualDevices)
-    throw Error(Cause::usage, fmt::format("--devices asks for {} CPU virtual devices in one process", max_devices),
-                fmt::format("at most {}", kMaxVirtualDevices));
+  if (!launch.multi_process()) check_count(max_devices);
   FleetParts parts;
   parts.device_kind = "cpu-virtual";
   parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);

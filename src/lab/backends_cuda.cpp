@@ -35,14 +35,38 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
   return wanted;
 }
 
+/// Devices that do not reach each other where the machine says that they must not.
+std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& config, const std::vector<int>& indices) {
+  std::vector<std::unique_ptr<Device>> devices = make_cuda_devices(indices);
+  for (const LinkSpec& link : config.machine.links)
+    for (const auto& device : devices) {
+      if (link.quarantine.empty()) continue;
+      const std::string why = fmt::format("the way from GPU {} to GPU {} is quarantined: {}", link.source,
+                                          link.destination, link.quarantine);
+      // Either device may be the one whose kernel or copy engine moves the data.
+      if (device->spec().index == link.source) device->avoid(link.destination, why);
+      if (device->spec().index == link.destination) device->avoid(link.source, why);
+    }
+  return devices;
+}
+
 }  // namespace
+
+std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count) {
+  std::vector<LinkDevice> devices;
+  for (auto& device : make_cuda_devices(pick_devices(config, {}, count))) {
+    auto transfer = make_cuda_transfer(*device);
+    devices.push_back({std::move(device), std::move(transfer)});
+  }
+  return devices;
+}
 
 std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices) {
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process()) require_world(launch, max_devices);
   FleetParts parts;
   parts.device_kind = "cuda";
-  parts.devices = make_cuda_devices(pick_devices(config, launch, max_devices));
+  parts.devices = make_safe_devices(config, pick_devices(config, launch, max_devices));
   for (auto& device : parts.devices) parts.ops.push_back(make_cuda_ops(*device, {config.math, config.deterministic}));
   const double timeout = config.timeout_seconds;
   if (!launch.multi_process())

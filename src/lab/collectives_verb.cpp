@@ -26,6 +26,7 @@ EngineConfig engine_of(const CollectivesConfig& config) {
   engine.timeout_seconds = config.timeout_seconds;
   engine.environment = config.environment;
   engine.command_line = config.command_line;
+  engine.machine = config.machine;
   engine.on_fatal = config.on_fatal;
   engine.launch = config.graph > 0 ? LaunchMode::graph : LaunchMode::eager;
   return engine;

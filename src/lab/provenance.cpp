@@ -18,8 +18,8 @@ bool is_recorded_variable(const std::string& name) {
   return false;
 }
 
-void add_device_facts(std::map<std::string, std::string>& facts, const Fleet& fleet) {
-  for (const DeviceSpec& device : fleet.devices()) {
+void add_device_facts(std::map<std::string, std::string>& facts, const std::vector<DeviceSpec>& devices) {
+  for (const DeviceSpec& device : devices) {
     const std::string prefix = fmt::format("device.{}", device.index);
     facts[prefix] = device.name;
     if (!device.uuid.empty()) facts[prefix + ".uuid"] = device.uuid;
@@ -32,6 +32,11 @@ void add_device_facts(std::map<std::string, std::string>& facts, const Fleet& fl
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 Provenance make_provenance(const EngineConfig& config, const Fleet& fleet) {
+  return make_provenance(config, fleet.device_kind(), fleet.devices());
+}
+
+Provenance make_provenance(const EngineConfig& config, const std::string& device_kind,
+                           const std::vector<DeviceSpec>& devices) {
   const MachineSpec host = probe_host();
   Provenance provenance;
   provenance.tool_version = version();
@@ -39,7 +44,7 @@ Provenance make_provenance(const EngineConfig& config, const Fleet& fleet) {
   provenance.command_line = config.command_line;
   provenance.start_time = utc_now();
   provenance.host = host.host;
-  provenance.device_kind = fleet.device_kind();
+  provenance.device_kind = device_kind;
   provenance.seed = config.seed;
   std::map<std::string, std::string>& facts = provenance.facts;
   facts["cpu"] = host.cpu_name;
@@ -51,10 +56,10 @@ Provenance make_provenance(const EngineConfig& config, const Fleet& fleet) {
   facts["deterministic"] = config.deterministic ? "yes" : "no";
   facts["cache"] = "hot";  // steps cycle over a few resident batches
   facts["processes"] = fmt::format("{} launch", detect_launch(config.environment).family);
-  add_device_facts(facts, fleet);
+  add_device_facts(facts, devices);
   const std::string onednn = cpu_ops_version();
-  if (fleet.device_kind() == "cpu-virtual" && !onednn.empty()) facts["onednn"] = onednn;
-  if (fleet.device_kind() == "cuda") {
+  if (device_kind == "cpu-virtual" && !onednn.empty()) facts["onednn"] = onednn;
+  if (device_kind == "cuda") {
     for (const auto& [name, value] : cuda_versions()) facts[name] = value;
     const std::string nccl = nccl_version();
     if (!nccl.empty()) facts["nccl"] = nccl;

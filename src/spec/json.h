@@ -8,6 +8,7 @@
 
 #include "amdahl/advice.h"
 #include "amdahl/comparison.h"
+#include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
@@ -33,6 +34,10 @@ Provenance provenance_from_json(std::string_view text, std::string_view origin);
 
 std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
+/// {"version": 1, "machine": {...}, "records": [...]}.
+std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records);
+/// docs/schema/doctor.schema.json; written only. Reads machine, findings, checked, unseen, records and failed.
+std::string doctor_to_json(const DoctorOutcome& outcome);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
 /// What `amdahl info --json` prints.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,

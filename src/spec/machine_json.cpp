@@ -172,6 +172,12 @@ std::string info_to_json(const std::string& version, const std::string& commit, 
               2);
 }
 
+std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records) {
+  json object = json::parse(records_to_json(records));
+  object["machine"] = json::parse(machine_to_json(machine));
+  return dump(object, 2);
+}
+
 std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin) {
   const json document = parse_document(text, origin, Cause::store_corrupt);
   const Fields fields(document, std::string(origin), "", Cause::store_corrupt);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "device/device.h"
+#include "topology/expected.h"
 #include "topology/host_probe.h"
 #include "topology/nvml_topology.h"
 #include "topology/pci_isolation.h"
@@ -98,6 +99,7 @@ MachineSpec probe_machine(const std::string& sysfs, int virtual_devices) {
     add_gpus(machine, {});
   }
   add_places(machine, sysfs, driver_knows_paths);
+  expect_rates(machine);
   return machine;
 }
 

@@ -70,6 +70,12 @@ struct Links {
   std::map<std::string, int> to_gpu;  // by PCI address
 };
 
+// nvmlNvlinkVersion_t numbers versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 and 6.0 from 1 on.
+int generation_of(unsigned version) {
+  constexpr std::array<int, 9> kGenerations{0, 1, 2, 2, 3, 3, 4, 5, 6};
+  return version < kGenerations.size() ? kGenerations[version] : 0;
+}
+
 Links read_links(const Api& api, void* device) {
   Links links;
   for (unsigned link = 0; link < kMaxLinks; ++link) {
@@ -81,7 +87,7 @@ Links read_links(const Api& api, void* device) {
     }
     ++links.up;
     unsigned version = 0;
-    if (api.link_version(device, link, &version)) links.version = std::max(links.version, static_cast<int>(version));
+    if (api.link_version(device, link, &version)) links.version = std::max(links.version, generation_of(version));
     int kind = 0;
     PciInfo remote{};
     if (api.link_remote_kind(device, link, &kind) && kind == kRemoteIsSwitch) {

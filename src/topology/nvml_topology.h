@@ -21,7 +21,7 @@ NvmlTopology read_nvml_topology(const Nvml& nvml);
 /// "00000000:1B:00.0" and "0000:1b:00.0" are one address: the second form.
 std::string short_pci_bus_id(const std::string& bus_id);
 
-/// Nominal rate of one NVLink in one direction, GB/s, by its version: 1 to 5 give 20, 25, 25, 25, 50 (NVIDIA's data
+/// Nominal rate of one NVLink in one direction, GB/s, by its generation: 1 to 5 give 20, 25, 25, 25, 50 (NVIDIA's data
 /// sheets of P100, V100, A100, H100 and B200: total rate / links / 2). 0 for an unknown version.
 double nvlink_gbps(int version);
 

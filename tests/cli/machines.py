@@ -87,6 +87,8 @@ class Machine:
         return "\n".join(lines) + "\n"
 
 
+NVLINK3, NVLINK4 = 4, 6  # as nvmlNvlinkVersion_t numbers versions 3.0 and 4.0
+
 H100 = ("NVIDIA H100 80GB HBM3", 5, 16, 80000, (9, 0))
 A100 = ("NVIDIA A100-SXM4-80GB", 4, 16, 80000, (8, 0))
 RTX = ("NVIDIA GeForce RTX 4070 Ti SUPER", 4, 16, 16000, (8, 9))
@@ -104,10 +106,10 @@ def switch_links(count, per_gpu, version, down=()):
 MACHINES = {
     "one": Machine([[[0]]], [RTX], {}),
     "host-bridge": Machine([[[0, 1]]], [RTX, RTX], all_pairs(2, 30), peers=(1, 1)),
-    "nvswitch": Machine([[[[0, 1], [2, 3]]], [[[4, 5], [6, 7]]]], [H100] * 8, all_pairs(8, 50), links=switch_links(8, 18, 4)),
+    "nvswitch": Machine([[[[0, 1], [2, 3]]], [[[4, 5], [6, 7]]]], [H100] * 8, all_pairs(8, 50), links=switch_links(8, 18, NVLINK4)),
     "mixed": Machine([[[0], [1]]], [A100, H100], all_pairs(2, 40), peers=(0, 1)),
-    "link-down": Machine([[[[0, 1]]], [[[2, 3]]]], [H100] * 4, all_pairs(4, 50), links=switch_links(4, 18, 4, {(2, 5)})),
+    "link-down": Machine([[[[0, 1]]], [[[2, 3]]]], [H100] * 4, all_pairs(4, 50), links=switch_links(4, 18, NVLINK4, {(2, 5)})),
     "two-nodes": Machine([[[[0, 1]]], [[[2, 3]]]], [A100] * 4, None),
     "bridged": Machine([[[[0], [1]]]], [A100, A100], all_pairs(2, 30),
-                       links=[(0, i, "up", 3, 1) for i in range(4)] + [(1, i, "up", 3, 0) for i in range(4)]),
+                       links=[(0, i, "up", NVLINK3, 1) for i in range(4)] + [(1, i, "up", NVLINK3, 0) for i in range(4)]),
 }

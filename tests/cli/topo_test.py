@@ -83,6 +83,7 @@ def check_paths_when_the_driver_does_not_say(case):
 
 def check_links_without_a_switch(case):
     assert letters(topo(case, "bridged"), 2) == [["X", "NV4"], ["NV4", "X"]]
+    assert "NVLink 3, 100 GB/s a direction nominal" in topo(case, "bridged")
     dot = topo(case, "bridged", "--format", "dot")
     assert 'd0 -- d1 [label="NV4"]' in dot and "nvswitch" not in dot, dot
 

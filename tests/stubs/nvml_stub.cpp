@@ -2,6 +2,8 @@
 //   gpu BUS_ID PCIE_GENERATION PCIE_LANES MEMORY_MB MAJOR MINOR NAME...
 //   link GPU LINK up|down VERSION switch|BUS_ID
 //   level GPU GPU LEVEL          nvmlDeviceGetTopologyCommonAncestor, both orders; absent: the call fails
+//   state GPU KEY VALUE          a reading: temperature, slowdown, power, power_limit (W), processes, utilisation,
+//                                used_mb, pcie_generation, pcie_lanes, throttle; absent: the call fails
 //   peer GPU GPU READ ATOMICS    nvmlDeviceGetP2PStatus, this order
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +28,7 @@ struct Gpu {
   unsigned generation = 0, lanes = 0, memory_mb = 0;
   int major = 0, minor = 0;
   std::map<unsigned, Link> links;
+  std::map<std::string, unsigned> state;
 };
 using Pair = std::pair<size_t, size_t>;
 
@@ -56,6 +59,12 @@ Machine load() {
       words >> gpu >> index >> state >> link.version >> link.remote;
       link.up = state == "up";
       machine.gpus.at(gpu).links[index] = link;
+    } else if (kind == "state") {
+      size_t gpu = 0;
+      std::string key;
+      unsigned value = 0;
+      words >> gpu >> key >> value;
+      machine.gpus.at(gpu).state[key] = value;
     } else if (kind == "level") {
       size_t a = 0, b = 0;
       int level = 0;
@@ -96,9 +105,42 @@ const Link* link_of(void* device, unsigned link) {
   return found == gpu_of(device).links.end() ? nullptr : &found->second;
 }
 
+template <class T>
+int reading(void* device, const char* key, T* value, unsigned scale = 1) {
+  const auto& state = gpu_of(device).state;
+  const auto found = state.find(key);
+  if (found == state.end()) return kNotSupported;
+  *value = static_cast<T>(found->second * scale);
+  return kSuccess;
+}
+
 }  // namespace
 
 extern "C" {
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
+  for (size_t i = 0; i < machine().gpus.size(); ++i)
+    if (machine().gpus[i].bus_id == bus_id) return *device = handle_of(i), kSuccess;
+  return kNotFound;
+}
+int nvmlDeviceGetTemperature(void* device, int, unsigned* value) { return reading(device, "temperature", value); }
+int nvmlDeviceGetTemperatureThreshold(void* device, int, unsigned* value) { return reading(device, "slowdown", value); }
+int nvmlDeviceGetPowerUsage(void* device, unsigned* value) { return reading(device, "power", value, 1000); }
+int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* value) {
+  return reading(device, "power_limit", value, 1000);
+}
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* value) { return reading(device, "utilisation", value); }
+int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* value) {
+  return reading(device, "pcie_generation", value);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* value) { return reading(device, "pcie_lanes", value); }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* value) {
+  return reading(device, "throttle", value);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, void*) {
+  constexpr int kInsufficientSize = 7;
+  const int code = reading(device, "processes", count);
+  return code == kSuccess && *count > 0 ? kInsufficientSize : code;
+}
 int nvmlInit_v2() { return kSuccess; }
 int nvmlShutdown() { return kSuccess; }
 int nvmlSystemGetDriverVersion(char* out, unsigned size) { return give("999.1", out, size); }
@@ -116,7 +158,8 @@ int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* pci) {
 }
 int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* total_free_used) {
   total_free_used[0] = total_free_used[1] = gpu_of(device).memory_mb * 1000000ull;
-  total_free_used[2] = 0;
+  const auto used = gpu_of(device).state.find("used_mb");
+  total_free_used[2] = used == gpu_of(device).state.end() ? 0 : used->second * 1000000ull;
   return kSuccess;
 }
 int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* value) {

@@ -1,0 +1,189 @@
+// Options of the commands that look at and measure the fabric.
+#include <memory>
+
+#include "cli/environment.h"
+#include "cli/option_values.h"
+
+namespace amdahl::cli {
+namespace {
+
+Command define_topo(CLI::App& app) {
+  auto args = std::make_shared<TopoArgs>();
+  CLI::App* topo = app.add_subcommand("topo", "Devices, links, PCIe paths and NUMA nodes; measures nothing");
+  topo->footer("examples:\n  amdahl topo\n  amdahl topo --format svg --output machine.svg");
+  topo->add_option("--format", args->format, "matrix, json, dot or svg")->capture_default_str();
+  topo->add_option("--output,-o", args->output, "File to write (default: standard output)");
+  topo->add_option("--virtual", args->config.virtual_devices, "Describe this many CPU virtual devices, not the GPUs")
+      ->check(kWhole);
+  topo->add_option("--sysfs", args->config.sysfs, "Where the kernel shows its devices")->capture_default_str();
+  return {topo, [args, topo](const std::string&) {
+            require_one_of("--format", args->format, {"matrix", "json", "dot", "svg"});
+            if (topo->count("--virtual") > 0 && args->config.virtual_devices < 1)
+              throw Error(Cause::usage, fmt::format("--virtual is {}", args->config.virtual_devices), "at least 1");
+            return topo_command(*args);
+          }};
+}
+
+Command define_doctor(CLI::App& app) {
+  auto args = std::make_shared<DoctorArgs>();
+  auto gpus = std::make_shared<std::string>();
+  DoctorConfig& config = args->config;
+  CLI::App* sub = app.add_subcommand("doctor", "What is wrong with this machine, and the command that mends it");
+  sub->footer("examples:\n  amdahl doctor\n  amdahl doctor --json --min-gbps 230 && echo healthy");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--gpus", *gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--min-gbps", config.min_gbps, "Fault for pairs below this, GB/s");
+  sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");
+  sub->add_option("--machine", args->machine, "File for the machine with what was measured of its links");
+  sub->add_option("--sysfs", config.sysfs, "Where the kernel shows its devices")->capture_default_str();
+  sub->add_option("--shm", config.shm, "Where the host keeps shared memory")->capture_default_str();
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, args->talk);
+  return {sub, [args, gpus, sub](const std::string& command_line) {
+            if (sub->count("--devices") > 0 && args->config.devices < 1)
+              throw Error(Cause::usage, fmt::format("--devices is {}", args->config.devices), "at least 1");
+            args->config.gpus = parse_gpus(*gpus);
+            args->config.command_line = command_line;
+            args->config.on_fatal = end_at_once;
+            return doctor_command(*args);
+          }};
+}
+
+struct ParsedLinks {
+  LinksArgs args;
+  std::vector<std::string> tests{"default"};
+  std::string buffer_size, gpus;
+};
+
+Command define_links(CLI::App& app) {
+  auto parsed = std::make_shared<ParsedLinks>();
+  LinksConfig& config = parsed->args.config;
+  CLI::App* sub = app.add_subcommand("links", "Bandwidth, latency and integrity between the memories of this machine");
+  sub->footer(
+      "examples:\n  amdahl links\n  amdahl links -t pairs,latency -i 5 --min-gbps 230\n  amdahl links -t integrity "
+      "--inject-faults 10000");
+  sub->add_option("-t,--test", parsed->tests, "Tests or groups of --list, default or all")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_flag("-l,--list", parsed->args.list, "List the tests");
+  sub->add_option("-i,--samples", config.samples, "Samples a cell; their median is shown")
+      ->check(kWhole)
+      ->capture_default_str();
+  sub->add_option("-b,--buffer-size", parsed->buffer_size, "Bytes a copy, for example 64M (default: 512M, CPU 16M)");
+  sub->add_option("--copies", config.copies, "Copies a sample (default: 16, CPU 4)")->check(kWhole);
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--gpus", parsed->gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--min-gbps", config.min_gbps, "Fail pairs below this, GB/s");
+  sub->add_option("--inject-faults", config.injected_faults, "integrity: corruptions to make, all to be found")
+      ->check(kWhole);
+  sub->add_flag("!--no-check", config.check, "Do not verify what the copies brought");
+  sub->add_flag("!--no-traffic", config.traffic, "integrity: on idle links only");
+  sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");
+  sub->add_option("--machine", parsed->args.machine, "File for the machine with what was measured of its links");
+  sub->add_option("--heat-map", parsed->args.heat_map, "SVG file of the pairs' bandwidth");
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
+  sub->add_flag("-j,--json", parsed->args.talk.json, "Machine-readable result on stdout");
+  sub->add_flag("--quiet,-q", parsed->args.talk.quiet, "No progress");
+  return {sub, [parsed, sub](const std::string& command_line) {
+            LinksConfig& chosen = parsed->args.config;
+            chosen.tests = parsed->tests;
+            if (!parsed->buffer_size.empty())
+              chosen.buffer_bytes = parse_size_bytes(parsed->buffer_size, "--buffer-size");
+            chosen.gpus = parse_gpus(parsed->gpus);
+            if (sub->count("--devices") > 0 && chosen.devices < 1)
+              throw Error(Cause::usage, fmt::format("--devices is {}", chosen.devices), "at least 1");
+            chosen.environment = process_environment();
+            chosen.command_line = command_line;
+            chosen.on_fatal = end_at_once;
+            return links_command(parsed->args);
+          }};
+}
+
+// Text forms of the options of `collectives`, which keep the letters of nccl-tests.
+struct CollectiveTexts {
+  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus, machine;
+  int gpus_per_thread = 1, threads = 1, check = 1;
+};
+
+struct ParsedCollectives {
+  CollectivesArgs args;
+  CollectiveTexts texts;
+};
+
+int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const std::string& command_line) {
+  CollectivesConfig& config = parsed.args.config;
+  CollectiveTexts& texts = parsed.texts;
+  require_one_of("--format", parsed.args.format, {"table", "nccl-tests", "json"});
+  config.collectives = split_list(texts.names);
+  config.min_bytes = parse_size_bytes(texts.min_bytes, "--min-bytes");
+  config.max_bytes = parse_size_bytes(texts.max_bytes, "--max-bytes");
+  config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
+  config.check = texts.check != 0;
+  config.gpus = parse_gpus(texts.gpus);
+  use_machine(texts.machine, config.machine);
+  const bool counted = app.count("--ngpus") + app.count("--nthreads") > 0;
+  if (counted && app.count("--devices") > 0)
+    throw Error(Cause::usage, "--devices beside -g or -t: two ways to say how many", "one of them");
+  if (counted && (texts.gpus_per_thread < 1 || texts.threads < 1))
+    throw Error(Cause::usage, fmt::format("-g is {} and -t is {}", texts.gpus_per_thread, texts.threads), "at least 1");
+  if (counted) config.devices = texts.gpus_per_thread * texts.threads;
+  if (app.count("--devices") > 0 && config.devices < 1)
+    throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  config.environment = process_environment();
+  config.command_line = command_line;
+  config.on_fatal = end_at_once;
+  return collectives_command(parsed.args);
+}
+
+Command define_collectives(CLI::App& app) {
+  auto parsed = std::make_shared<ParsedCollectives>();
+  auto& [args, texts] = *parsed;
+  CLI::App* sub = app.add_subcommand("collectives", "Collectives over a sweep of sizes, every element verified");
+  sub->footer(
+      "examples:\n  amdahl collectives -b 8 -e 128M -f 2 -g 4\n  mpirun -n 2 amdahl collectives --backend cpu "
+      "--collective all_gather,broadcast --format nccl-tests");
+  CollectivesConfig& config = args.config;
+  sub->add_option("--collective", texts.names, "Names or nccl-tests' programs, for example all_reduce,all_to_all")
+      ->capture_default_str();
+  sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
+  sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
+  sub->add_option("-i,--step-bytes", texts.step_bytes, "Fixed increment (default: --step-factor)");
+  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->check(kWhole)->capture_default_str();
+  sub->add_option("-n,--iterations", config.iterations, "Timed calls a size")->check(kWhole)->capture_default_str();
+  sub->add_option("-w,--warmup", config.warmup, "Untimed calls a size")->check(kWhole)->capture_default_str();
+  sub->add_option("-c,--check", texts.check, "Verify every element once per size (0: never)")->capture_default_str();
+  sub->add_option("-g,--ngpus", texts.gpus_per_thread, "Devices a thread; with -t the number of devices");
+  sub->add_option("-t,--nthreads", texts.threads, "Threads; devices = threads x devices a thread");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)")
+      ->check(kWhole);
+  sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
+  sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
+  sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
+  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
+  sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)")->check(kWhole);
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("-J,--output-file", args.json_file, "JSON file of all records");
+  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("--format", args.format, "table, nccl-tests or json")->capture_default_str();
+  sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, args.talk);
+  return {sub, [parsed, sub](const std::string& command_line) {
+            return run_parsed_collectives(*sub, *parsed, command_line);
+          }};
+}
+
+}  // namespace
+
+std::vector<Command> define_fabric_commands(CLI::App& app) {
+  return {define_topo(app), define_doctor(app), define_links(app), define_collectives(app)};
+}
+
+}  // namespace amdahl::cli

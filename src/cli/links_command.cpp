@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/progress.h"
+
+namespace amdahl::cli {
+namespace {
+
+int list_tests() {
+  std::string group;
+  for (const LinkTestInfo& test : list_link_tests()) {
+    if (test.group != group) fmt::print("{}\n", group = test.group);
+    fmt::print("  {:<46} {}\n", test.name, test.summary);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int links_command(const LinksArgs& args) {
+  if (args.list) return list_tests();
+  TerminalObserver observer(args.talk.quiet);
+  const LinksOutcome outcome = run_links(args.config, observer);
+  fmt::print("{}{}", args.talk.json ? outcome.json : outcome.text, args.talk.json ? "\n" : "");
+  if (!args.machine.empty()) save_text(args.machine, outcome.machine_json + "\n");
+  if (!args.heat_map.empty()) {
+    if (outcome.heat_map.empty())
+      throw Error(Cause::usage, "--heat-map has nothing to draw",
+                  "--test device_to_device_memcpy_write_ce on two devices or more");
+    save_text(args.heat_map, outcome.heat_map);
+  }
+  if (!outcome.run_dir.empty()) fmt::print(args.talk.json ? stderr : stdout, "run: {}\n", outcome.run_dir);
+  if (!outcome.failed) return 0;
+  throw Error(Cause::check_failed, "a link corrupts data, is slow, or could not be measured",
+              "the lines marked CORRUPT, SLOW or FAILED say which");
+}
+
+}  // namespace amdahl::cli

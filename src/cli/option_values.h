@@ -1,0 +1,64 @@
+// What the files that define options share: the parser's library, checked values, options of every command.
+//
+// A command is defined once and run once, after parsing; what it parses into lives with its `run`.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.h"
+
+namespace amdahl::cli {
+
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int(const std::string& command_line)> run;
+};
+
+/// Each adds its commands to the parser.
+std::vector<Command> define_training_commands(CLI::App& app);
+std::vector<Command> define_reading_commands(CLI::App& app);
+std::vector<Command> define_fabric_commands(CLI::App& app);
+
+/// Whole numbers as they are written in decimal, signed and not; CLI11 alone reads 010 as 8, 0x10 as 16, and what is
+/// too large as the largest number that fits.
+extern const CLI::Validator kWhole, kNatural;
+
+/// "id,name" to its items. As in a CSV file, quotes keep the comma of a name: '"price, net",id'.
+std::vector<std::string> split_list(const std::string& list);
+
+/// "0,2" to device indices.
+std::vector<int> parse_gpus(const std::string& list);
+
+/// The value that `text` names; Error{usage} with what may be named.
+template <class T>
+T one_of(const std::string& option, const std::string& text, const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names.push_back(name);
+  }
+  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, text), choices_hint(text, names));
+}
+
+/// As above where only the name matters.
+void require_one_of(const std::string& option, const std::string& text, const std::vector<std::string>& names);
+
+void add_talk(CLI::App* app, Talk& talk);
+
+/// `--machine FILE`: the machine it describes, and the environment that its quarantined pairs ask for, in place before
+/// anything opens NCCL. Says so on stderr. Nothing without a file.
+void use_machine(const std::string& file, MachineSpec& machine);
+
+/// Ends the process with an error's line and exit code, from any thread: for a rank whose job is lost.
+void end_at_once(const Error& error);
+
+/// "results/VERB-TIME".
+std::string default_run_dir(const char* verb);
+
+}  // namespace amdahl::cli

@@ -1,0 +1,167 @@
+// Options of study and train.
+#include <memory>
+
+#include "cli/environment.h"
+#include "cli/option_values.h"
+
+namespace amdahl::cli {
+namespace {
+
+// Text forms of options that become richer values once parsing is done.
+struct Texts {
+  std::string machine;
+  std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
+  std::string launch = "eager", math = "fp32", scaling = "strong", delimiter;
+  double bucket_mb = 25;
+  bool no_overlap = false, quick = false;
+};
+
+template <class Args>
+struct Parsed {
+  Args args;
+  Texts texts;
+};
+
+void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
+  app->add_option("--backend", engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  app->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
+  app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
+  app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
+  app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
+  app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
+      ->check(kNatural)
+      ->capture_default_str();
+  app->add_option("--timeout", engine.timeout_seconds, "Seconds until a collective or device wait is given up")
+      ->capture_default_str();
+}
+
+void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
+  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")
+      ->capture_default_str();
+  app->add_option("--data", training.data.csv_path, "CSV file (default: the study's synthetic data)");
+  app->add_option("--target", texts.targets, "Target column or columns of the CSV file");
+  app->add_option("--ignore", texts.ignored, "Columns of the CSV file to leave out, for example id,name");
+  app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")
+      ->capture_default_str();
+  app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
+  app->add_flag("--regression", training.data.regression, "Treat an integer target as a number, not as classes");
+  app->add_option("--strategy", training.strategy, "ddp, zero1, dp or replicated")->capture_default_str();
+  app->add_option("--optimizer", training.optimizer, "adam or sgd")->capture_default_str();
+  app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
+  app->add_option("--bucket-mb", texts.bucket_mb, "All-reduce bucket size in MiB")->capture_default_str();
+  app->add_option("--peer-blocks", training.peer_blocks,
+                  "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen")
+      ->check(kNatural)
+      ->capture_default_str();
+  app->add_flag("--no-overlap", texts.no_overlap, "All-reduce after backward instead of during it");
+  app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")
+      ->check(kWhole)
+      ->capture_default_str();
+}
+
+void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
+  engine.gpus = parse_gpus(texts.gpus);
+  use_machine(texts.machine, engine.machine);
+  engine.launch =
+      one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
+  engine.math = one_of<MathMode>("--math", texts.math,
+                                 {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
+  engine.environment = process_environment();
+  engine.command_line = command_line;
+  engine.on_fatal = end_at_once;
+}
+
+void finish_training(TrainingConfig& training, const Texts& texts) {
+  training.data.targets = split_list(texts.targets);
+  training.data.ignored = split_list(texts.ignored);
+  if (texts.delimiter.size() > 1 && texts.delimiter != "\\t" && texts.delimiter != "tab")
+    throw Error(Cause::usage, fmt::format("--delimiter '{}' is more than one character", texts.delimiter), "; or tab");
+  if (!texts.delimiter.empty()) training.data.delimiter = texts.delimiter.size() > 1 ? '\t' : texts.delimiter[0];
+  constexpr double kLargestBucketMb = 1 << 20;
+  if (!(texts.bucket_mb > 0 && texts.bucket_mb <= kLargestBucketMb))
+    throw Error(Cause::usage, fmt::format("--bucket-mb is {}", texts.bucket_mb),
+                fmt::format("more than 0 and at most {:.0f} MiB, for example 25", kLargestBucketMb));
+  training.bucket_bytes = static_cast<int64_t>(texts.bucket_mb * 1024 * 1024);
+  training.overlap = !texts.no_overlap;
+}
+
+int run_parsed_study(Parsed<StudyArgs>& parsed, bool runs_given, const std::string& command_line) {
+  Texts& texts = parsed.texts;
+  StudyConfig& config = parsed.args.config;
+  finish_engine(config.engine, texts, command_line);
+  finish_training(config.training, texts);
+  if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
+  config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
+  config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
+  if (texts.quick && !runs_given) config.runs = 5;
+  if (parsed.args.dry_run && parsed.args.talk.json)
+    throw Error(Cause::usage, "--dry-run prints its plan as text, not as --json", "drop one of the two options");
+  if (config.resume && config.output_dir.empty())
+    throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
+  if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
+  return study_command(parsed.args);
+}
+
+Command define_study(CLI::App& app) {
+  auto parsed = std::make_shared<Parsed<StudyArgs>>();
+  auto& [args, texts] = *parsed;
+  CLI::App* study = app.add_subcommand("study", "Measure one device against several, with a verdict per batch size");
+  study->footer(
+      "examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32");
+  StudyConfig& config = args.config;
+  add_engine(study, config.engine, texts);
+  add_training(study, config.training, texts);
+  add_talk(study, args.talk);
+  study->add_option("--mode", config.mode, "multi (one device and several), single, or auto (ask the selector)")
+      ->capture_default_str();
+  study->add_option("--devices", texts.devices,
+                    "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
+  study->add_option("--batch-sizes", texts.batch_sizes, "Global batches (weak scaling: per device)")
+      ->capture_default_str();
+  study->add_option("--scaling", texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
+      ->capture_default_str();
+  study->add_option("--runs", config.runs, "Runs of each cell: its samples")->check(kWhole)->capture_default_str();
+  study->add_option("--warmup", config.warmup, "Untimed steps of a run")->check(kWhole)->capture_default_str();
+  study->add_option("--steps", config.steps, "Timed steps of a run")->check(kWhole)->capture_default_str();
+  study->add_flag("--quick", texts.quick, "5 runs, for a first look");
+  study->add_option("--rel-ci", config.rel_ci,
+                    "Stop a batch early once all intervals are this tight, for example 0.01");
+  study->add_option("--from", config.evidence, "Run folder whose records the selector may use (mode auto)");
+  study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/study-TIME)");
+  study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
+  study->add_flag("--dry-run", args.dry_run, "Print plan, memory and expected time, measure nothing");
+  return {study, [parsed, study](const std::string& command_line) {
+            return run_parsed_study(*parsed, study->count("--runs") > 0, command_line);
+          }};
+}
+
+Command define_train(CLI::App& app) {
+  auto parsed = std::make_shared<Parsed<TrainArgs>>();
+  auto& [args, texts] = *parsed;
+  CLI::App* train = app.add_subcommand("train", "Train a model to an end");
+  train->footer(
+      "example:\n  amdahl train --model medium --data data/digits.csv --target label --devices 2 --epochs 30");
+  TrainConfig& config = args.config;
+  add_engine(train, config.engine, texts);
+  add_training(train, config.training, texts);
+  add_talk(train, args.talk);
+  train->add_option("--devices", config.devices, "Number of devices")->check(kWhole)->capture_default_str();
+  train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
+  train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
+  train->add_option("--validation", config.validation_fraction, "Part of the rows held out")->capture_default_str();
+  train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/train-TIME)");
+  return {train, [parsed](const std::string& command_line) {
+            TrainConfig& chosen = parsed->args.config;
+            finish_engine(chosen.engine, parsed->texts, command_line);
+            finish_training(chosen.training, parsed->texts);
+            if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");
+            return train_command(parsed->args);
+          }};
+}
+
+}  // namespace
+
+std::vector<Command> define_training_commands(CLI::App& app) { return {define_study(app), define_train(app)}; }
+
+}  // namespace amdahl::cli

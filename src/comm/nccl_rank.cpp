@@ -1,0 +1,80 @@
+#include "comm/nccl_rank.h"
+
+#include <chrono>
+#include <thread>
+
+namespace amdahl {
+namespace {
+
+constexpr auto kHostCallPatience = std::chrono::seconds(1);
+constexpr auto kTeardownPatience = std::chrono::seconds(10);
+
+/// Runs `work` with `device` current on a thread that is left alone if it outlasts the caller's patience.
+std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
+  std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
+    return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
+  });
+  std::future<ncclResult_t> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
+
+}  // namespace
+
+std::future<ncclResult_t> NcclRank::start(ncclUniqueId id, int rank, int world_size) {
+  return start_detached(device_index_, [self = shared_from_this(), id, rank, world_size] {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    return self->api_->comm_init_rank_config(&self->comm_, world_size, id, rank, &config);
+  });
+}
+
+void NcclRank::abort(const Error& cause) noexcept {
+  try {
+    {
+      std::lock_guard lock(cause_mutex_);
+      if (cause_) return;
+      cause_.emplace(cause);
+      lost_.store(true, std::memory_order_release);
+    }
+    // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for
+    // it.
+    start_detached(device_index_, [self = shared_from_this()] {
+      // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
+      const std::unique_lock lock(self->mutex_, kHostCallPatience);
+      return self->comm_ ? self->api_->comm_abort(std::exchange(self->comm_, nullptr)) : ncclSuccess;
+    });
+  } catch (...) {  // no thread to be had: the streams' deadlines end the job
+  }
+}
+
+void NcclRank::finish() noexcept {
+  retired_.store(true, std::memory_order_release);
+  try {
+    if (lost_) return;
+    start_detached(device_index_, [self = shared_from_this()] {
+      const std::unique_lock lock(self->mutex_);
+      return self->comm_ ? self->api_->comm_destroy(std::exchange(self->comm_, nullptr)) : ncclSuccess;
+    }).wait_for(kTeardownPatience);
+  } catch (...) {
+  }
+}
+
+void NcclRank::rethrow() {
+  if (!lost_.load(std::memory_order_acquire) || retired_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(cause_mutex_);
+  throw *cause_;
+}
+
+void NcclRank::look() {
+  if (retired_.load(std::memory_order_acquire)) return;
+  if (store_)
+    if (const auto failure = store_->failure()) throw Error(*failure);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !comm_) return;
+  ncclResult_t state = ncclSuccess;
+  api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
+  api_->check(state, "a collective", comm_);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,249 @@
+// Doctor: look, measure, judge by the table of findings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <optional>
+
+#include "amdahl/amdahl.h"
+#include "comm/world.h"
+#include "lab/backends.h"
+#include "lab/provenance.h"
+#include "lab/training_setup.h"
+#include "measure/collective_sweep.h"
+#include "measure/device_speed.h"
+#include "measure/link_machine.h"
+#include "measure/link_tests.h"
+#include "planner/findings.h"
+#include "report/doctor.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+#include "stats/percentile.h"
+#include "topology/device_state.h"
+#include "topology/machine_probe.h"
+
+namespace amdahl {
+namespace {
+
+EngineConfig engine_of(const DoctorConfig& config, bool on_gpus) {
+  EngineConfig engine;
+  engine.backend = on_gpus ? "cuda" : "cpu";
+  engine.gpus = config.gpus;
+  engine.math = on_gpus ? MathMode::tf32 : MathMode::fp32;
+  engine.seed = config.seed;
+  engine.timeout_seconds = config.timeout_seconds;
+  engine.environment = config.environment;
+  engine.command_line = config.command_line;
+  engine.on_fatal = config.on_fatal;
+  return engine;
+}
+
+void check_config(const DoctorConfig& config) {
+  if (config.devices < 0 || config.devices > 1024)
+    throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "1 to 1024");
+  if (!(config.min_gbps >= 0))
+    throw Error(Cause::usage, fmt::format("--min-gbps is {}", config.min_gbps), "0 or more GB/s");
+  const LaunchContext launch = detect_launch(config.environment);
+  if (launch.multi_process())
+    throw Error(
+        Cause::usage,
+        fmt::format("doctor looks at one host by one process and {} started {}", launch.family, launch.world_size),
+        "amdahl doctor without a launcher, once on each host");
+  EngineConfig engine;
+  engine.backend = config.backend;
+  engine.gpus = config.gpus;
+  engine.timeout_seconds = config.timeout_seconds;
+  check_engine(engine);
+  if (config.backend != "auto") choose_backend(engine);
+}
+
+/// Everything of one run: what is measured adds to evidence and records.
+class Examination {
+ public:
+  Examination(const DoctorConfig& config, Observer& observer) : config_(config), observer_(observer) {
+    outcome_.run_dir = config.output_dir;
+    if (!config.output_dir.empty())
+      folder_ = RunFolder::create(config.output_dir, {"doctor", {{"devices", std::to_string(config.devices)}}});
+  }
+
+  DoctorOutcome run() {
+    choose();
+    look();
+    if (measurable_) {
+      measure();
+    } else {
+      outcome_.unseen.push_back("links, integrity, collectives and speed: " + why_not_);
+    }
+    return judge();
+  }
+
+ private:
+  /// GPUs when the driver's library knows of any, even if nothing can run on them; virtual devices otherwise.
+  void choose() {
+    evidence_.environment = config_.environment;
+    evidence_.min_gbps = config_.min_gbps;
+    const Availability cuda = cuda_availability();
+    if (config_.backend != "cpu") evidence_.machine = probe_machine(config_.sysfs, 0);
+    const bool gpus = !evidence_.machine.devices.empty();
+    on_gpus_ = gpus;
+    measurable_ = !gpus || cuda.ok;
+    why_not_ = cuda.reason;
+    count_ = config_.devices > 0    ? config_.devices
+             : !gpus                ? 2
+             : config_.gpus.empty() ? static_cast<int>(evidence_.machine.devices.size())
+                                    : static_cast<int>(config_.gpus.size());
+    if (!gpus) evidence_.machine = probe_machine(config_.sysfs, count_);
+    if (const std::string nccl = nccl_version(); gpus && !nccl.empty()) evidence_.machine.versions["nccl"] = nccl;
+  }
+
+  void look() {
+    evidence_.host = read_host_state(evidence_.machine, config_.shm);
+    if (evidence_.host.shm_bytes < 0) outcome_.unseen.push_back(config_.shm + ": no such file system");
+    if (evidence_.machine.iommu.empty()) outcome_.unseen.push_back("IOMMU: the host does not show it");
+    if (!on_gpus_) return;
+    nvml_ = Nvml::open();
+    if (!nvml_) outcome_.unseen.push_back("health of the cards: libnvidia-ml.so.1 is not there");
+    for (const DeviceSpec& device : evidence_.machine.devices)
+      if (nvml_) evidence_.idle.push_back(read_device_state(*nvml_, device));
+  }
+
+  void keep(const Record& record) {
+    if (folder_) folder_->append(record);
+    outcome_.records.push_back(record);
+    evidence_.records.push_back(record);
+  }
+
+  void measure() {
+    const EngineConfig engine = engine_of(config_, on_gpus_);
+    measure_links(engine);  // before NCCL, which lets GPUs reach each other by itself
+    const std::unique_ptr<Fleet> fleet = make_fleet(engine, count_);
+    fleet->end_runs_when([this] { return observer_.cancelled(); });
+    measure_speed(engine, *fleet);
+    if (count_ > 1)
+      measure_collectives(engine, *fleet);
+    else
+      outcome_.unseen.push_back("links and collectives: one device");
+  }
+
+  void measure_links(const EngineConfig& engine) {
+    const BackendRow& backend = choose_backend(engine);
+    std::vector<LinkDevice> devices = backend.make_link_devices(engine, count_);
+    std::vector<DeviceSpec> specs;
+    for (const LinkDevice& device : devices) {
+      device.device->end_waits_when([this] { return observer_.cancelled(); });
+      specs.push_back(device.device->spec());
+      for (const DeviceSpec& known : evidence_.machine.devices)
+        if (known.index == specs.back().index) specs.back() = known;
+    }
+    LinkRun run;
+    run.provenance = make_provenance(engine, on_gpus_ ? "cuda" : "cpu-virtual", specs);
+    run.bench.seed = config_.seed;
+    run.bench.timeout_seconds = config_.timeout_seconds;
+    run.integrity_bytes = size_t{on_gpus_ ? 4u : 1u} << 20;
+    run.latency_accesses = 50'000;
+    LinkBench bench(std::move(devices), std::move(specs), evidence_.machine, config_.peer_access);
+    const auto test = [&](const std::vector<std::string>& names, size_t bytes) {
+      run.bench.bytes = bytes;
+      for (const LinkTest* row : find_link_tests(names))
+        run_link_test(
+            bench, *row, run, [this](const Record& record) { keep(record); }, observer_);
+    };
+    if (!on_gpus_) run.bench.times = 4, run.bench.warmup = 1;
+    test({"device_to_device_memcpy_write_ce"}, size_t{1} << 20);
+    test({"device_to_device_memcpy_write_ce", "device_to_device_memcpy_read_ce", "host_to_device_memcpy_ce",
+          "device_to_device_latency_sm", "integrity"},
+         size_t{on_gpus_ ? 256u : 16u} << 20);
+    note_links(evidence_.machine, outcome_.records);
+  }
+
+  void measure_speed(const EngineConfig& engine, Fleet& fleet) {
+    SpeedSettings settings;
+    settings.devices = count_;
+    settings.timeout_seconds = config_.timeout_seconds;
+    settings.provenance = make_provenance(engine, fleet);
+    if (!on_gpus_) settings.matrix = 512, settings.copy_bytes = size_t{32} << 20, settings.seconds = 0.05;
+    std::mutex mutex;
+    std::map<int, DeviceState> loaded;  // the last look at each
+    const auto records = measure_device_speed(fleet, settings, [&](const DeviceSpec& device) {
+      if (!nvml_) return;
+      const DeviceState state = read_device_state(*nvml_, device);
+      std::lock_guard lock(mutex);
+      loaded[device.index] = state;
+    });
+    for (const auto& [index, state] : loaded) evidence_.loaded.push_back(state);
+    for (const Record& record : records) {
+      keep(record);
+      const auto best = [&](size_t series) { return percentile(record.series.at(series).samples, 100); };
+      evidence_.speeds.push_back({static_cast<int>(std::get<int64_t>(record.axes.at("device"))), best(0), best(1)});
+    }
+  }
+
+  void measure_collectives(const EngineConfig& engine, Fleet& fleet) {
+    SweepSettings settings;
+    settings.row = &find_collective("all_reduce");
+    settings.devices = count_;
+    settings.sizes =
+        on_gpus_ ? std::vector<int64_t>{1024, 1 << 20, 256 << 20} : std::vector<int64_t>{1024, 64 << 10, 4 << 20};
+    settings.seed = config_.seed;
+    settings.timeout_seconds = config_.timeout_seconds;
+    settings.provenance = make_provenance(engine, fleet);
+    run_sweep(
+        fleet, settings, [this](const Record& record) { keep(record); }, observer_);
+    if (!on_gpus_ || config_.nccl_log.empty()) return;
+    std::ifstream log(config_.nccl_log);
+    const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+    for (const auto& [ranks, transport] : parse_nccl_transports(text)) {
+      const auto index = [&](int rank) { return fleet.devices().at(static_cast<size_t>(rank)).index; };
+      if (std::max(ranks.first, ranks.second) < static_cast<int>(fleet.devices().size()))
+        evidence_.nccl_transports[{index(ranks.first), index(ranks.second)}] = transport;
+    }
+    if (evidence_.nccl_transports.empty()) outcome_.unseen.push_back("NCCL's transports: its log names none");
+  }
+
+  DoctorOutcome judge() {
+    std::vector<std::string> without_evidence;
+    for (const FindingRow& row : finding_table())
+      if (row.has_evidence(evidence_))
+        outcome_.checked.emplace_back(row.name);
+      else
+        without_evidence.emplace_back(row.name);
+    if (!without_evidence.empty())
+      outcome_.unseen.push_back(fmt::format("{}: no evidence here", fmt::join(without_evidence, ", ")));
+    outcome_.machine = evidence_.machine;
+    outcome_.findings = find_all(evidence_);
+    std::stable_sort(outcome_.findings.begin(), outcome_.findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+    outcome_.failed = std::any_of(outcome_.findings.begin(), outcome_.findings.end(),
+                                  [](const Finding& finding) { return finding.severity != Finding::Severity::notice; });
+    outcome_.text = doctor_text(outcome_);
+    outcome_.json = doctor_to_json(outcome_);
+    outcome_.machine_json = machine_to_json(outcome_.machine);
+    if (folder_) {
+      folder_->write_text("doctor.json", outcome_.json);
+      folder_->write_text("machine.json", outcome_.machine_json);
+      folder_->write_text("report.txt", outcome_.text);
+    }
+    return std::move(outcome_);
+  }
+
+  const DoctorConfig& config_;
+  Observer& observer_;
+  std::optional<RunFolder> folder_;
+  Evidence evidence_;
+  DoctorOutcome outcome_;
+  std::shared_ptr<Nvml> nvml_;
+  bool on_gpus_ = false, measurable_ = false;
+  std::string why_not_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer) {
+  check_config(config);
+  return Examination(config, observer).run();
+}
+
+}  // namespace amdahl

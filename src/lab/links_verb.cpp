@@ -1,0 +1,145 @@
+// Links: the bench over this machine's devices, tests, records, what they say of the machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "amdahl/amdahl.h"
+#include "comm/world.h"
+#include "lab/backends.h"
+#include "lab/provenance.h"
+#include "lab/training_setup.h"
+#include "measure/link_machine.h"
+#include "measure/link_tests.h"
+#include "report/links.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+#include "topology/machine_probe.h"
+
+namespace amdahl {
+namespace {
+
+EngineConfig engine_of(const LinksConfig& config) {
+  EngineConfig engine;
+  engine.backend = config.backend;
+  engine.gpus = config.gpus;
+  engine.seed = config.seed;
+  engine.timeout_seconds = config.timeout_seconds;
+  engine.environment = config.environment;
+  engine.command_line = config.command_line;
+  engine.on_fatal = config.on_fatal;
+  return engine;
+}
+
+void check_numbers(const LinksConfig& config) {
+  const auto within = [](int64_t value, int64_t low, int64_t high, const char* option) {
+    if (value < low || value > high)
+      throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("{} to {}", low, high));
+  };
+  within(config.buffer_bytes, 0, int64_t{1} << 40, "--buffer-size");
+  if (config.buffer_bytes > 0) within(config.buffer_bytes, 4096, int64_t{1} << 40, "--buffer-size");
+  within(config.copies, 0, 100'000, "--copies");
+  within(config.samples, 1, 100'000, "--samples");
+  within(config.devices, 0, 1 << 16, "--devices");
+  within(config.injected_faults, 0, 10'000'000, "--inject-faults");
+  if (!(config.min_gbps >= 0))
+    throw Error(Cause::usage, fmt::format("--min-gbps is {}", config.min_gbps), "0 or more GB/s");
+  const LaunchContext launch = detect_launch(config.environment);
+  if (launch.multi_process())
+    throw Error(
+        Cause::usage,
+        fmt::format("links looks at the devices of one process and {} started {}", launch.family, launch.world_size),
+        "amdahl links without a launcher, once on each host");
+}
+
+/// Sizes of a sweep up to `most`, each eight times the one before.
+std::vector<size_t> sweep_bytes(size_t most) {
+  std::vector<size_t> sizes;
+  for (size_t bytes = 4096; bytes <= most; bytes *= 8) sizes.push_back(bytes);
+  if (sizes.back() != most) sizes.push_back(most);
+  return sizes;
+}
+
+LinkRun run_of(const LinksConfig& config, bool on_gpus) {
+  LinkRun run;
+  run.bench.bytes =
+      config.buffer_bytes > 0 ? static_cast<size_t>(config.buffer_bytes) : size_t{on_gpus ? 512u : 16u} << 20;
+  run.bench.times = config.copies > 0 ? config.copies : (on_gpus ? 16 : 4);
+  run.bench.warmup = on_gpus ? 4 : 1;
+  run.bench.samples = config.samples;
+  run.bench.check = config.check;
+  run.bench.seed = config.seed;
+  run.bench.timeout_seconds = config.timeout_seconds;
+  run.sweep_bytes = sweep_bytes(run.bench.bytes);
+  run.integrity_bytes = std::min(run.bench.bytes, size_t{on_gpus ? 4u : 1u} << 20);
+  run.traffic = config.traffic;
+  run.injected_faults = config.injected_faults;
+  return run;
+}
+
+std::string joined(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, ",")); }
+
+}  // namespace
+
+std::vector<LinkTestInfo> list_link_tests() {
+  std::vector<LinkTestInfo> list;
+  for (const LinkTest& test : link_tests())
+    list.push_back({std::string(test.name), std::string(test.group), std::string(test.summary)});
+  return list;
+}
+
+LinksOutcome run_links(const LinksConfig& config, Observer& observer) {
+  check_numbers(config);
+  const std::vector<const LinkTest*> tests = find_link_tests(config.tests);
+  if (tests.empty()) throw Error(Cause::usage, "no link test was named", "--test default");
+  const EngineConfig engine = engine_of(config);
+  check_engine(engine);
+  const BackendRow& backend = choose_backend(engine);
+  const bool on_gpus = backend.name == "cuda";
+  const int count = config.devices > 0 ? config.devices : static_cast<int>(default_device_counts(engine).back());
+  std::vector<LinkDevice> devices = backend.make_link_devices(engine, count);
+  std::vector<DeviceSpec> specs;
+  for (const LinkDevice& device : devices) {
+    device.device->end_waits_when([&observer] { return observer.cancelled(); });
+    specs.push_back(device.device->spec());
+  }
+  LinksOutcome outcome;
+  outcome.machine = probe_machine("/sys", on_gpus ? 0 : count);
+  LinkRun run = run_of(config, on_gpus);
+  run.provenance = make_provenance(engine, on_gpus ? "cuda" : "cpu-virtual", specs);
+  outcome.run_dir = config.output_dir;
+  std::optional<RunFolder> folder;
+  if (!config.output_dir.empty())
+    folder = RunFolder::create(config.output_dir, {"links",
+                                                   {{"tests", joined(config.tests)},
+                                                    {"devices", std::to_string(count)},
+                                                    {"buffer_bytes", std::to_string(run.bench.bytes)}}});
+  for (DeviceSpec& spec : specs)  // the bench's devices know what the machine knows of their places
+    for (const DeviceSpec& known : outcome.machine.devices)
+      if (known.index == spec.index) spec = known;
+  LinkBench bench(std::move(devices), std::move(specs), outcome.machine, config.peer_access);
+  for (const LinkTest* test : tests)
+    run_link_test(
+        bench, *test, run,
+        [&](const Record& record) {
+          if (folder) folder->append(record);
+          outcome.failed = outcome.failed || record.status.kind == Status::Kind::failed;
+          outcome.records.push_back(record);
+        },
+        observer);
+  note_links(outcome.machine, outcome.records);
+  outcome.slow = slow_links(outcome.machine, config.min_gbps);
+  outcome.failed = outcome.failed || !outcome.slow.empty();
+  outcome.text = links_text(outcome.records, outcome.machine, outcome.slow);
+  outcome.heat_map = links_heat_map(outcome.machine);
+  outcome.json = links_to_json(outcome.machine, outcome.records);
+  outcome.machine_json = machine_to_json(outcome.machine);
+  if (folder) {
+    folder->write_text("machine.json", outcome.machine_json);
+    folder->write_text("report.txt", outcome.text);
+    if (!outcome.heat_map.empty()) folder->write_text("heat-map.svg", outcome.heat_map);
+  }
+  return outcome;
+}
+
+}  // namespace amdahl
