@@ -223,8 +223,18 @@ AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer)
 /// Topology, health, links, integrity and collectives in at most two minutes, and what is wrong with them. With
 /// `nccl_log`, NCCL_DEBUG=INFO and NCCL_DEBUG_FILE must be in the process's environment.
 AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
+/// The NCCL variables of a named profile (empty: none) with assignments ("NCCL_ALGO=Ring") over them, checked by
+/// themselves and with what `environment` sets. They must be in the process environment before a verb uses NCCL, which
+/// reads them once. Error{usage} for an unknown profile and for values that NCCL does not take, the environment's too.
+AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& profile,
+                                                            const std::vector<std::string>& assignments,
+                                                            const std::map<std::string, std::string>& environment);
 
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
+
+/// Every transport over the same sweep, one after another. One that fails or is late keeps the sizes it came to and
+/// gets a Record of kind "transport" with the reason; the others go on.
+AMDAHL_API ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer);
 
 }  // namespace amdahl

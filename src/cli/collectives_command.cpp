@@ -7,8 +7,13 @@
 
 namespace amdahl::cli {
 
+namespace {
+
+constexpr int kWaived = 77;  // what test harnesses read as "skipped"
+
+}  // namespace
+
 int collectives_command(const CollectivesArgs& args) {
-  constexpr int kWaived = 77;  // what test harnesses read as "skipped"
   TerminalObserver observer(args.talk.quiet);
   const CollectivesOutcome outcome = run_collectives(args.config, observer);
   if (!outcome.waived.empty()) {
@@ -26,6 +31,24 @@ int collectives_command(const CollectivesArgs& args) {
   if (!outcome.run_dir.empty()) fmt::print(json ? stderr : stdout, "run: {}\n", outcome.run_dir);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a collective gave wrong results, did not fit, or was impossibly fast",
+              "the rows marked FAILED say which");
+}
+
+int arena_command(const ArenaArgs& args) {
+  TerminalObserver observer(args.talk.quiet);
+  const ArenaOutcome outcome = run_arena(args.config, observer);
+  if (!outcome.waived.empty()) {
+    fmt::print("waived: {}\n", outcome.waived);
+    return kWaived;
+  }
+  if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
+  if (!args.environment_file.empty()) save_text(args.environment_file, outcome.environment_file);
+  const bool json = args.talk.json || args.format == "json";
+  fmt::print("{}{}", json ? outcome.json : outcome.text, json ? "\n" : "");
+  if (!args.environment_file.empty()) fmt::print(json ? stderr : stdout, "environment: {}\n", args.environment_file);
+  if (!outcome.run_dir.empty()) fmt::print(json ? stderr : stdout, "run: {}\n", outcome.run_dir);
+  if (!outcome.failed) return 0;
+  throw Error(Cause::check_failed, "a transport gave wrong results, or none gave any",
               "the rows marked FAILED say which");
 }
 

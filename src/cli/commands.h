@@ -65,9 +65,17 @@ struct CollectivesArgs {
   Talk talk;
 };
 
+struct ArenaArgs {
+  ArenaConfig config;
+  std::string format = "table";  // table, json
+  std::string json_file, environment_file;
+  Talk talk;
+};
+
 int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);
+int arena_command(const ArenaArgs& args);
 int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);

@@ -2,6 +2,11 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
+#include "amdahl/error.h"
+
 namespace amdahl::cli {
 
 std::map<std::string, std::string> process_environment() {
@@ -12,6 +17,19 @@ std::map<std::string, std::string> process_environment() {
     if (equals != std::string::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return variables;
+}
+
+void set_environment(const std::map<std::string, std::string>& variables) {
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+}
+
+std::string own_program() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    throw Error(Cause::environment_missing, "/proc/self/exe does not tell where this program is: " + error.message(),
+                "a mounted /proc");
+  return path.string();
 }
 
 }  // namespace amdahl::cli

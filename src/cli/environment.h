@@ -8,4 +8,10 @@ namespace amdahl::cli {
 
 std::map<std::string, std::string> process_environment();
 
+/// Over what is there. Before any other thread runs: the C library reads without a lock.
+void set_environment(const std::map<std::string, std::string>& variables);
+
+/// Path of the running program. Error{environment_missing} without /proc.
+std::string own_program();
+
 }  // namespace amdahl::cli

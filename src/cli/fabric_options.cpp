@@ -107,20 +107,51 @@ Command define_links(CLI::App& app) {
 
 // Text forms of the options of `collectives`, which keep the letters of nccl-tests.
 struct CollectiveTexts {
-  std::string names = "all_reduce", min_bytes = "8", max_bytes = "32M", step_bytes = "0", gpus, machine;
+  std::string names = "all_reduce", dtypes = "f32", ops = "sum", min_bytes = "8", max_bytes = "32M", step_bytes = "0",
+              gpus, machine;
   int gpus_per_thread = 1, threads = 1, check = 1;
+  std::string profile, transports = "all";
+  std::vector<std::string> assignments;
+  bool arena = false;
 };
 
 struct ParsedCollectives {
   CollectivesArgs args;
+  ArenaArgs arena;  // its sweep is that of `args`
   CollectiveTexts texts;
 };
+
+// NCCL reads its variables from the process when it is opened: they must be there before any verb runs.
+void apply_nccl_settings(const CollectiveTexts& texts, CollectivesConfig& config) {
+  config.nccl_settings = nccl_settings(texts.profile, texts.assignments, process_environment());
+  set_environment(config.nccl_settings);
+  config.environment = process_environment();
+}
+
+int run_parsed_arena(const CLI::App& app, ParsedCollectives& parsed) {
+  ArenaArgs& arena = parsed.arena;
+  if (parsed.args.config.registration != 0 || parsed.args.format == "nccl-tests")
+    throw Error(Cause::usage,
+                fmt::format("{} beside --arena", parsed.args.config.registration != 0 ? "-R" : "--format nccl-tests"),
+                "the transports say how buffers are registered; --format table or json");
+  if (app.count("--transports") == 0 && app.count("--arena") == 0)
+    throw Error(Cause::usage, "--env-file and --transport-timeout are about transports against each other", "--arena");
+  arena.config.sweep = parsed.args.config;
+  arena.config.transports = split_list(parsed.texts.transports);
+  arena.config.program = own_program();
+  arena.format = parsed.args.format;
+  arena.json_file = parsed.args.json_file;
+  arena.talk = parsed.args.talk;
+  return arena_command(arena);
+}
 
 int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const std::string& command_line) {
   CollectivesConfig& config = parsed.args.config;
   CollectiveTexts& texts = parsed.texts;
   require_one_of("--format", parsed.args.format, {"table", "nccl-tests", "json"});
   config.collectives = split_list(texts.names);
+  config.dtypes = split_list(texts.dtypes);
+  config.ops = split_list(texts.ops);
   config.min_bytes = parse_size_bytes(texts.min_bytes, "--min-bytes");
   config.max_bytes = parse_size_bytes(texts.max_bytes, "--max-bytes");
   config.step_bytes = parse_size_bytes(texts.step_bytes, "--step-bytes");
@@ -135,21 +166,38 @@ int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const
   if (counted) config.devices = texts.gpus_per_thread * texts.threads;
   if (app.count("--devices") > 0 && config.devices < 1)
     throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
-  config.environment = process_environment();
+  apply_nccl_settings(texts, config);
   config.command_line = command_line;
   config.on_fatal = end_at_once;
-  return collectives_command(parsed.args);
+  const bool arena =
+      texts.arena || app.count("--transports") + app.count("--env-file") + app.count("--transport-timeout") > 0;
+  return arena ? run_parsed_arena(app, parsed) : collectives_command(parsed.args);
+}
+
+void add_arena_options(CLI::App* sub, ParsedCollectives& parsed) {
+  sub->add_option("--profile", parsed.texts.profile, "Named NCCL settings: pcie-host");
+  sub->add_option("--set", parsed.texts.assignments, "A variable of NCCL, checked, for example NCCL_ALGO=Ring")
+      ->expected(1)
+      ->take_all();
+  sub->add_flag("--arena", parsed.texts.arena, "Every transport over the same sweep, against each other");
+  sub->add_option("--transports", parsed.texts.transports, "The same with some, for example nccl,nccl ring ll,gloo")
+      ->capture_default_str();
+  sub->add_option("--env-file", parsed.arena.environment_file, "Where the arena writes the best settings for a shell");
+  sub->add_option("--transport-timeout", parsed.arena.config.transport_seconds, "Seconds until a transport is given up")
+      ->capture_default_str();
 }
 
 Command define_collectives(CLI::App& app) {
   auto parsed = std::make_shared<ParsedCollectives>();
-  auto& [args, texts] = *parsed;
+  CollectivesArgs& args = parsed->args;
+  CollectiveTexts& texts = parsed->texts;
   CLI::App* sub = app.add_subcommand("collectives", "Collectives over a sweep of sizes, every element verified");
   sub->footer(
       "examples:\n  amdahl collectives -b 8 -e 128M -f 2 -g 4\n  mpirun -n 2 amdahl collectives --backend cpu "
-      "--collective all_gather,broadcast --format nccl-tests");
+      "--collective all_gather,broadcast --format nccl-tests\n  amdahl collectives --arena --env-file nccl.sh");
   CollectivesConfig& config = args.config;
-  sub->add_option("--collective", texts.names, "Names or nccl-tests' programs, for example all_reduce,all_to_all")
+  sub->add_option("--collective", texts.names,
+                  "Names or nccl-tests' programs, for example all_reduce,all_to_all, or all")
       ->capture_default_str();
   sub->add_option("-b,--min-bytes", texts.min_bytes, "Smallest size; M is 2^20")->capture_default_str();
   sub->add_option("-e,--max-bytes", texts.max_bytes, "Largest size")->capture_default_str();
@@ -165,15 +213,20 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
-  sub->add_option("-d,--datatype", config.dtype, "f32, f64, f16, bf16, i32, i64, u8")->capture_default_str();
-  sub->add_option("-o,--op", config.op, "sum, prod, min, max or avg")->capture_default_str();
+  sub->add_option("-d,--datatype", texts.dtypes, "Of f32, f64, f16, bf16, i32, i64, u8, or all")->capture_default_str();
+  sub->add_option("-o,--op", texts.ops, "Of sum, prod, min, max, avg, or all")->capture_default_str();
   sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
   sub->add_option("-G,--graph", config.graph, "Calls a CUDA graph (default: eager)")->check(kWhole);
+  sub->add_option("-R,--local-register", config.registration,
+                  "NCCL buffers: 0 plain, 1 registered, 2 symmetric windows")
+      ->check(kWhole)
+      ->capture_default_str();
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("-J,--output-file", args.json_file, "JSON file of all records");
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
   sub->add_option("--format", args.format, "table, nccl-tests or json")->capture_default_str();
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_arena_options(sub, *parsed);
   add_talk(sub, args.talk);
   return {sub, [parsed, sub](const std::string& command_line) {
             return run_parsed_collectives(*sub, *parsed, command_line);

@@ -59,6 +59,18 @@ std::string_view to_string(ReduceOp op) {
   return "?";
 }
 
+std::string_view to_string(Registration how) {
+  switch (how) {
+    case Registration::none:
+      return "plain";
+    case Registration::buffer:
+      return "registered";
+    case Registration::window:
+      return "symmetric";
+  }
+  return "?";
+}
+
 std::string_view to_string(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:

@@ -1,13 +1,5 @@
 #include "comm/collective_table.h"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <string>
-#include <utility>
-
-#include "amdahl/units.h"
-
 namespace amdahl {
 namespace {
 
@@ -167,47 +159,6 @@ const std::vector<CollectiveRow>& collective_table() {
        .in_place_offset = own_part_of_send},
   };
   return rows;
-}
-
-const CollectiveRow& find_collective(std::string_view name) {
-  std::vector<std::string> names;
-  for (const CollectiveRow& row : collective_table()) {
-    if (row.name == name || row.peer_program == name) return row;
-    names.emplace_back(row.name);
-  }
-  throw Error(Cause::usage, fmt::format("unknown collective '{}'", name), choices_hint(std::string(name), names));
-}
-
-DType parse_dtype(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, DType>, 14> kNames{{{"f32", DType::f32},
-                                                                              {"f64", DType::f64},
-                                                                              {"f16", DType::f16},
-                                                                              {"bf16", DType::bf16},
-                                                                              {"i32", DType::i32},
-                                                                              {"i64", DType::i64},
-                                                                              {"u8", DType::u8},
-                                                                              {"float", DType::f32},
-                                                                              {"double", DType::f64},
-                                                                              {"half", DType::f16},
-                                                                              {"bfloat16", DType::bf16},
-                                                                              {"int32", DType::i32},
-                                                                              {"int64", DType::i64},
-                                                                              {"uint8", DType::u8}}};
-  std::vector<std::string> names;
-  for (const auto& [known, type] : kNames) {
-    if (known == name) return type;
-    names.emplace_back(known);
-  }
-  throw Error(Cause::usage, fmt::format("unknown data type '{}'", name), choices_hint(std::string(name), names));
-}
-
-ReduceOp parse_reduce_op(std::string_view name) {
-  std::vector<std::string> names;
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg}) {
-    if (to_string(op) == name) return op;
-    names.emplace_back(to_string(op));
-  }
-  throw Error(Cause::usage, fmt::format("unknown operation '{}'", name), choices_hint(std::string(name), names));
 }
 
 }  // namespace amdahl

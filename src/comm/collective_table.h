@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,5 +64,10 @@ const CollectiveRow& find_collective(std::string_view name);
 /// By name, nccl-tests' names too ("float", "half", "uint8"). Error{usage}.
 DType parse_dtype(std::string_view name);
 ReduceOp parse_reduce_op(std::string_view name);
+
+/// Lists of the three, where "all" is every one of them. Each once, in the order they are named. Error{usage}.
+std::vector<const CollectiveRow*> find_collectives(const std::vector<std::string>& names);
+std::vector<DType> parse_dtypes(const std::vector<std::string>& names);
+std::vector<ReduceOp> parse_reduce_ops(const std::vector<std::string>& names);
 
 }  // namespace amdahl

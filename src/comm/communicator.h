@@ -19,9 +19,25 @@ namespace amdahl {
 enum class DType { f32, f64, f16, bf16, i32, i64, u8 };
 enum class ReduceOp { sum, max, min, prod, avg };
 
+/// How a backend knows a buffer before collectives use it.
+enum class Registration {
+  none,
+  buffer,  // by itself on each rank
+  window,  // one window over all ranks: a collective's memory lies at the same offset of each
+};
+
+/// What `Communicator::allocate_registered` is asked for.
+struct RegisteredMemory {
+  size_t bytes = 0;
+  Registration how = Registration::buffer;
+  Deadline deadline = Deadline::after_seconds(0);
+};
+
 size_t size_of(DType type);
 std::string_view to_string(DType type);
 std::string_view to_string(ReduceOp op);
+/// "plain", "registered", "symmetric".
+std::string_view to_string(Registration how);
 
 /// What this rank handed to collectives, by payload (not wire traffic): each call counts `count * size_of(type)` bytes,
 /// whatever its kind, root or backend. exchange() does not count. Read by the traffic test.
@@ -74,6 +90,17 @@ class Communicator {
   /// other.
   virtual void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
                          Stream& stream) = 0;
+
+  /// Device memory that this communicator's collectives know beforehand. Collective and blocking on the host: every
+  /// rank asks alike, and frees the buffer once all have ended their work on it and before the communicator goes.
+  /// Error{usage} where the backend registers nothing, Error{environment_missing} where it would but cannot here,
+  /// Error{out_of_memory} on all ranks when one has no room.
+  virtual std::unique_ptr<Buffer> allocate_registered(const RegisteredMemory& wanted) {
+    throw Error(
+        Cause::usage,
+        "the communicator '" + backend_name() + "' registers no " + std::string(to_string(wanted.how)) + " buffers",
+        "plain buffers (-R 0), or NCCL");
+  }
 
   /// Control plane, blocking on the host: every rank's `message`, in rank order, on every rank. Also the barrier.
   virtual std::vector<std::string> exchange(const std::string& message, Deadline deadline) = 0;

@@ -18,6 +18,23 @@ bool load(void* library, const char* name, Fn& fn, std::string& missing) {
   return fn != nullptr;
 }
 
+template <class Fn>
+void load_if_there(void* library, const char* name, Fn& fn) {
+  fn = reinterpret_cast<Fn>(dlsym(library, name));
+}
+
+void load_newer(void* library, NcclApi& api) {
+  load_if_there(library, "ncclAlltoAll", api.all_to_all);
+  load_if_there(library, "ncclGather", api.gather);
+  load_if_there(library, "ncclScatter", api.scatter);
+  load_if_there(library, "ncclMemAlloc", api.mem_alloc);
+  load_if_there(library, "ncclMemFree", api.mem_free);
+  load_if_there(library, "ncclCommRegister", api.comm_register);
+  load_if_there(library, "ncclCommDeregister", api.comm_deregister);
+  load_if_there(library, "ncclCommWindowRegister", api.window_register);
+  load_if_there(library, "ncclCommWindowDeregister", api.window_deregister);
+}
+
 bool load_all(void* library, NcclApi& api, std::string& missing) {
   return load(library, "ncclGetVersion", api.get_version, missing) &&
          load(library, "ncclGetUniqueId", api.get_unique_id, missing) &&
@@ -51,6 +68,7 @@ std::shared_ptr<const NcclApi> NcclApi::open(Availability& why) {
     dlclose(library);
     return nullptr;
   }
+  load_newer(library, *api);
   why = {true, {}, {}};
   return api;
 }

@@ -1,24 +1,11 @@
 // Collectives by NCCL. Each rank has one NCCL communicator that its own host thread drives.
-//
-// The communicators are blocking ones: a non-blocking one hands every collective to a new thread, which costs more than
-// a small training step. What may wait for a peer that never comes (start, abort, end) runs on a thread of its own
-// instead.
 #include <fmt/format.h>
 
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <future>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "comm/collective_call.h"
-#include "comm/inproc_group.h"
-#include "comm/nccl_rank.h"
-#include "comm/world.h"
-#include "device/cuda_device.h"
+#include "comm/nccl_buffer.h"
 
 namespace amdahl {
 namespace {
@@ -58,73 +45,6 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   }
   return ncclSum;
 }
-
-/// Messages between hosts' threads or processes, and the news that the world has failed.
-class ControlPlane {
- public:
-  virtual ~ControlPlane() = default;
-  virtual std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) = 0;
-  virtual void abort(const Error& cause) noexcept = 0;
-  virtual bool one_process() const = 0;
-};
-
-class ThreadPlane final : public ControlPlane {
- public:
-  ThreadPlane(int world_size, double timeout_seconds)
-      : group_(world_size, timeout_seconds), exchanges_(world_size, 0) {}
-
-  std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override {
-    constexpr auto kPlane = InprocGroup::Plane::control;
-    const CollectiveCall call{
-        CollectiveKind::exchange, ++exchanges_[static_cast<size_t>(rank)], 0, DType::u8, ReduceOp::sum, -1};
-    const double seconds = std::chrono::duration<double>(deadline.time() - Deadline::Clock::now()).count();
-    if (group_.failed()) group_.leave();
-    group_.slot(kPlane, rank).message = message;
-    group_.meet(kPlane, rank, call, deadline, seconds);
-    std::vector<std::string> messages;
-    for (int from = 0; from < group_.world_size(); ++from) messages.push_back(group_.slot(kPlane, from).message);
-    group_.meet(kPlane, rank, call, deadline, seconds);
-    return messages;
-  }
-  void abort(const Error& cause) noexcept override {
-    group_.fail(cause);
-    for (const auto& rank : ranks) rank->abort(cause);
-  }
-  bool one_process() const override { return true; }
-
-  std::vector<std::shared_ptr<NcclRank>> ranks;  // filled before any rank works
-
- private:
-  InprocGroup group_;
-  std::vector<uint64_t> exchanges_;  // by rank; each rank's thread touches its own
-};
-
-class ProcessPlane final : public ControlPlane {
- public:
-  ProcessPlane(RendezvousStore& store, std::string name, int world_size, std::shared_ptr<NcclRank> rank)
-      : store_(store), name_(std::move(name)), world_size_(world_size), rank_(std::move(rank)) {}
-
-  std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override {
-    const uint64_t seq = ++exchanges_;
-    store_.set(key(seq, rank), message);
-    std::vector<std::string> messages;
-    for (int from = 0; from < world_size_; ++from) messages.push_back(store_.get(key(seq, from), deadline));
-    return messages;
-  }
-  void abort(const Error& cause) noexcept override {
-    store_.report_failure(cause);
-    rank_->abort(cause);
-  }
-  bool one_process() const override { return false; }
-
- private:
-  std::string key(uint64_t seq, int rank) const { return fmt::format("nccl/{}/exchange/{}/{}", name_, seq, rank); }
-  RendezvousStore& store_;
-  std::string name_;
-  int world_size_;
-  std::shared_ptr<NcclRank> rank_;
-  uint64_t exchanges_ = 0;
-};
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -170,17 +90,29 @@ class NcclCommunicator final : public Communicator {
   }
   void scatter(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
+    if (nccl_->api().scatter)
+      return run("ncclScatter", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+        return api.scatter(send, recv, count, nccl_type(type), root, comm, queue);
+      });
     pairwise("scatter by ncclSend and ncclRecv", {send, recv, count, type}, stream, [&](int peer) {
       return Parts{rank_ == root ? peer : -1, peer == root ? 0 : -1};
     });
   }
   void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size_, "root");
+    if (nccl_->api().gather)
+      return run("ncclGather", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+        return api.gather(send, recv, count, nccl_type(type), root, comm, queue);
+      });
     pairwise("gather by ncclSend and ncclRecv", {send, recv, count, type}, stream, [&](int peer) {
       return Parts{peer == root ? 0 : -1, rank_ == root ? peer : -1};
     });
   }
   void all_to_all(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
+    if (nccl_->api().all_to_all)
+      return run("ncclAlltoAll", count, type, stream, [&](const NcclApi& api, ncclComm_t comm, cudaStream_t queue) {
+        return api.all_to_all(send, recv, count, nccl_type(type), comm, queue);
+      });
     pairwise("all-to-all by ncclSend and ncclRecv", {send, recv, count, type}, stream, [](int peer) {
       return Parts{peer, peer};
     });
@@ -205,6 +137,10 @@ class NcclCommunicator final : public Communicator {
     pairwise("ncclSend and ncclRecv", {data, received, count, type}, stream, [&](int peer) {
       return Parts{peer == to ? 0 : -1, peer == from ? 0 : -1};
     });
+  }
+
+  std::unique_ptr<Buffer> allocate_registered(const RegisteredMemory& wanted) override {
+    return make_nccl_buffer(nccl_, *plane_, rank_, wanted);
   }
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {

@@ -1,7 +1,10 @@
 #include "comm/nccl_rank.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace amdahl {
 namespace {
@@ -27,6 +30,33 @@ std::future<ncclResult_t> NcclRank::start(ncclUniqueId id, int rank, int world_s
     config.blocking = 1;
     return self->api_->comm_init_rank_config(&self->comm_, world_size, id, rank, &config);
   });
+}
+
+void NcclRank::call_with_peers(const char* name, std::function<ncclResult_t(ncclComm_t)> work, Deadline deadline) {
+  rethrow();
+  auto done = start_detached(device_index_, [self = shared_from_this(), work = std::move(work)] {
+    const std::unique_lock lock(self->mutex_);
+    return self->comm_ ? work(self->comm_) : ncclInvalidUsage;
+  });
+  if (done.wait_until(deadline.time()) != std::future_status::ready)
+    throw Error(Cause::rank_hung, fmt::format("{} did not end before the deadline: not every rank came to it", name),
+                "look for the rank that is missing; NCCL_DEBUG=INFO shows who came");
+  const ncclResult_t result = done.get();
+  rethrow();
+  api_->check(result, name, comm_);
+}
+
+bool NcclRank::tidy(std::function<ncclResult_t(ncclComm_t)> work) noexcept {
+  try {
+    if (lost_) return false;
+    auto done = start_detached(device_index_, [self = shared_from_this(), work = std::move(work)] {
+      const std::unique_lock lock(self->mutex_);
+      return self->comm_ ? work(self->comm_) : ncclInvalidUsage;
+    });
+    return done.wait_for(kTeardownPatience) == std::future_status::ready && done.get() == ncclSuccess;
+  } catch (...) {
+    return false;
+  }
 }
 
 void NcclRank::abort(const Error& cause) noexcept {
@@ -75,6 +105,10 @@ void NcclRank::look() {
   ncclResult_t state = ncclSuccess;
   api_->check(api_->comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
   api_->check(state, "a collective", comm_);
+}
+
+void NcclRank::give_up(const Error& cause) noexcept {
+  if (!retired_.load(std::memory_order_acquire)) abort(cause);
 }
 
 }  // namespace amdahl

@@ -9,6 +9,7 @@
 #include "lab/evidence.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
+#include "report/arena.h"
 #include "report/collectives.h"
 #include "report/markdown.h"
 #include "report/study.h"
@@ -58,7 +59,7 @@ ReportOutcome report_training(const std::string& run_dir, const RunContents& con
 ReportOutcome report_collectives(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.text = collectives_text(contents.records);
+  outcome.text = contents.header.kind == "arena" ? arena_text(contents.records) : collectives_text(contents.records);
   outcome.markdown = "# Collectives\n\n```\n" + outcome.text + "```\n";
   outcome.json = records_to_json(contents.records);
   if (!write) return outcome;
@@ -72,7 +73,8 @@ ReportOutcome report_collectives(const std::string& run_dir, const RunContents& 
 ReportOutcome run_report(const std::string& run_dir, bool write) {
   const RunContents contents = read_measured(run_dir);
   if (contents.header.kind == "train") return report_training(run_dir, contents, write);
-  if (contents.header.kind == "collectives") return report_collectives(run_dir, contents, write);
+  if (contents.header.kind == "collectives" || contents.header.kind == "arena")
+    return report_collectives(run_dir, contents, write);
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_run(run_dir, contents.records);

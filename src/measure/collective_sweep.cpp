@@ -68,15 +68,17 @@ class CellRank {
         stream_(stream),
         world_{rank.rank, rank.world_size, settings.root, cell.shape.call},
         data_{settings.type, settings.op, rank.world_size, settings.seed},
-        element_(size_of(settings.type)) {
+        element_(size_of(settings.type)),
+        line_(rank.device.allocate(sizeof(float))) {
+    rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
     const size_t send = cell.shape.send * element_, recv = cell.shape.recv * element_;
     if (!cell.in_place) {
-      send_buffer_ = rank.device.allocate(send);
-      recv_buffer_ = rank.device.allocate(recv);
+      send_buffer_ = allocate(send);
+      recv_buffer_ = allocate(recv);
       send_ = send_buffer_->data(), recv_ = recv_buffer_->data();
       return;
     }
-    recv_buffer_ = rank.device.allocate(std::max(send, recv));
+    recv_buffer_ = allocate(std::max(send, recv));
     const int64_t offset = settings.row->in_place_offset(world_) * static_cast<int64_t>(element_);
     char* base = recv_buffer_->as<char>();
     send_ = base + std::max<int64_t>(offset, 0), recv_ = base + std::max<int64_t>(-offset, 0);
@@ -95,6 +97,11 @@ class CellRank {
 
  private:
   Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds + 2); }
+
+  std::unique_ptr<Buffer> allocate(size_t bytes) {
+    if (settings_.registration == Registration::none) return rank_.device.allocate(bytes);
+    return rank_.communicator.allocate_registered({bytes, settings_.registration, deadline()});
+  }
 
   void call() {
     settings_.row->run(rank_.communicator,
@@ -124,10 +131,16 @@ class CellRank {
     return data_.count_wrong(host.data(), *settings_.row, world_, cell_.shape.recv);
   }
 
+  /// Host threads leave a barrier many microseconds apart; what they enqueue after this starts together on the devices.
+  void line_up() {
+    rank_.communicator.barrier(deadline());
+    rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+  }
+
   template <class Work>
   double timed_us(int times, const Work& work) {
     const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
-    rank_.communicator.barrier(deadline());
+    line_up();
     stream_.stamp(*start);
     for (int i = 0; i < times; ++i) work();
     stream_.stamp(*end);
@@ -152,7 +165,7 @@ class CellRank {
   std::vector<double> each_us() {
     std::vector<std::unique_ptr<Event>> stamps;
     for (int i = 0; i <= settings_.iterations; ++i) stamps.push_back(rank_.device.make_event());
-    rank_.communicator.barrier(deadline());
+    line_up();
     stream_.stamp(*stamps[0]);
     for (int i = 0; i < settings_.iterations; ++i) {
       call();
@@ -171,6 +184,7 @@ class CellRank {
   CollectiveWorld world_;
   CollectiveData data_;
   size_t element_;
+  std::unique_ptr<Buffer> line_;
   std::unique_ptr<Buffer> send_buffer_, recv_buffer_;
   void *send_ = nullptr, *recv_ = nullptr;
 };
@@ -269,6 +283,8 @@ void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<
       CellResult all = measure_cell(rank, settings, cell, *stream);
       if (rank.rank != 0) return;
       transport = rank.communicator.backend_name();
+      if (settings.registration != Registration::none)
+        transport += fmt::format(" {}", to_string(settings.registration));
       result = std::move(all);
     });
     ++done;

@@ -20,6 +20,7 @@ struct SweepSettings {
   int iterations = 20, warmup = 5;
   bool check = true;
   int graph = 0;
+  Registration registration = Registration::none;  // of the buffers
   uint64_t seed = 42;
   double timeout_seconds = 60;
   double peak_gbps = 0;  // of one device in one direction; a higher bus bandwidth is an error. 0: unknown
@@ -32,8 +33,9 @@ std::vector<int64_t> sweep_sizes(int64_t minimum, int64_t maximum, int64_t step,
 /// One Record of kind "collective" per size and placement, out of place before in place, handed to `sink` on the root
 /// process as it completes. A size that does not fit into memory becomes a failed Record and ends the sweep.
 /// Axes: collective, dtype, op (of reductions), root (of rooted ones), devices, bytes, count (elements of the call),
-/// in_place, launch, transport. Series: time (us, mean of a loop of calls, as nccl-tests takes it), call_time (us, each
-/// call's own, the slowest rank's), algbw and busbw (GB/s of `time`), wrong (elements, when checked).
+/// in_place, launch, transport ("nccl", "nccl registered", "gloo"). Series: time (us, mean of a loop of calls, as
+/// nccl-tests takes it), call_time (us, each call's own, the slowest rank's), algbw and busbw (GB/s of `time`), wrong
+/// (elements, when checked).
 void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<void(const Record&)>& sink,
                Observer& observer);
 

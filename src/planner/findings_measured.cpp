@@ -10,6 +10,7 @@ namespace amdahl {
 namespace {
 
 using Findings = std::vector<Finding>;
+constexpr auto kNotice = Finding::Severity::notice;
 constexpr auto kWarning = Finding::Severity::warning;
 constexpr auto kFault = Finding::Severity::fault;
 
@@ -51,9 +52,16 @@ Findings failed_memory_pattern(const Evidence& evidence) {
   return found;
 }
 
+bool at_power_cap(const Evidence& evidence, int index) {
+  constexpr uint64_t kPowerCap = 0x04;  // nvmlClocksEventReasonSwPowerCap
+  return std::any_of(evidence.loaded.begin(), evidence.loaded.end(), [&](const DeviceState& state) {
+    return state.index == index && (state.throttle_reasons & kPowerCap) != 0;
+  });
+}
+
 /// Devices whose rate is more than 3 % below the best of their model.
 Findings unlike_gpus(const Evidence& evidence) {
-  constexpr double kApart = 0.03;
+  constexpr double kApart = 0.03, kApartAtPowerCap = 0.06;
   struct Rate {
     const char* what;
     const char* unit;
@@ -75,9 +83,14 @@ Findings unlike_gpus(const Evidence& evidence) {
     for (const DeviceSpeed& speed : evidence.speeds) {
       const double own = speed.*rate.value, most = best[name_of(speed.index)];
       if (own <= 0 || own >= (1 - kApart) * most) continue;
-      found.push_back({"", kWarning, gpu_name(speed.index), fmt::format("{} {:.1f} {}", rate.what, own, rate.unit),
+      // Chips differ in what they compute for the same power: told, but no defect while it is the cap that holds them.
+      const bool capped = at_power_cap(evidence, speed.index) && own >= (1 - kApartAtPowerCap) * most;
+      found.push_back({"", capped ? kNotice : kWarning, gpu_name(speed.index),
+                       fmt::format("{} {:.1f} {}", rate.what, own, rate.unit),
                        fmt::format("{:.1f} {}, the best of its model here", most, rate.unit),
-                       "steps of several GPUs wait for the slowest",
+                       capped
+                           ? "each runs at its power cap, where chips of one model differ; steps wait for the slowest"
+                           : "steps of several GPUs wait for the slowest",
                        "nvidia-smi -q -d CLOCK,PERFORMANCE,POWER -i of both; equal clocks, cooling, power limits"});
     }
   }

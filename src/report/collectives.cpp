@@ -8,18 +8,12 @@
 #include <tuple>
 
 #include "amdahl/units.h"
+#include "report/record_axes.h"
 #include "report/words.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
 namespace {
-
-template <class T>
-T axis(const Record& record, const char* name, T fallback) {
-  const auto found = record.axes.find(name);
-  const T* value = found == record.axes.end() ? nullptr : std::get_if<T>(&found->second);
-  return value ? *value : fallback;
-}
 
 std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, "none"); }
 
@@ -31,13 +25,7 @@ std::vector<double> samples(const Record& record, const char* name) {
 
 /// What all rows of a table share; records that differ in it get tables of their own.
 std::string heading(const Record& record) {
-  const int64_t devices = axis<int64_t>(record, "devices", 0);
-  const DeviceWords words = device_words(record.provenance.device_kind);
-  std::string text = fmt::format("{}, {}", word(record, "collective"), word(record, "dtype"));
-  if (record.axes.contains("op")) text += ", " + word(record, "op");
-  if (record.axes.contains("root")) text += fmt::format(", root {}", axis<int64_t>(record, "root", 0));
-  return text + fmt::format(" over {} {}, {}, {}", devices, devices == 1 ? words.one : words.many,
-                            word(record, "transport"), word(record, "launch"));
+  return fmt::format("{}, {}, {}", sweep_words(record), word(record, "transport"), word(record, "launch"));
 }
 
 std::vector<std::pair<std::string, std::vector<const Record*>>> tables_of(const std::vector<Record>& records) {
@@ -98,6 +86,15 @@ constexpr const char* kNcclHeader =
     "      \n";
 
 }  // namespace
+
+std::string sweep_words(const Record& record) {
+  const int64_t devices = axis<int64_t>(record, "devices", 0);
+  std::string text = fmt::format("{}, {}", word(record, "collective"), word(record, "dtype"));
+  if (record.axes.contains("op")) text += ", " + word(record, "op");
+  if (record.axes.contains("root")) text += fmt::format(", root {}", axis<int64_t>(record, "root", 0));
+  const DeviceWords words = device_words(record.provenance.device_kind);
+  return text + fmt::format(" over {} {}", devices, devices == 1 ? words.one : words.many);
+}
 
 std::string collectives_text(const std::vector<Record>& records) {
   std::string text;

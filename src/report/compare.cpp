@@ -132,7 +132,7 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
       throw Error(Cause::usage,
                   fmt::format("{}: two cells become one without the axes {}: {} and {}", name, fmt::join(ignored, ", "),
                               axes_text(seen->second), axes_text(full)),
-                  "fewer differing axes, or a run with one of the two cells");
+                  "one of the two cells by RUN@axis=value, or fewer axes that differ");
     std::vector<double>& samples = side.cells[key];
     samples.insert(samples.end(), series->samples.begin(), series->samples.end());
   }

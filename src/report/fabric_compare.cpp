@@ -25,6 +25,7 @@ constexpr SeriesRow kSeries[] = {{"collective", "time"}, {"link", "bandwidth"}, 
 constexpr const char* kColumns[] = {"test", "source", "destination", "collective", "dtype",
                                     "op",   "root",   "devices",     "bytes",      "in_place"};
 constexpr const char* kHidden = "count";
+constexpr const char* kSeen = "nccl_chose";  // what was seen, not what was asked for: tells no cells apart
 constexpr size_t kMostUnmatched = 5;  // cells without a counterpart that the text lists; the JSON has all
 
 /// Records of one kind that have the series, with its median alone.
@@ -35,6 +36,7 @@ std::vector<Record> with_series(const std::vector<Record>& records, const Series
     for (const Series& series : record.series) {
       if (series.name != row.series || series.samples.empty()) continue;
       kept.push_back(record);
+      kept.back().axes.erase(kSeen);
       kept.back().series = {{series.name, series.unit, {percentile(series.samples, 50)}}};
     }
   }

@@ -72,6 +72,7 @@ Measurements read_document(const std::string& text, const std::string& origin) {
 
 Measurements read_folder(const fs::path& path) {
   RunContents run = read_run(path);
+  if (run.header.kind == "arena") run.header.kind = "collectives";  // over several transports
   return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes)};
 }
 

@@ -35,6 +35,16 @@ def check_types_and_operations(case):
             assert len(found) == 2 and all(r["status"]["kind"] == "ok" for r in found), found
 
 
+def check_several_types_and_operations_in_one_call(case):
+    found = records(case, "-d", "f32,f16,float", "-o", "sum,max", "--collective", "all_reduce,broadcast", "-b", "1K", "-e", "1K")
+    sweeps = [(r["axes"]["collective"], r["axes"]["dtype"], r["axes"].get("op")) for r in found if not r["axes"]["in_place"]]
+    assert sweeps == [("all_reduce", "f32", "sum"), ("all_reduce", "f32", "max"), ("all_reduce", "f16", "sum"),
+                      ("all_reduce", "f16", "max"), ("broadcast", "f32", None), ("broadcast", "f16", None)], sweeps
+    found = records(case, "-d", "all", "-o", "all", "--collective", "all", "-b", "256", "-e", "256")
+    out = [r for r in found if not r["axes"]["in_place"]]
+    assert len(out) == 7 * (3 * 5 + 6) and all(r["status"]["kind"] == "ok" for r in found), len(out)
+
+
 def check_table_of_nccl_tests(case):
     text = case.run(*QUICK, "-b", "8", "-e", "128", "-f", "4", "-g", "2", "-t", "2", "--format", "nccl-tests").stdout
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
@@ -98,8 +108,108 @@ def check_bad_input(case):
             (("--format", "csv"), ["'csv'", "table"]),
             (("-T", "0"), ["--timeout"]),
             (("-G", "2"), ["graph"]),
+            (("-R", "3"), ["--local-register"]),
+            (("-R", "2"), ["-R 2", "CPU"]),
+            (("-d", "f32,f23"), ["'f23'", "f32?"]),
+            (("-o", "sum,"), ["operation ''"]),
+            (("--set", "NCCL_NTHREADS=16"), ["NCCL_NTHREADS=16", "64, 128, 256, 512"]),
+            (("--set", "NCCL_ALOG=Ring"), ["NCCL_ALOG", "NCCL_ALGO?"]),
+            (("--set", "NCCL_ALGO=Rign"), ["NCCL_ALGO=Rign", "Ring"]),
+            (("--set", "NCCL_MIN_NCHANNELS=9", "--set", "NCCL_MAX_NCHANNELS=8"), ["9 is above", "NCCL_MAX_NCHANNELS=8"]),
+            (("--profile", "pcie-hots"), ["'pcie-hots'", "pcie-host?"]),
+            (("--profile", "pcie-host"), ["NCCL", "CPU virtual devices"]),
+            (("--arena", "--profile", "pcie-host"), ["NCCL", "no transport here"]),
+            (("--transports", "gluu"), ["'gluu'", "gloo?"]),
+            (("--transports", "nccl"), ["nccl", "backend cpu"]),
+            (("--arena", "-R", "1"), ["-R", "--arena"]),
+            (("--arena", "--format", "nccl-tests"), ["nccl-tests", "--arena"]),
+            (("--arena", "--transport-timeout", "0"), ["--transport-timeout"]),
+            (("--arena", "-b", "64K", "-e", "1K"), ["--min-bytes", "--max-bytes"]),
+            (("--arena", "-d", "f33"), ["'f33'"]),
+            (("--env-file", "e"), ["--arena"]),
             (("--collective", ""), ["collective"])):
         case.refused(2, "usage", *QUICK, *words, says=says)
+
+
+def check_settings_of_the_environment(case):
+    """What NCCL would misread is refused with the reason, wherever it comes from."""
+    case.refused(2, "usage", *QUICK, "-b", "64", "-e", "64", env={"NCCL_NTHREADS": "16"},
+                 says=["NCCL_NTHREADS=16", "the environment", "64, 128, 256, 512"])
+    case.run(*QUICK, "-b", "64", "-e", "64", env={"NCCL_NTHREADS": "128"})
+
+
+ARENA = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "--arena")
+
+
+def check_arena_of_threads_and_gloo(case):
+    """Both transports measure every size; the table marks the fastest, and the records can be reported again."""
+    result = case.run(*ARENA, "-b", "1K", "-e", "64K", "-f", "64", "--collective", "all_reduce,sendrecv", "--devices", "3",
+                      "--output-dir", "a", "-J", "a.json", "--env-file", "nccl.sh", timeout=120)
+    found = records_of(case.path("a"))
+    assert found == [r for r in found if r["kind"] == "collective"] and len(found) == 2 * 6, found
+    by_transport = {name: [r for r in found if r["axes"]["transport"] == name] for name in ("threads", "gloo")}
+    for name, rows in by_transport.items():
+        keys = [(r["axes"]["collective"], r["axes"]["bytes"], r["axes"]["in_place"]) for r in rows]
+        assert keys == [("all_reduce", 1024, False), ("all_reduce", 1024, True), ("all_reduce", 65536, False),
+                        ("all_reduce", 65536, True), ("sendrecv", 1024, False), ("sendrecv", 65536, False)], (name, keys)
+        assert all(r["status"]["kind"] == "ok" and r["axes"]["devices"] == 3 for r in rows), rows
+    provenance = {line["id"]: line for line in lines_of(case.path("a")) if line["type"] == "provenance"}
+    launches = {name: {provenance[r["provenance"]]["facts"]["processes"] for r in rows} for name, rows in by_transport.items()}
+    assert launches == {"threads": {"plain launch"}, "gloo": {"torchrun launch"}}, launches
+    tables = result.stdout.split("\n\n")
+    assert tables[0].startswith("Measured on CPU virtual devices, not GPUs."), result.stdout
+    sizes = [table for table in tables if "bus GB/s" in table]
+    assert len(sizes) == 6, result.stdout
+    for table in sizes:
+        rows = {line[2:].split()[0]: line for line in table.splitlines() if line[2:].startswith(("threads", "gloo"))}
+        times = {name: float(line[2:].split()[1]) for name, line in rows.items()}
+        fastest = min(times, key=times.get)
+        assert [name for name, line in rows.items() if line.startswith("*")] == [fastest], table
+        loss = (times["threads"] / times[fastest] - 1) * 100
+        said = re.search(r"the default, threads, (is the fastest|loses ([0-9.]+) % against gloo)", table)
+        assert said and abs(float(said.group(2) or 0) - loss) < 0.5, table
+    assert re.search(r"fastest over CPU virtual devices: .* sizes and placements", result.stdout), result.stdout
+    assert result.stdout.split("environment:")[0] in case.run("report", "a").stdout
+    assert len(json.loads(case.path("a.json").read_text())["records"]) == 12
+    written = case.path("nccl.sh").read_text()
+    assert written.startswith("# NCCL was not measured") and "export" not in written, written
+
+
+def check_transports_that_are_not_here_are_rows(case):
+    if json.loads(case.run("info", "--json").stdout)["machine"]["devices"]:
+        raise harness.Skip("this machine has a GPU")
+    words = ("collectives", "-q", "-n", "1", "-b", "64", "-e", "64", "--arena")
+    found = json.loads(case.run(*words, "--format", "json").stdout)["records"]
+    absent = {r["axes"]["transport"]: r["status"] for r in found if r["kind"] == "transport"}
+    assert {"nccl", "nccl ring ll", "nccl symmetric"} <= set(absent), absent
+    assert all(status["kind"] == "waived" and status["reason"] for status in absent.values()), absent
+    assert {r["axes"]["transport"] for r in found if r["kind"] == "collective"} == {"threads", "gloo"}
+    case.refused(3, "environment-missing", *words, "--transports", "nccl", says=["transport nccl"])
+
+
+def check_arena_inside_a_launched_job(case):
+    case.refused(2, "usage", *ARENA, env={"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"},
+                 says=["arena", "mpirun"])
+
+
+def check_arena_of_one_rank_is_waived(case):
+    assert case.run(*ARENA, "--devices", "1", code=77).stdout == "waived: 1 rank: a collective needs another\n"
+
+
+def check_arena_between_gpus(case):
+    """Every transport of NCCL on this machine gives rows or its reason, and NCCL says what it chose."""
+    devices = json.loads(case.run("info", "--json").stdout)["machine"]["devices"]
+    if len(devices) < 2:
+        raise harness.Skip(f"NCCL needs two GPUs, here is {len(devices)}")
+    case.run("collectives", "--backend", "cuda", "-q", "-n", "20", "-b", "1K", "-e", "16M", "-f", "16", "--arena", "--devices",
+             "2", "--output-dir", "a", "--env-file", "nccl.sh", timeout=280)
+    found = records_of(case.path("a"))
+    measured = {r["axes"]["transport"] for r in found if r["kind"] == "collective"}
+    assert {"nccl", "nccl ring simple", "nccl tree ll", "nccl registered", "nccl graph"} <= measured, found
+    chosen = [r["axes"].get("nccl_chose") for r in found if r["axes"]["transport"] == "nccl"]
+    assert chosen and all(chosen), chosen
+    for line in case.path("nccl.sh").read_text().splitlines():
+        assert line.startswith(("#", "export NCCL_")), line
 
 
 def check_gpu_asked_for_without_one(case):

@@ -213,6 +213,21 @@ def check_guards(case):
                  says=["no cell with a result in common"])
 
 
+def check_several_transports(case):
+    """nccl-tests does not say which transport it used: one of ours has to be chosen. What NCCL chose tells nothing apart."""
+    theirs, ours = nccl(case, "nccl.json"), own_collectives(case)
+    document = json.loads(case.path(ours).read_text())
+    others = copy.deepcopy(document["records"])
+    for record in others:
+        record["axes"].update(transport="nccl ring ll", nccl_chose="RING LL 24")
+    document["records"] += others
+    case.write("arena.json", json.dumps(document))
+    case.refused(*USAGE, "compare", theirs, "arena.json", says=["arena.json", "two cells become one", "transport", "@axis=value"])
+    assert len(compared(case, theirs, "arena.json@transport=nccl ring ll")["cells"]) == 6
+    assert len(compared(case, "arena.json@transport=nccl ring ll", "arena.json@transport=threads")["cells"]) == 6
+    assert len(compared(case, "arena.json", "arena.json")["cells"]) == 12
+
+
 def check_truncated_files(case):
     ours = own_collectives(case)
     for text in (NCCL_TEXT.strip(), NVB_TEXT.strip(), case.path(ours).read_text()):

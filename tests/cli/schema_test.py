@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 SKIPPED = 77
 
@@ -98,7 +99,22 @@ refused("summary.schema.json", summary, lambda s: s["cells"][0]["step_time_us"].
 refused("model.schema.json", model, lambda m: m["layers"][0].update(unit=3), "an unknown key")
 refused("model.schema.json", model, lambda m: m["layers"][0].update(dropout=1.0), "a dropout of 1")
 
+with tempfile.TemporaryDirectory() as folder:
+    environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    subprocess.run([(binary / "bin" / "amdahl").resolve(), "collectives", "--backend", "cpu", "--arena", "-q", "-n", "2", "-b", "1K", "-e",
+                    "1K", "--collective", "all", "--output-dir", "a"], cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment)
+    arena = [strict(line) for line in (pathlib.Path(folder) / "a" / "records.jsonl").read_text().splitlines()]
+for number, line in enumerate(arena, 1):
+    accepted("record.schema.json", line, f"line {number} of an arena")
+measured = next(line for line in arena if line["type"] == "record")
+expect(measured["kind"] == "collective", f"unexpected kind: {measured['kind']}")
+refused("record.schema.json", measured, lambda r: r["axes"].pop("bytes"), "a collective without its size")
+refused("record.schema.json", measured, lambda r: r["axes"].update(collective="all_reduse"), "an unknown collective")
+absent = {**measured, "kind": "transport", "axes": {"transport": "nccl", "devices": 2}, "status": {"kind": "waived", "reason": "not here"}}
+accepted("record.schema.json", absent, "a transport that is not here")
+refused("record.schema.json", absent, lambda r: r.update(status={"kind": "ok"}), "a transport without measurement that is ok")
+
 if failures:
     print("\n".join(failures))
     sys.exit(1)
-print(f"{len(lines)} lines, summary and model fit their schemas; 10 damaged documents were refused")
+print(f"{len(lines)} lines, summary and model fit their schemas; 13 damaged documents were refused")

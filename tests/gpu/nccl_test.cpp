@@ -142,6 +142,53 @@ TEST_F(NcclTest, RunsInsideGraphs) {
   });
 }
 
+TEST_F(NcclTest, RegisteredBuffersGiveTheSameResults) {
+  for (const Registration how : {Registration::buffer, Registration::window})
+    for (const size_t count : {size_t{1}, size_t{1000}, size_t{3'000'000}})
+      run([&](int rank, Device& device, Stream& stream, Communicator& comm) {
+        const Deadline deadline = Deadline::after_seconds(60);
+        const auto send = comm.allocate_registered({count * sizeof(float), how, deadline});
+        const auto recv = comm.allocate_registered({count * sizeof(float), how, deadline});
+        const std::vector<float> mine = values(rank, static_cast<int64_t>(count));
+        std::vector<float> sum(count), got(count);
+        for (int from = 0; from < world(); ++from) {
+          const std::vector<float> part = values(from, static_cast<int64_t>(count));
+          for (size_t i = 0; i < count; ++i) sum[i] += part[i];
+        }
+        device.copy_in(stream, send->data(), mine.data(), count * sizeof(float));
+        comm.all_reduce(send->data(), recv->data(), count, DType::f32, ReduceOp::sum, stream);
+        device.copy_out(stream, got.data(), recv->data(), count * sizeof(float));
+        stream.synchronize(deadline);
+        EXPECT_EQ(got, sum) << to_string(how) << " " << count;
+        comm.barrier(deadline);  // nobody lets go of memory that a peer may still reach
+      });
+}
+
+TEST_F(NcclTest, ARegisteredBufferWithoutRoomOnOneRankIsRefusedOnAll) {
+  std::vector<Cause> causes(static_cast<size_t>(world()), Cause::internal);
+  run([&](int rank, Device&, Stream&, Communicator& comm) {
+    const size_t bytes = rank == 0 ? size_t{1} << 50 : size_t{4096};
+    try {
+      comm.allocate_registered({bytes, Registration::window, Deadline::after_seconds(60)});
+    } catch (const Error& error) {
+      causes[static_cast<size_t>(rank)] = error.cause();
+    }
+    comm.barrier(Deadline::after_seconds(30));
+  });
+  for (const Cause cause : causes) EXPECT_EQ(cause, Cause::out_of_memory);
+}
+
+TEST_F(NcclTest, ARankThatRegistersAloneIsToldInTime) {
+  try {
+    run([&](int rank, Device&, Stream&, Communicator& comm) {
+      if (rank == 0) comm.allocate_registered({4096, Registration::window, Deadline::after_seconds(2)});
+    });
+    FAIL() << "a registration of one rank alone ended well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::rank_hung) << error.what();
+  }
+}
+
 TEST_F(NcclTest, ExchangesMessages) {
   run([&](int rank, Device&, Stream&, Communicator& comm) {
     for (int round = 0; round < 3; ++round) {

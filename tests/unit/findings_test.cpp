@@ -186,6 +186,13 @@ TEST(Findings, Measured) {
   e = healthy();
   e.speeds[2].matrix_tflops = 380;
   expect_only(e, "unlike-gpus", 1, "gpu 2|matrix products 380.0 TFLOP/s|400.0", kWarning);
+  e.loaded[2].throttle_reasons = 0x04;  // a throttled notice, and this: no longer a warning
+  for (const Finding& finding : found(e)) EXPECT_EQ(finding.severity, kNotice) << finding.name;
+  EXPECT_EQ(found(e).size(), 2u);
+  e.speeds[2].matrix_tflops = 370;  // more than chips differ
+  EXPECT_EQ(found(e).front().severity, kNotice);
+  EXPECT_EQ(found(e).back().severity, kWarning);
+  e.loaded[2].throttle_reasons = 0;
   e.speeds[2].matrix_tflops = 389;  // within 3 %
   EXPECT_TRUE(found(e).empty());
   e.speeds[1].copy_gbps = 3900;

@@ -1,0 +1,165 @@
+#include "base/child_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "amdahl/error.h"
+
+namespace amdahl {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(5);
+constexpr double kGraceSeconds = 2;
+constexpr double kAfterFailureSeconds = 10;
+
+/// A file in memory that goes with its last descriptor.
+class Catcher {
+ public:
+  Catcher() : fd_(memfd_create("output", MFD_CLOEXEC)) {
+    if (fd_ < 0)
+      throw Error(Cause::environment_missing, std::string("no file in memory: ") + std::strerror(errno),
+                  "a higher limit of open files");
+  }
+  Catcher(const Catcher&) = delete;
+  Catcher& operator=(const Catcher&) = delete;
+  ~Catcher() { close(fd_); }
+
+  int fd() const { return fd_; }
+  std::string text() const {
+    std::string all;
+    char part[1 << 16];
+    for (off_t at = 0;;) {
+      const ssize_t got = pread(fd_, part, sizeof part, at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return all;
+      all.append(part, static_cast<size_t>(got));
+      at += got;
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+/// A started program; one that still runs when this goes is killed.
+class Child {
+ public:
+  explicit Child(const ChildCommand& command) {
+    std::vector<std::string> words{command.program}, variables;
+    words.insert(words.end(), command.arguments.begin(), command.arguments.end());
+    for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out_.fd(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err_.fd(), STDERR_FILENO);
+    const int error = posix_spawn(&pid_, command.program.c_str(), &actions, nullptr, pointers(words).data(),
+                                  pointers(variables).data());
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+      pid_ = -1;
+      throw Error(Cause::environment_missing, command.program + " does not start: " + std::strerror(error),
+                  "look whether it is there and may be run");
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (!running()) return;
+    signal(SIGKILL);
+    const Deadline deadline = Deadline::after_seconds(kGraceSeconds);  // one stuck in a driver is left to itself
+    while (running() && !deadline.expired()) std::this_thread::sleep_for(kLook);
+  }
+
+  bool running() {
+    if (pid_ < 0 || ended_) return false;
+    const pid_t done = waitpid(pid_, &status_, WNOHANG);
+    ended_ = done == pid_ || (done < 0 && errno != EINTR);
+    return !ended_;
+  }
+  bool failed() const { return ended_ && !(WIFEXITED(status_) && WEXITSTATUS(status_) == 0); }
+  void signal(int number) { kill(pid_, number); }
+
+  ChildResult result(bool late) const {
+    ChildResult result{ChildResult::End::exited, 0, out_.text(), err_.text()};
+    if (late)
+      result.end = ChildResult::End::late;
+    else if (WIFSIGNALED(status_))
+      result.end = ChildResult::End::signalled, result.code = WTERMSIG(status_);
+    else
+      result.code = WEXITSTATUS(status_);
+    return result;
+  }
+
+ private:
+  static std::vector<char*> pointers(std::vector<std::string>& words) {
+    std::vector<char*> all;
+    for (std::string& word : words) all.push_back(word.data());
+    all.push_back(nullptr);
+    return all;
+  }
+
+  Catcher out_, err_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+using Children = std::vector<std::unique_ptr<Child>>;
+
+bool any_running(const Children& children) {
+  bool any = false;
+  for (const auto& child : children) any = child->running() || any;  // asks every one: that also reaps
+  return any;
+}
+
+bool any_failed(const Children& children) {
+  return std::any_of(children.begin(), children.end(), [](const auto& child) { return child->failed(); });
+}
+
+/// Until all have ended; false when time was up or somebody stopped it before.
+bool wait_all(const Children& children, Deadline deadline, const std::function<bool()>& stopped) {
+  bool failed = false;
+  while (any_running(children)) {
+    if (!failed && any_failed(children)) {
+      failed = true;
+      const Deadline soon = Deadline::after_seconds(kAfterFailureSeconds);
+      if (soon.time() < deadline.time()) deadline = soon;
+    }
+    if (deadline.expired() || (stopped && stopped())) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<ChildResult> run_children(const std::vector<ChildCommand>& commands, Deadline deadline,
+                                      const std::function<bool()>& stopped) {
+  Children children;
+  for (const ChildCommand& command : commands) children.push_back(std::make_unique<Child>(command));
+  std::vector<bool> late(children.size(), false);
+  if (!wait_all(children, deadline, stopped)) {
+    for (size_t i = 0; i < children.size(); ++i)
+      if ((late[i] = children[i]->running())) children[i]->signal(SIGTERM);
+    if (!wait_all(children, Deadline::after_seconds(kGraceSeconds), {}))
+      for (const auto& child : children)
+        if (child->running()) child->signal(SIGKILL);
+    wait_all(children, Deadline::after_seconds(kGraceSeconds), {});
+  }
+  std::vector<ChildResult> results;
+  for (size_t i = 0; i < children.size(); ++i) results.push_back(children[i]->result(late[i]));
+  return results;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,33 @@
+// Programs started from this one: with an environment of their own, their output caught, ended at a deadline.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+
+namespace amdahl {
+
+struct ChildCommand {
+  std::string program;                             // path
+  std::vector<std::string> arguments;              // without the program's name
+  std::map<std::string, std::string> environment;  // all of it
+};
+
+struct ChildResult {
+  enum class End { exited, signalled, late };  // late: it was ended at the deadline
+  End end = End::exited;
+  int code = 0;     // exit code, or the signal's number
+  std::string out;  // standard output
+  std::string err;
+};
+
+/// Starts all and returns once all have ended, in the order of `commands`. At the deadline, and once `stopped` says so,
+/// those that still run are asked to end and two seconds later made to. When one ends badly the others get ten more
+/// seconds: ranks of a job notice that a peer is gone. Error{environment_missing} when a program cannot be started.
+std::vector<ChildResult> run_children(const std::vector<ChildCommand>& commands, Deadline deadline,
+                                      const std::function<bool()>& stopped);
+
+}  // namespace amdahl

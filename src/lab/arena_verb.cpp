@@ -1,0 +1,244 @@
+// The arena: one sweep over every transport, each in processes of its own, one transport after another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "amdahl/amdahl.h"
+#include "comm/nccl_tuning.h"
+#include "comm/world.h"
+#include "device/device.h"
+#include "lab/collectives_setup.h"
+#include "lab/provenance.h"
+#include "lab/transports.h"
+#include "report/arena.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+struct Contender {
+  const TransportRow* row;
+  Availability availability;
+};
+
+std::vector<Contender> contenders_of(const ArenaConfig& config) {
+  std::vector<Contender> contenders;
+  for (const TransportRow* row : find_transports(config.transports, config.sweep.backend)) {
+    contenders.push_back({row, row->available()});
+    const Availability& availability = contenders.back().availability;
+    const bool named =
+        std::find(config.transports.begin(), config.transports.end(), row->name) != config.transports.end();
+    if (named && !availability.ok)
+      throw Error(Cause::environment_missing, fmt::format("transport {}: {}", row->name, availability.reason),
+                  availability.remedy);
+  }
+  return contenders;
+}
+
+bool any_here(const std::vector<Contender>& contenders, std::string_view backend) {
+  return std::any_of(contenders.begin(), contenders.end(), [&](const Contender& contender) {
+    return contender.availability.ok && contender.row->backend == backend;
+  });
+}
+
+/// The same number for every transport, or they could not be compared.
+int ranks_of(const CollectivesConfig& config, const std::vector<Contender>& contenders) {
+  if (config.devices > 0) return config.devices;
+  if (!config.gpus.empty()) return static_cast<int>(config.gpus.size());
+  return any_here(contenders, "cuda") ? static_cast<int>(list_cuda_devices().size()) : 2;
+}
+
+void check_arena(const ArenaConfig& config) {
+  check_collectives(config.sweep);
+  if (config.program.empty()) throw Error(Cause::usage, "the arena has no program to run", "the path of amdahl");
+  if (config.transports.empty()) throw Error(Cause::usage, "no transport was named", "--transports all");
+  if (!(config.transport_seconds > 0 && config.transport_seconds <= 1e6))
+    throw Error(Cause::usage, fmt::format("--transport-timeout is {} s", config.transport_seconds),
+                "more than 0 seconds, for example 300");
+  if (detect_launch(config.sweep.environment).multi_process())
+    throw Error(Cause::usage, "the arena starts processes of its own and was itself started as one of several",
+                "amdahl collectives --arena without mpirun, torchrun or srun");
+}
+
+/// The line with which a child said why it ended, or how it ended.
+std::string reason_of(const std::vector<ChildResult>& results, double seconds) {
+  const auto late = [](const ChildResult& result) { return result.end == ChildResult::End::late; };
+  for (const ChildResult& result : results) {
+    const size_t at = result.err.find("error[");
+    if (at == std::string::npos || late(result)) continue;
+    return printable(result.err.substr(at, result.err.find('\n', at) - at), 400);
+  }
+  if (std::any_of(results.begin(), results.end(), late)) return fmt::format("not done within {:g} s", seconds);
+  for (const ChildResult& result : results)
+    if (result.end == ChildResult::End::signalled) return fmt::format("ended by signal {}", result.code);
+  return fmt::format("exit code {}", results.front().code);
+}
+
+/// A folder for the time of a run.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::map<std::string, std::string>& environment) {
+    const auto set = environment.find("TMPDIR");
+    std::string pattern = (set == environment.end() || set->second.empty() ? "/tmp" : set->second) + "/amdahl-XXXXXX";
+    if (!mkdtemp(pattern.data()))
+      throw Error(Cause::usage, fmt::format("no folder can be made as {}: {}", pattern, std::strerror(errno)),
+                  "TMPDIR=a folder that can be written");
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class Arena {
+ public:
+  Arena(const ArenaConfig& config, Observer& observer, int ranks)
+      : config_(config), observer_(observer), ranks_(ranks), folder_(config.sweep.environment) {}
+
+  /// What one transport gave: records of the sizes it came to, and one of kind "transport" when it ended before its
+  /// time. Error{interrupted} when the user stops it.
+  std::vector<Record> run(const TransportRow& row) {
+    const std::string run_dir = (folder_.path() / std::to_string(++num_runs_)).string();
+    const std::vector<ChildResult> results = start(row, {ranks_, run_dir});
+    std::vector<Record> records = read(row, run_dir);
+    const bool ended_well = std::all_of(results.begin(), results.end(), [](const ChildResult& result) {
+      return result.end == ChildResult::End::exited && result.code == 0;
+    });
+    const bool said = std::any_of(records.begin(), records.end(),
+                                  [](const Record& record) { return record.status.kind == Status::Kind::failed; });
+    if (row.chooses && !records.empty()) add_choices(row, records);
+    if (records.empty() || (!ended_well && !said))
+      records.push_back(absent(row, {Status::Kind::failed, reason_of(results, config_.transport_seconds)}));
+    return records;
+  }
+
+  Record absent(const TransportRow& row, const Status& status) const {
+    Record record;
+    record.kind = "transport";
+    record.axes = {{"transport", std::string(row.name)}, {"devices", static_cast<int64_t>(ranks_)}};
+    record.status = status;
+    record.provenance = provenance(row);
+    return record;
+  }
+
+ private:
+  std::vector<ChildResult> start(const TransportRow& row, const TransportRun& run) {
+    std::vector<ChildResult> results =
+        run_children(transport_commands(config_, row, run), Deadline::after_seconds(config_.transport_seconds),
+                     [this] { return observer_.cancelled(); });
+    if (observer_.cancelled())
+      throw Error(Cause::interrupted, "stopped by the user; the transports measured so far are kept",
+                  "fewer --transports for a shorter run");
+    return results;
+  }
+
+  /// Also of a transport that failed: the sizes before that count.
+  static std::vector<Record> read(const TransportRow& row, const std::string& run_dir) {
+    if (!std::filesystem::exists(std::filesystem::path(run_dir) / kRecordsFile)) return {};
+    std::vector<Record> records = read_records(run_dir);
+    for (Record& record : records) record.axes["transport"] = std::string(row.name);
+    return records;
+  }
+
+  /// NCCL's log takes time in every call: it is asked in a run that is not timed.
+  void add_choices(const TransportRow& row, std::vector<Record>& records) {
+    const std::vector<ChildResult> results = start(row, {ranks_, ""});
+    const std::vector<NcclChoice> choices = parse_nccl_choices(results.front().out);
+    if (choices.empty()) observer_.warning(fmt::format("transport {}: NCCL did not say what it chose", row.name));
+    for (Record& record : records) {
+      const auto bytes = record.axes.find("bytes");
+      const auto collective = record.axes.find("collective");
+      if (bytes == record.axes.end() || collective == record.axes.end()) continue;
+      const std::string choice = describe_nccl_choice(
+          choices, {std::get<std::string>(collective->second), std::get<int64_t>(bytes->second), ranks_});
+      if (!choice.empty()) record.axes["nccl_chose"] = choice;
+    }
+  }
+
+  Provenance provenance(const TransportRow& row) const {
+    Provenance provenance;
+    provenance.tool_version = version();
+    provenance.commit = build_commit();
+    provenance.command_line = config_.sweep.command_line;
+    provenance.start_time = utc_now();
+    provenance.device_kind = row.backend == "cuda" ? "cuda" : "cpu-virtual";
+    provenance.seed = config_.sweep.seed;
+    return provenance;
+  }
+
+  const ArenaConfig& config_;
+  Observer& observer_;
+  int ranks_;
+  TemporaryFolder folder_;
+  int num_runs_ = 0;
+};
+
+std::map<std::string, NcclSettings> settings_by_transport(const ArenaConfig& config) {
+  std::map<std::string, NcclSettings> settings;
+  for (const TransportRow& row : transport_table()) {
+    if (!row.is_environment()) continue;
+    NcclSettings& own = settings[std::string(row.name)] = row.settings;
+    own.insert(config.sweep.nccl_settings.begin(), config.sweep.nccl_settings.end());
+  }
+  return settings;
+}
+
+std::map<std::string, std::string> identity(const ArenaConfig& config, int ranks) {
+  std::map<std::string, std::string> identity = collectives_identity(config.sweep, ranks);
+  identity["transports"] = fmt::format("{}", fmt::join(config.transports, ","));
+  return identity;
+}
+
+}  // namespace
+
+ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer) {
+  check_arena(config);
+  const std::vector<Contender> contenders = contenders_of(config);
+  const int ranks = ranks_of(config.sweep, contenders);
+  sweeps_of(config.sweep, ranks);  // refuses wrong names once instead of in every transport
+  if (!config.sweep.nccl_settings.empty() && !any_here(contenders, "cuda"))
+    throw Error(Cause::usage, "--profile and --set are about NCCL, and no transport here uses it", "leave them out");
+  ArenaOutcome outcome;
+  if (ranks < 2) {
+    outcome.waived = "1 rank: a collective needs another";
+    return outcome;
+  }
+  outcome.run_dir = config.sweep.output_dir;
+  std::optional<RunFolder> folder;
+  if (!outcome.run_dir.empty()) folder = RunFolder::create(outcome.run_dir, {"arena", identity(config, ranks)});
+  Arena arena(config, observer, ranks);
+  bool measured = false;
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    const auto& [row, availability] = contenders[i];
+    observer.progress(static_cast<int>(i), static_cast<int>(contenders.size()), std::string(row->name));
+    const std::vector<Record> records =
+        availability.ok ? arena.run(*row)
+                        : std::vector<Record>{arena.absent(*row, {Status::Kind::waived, availability.reason})};
+    for (const Record& record : records) {
+      if (folder) folder->append(record);
+      measured = measured || record.status.kind == Status::Kind::ok;
+      outcome.failed = outcome.failed || (record.kind == "collective" && record.status.kind == Status::Kind::failed);
+      outcome.records.push_back(record);
+    }
+  }
+  outcome.failed = outcome.failed || !measured;
+  outcome.text = arena_text(outcome.records);
+  outcome.json = records_to_json(outcome.records);
+  outcome.environment_file = arena_environment(outcome.records, settings_by_transport(config));
+  return outcome;
+}
+
+}  // namespace amdahl

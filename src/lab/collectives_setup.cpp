@@ -1,0 +1,82 @@
+#include "lab/collectives_setup.h"
+
+#include <fmt/format.h>
+
+#include "comm/nccl_settings.h"
+
+namespace amdahl {
+namespace {
+
+/// What all sweeps of a configuration share.
+SweepSettings common_settings(const CollectivesConfig& config, int devices) {
+  static constexpr Registration kRegistrations[] = {Registration::none, Registration::buffer, Registration::window};
+  SweepSettings settings;
+  settings.root = config.root;
+  settings.devices = devices;
+  settings.sizes = sweep_sizes(config.min_bytes, config.max_bytes, config.step_bytes, config.step_factor);
+  settings.iterations = config.iterations;
+  settings.warmup = config.warmup;
+  settings.check = config.check;
+  settings.graph = config.graph;
+  settings.registration = kRegistrations[config.registration];
+  settings.seed = config.seed;
+  settings.timeout_seconds = config.timeout_seconds;
+  return settings;
+}
+
+}  // namespace
+
+void check_collectives(const CollectivesConfig& config) {
+  constexpr int64_t kMostBytes = int64_t{1} << 40;
+  constexpr int kMostIterations = 1'000'000;
+  const auto within = [](int64_t value, int64_t low, int64_t high, const char* option) {
+    if (value < low || value > high)
+      throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("{} to {}", low, high));
+  };
+  within(config.min_bytes, 1, kMostBytes, "--min-bytes");
+  within(config.max_bytes, 1, kMostBytes, "--max-bytes");
+  within(config.step_bytes, 0, kMostBytes, "--step-bytes");
+  within(config.step_factor, 2, 1 << 20, "--step-factor");
+  within(config.iterations, 1, kMostIterations, "--iterations");
+  within(config.warmup, 0, kMostIterations, "--warmup");
+  within(config.graph, 0, 10'000, "--graph");
+  within(config.devices, 0, 1 << 16, "--devices");
+  if (config.min_bytes > config.max_bytes)
+    throw Error(Cause::usage, fmt::format("--min-bytes {} is above --max-bytes {}", config.min_bytes, config.max_bytes),
+                "the smaller size first");
+  if (config.collectives.empty()) throw Error(Cause::usage, "no collective was named", "--collective all_reduce");
+  if (config.dtypes.empty()) throw Error(Cause::usage, "no data type was named", "--datatype f32");
+  if (config.ops.empty()) throw Error(Cause::usage, "no operation was named", "--op sum");
+  within(config.registration, 0, 2, "--local-register");
+  check_nccl_settings(config.environment, "the environment");
+}
+
+std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices) {
+  if (config.root < 0 || config.root >= devices)
+    throw Error(Cause::usage, fmt::format("--root is {} and there are {} ranks", config.root, devices),
+                fmt::format("0 to {}", devices - 1));
+  std::vector<SweepSettings> sweeps;
+  const std::vector<DType> types = parse_dtypes(config.dtypes);
+  const std::vector<ReduceOp> ops = parse_reduce_ops(config.ops);
+  SweepSettings settings = common_settings(config, devices);
+  for (const CollectiveRow* row : find_collectives(config.collectives))
+    for (const DType type : types)
+      for (const ReduceOp op : row->reduces ? ops : std::vector<ReduceOp>{ReduceOp::sum}) {
+        settings.row = row, settings.type = type, settings.op = op;
+        sweeps.push_back(settings);
+      }
+  return sweeps;
+}
+
+std::map<std::string, std::string> collectives_identity(const CollectivesConfig& config, int devices) {
+  return {{"collectives", fmt::format("{}", fmt::join(config.collectives, ","))},
+          {"dtype", fmt::format("{}", fmt::join(config.dtypes, ","))},
+          {"op", fmt::format("{}", fmt::join(config.ops, ","))},
+          {"registration", std::to_string(config.registration)},
+          {"devices", std::to_string(devices)},
+          {"min_bytes", std::to_string(config.min_bytes)},
+          {"max_bytes", std::to_string(config.max_bytes)},
+          {"iterations", std::to_string(config.iterations)}};
+}
+
+}  // namespace amdahl

@@ -1,0 +1,22 @@
+// Axes of records as reports read them.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "amdahl/record.h"
+
+namespace amdahl {
+
+/// An axis of that type, or `fallback`.
+template <class T>
+T axis(const Record& record, const char* name, T fallback) {
+  const auto found = record.axes.find(name);
+  const T* value = found == record.axes.end() ? nullptr : std::get_if<T>(&found->second);
+  return value ? *value : fallback;
+}
+
+/// "all_reduce, f32, sum over 2 GPUs": what a sweep measures, without how.
+std::string sweep_words(const Record& record);
+
+}  // namespace amdahl

@@ -1,0 +1,65 @@
+// Programs started from this one: their output, their environment, and their end in time.
+#include "base/child_process.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "amdahl/error.h"
+
+namespace amdahl {
+namespace {
+
+ChildCommand shell(const std::string& script) { return {"/bin/sh", {"-c", script}, {{"GREETING", "hello"}}}; }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(ChildProcess, OutputExitCodeAndEnvironmentAreItsOwn) {
+  const auto results = run_children({shell("echo $GREETING $HOME; echo no >&2; exit 3"), shell("kill -9 $$")},
+                                    Deadline::after_seconds(20), {});
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].out, "hello\n");
+  EXPECT_EQ(results[0].err, "no\n");
+  EXPECT_EQ(results[0].code, 3);
+  EXPECT_EQ(results[1].end, ChildResult::End::signalled);
+  EXPECT_EQ(results[1].code, 9);
+}
+
+TEST(ChildProcess, LargeOutputIsWhole) {
+  const auto results = run_children({shell("i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done")},
+                                    Deadline::after_seconds(30), {});
+  EXPECT_EQ(results[0].out.size(), 220000u);
+}
+
+TEST(ChildProcess, TheDeadlineEndsWhatStillRuns) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results =
+      run_children({shell("exec sleep 60"), shell("trap '' TERM; while :; do :; done"), shell("exit 0")},
+                   Deadline::after_seconds(0.3), {});
+  EXPECT_LT(seconds_since(start), 10);
+  EXPECT_EQ(results[0].end, ChildResult::End::late);
+  EXPECT_EQ(results[1].end, ChildResult::End::late);
+  EXPECT_EQ(results[2].end, ChildResult::End::exited);
+}
+
+TEST(ChildProcess, StopsWhenAsked) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_children({shell("exec sleep 60")}, Deadline::after_seconds(60),
+                                    [start] { return seconds_since(start) > 0.2; });
+  EXPECT_EQ(results[0].end, ChildResult::End::late);
+  EXPECT_LT(seconds_since(start), 10);
+}
+
+TEST(ChildProcess, AProgramThatIsNotThereIsNamed) {
+  try {
+    run_children({{"/nowhere/at/all", {}, {}}}, Deadline::after_seconds(5), {});
+    FAIL() << "started a program that is not there";
+  } catch (const Error& error) {
+    EXPECT_NE(error.line().find("/nowhere/at/all"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace amdahl
