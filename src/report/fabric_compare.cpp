@@ -26,7 +26,7 @@ constexpr const char* kColumns[] = {"test", "source", "destination", "collective
                                     "op",   "root",   "devices",     "bytes",      "in_place"};
 constexpr const char* kHidden = "count";
 constexpr const char* kSeen = "nccl_chose";  // what was seen, not what was asked for: tells no cells apart
-constexpr size_t kMostUnmatched = 5;  // cells without a counterpart that the text lists; the JSON has all
+constexpr size_t kMostUnmatched = 5;         // cells without a counterpart that the text lists; the JSON has all
 
 /// Records of one kind that have the series, with its median alone.
 std::vector<Record> with_series(const std::vector<Record>& records, const SeriesRow& row) {
