@@ -25,6 +25,7 @@ test  libgtest-dev        required header:gtest/gtest.h
 test  python3             required command:python3
 test  python3-jsonschema  optional python:jsonschema
 test  openmpi-bin         optional command:mpirun
+test  iproute2            optional command:ip
 test  python3-torch       optional python:torch
 bench libbenchmark-dev    required header:benchmark/benchmark.h
 ci    clang-format-14     required command:clang-format-14

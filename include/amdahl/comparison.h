@@ -13,9 +13,11 @@ namespace amdahl {
 struct CellComparison {
   std::string kind;
   std::map<std::string, AxisValue> axes;  // shared by both sides, without "run"
-  SampleSummary a;                        // in RunComparison::unit
+  SampleSummary a;                        // in `unit`
   SampleSummary b;
   PairTest test;
+  std::string series;  // what was compared
+  std::string unit;
 };
 
 /// A is the baseline, B the candidate.
@@ -23,7 +25,7 @@ struct RunComparison {
   std::string name_a = "A";
   std::string name_b = "B";
   std::string device_kind;
-  std::string series;  // what was compared, for example "step_time"
+  std::string series;  // of the first cell, for example "step_time"
   std::string unit;
   std::vector<CellComparison> cells;
   std::vector<std::string> only_a;  // cells with a result on one side only, as text

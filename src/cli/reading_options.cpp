@@ -34,8 +34,9 @@ Command define_compare(CLI::App& app) {
   CLI::App* compare = app.add_subcommand("compare", "Two runs or two cells, verdict by statistics");
   compare->footer(
       "examples:\n  amdahl compare results/a results/b\n  amdahl compare results/a@batch=64,devices=1 "
-      "results/a@batch=64,devices=2");
-  compare->add_option("a", args->config.a, "Baseline run, optionally DIR@axis=value,...")->required();
+      "results/a@batch=64,devices=2\n  amdahl compare nccl-tests.json results/collectives\n"
+      "A run is a folder, the JSON of amdahl collectives or links, of nccl-tests (-J) or of nvbandwidth (-j).");
+  compare->add_option("a", args->config.a, "Baseline run, optionally RUN@axis=value,...")->required();
   compare->add_option("b", args->config.b, "Candidate run")->required();
   compare->add_flag("--allow-unlike", args->config.allow_unlike, "Compare although host, math or launch differ");
   compare->add_option("--fail-on-regression", args->config.fail_on_regression_percent,

@@ -1,4 +1,4 @@
-// Verbs that only read run folders: report, compare, advise.
+// Verbs that only read run folders: report, advise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "lab/training_setup.h"
 #include "planner/advise.h"
 #include "report/arena.h"
-#include "report/compare.h"
 #include "report/markdown.h"
 #include "report/study.h"
 #include "report/text.h"
@@ -21,72 +20,6 @@
 
 namespace amdahl {
 namespace {
-
-// "DIR@global_batch=64,devices=2" to the folder and the axes that a record must have.
-struct Selection {
-  std::string dir;
-  std::map<std::string, std::string> axes;
-};
-
-Error no_selection(const std::string& text) {
-  return {Cause::usage, fmt::format("'{}' does not select a cell", text), "DIR@global_batch=64,devices=2"};
-}
-
-Selection parse_selection(const std::string& text) {
-  Selection selection;
-  std::error_code error;  // a folder may have an @ in its name: the longest path that exists is the folder
-  size_t at = text.size();
-  while (at != std::string::npos && at > 0 && !std::filesystem::exists(text.substr(0, at), error))
-    at = text.rfind('@', at - 1);
-  selection.dir = at == std::string::npos || at == 0 ? text : text.substr(0, at);
-  if (selection.dir == text) return selection;
-  const std::string list = text.substr(at + 1);
-  if (list.empty()) throw no_selection(text);
-  for (size_t begin = 0; begin < list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string item = list.substr(begin, end - begin);
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos) throw no_selection(text);
-    std::string axis = item.substr(0, equals);
-    if (axis == "batch") axis = "global_batch";
-    selection.axes[axis] = item.substr(equals + 1);
-    begin = end + 1;
-  }
-  return selection;
-}
-
-std::string axis_text(const AxisValue& value) {
-  return std::visit(
-      [](const auto& v) {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::string>)
-          return v;
-        else if constexpr (std::is_same_v<T, bool>)
-          return std::string(v ? "true" : "false");
-        else
-          return fmt::format("{}", v);
-      },
-      value);
-}
-
-std::vector<Record> select(const Selection& selection) {
-  RunContents run = read_run(selection.dir);
-  if (run.header.kind != "study")
-    throw Error(Cause::usage, fmt::format("{} is a {} run: compare takes studies", selection.dir, run.header.kind),
-                "the run folders of two studies");
-  std::vector<Record> kept;
-  for (Record& record : run.records) {
-    const bool matches = std::all_of(selection.axes.begin(), selection.axes.end(), [&](const auto& wanted) {
-      const auto axis = record.axes.find(wanted.first);
-      return axis != record.axes.end() && axis_text(axis->second) == wanted.second;
-    });
-    if (matches) kept.push_back(std::move(record));
-  }
-  if (kept.empty())
-    throw Error(Cause::usage, fmt::format("{} has no record of that cell", selection.dir),
-                "amdahl report lists the cells of a run");
-  return kept;
-}
 
 // Which folder holds records that cannot be pooled; a damaged one has its file and line already.
 StudySummary summarise_run(const std::string& run_dir, const std::vector<Record>& records) {
@@ -170,26 +103,6 @@ StudySummary read_evidence(const std::string& run_dir) {
     throw Error(Cause::usage, fmt::format("{} is a {} run: it compares nothing", run_dir, contents.header.kind),
                 "the run folder of an amdahl study");
   return summarise_run(run_dir, contents.records);
-}
-
-CompareOutcome run_compare(const CompareConfig& config) {
-  const std::optional<double> limit = config.fail_on_regression_percent;
-  if (limit && !(*limit >= 0 && *limit <= 100))
-    throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit),
-                "a percentage from 0 to 100, like 3; 100 means that a step takes twice as long");
-  const Selection a = parse_selection(config.a), b = parse_selection(config.b);
-  CompareOptions options;
-  options.name_a = config.a;
-  options.name_b = config.b;
-  options.allow_unlike = config.allow_unlike;
-  if (!a.axes.empty() || !b.axes.empty())  // two cells: whatever was named may differ
-    options.differing_axes = {"global_batch", "devices", "strategy", "launch", "overlap", "bucket_bytes", "accumulate"};
-  const RunComparison comparison = compare_runs(select(a), select(b), options);
-  CompareOutcome outcome;
-  outcome.text = compare_text(comparison, true);
-  outcome.json = comparison_to_json(comparison);
-  outcome.regression = limit && regression(comparison, *limit);
-  return outcome;
 }
 
 Advice run_advise(const AdviseConfig& config) {

@@ -23,26 +23,18 @@ struct Side {
   int64_t num_without_result = 0;
 };
 
-std::string axis_text(const AxisValue& value) {
-  return std::visit(
-      [](const auto& v) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, bool>)
-          return std::string(v ? "true" : "false");
-        else
-          return fmt::format("{}", v);
-      },
-      value);
-}
-
 std::string axes_text(const Axes& axes) {
-  // The axes that tell cells apart first; the rest only matters when it differs, and then it is in the JSON.
+  // Of a study, the axes that tell cells apart first; the rest only matters when it differs, and then it is in the
+  // JSON.
   static constexpr const char* kNamed[] = {"model", "scaling", "math", "global_batch", "devices", "strategy", "launch"};
   std::vector<std::string> parts;
-  for (const char* name : kNamed)
-    if (const auto found = axes.find(name); found != axes.end())
-      parts.push_back(fmt::format("{}={}", name, axis_text(found->second)));
-  if (parts.empty())
+  if (axes.contains("model")) {
+    for (const char* name : kNamed)
+      if (const auto found = axes.find(name); found != axes.end())
+        parts.push_back(fmt::format("{}={}", name, axis_text(found->second)));
+  } else {
     for (const auto& [name, value] : axes) parts.push_back(fmt::format("{}={}", name, axis_text(value)));
+  }
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
@@ -59,22 +51,30 @@ std::string axis_or_empty(const Record& record, const char* name) {
   return found == record.axes.end() ? std::string() : axis_text(found->second);
 }
 
-std::string difference(const char* what, const std::set<std::string>& a, const std::set<std::string>& b) {
-  return fmt::format("{} differs: {} against {}", what, fmt::join(a, ", "), fmt::join(b, ", "));
+/// "NAME by TOOL: VALUES" of both sides.
+std::string sides(const CompareOptions& options, const std::set<std::string>& a, const std::set<std::string>& b) {
+  const auto side = [](const std::string& name, const std::string& tool, const std::set<std::string>& values) {
+    return fmt::format("{} ({}{})", fmt::join(values, ", "), name, tool.empty() ? "" : " by " + tool);
+  };
+  return fmt::format("{} against {}", side(options.name_a, options.tool_a, a), side(options.name_b, options.tool_b, b));
 }
 
 // Refuses or notes what makes two runs unlike. Axes whose values are disjoint join `ignored` when that is allowed.
 void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options,
                    AxisSet& ignored, RunComparison& result) {
   const auto kind = [](const Record& r) { return r.provenance.device_kind; };
-  std::set<std::string> kinds = distinct(a, kind);
-  kinds.merge(distinct(b, kind));
+  const std::set<std::string> kinds_a = distinct(a, kind), kinds_b = distinct(b, kind);
+  std::set<std::string> kinds = kinds_a;
+  kinds.insert(kinds_b.begin(), kinds_b.end());
   if (kinds.size() > 1)
     throw Error(Cause::usage,
-                fmt::format("device kinds are never compared with each other: {}", fmt::join(kinds, ", ")),
+                fmt::format("device kinds are never compared with each other: {}", sides(options, kinds_a, kinds_b)),
                 "two runs on the same kind of device");
   result.device_kind = kinds.empty() ? "" : *kinds.begin();
 
+  const auto difference = [&](const char* what, const std::set<std::string>& left, const std::set<std::string>& right) {
+    return fmt::format("{} differs: {}", what, sides(options, left, right));
+  };
   const auto check = [&](const char* what, const std::set<std::string>& left, const std::set<std::string>& right) {
     if (left == right) return;
     if (!options.allow_unlike)
@@ -132,7 +132,7 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
       throw Error(Cause::usage,
                   fmt::format("{}: two cells become one without the axes {}: {} and {}", name, fmt::join(ignored, ", "),
                               axes_text(seen->second), axes_text(full)),
-                  "fewer differing axes, or a run with one of the two cells");
+                  "one of the two cells by RUN@axis=value, or fewer axes that differ");
     std::vector<double>& samples = side.cells[key];
     samples.insert(samples.end(), series->samples.begin(), series->samples.end());
   }
@@ -159,18 +159,22 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
       result.only_a.push_back(axes_text(key.second));
       continue;
     }
-    result.cells.push_back({key.first, key.second, summarise(samples), summarise(match->second), {}});
+    result.cells.push_back({key.first, key.second, summarise(samples), summarise(match->second), {}, {}, {}});
     grid.push_back({samples, match->second, direction});
   }
   for (const auto& [key, samples] : right.cells)
     if (!left.cells.contains(key)) result.only_b.push_back(axes_text(key.second));
-  if (grid.empty())
+  if (grid.empty() && !options.may_be_empty)
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
                             options.series),
                 "runs of the same model, batches and devices, or name the axes that may differ");
   const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
-  for (size_t i = 0; i < tests.size(); ++i) result.cells[i].test = tests[i];
+  for (size_t i = 0; i < tests.size(); ++i) {
+    result.cells[i].test = tests[i];
+    result.cells[i].series = result.series;
+    result.cells[i].unit = result.unit;
+  }
   for (const auto& [side, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})
     if (side->num_without_result > 0)
       result.notes.push_back(fmt::format("{}: {} record{} without a result in '{}'", *name, side->num_without_result,

@@ -13,9 +13,11 @@ namespace amdahl {
 struct CompareOptions {
   std::string name_a = "A";          // the baseline
   std::string name_b = "B";          // the candidate
+  std::string tool_a{}, tool_b{};    // what measured them, named where the two are unlike
   std::string series = "step_time";  // compared quantity; a unit of "us" means smaller is faster, else larger is
   std::vector<std::string> differing_axes{};  // axes that may differ between the two, for example "launch"
   bool allow_unlike = false;  // other hosts, device names, math or launch modes: noted instead of refused
+  bool may_be_empty = false;  // no cell in common is an answer, not an error
   BootstrapOptions bootstrap{};
 };
 

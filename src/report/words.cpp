@@ -57,6 +57,10 @@ std::string format_percent(double fraction) { return fmt::format("{:.0f} %", 100
 
 std::string format_p(double p) { return p < 1e-4 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
 
+std::string axis_text(const AxisValue& value) {
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+}
+
 std::string escape_markdown(std::string_view text) {
   static constexpr std::string_view kSpecial = "\\`*_{}[]<>#|~";
   std::string escaped;

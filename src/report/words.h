@@ -38,6 +38,9 @@ std::string format_percent(double fraction);
 /// "p < 0.0001" or "p = 0.031".
 std::string format_p(double p);
 
+/// A record's axis as a user writes it: "64", "true", "graph".
+std::string axis_text(const AxisValue& value);
+
 /// User text inside Markdown: characters that would start markup, a table cell or HTML are escaped, line ends become
 /// spaces.
 std::string escape_markdown(std::string_view text);

@@ -13,6 +13,8 @@ std::string comparison_to_json(const RunComparison& comparison) {
   for (const CellComparison& cell : comparison.cells)
     cells.push_back({{"kind", cell.kind},
                      {"axes", axes_json(cell.axes)},
+                     {"series", cell.series},
+                     {"unit", cell.unit},
                      {"a", sample_summary_json(cell.a)},
                      {"b", sample_summary_json(cell.b)},
                      {"a_over_b_speed", pair_test_json(cell.test)}});

@@ -72,7 +72,7 @@ TEST(ReportCompare, RefusesUnlikeProvenance) {
 
   auto other_host = records_of({});
   for (Record& r : other_host) r.provenance.host = "node-9";
-  EXPECT_NE(refusal(gpu, other_host).find("host differs: node-1 against node-9"), std::string::npos);
+  EXPECT_NE(refusal(gpu, other_host).find("host differs: node-1 (A) against node-9 (B)"), std::string::npos);
   EXPECT_EQ(compare_runs(gpu, other_host, {.allow_unlike = true}).notes.size(), 1u);
 
   auto other_gpu = records_of({});
@@ -80,7 +80,7 @@ TEST(ReportCompare, RefusesUnlikeProvenance) {
   EXPECT_NE(refusal(gpu, other_gpu).find("device name differs"), std::string::npos);
 
   const auto graph = records_of({.launch = "graph"}), bf16 = records_of({.math = "bf16"});
-  EXPECT_NE(refusal(gpu, graph).find("launch differs: eager against graph"), std::string::npos);
+  EXPECT_NE(refusal(gpu, graph).find("launch differs: eager (A) against graph (B)"), std::string::npos);
   EXPECT_NE(refusal(gpu, bf16).find("math differs"), std::string::npos);
   EXPECT_EQ(compare_runs(gpu, graph, {.differing_axes = {"launch"}}).cells.size(), 1u);
   EXPECT_EQ(compare_runs(gpu, graph, {.allow_unlike = true}).cells.size(), 1u);

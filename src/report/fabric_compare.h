@@ -1,0 +1,21 @@
+// Two runs of collectives or of links against each other, ours or another tool's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/comparison.h"
+#include "report/compare.h"
+
+namespace amdahl {
+
+/// Cell by cell, as compare_runs: collectives by "time", links by "bandwidth" and by "latency"; `options.series` is not
+/// used. A record is one sample, the median of what it holds, for calls of one run say nothing about the next run: two
+/// single runs give ratios and no verdict. Axes that one side does not know tell nothing apart. Throws what
+/// compare_runs throws, and Error{usage} when the two have no cell in common.
+RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options);
+
+/// A table for each series: the axes that vary, both values, speed of A over B, verdict.
+std::string fabric_compare_text(const RunComparison& comparison);
+
+}  // namespace amdahl

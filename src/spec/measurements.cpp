@@ -1,0 +1,94 @@
+#include "spec/measurements.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/json_fields.h"
+#include "spec/peer_json.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Kinds of records and of the runs that hold them.
+constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collective", "collectives"},
+                                                                       {"link", "links"},
+                                                                       {"integrity", "links"},
+                                                                       {"study-run", "study"},
+                                                                       {"train-epoch", "train"}};
+
+std::string tool_of(const std::vector<Record>& records) {
+  return records.empty() ? "amdahl" : "amdahl " + records.front().provenance.tool_version;
+}
+
+Measurements read_own(const Fields& document, const std::string& origin) {
+  if (document.has("version")) document.require_version();
+  Measurements found;
+  const json& list = document.array("records");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Fields fields = document.element(list, "records", i);
+    found.records.push_back(read_record(fields));
+    found.records.back().provenance = read_provenance(fields.object("provenance"));
+    found.records.back().source = fmt::format("{}: records[{}]", origin, i);
+  }
+  if (found.records.empty()) document.fail("records", "is empty", "a run that measured something");
+  for (const auto& [kind, run] : kRunKinds)
+    if (found.records.front().kind == kind) found.kind = run;
+  if (found.kind.empty())
+    document.fail("records", fmt::format("holds records of kind \"{}\"", found.records.front().kind),
+                  "records of collectives or links");
+  found.tool = tool_of(found.records);
+  return found;
+}
+
+struct FormatRow {
+  const char* key;  // that only this format has at its top
+  Measurements (*read)(const Fields& document, const std::string& origin);
+};
+
+constexpr FormatRow kFormats[] = {
+    {"nvbandwidth", read_nvbandwidth}, {"nccl_version", read_nccl_tests}, {"records", read_own}};
+
+Measurements read_document(const std::string& text, const std::string& origin) {
+  json document;
+  try {
+    document = parse_document(text, origin, Cause::usage);
+  } catch (const Error& error) {
+    throw Error(error.cause(), error.what(), "a file that its tool wrote to the end, or a run folder");
+  }
+  const Fields fields(document, origin, "", Cause::usage);
+  for (const FormatRow& row : kFormats)
+    if (fields.has(row.key)) return row.read(fields, origin);
+  throw Error(Cause::usage,
+              fmt::format("{}: not the JSON of amdahl (no key 'records'), nccl-tests ('nccl_version') or nvbandwidth "
+                          "('nvbandwidth')",
+                          origin),
+              "amdahl collectives -J FILE, all_reduce_perf -J FILE or nvbandwidth -j > FILE");
+}
+
+Measurements read_folder(const fs::path& path) {
+  RunContents run = read_run(path);
+  if (run.header.kind == "arena") run.header.kind = "collectives";  // over several transports
+  return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes)};
+}
+
+/// Whether the text is a run's records: its first line is an object of a type.
+bool is_run(const std::string& text) {
+  const json line = json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  return line.is_object() && line.contains("type");
+}
+
+}  // namespace
+
+Measurements read_measurements(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || path.extension() == ".jsonl") return read_folder(path);
+  const std::string text = read_file(path, Cause::usage);
+  return is_run(text) ? read_folder(path) : read_document(text, path.string());
+}
+
+}  // namespace amdahl

@@ -1,0 +1,177 @@
+// nccl-tests' -J to Records of kind "collective".
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "spec/peer_json.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kNewestVersion = 3;  // 2 added times of single iterations, 3 how many of them are left out
+
+struct ProgramRow {
+  std::string_view program, collective;
+  bool reduces, rooted;  // whether its "redop" and its "root" mean something
+};
+
+constexpr ProgramRow kPrograms[] = {{"all_reduce_perf", "all_reduce", true, false},
+                                    {"all_gather_perf", "all_gather", false, false},
+                                    {"reduce_scatter_perf", "reduce_scatter", true, false},
+                                    {"broadcast_perf", "broadcast", false, true},
+                                    {"reduce_perf", "reduce", true, true},
+                                    {"sendrecv_perf", "sendrecv", false, false},
+                                    {"alltoall_perf", "all_to_all", false, false},
+                                    {"gather_perf", "gather", false, true},
+                                    {"scatter_perf", "scatter", false, true}};
+
+// Types that only nccl-tests has keep their name there.
+constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+    {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"bfloat16", "bf16"},
+    {"int32", "i32"}, {"int64", "i64"},  {"uint8", "u8"}};
+
+constexpr std::pair<const char*, bool> kPlacements[] = {{"out_of_place", false}, {"in_place", true}};
+
+const ProgramRow& program_of(const Fields& document) {
+  const std::vector<std::string> words = document.texts("args");
+  const std::string name = words.empty() ? "" : std::filesystem::path(words[0]).filename().string();
+  for (const ProgramRow& row : kPrograms)  // builds with MPI may append to the name: all_reduce_perf_mpi
+    if (name == row.program || name.starts_with(std::string(row.program) + "_")) return row;
+  std::vector<std::string> known;
+  for (const ProgramRow& row : kPrograms) known.emplace_back(row.program);
+  document.fail("args", fmt::format("names the program '{}', which measures no collective known here", name),
+                fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+/// Ranks of one communicator. nccl-tests lists the first GPU of each process; a process has nthreads * ngpus of them.
+int64_t ranks_of(const Fields& config) {
+  const json& list = config.array("devices");
+  std::map<int64_t, int64_t> processes;  // by communicator, when the ranks are split into several
+  for (size_t i = 0; i < list.size(); ++i) ++processes[config.element(list, "devices", i).integer("group")];
+  if (processes.empty()) config.fail("devices", "is empty");
+  for (const auto& [group, count] : processes)
+    if (count != processes.begin()->second) config.fail("devices", "has groups of different sizes", "one group");
+  const int64_t each = config.integer("nthreads") * config.integer("ngpus");
+  if (each < 1) config.fail("ngpus", "times nthreads is below 1");
+  return processes.begin()->second * each;
+}
+
+std::string version_text(int64_t code) {  // 22809: 2.28.9
+  if (code < 10000) return fmt::format("{}.{}.{}", code / 1000, code / 100 % 10, code % 100);
+  return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+Provenance provenance_of(const Fields& document, const Fields& config) {
+  Provenance p;
+  p.tool_version = fmt::format("nccl-tests (JSON version {}, NCCL {})", document.integer("version"),
+                               version_text(document.integer("nccl_version")));
+  p.command_line = fmt::format("{}", fmt::join(document.texts("args"), " "));
+  p.device_kind = "cuda";
+  p.facts = {{"tool", "nccl-tests"}, {"nccl", version_text(document.integer("nccl_version"))}};
+  p.facts["start_time_local"] = document.text("start_time");  // without a zone: not the UTC of our own
+  const json& devices = config.array("devices");
+  std::set<std::string> hosts;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const Fields device = config.element(devices, "devices", i);
+    hosts.insert(device.text("hostname"));
+    p.facts[fmt::format("device.{}", device.integer("rank"))] = device.text("device_info");
+  }
+  p.host = fmt::format("{}", fmt::join(hosts, ", "));
+  for (const std::string& variable : document.texts("env"))  // as our own: these and no other
+    if (variable.starts_with("NCCL_") || variable.starts_with("CUDA_"))
+      if (const size_t equals = variable.find('='); equals != std::string::npos)
+        p.facts["env." + variable.substr(0, equals)] = variable.substr(equals + 1);
+  return p;
+}
+
+int64_t root_of(const Fields& row) {
+  std::string text = row.text("root");  // padded: "    -1"
+  text.erase(0, text.find_first_not_of(' '));
+  int64_t root = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), root);
+  if (error != std::errc() || end != text.data() + text.size()) row.fail("root", "is not a number");
+  return root;
+}
+
+double positive(const Fields& fields, const char* name) {
+  const double value = fields.number(name);
+  if (!(value > 0)) fields.fail(name, fmt::format("is {}", value), "a run whose measurements came to an end");
+  return value;
+}
+
+/// Axes that all results share.
+std::map<std::string, AxisValue> common_axes(const Fields& config, const ProgramRow& program) {
+  std::map<std::string, AxisValue> axes{{"collective", std::string(program.collective)}, {"devices", ranks_of(config)}};
+  const int64_t graph = config.integer("graph"), together = config.integer("aggregated_iterations");
+  axes["launch"] = graph > 0 ? fmt::format("graph of {}", graph) : std::string("eager");
+  // Other ways of measuring: of no use beside calls that are made and timed one by one in a stream.
+  if (together > 1) axes["aggregated"] = together;
+  if (config.text("blocking_collectives") == "true") axes["blocking"] = true;
+  return axes;
+}
+
+void add_row_axes(std::map<std::string, AxisValue>& axes, const Fields& row, const ProgramRow& program) {
+  const std::string type = row.text("type");
+  const auto known = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return t.first == type; });
+  axes["dtype"] = known == std::end(kTypes) ? type : std::string(known->second);
+  axes["bytes"] = row.integer("size");
+  axes["count"] = row.integer("count");
+  if (program.reduces) axes["op"] = row.text("redop");
+  if (program.rooted) axes["root"] = root_of(row);
+}
+
+void add_series(Record& record, const Fields& body) {
+  if (body.has("cpu_time") && !body.has("time"))
+    body.fail("cpu_time", "is the time of the host's calls, not of the collective", "a run without -C 1");
+  record.series = {{"time", "us", {positive(body, "time")}},
+                   {"algbw", "GB/s", {positive(body, "alg_bw")}},
+                   {"busbw", "GB/s", {positive(body, "bus_bw")}}};
+  if (!body.has("nwrong") || body.value().at("nwrong").is_null()) return;  // not verified
+  const double wrong = body.number("nwrong");
+  record.series.push_back({"wrong", "1", {wrong}});
+  if (wrong > 0) record.status = {Status::Kind::failed, fmt::format("{:.0f} elements are wrong", wrong)};
+}
+
+}  // namespace
+
+Measurements read_nccl_tests(const Fields& document, const std::string& origin) {
+  const int64_t version = document.integer("version");
+  if (version < 1 || version > kNewestVersion)
+    throw Error(Cause::version_refused,
+                fmt::format("{}: field 'version' is {}; versions 1 to {} of nccl-tests' JSON are known here", origin,
+                            version, kNewestVersion),
+                "nccl-tests 2.17 to 2.19");
+  const ProgramRow& program = program_of(document);
+  const Fields config = document.object("config");
+  const Provenance provenance = provenance_of(document, config);
+  Measurements found{"collectives", provenance.tool_version, {}, {}};
+  const json& results = document.array("results");
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Fields row = document.element(results, "results", i);
+    for (const auto& [placement, in_place] : kPlacements) {
+      if (!row.has(placement) || row.value().at(placement).is_null()) continue;  // not measured
+      Record record;
+      record.kind = "collective";
+      record.provenance = provenance;
+      record.source = fmt::format("{}: results[{}].{}", origin, i, placement);
+      record.axes = common_axes(config, program);
+      record.axes["in_place"] = in_place;
+      add_row_axes(record.axes, row, program);
+      add_series(record, row.object(placement));
+      found.records.push_back(std::move(record));
+    }
+  }
+  if (found.records.empty()) document.fail("results", "holds no result", "a run that measured something");
+  if (document.has("errors"))
+    for (const std::string& error : document.texts("errors"))
+      if (!error.empty()) found.notes.push_back(fmt::format("{}: nccl-tests says: {}", origin, error));
+  return found;
+}
+
+}  // namespace amdahl
