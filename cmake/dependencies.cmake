@@ -20,6 +20,14 @@ set(AMDAHL_HAVE_GLOO OFF)
 if(AMDAHL_GLOO_INCLUDE AND AMDAHL_GLOO_LIBRARY)
   set(AMDAHL_HAVE_GLOO ON)
 endif()
+# Open MPI's headers lie in a folder of their own.
+find_path(AMDAHL_MPI_INCLUDE mpi.h PATH_SUFFIXES mpi openmpi
+          HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include /usr/lib/x86_64-linux-gnu/openmpi/include)
+find_library(AMDAHL_MPI_LIBRARY NAMES mpi)
+set(AMDAHL_HAVE_MPI OFF)
+if(AMDAHL_MPI_INCLUDE AND AMDAHL_MPI_LIBRARY)
+  set(AMDAHL_HAVE_MPI ON)
+endif()
 find_path(AMDAHL_HWLOC_INCLUDE hwloc.h)
 find_library(AMDAHL_HWLOC_LIBRARY NAMES hwloc)
 

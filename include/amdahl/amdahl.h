@@ -70,6 +70,7 @@ struct EngineConfig {
   LaunchMode launch = LaunchMode::eager;
   MathMode math = MathMode::fp32;
   bool deterministic = false;
+  std::string processes = "gloo";  // how CPU ranks in processes of their own exchange data: gloo, mpi
   uint64_t seed = 42;
   double timeout_seconds = 60;                     // deadline of every collective and device wait
   std::map<std::string, std::string> environment;  // the process environment: launcher and NCCL_*/CUDA_* variables

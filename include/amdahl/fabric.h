@@ -68,6 +68,7 @@ struct CollectivesConfig {
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
   int devices = 0;               // how many of them; 0: all GPUs, 2 virtual devices, or all ranks of a launched job
   // Of these three "all" means every one; each combination is a sweep of its own.
+  std::string processes = "gloo";                      // as in EngineConfig
   std::vector<std::string> collectives{"all_reduce"};  // names of the table, or nccl-tests' program names
   std::vector<std::string> dtypes{"f32"};              // f32, f64, f16, bf16, i32, i64, u8, or nccl-tests' names
   std::vector<std::string> ops{"sum"};                 // sum, prod, min, max, avg; of the collectives that reduce

@@ -57,7 +57,10 @@ class Child {
   explicit Child(const ChildCommand& command) {
     std::vector<std::string> words{command.program}, variables;
     words.insert(words.end(), command.arguments.begin(), command.arguments.end());
-    for (const auto& [name, value] : command.environment) variables.push_back(name + "=" + value);
+    for (const auto& [name, value] : command.environment) {
+      variables.push_back(name);
+      variables.back().append("=").append(value);
+    }
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

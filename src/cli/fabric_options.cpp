@@ -148,6 +148,7 @@ int run_parsed_arena(const CLI::App& app, ParsedCollectives& parsed) {
 int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const std::string& command_line) {
   CollectivesConfig& config = parsed.args.config;
   CollectiveTexts& texts = parsed.texts;
+  require_one_of("--processes", config.processes, {"gloo", "mpi"});
   require_one_of("--format", parsed.args.format, {"table", "nccl-tests", "json"});
   config.collectives = split_list(texts.names);
   config.dtypes = split_list(texts.dtypes);
@@ -213,6 +214,8 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--processes", config.processes, "What CPU processes exchange data by: gloo or mpi")
+      ->capture_default_str();
   sub->add_option("-d,--datatype", texts.dtypes, "Of f32, f64, f16, bf16, i32, i64, u8, or all")->capture_default_str();
   sub->add_option("-o,--op", texts.ops, "Of sum, prod, min, max, avg, or all")->capture_default_str();
   sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();

@@ -86,7 +86,12 @@ std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, con
 /// One process driving all `devices`: communicators in rank order.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices,
                                                                    double timeout_seconds);
+/// The same by MPI, between CPU processes that mpirun started; for comparison. No f16, bf16 and average, and additions
+/// in MPI's order.
+std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name, int rank,
+                                                    int world_size, double timeout_seconds);
 Availability gloo_availability();
+Availability mpi_availability();
 Availability nccl_availability();
 std::string nccl_version();  // "2.28.9", empty when unavailable
 

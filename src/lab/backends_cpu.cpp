@@ -45,12 +45,13 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
       return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
     });
   require_world(launch, max_devices);
+  const auto make_group = config.processes == "mpi" ? make_mpi_communicator : make_gloo_communicator;
   std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
   if (config.on_fatal) store->set_failure_handler(config.on_fatal);
   return make_process_fleet(
       std::move(parts), launch, std::move(store),
-      [timeout](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device&) {
-        return make_gloo_communicator(rendezvous, name, rank, world_size, timeout);
+      [timeout, make_group](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device&) {
+        return make_group(rendezvous, name, rank, world_size, timeout);
       },
       timeout);
 }

@@ -22,6 +22,7 @@ EngineConfig engine_of(const CollectivesConfig& config) {
   EngineConfig engine;
   engine.backend = config.backend;
   engine.gpus = config.gpus;
+  engine.processes = config.processes;
   engine.seed = config.seed;
   engine.timeout_seconds = config.timeout_seconds;
   engine.environment = config.environment;

@@ -23,6 +23,7 @@ InfoOutcome run_info(const std::map<std::string, std::string>& environment) {
       {"cuda", cuda_availability(), cuda == outcome.machine.versions.end() ? "" : "runtime " + cuda->second},
       {"threads", {true, {}, {}}, ""},
       {"gloo", gloo_availability(), ""},
+      {"mpi", mpi_availability(), ""},
       {"nccl", nccl_availability(), nccl_version()},
       {"hwloc", hwloc_availability(), hwloc_version()},
   };

@@ -26,6 +26,14 @@ Availability nccl_with_two_gpus() {
   return nccl;
 }
 
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+
+Availability mpi_with_mpirun() {
+  Availability mpi = mpi_availability();
+  if (!mpi.ok || access(kMpirun, X_OK) == 0) return mpi;
+  return {false, fmt::format("{} is not there", kMpirun), "install an MPI's programs (Debian: openmpi-bin)"};
+}
+
 NcclSettings forced(const char* algorithm, const char* protocol) {
   return {{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}};
 }
@@ -84,6 +92,7 @@ std::vector<std::string> arguments_of(const ArenaConfig& config, const Transport
   add("--check", run.asks() || !sweep.check ? 0 : 1);
   add("--local-register", row.registration);
   if (row.graph) add("--graph", sweep.graph > 0 ? sweep.graph : kGraphCalls);
+  if (row.mpirun) add("--processes", "mpi");
   add("--timeout", sweep.timeout_seconds);
   add("--seed", sweep.seed);
   if (!run.asks()) add("--output-dir", run.run_dir);
@@ -131,6 +140,7 @@ const std::vector<TransportRow>& transport_table() {
        .available = nccl_with_two_gpus},
       {.name = "threads", .backend = "cpu", .available = cpu_ops_availability},
       {.name = "gloo", .backend = "cpu", .processes = true, .available = gloo_availability},
+      {.name = "mpi", .backend = "cpu", .mpirun = true, .available = mpi_with_mpirun},
   };
   return rows;
 }
@@ -161,6 +171,14 @@ std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const Tr
     if (is_inherited(name)) command.environment[name] = value;
   for (const auto& [name, value] : row.settings) command.environment[name] = value;
   if (run.asks()) command.environment["NCCL_DEBUG"] = "INFO", command.environment["NCCL_DEBUG_SUBSYS"] = "TUNING";
+  if (row.mpirun) {
+    command.arguments.insert(command.arguments.begin(),
+                             {"--oversubscribe", "-n", std::to_string(run.devices), config.program});
+    if (geteuid() == 0) command.arguments.insert(command.arguments.begin(), "--allow-run-as-root");
+    command.program = kMpirun;
+    command.environment["MASTER_PORT"] = std::to_string(free_port());
+    return {command};
+  }
   if (!row.processes) return {command};
   std::vector<ChildCommand> ranks;
   const std::string port = std::to_string(free_port()), size = std::to_string(run.devices);

@@ -18,6 +18,7 @@ struct TransportRow {
   int registration = 0;      // of the buffers, as in CollectivesConfig
   bool graph = false;        // calls in a captured graph
   bool processes = false;    // a process a rank instead of a thread
+  bool mpirun = false;       // started by mpirun, which makes the processes
   bool chooses = false;      // NCCL is free in how it does it, and is asked
   Availability (*available)() = nullptr;
 

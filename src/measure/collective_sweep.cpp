@@ -202,7 +202,7 @@ CellResult measure_cell(RankContext& rank, const SweepSettings& settings, const 
     if (error.cause() != Cause::out_of_memory) throw;
     ready.trouble = error.what();
   }
-  const CellResult all = exchange(ready);
+  CellResult all = exchange(ready);
   if (!all.trouble.empty()) return all;
   return exchange(own->measure());
 }

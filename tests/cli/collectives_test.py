@@ -1,5 +1,6 @@
 """`amdahl collectives` on CPU virtual devices: options of nccl-tests, its table, records, and wrong input."""
 import json
+import os
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -150,6 +151,7 @@ def check_memory_that_is_not_there(case):
 def check_bad_input(case):
     for words, says in (
             (("--collective", "all_reduse"), ["'all_reduse'", "all_reduce?"]),
+            (("--processes", "pvm"), ["'pvm'"]),
             (("-d", "float8"), ["'float8'"]),
             (("-d", "u8", "-o", "avg", "--devices", "16"), ["avg of u8", "16 ranks"]),
             (("-o", "plus"), ["'plus'"]),
@@ -203,7 +205,7 @@ ARENA = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "--arena
 def check_arena_of_threads_and_gloo(case):
     """Both transports measure every size; the table marks the fastest, and the records can be reported again."""
     result = case.run(*ARENA, "-b", "1K", "-e", "64K", "-f", "64", "--collective", "all_reduce,sendrecv", "--devices", "3",
-                      "--output-dir", "a", "-J", "a.json", "--env-file", "nccl.sh", timeout=120)
+                      "--transports", "threads,gloo", "--output-dir", "a", "-J", "a.json", "--env-file", "nccl.sh", timeout=120)
     found = records_of(case.path("a"))
     assert found == [r for r in found if r["kind"] == "collective"] and len(found) == 2 * 6, found
     by_transport = {name: [r for r in found if r["axes"]["transport"] == name] for name in ("threads", "gloo")}
@@ -242,7 +244,12 @@ def check_transports_that_are_not_here_are_rows(case):
     absent = {r["axes"]["transport"]: r["status"] for r in found if r["kind"] == "transport"}
     assert {"nccl", "nccl ring ll", "nccl symmetric"} <= set(absent), absent
     assert all(status["kind"] == "waived" and status["reason"] for status in absent.values()), absent
-    assert {r["axes"]["transport"] for r in found if r["kind"] == "collective"} == {"threads", "gloo"}
+    backends = json.loads(case.run("info", "--json").stdout)["backends"]
+    mpi = any(b["name"] == "mpi" and b["ok"] for b in backends) and os.access("/usr/bin/mpirun", os.X_OK)
+    assert ("mpi" in absent) == (not mpi), absent
+    measured = {r["axes"]["transport"] for r in found if r["kind"] == "collective"}
+    assert measured == {"threads", "gloo"} | ({"mpi"} if mpi else set()), measured
+    assert all(r["status"]["kind"] == "ok" for r in found if r["kind"] == "collective"), found
     case.refused(3, "environment-missing", *words, "--transports", "nccl", says=["transport nccl"])
 
 

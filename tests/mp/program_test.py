@@ -224,6 +224,41 @@ def check_collectives(folder):
     print(f"ok: every collective over three processes; a killed peer is named within {took:.2f} s")
 
 
+def has_mpi():
+    info = subprocess.run([PROGRAM, "info", "--json"], env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
+    return any(backend["name"] == "mpi" and backend["ok"] for backend in json.loads(info.stdout)["backends"])
+
+
+def check_mpi(folder):
+    """The same collectives by MPI; what MPI lacks is refused, and a killed rank ends the job in time."""
+    if not has_mpi():
+        print("skipped: collectives by MPI: this build has none (Debian: libopenmpi-dev)")
+        return
+    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, "collectives", "--backend", "cpu", "-q",
+              "--processes", "mpi"]
+    result = subprocess.run([*mpirun, "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "-d", "f32,i64,u8", "-o",
+                             "sum,max", "--collective", "all", "--format", "json"], cwd=folder, env=mp.clean_environment(),
+                            capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    records = json.loads(result.stdout)["records"]
+    assert {record["axes"]["transport"] for record in records} == {"mpi"}, records[0]
+    assert {record["axes"]["collective"] for record in records} >= {"all_reduce", "sendrecv", "reduce_scatter", "gather"}
+    wrong = [s["samples"] for record in records for s in record["series"] if s["name"] == "wrong"]
+    assert len(wrong) > 100 and all(samples == [0] for samples in wrong), len(wrong)
+    for words, says in ((("-d", "bf16"), "MPI has no bf16"), (("-o", "avg"), "MPI has no average")):
+        refused = subprocess.run([*mpirun, "-e", "8", *words], cwd=folder, env=mp.clean_environment(), capture_output=True,
+                                 text=True, timeout=60)
+        assert refused.returncode == 2 and says in refused.stderr, refused.stderr
+    start = time.monotonic()
+    late = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", "sh", "-c",
+                           'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then (sleep 3; kill -9 $$) & fi; exec "$@"', "sh", PROGRAM,
+                           "collectives", "--backend", "cpu", "-q", "--processes", "mpi", "-b", "1K", "-e", "1K", "-n", "1000000",
+                           "-T", "30"], cwd=folder, env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
+    took = time.monotonic() - start - 3
+    assert late.returncode != 0 and took < 10, (late.returncode, took, late.stderr)
+    print(f"ok: collectives by MPI over three processes; the job ends {max(took, 0):.1f} s after a rank was killed")
+
+
 def check_dry_run(folder):
     with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
         world.wait_all(30)
@@ -271,6 +306,7 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_training(place)
     check_dry_run(place)
     check_collectives(place)
+    check_mpi(place)
     check_root_refuses(place)
     check_kill(place, 1)
     check_kill(place, 0)

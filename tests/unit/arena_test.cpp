@@ -131,6 +131,13 @@ TEST(Transports, ChildrenGetTheirOwnSettingsAndNoLaunchersVariables) {
     EXPECT_EQ(variables.at("MASTER_PORT"), ranks[0].environment.at("MASTER_PORT"));
     EXPECT_FALSE(variables.contains("OMPI_COMM_WORLD_RANK") || variables.contains("SLURM_PROCID"));
   }
+  config.program = "/somewhere/amdahl";
+  const auto mpi = transport_commands(config, *find_transports({"mpi"}, "auto").front(), {3, "r"});
+  ASSERT_EQ(mpi.size(), 1u);
+  EXPECT_TRUE(mpi[0].program.ends_with("mpirun"));
+  const std::string words = fmt::format("{}", fmt::join(mpi[0].arguments, " "));
+  EXPECT_NE(words.find("-n 3 /somewhere/amdahl collectives"), std::string::npos) << words;
+  EXPECT_NE(words.find("--processes mpi"), std::string::npos) << words;
 }
 
 /// A program in place of amdahl: a shell script.
@@ -152,6 +159,7 @@ class ArenaProgram : public ::testing::Test {
     ArenaConfig config;
     config.program = path;
     config.transport_seconds = seconds;
+    config.transports = {"threads", "gloo"};
     config.sweep.backend = "cpu";
     config.sweep.environment = {
         {"PATH", "/usr/bin:/bin"}, {"SAMPLE", (folder / "sample").string()}, {"TMPDIR", (folder / "left").string()}};
