@@ -64,7 +64,7 @@ ncclResult_t register_memory(const NcclApi& api, ncclComm_t comm, NcclMemory& me
 
 }  // namespace
 
-std::unique_ptr<Buffer> make_nccl_buffer(std::shared_ptr<NcclRank> nccl, ControlPlane& plane, int rank,
+std::unique_ptr<Buffer> make_nccl_buffer(const std::shared_ptr<NcclRank>& nccl, ControlPlane& plane, int rank,
                                          const RegisteredMemory& wanted) {
   require_functions(nccl->api(), wanted.how);
   auto memory = std::make_shared<NcclMemory>();

@@ -8,7 +8,7 @@
 namespace amdahl {
 
 /// What `Communicator::allocate_registered` promises, for one rank of an NCCL communicator.
-std::unique_ptr<Buffer> make_nccl_buffer(std::shared_ptr<NcclRank> nccl, ControlPlane& plane, int rank,
+std::unique_ptr<Buffer> make_nccl_buffer(const std::shared_ptr<NcclRank>& nccl, ControlPlane& plane, int rank,
                                          const RegisteredMemory& wanted);
 
 }  // namespace amdahl
