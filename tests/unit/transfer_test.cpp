@@ -219,7 +219,8 @@ TEST(Links, PatternsMoveWhatTheyShould) {
   EXPECT_EQ(flows("bisection")[0].flows.size(), 4u);
   EXPECT_EQ(flows("one_to_all_write_ce").size(), 4u);
   std::set<std::pair<int, int>> pairs;
-  for (const Flow& flow : flows("all_to_all")[0].flows) pairs.insert({flow.source.device, flow.destination.device});
+  const std::vector<LinkCell> everyone = flows("all_to_all");
+  for (const Flow& flow : everyone[0].flows) pairs.insert({flow.source.device, flow.destination.device});
   EXPECT_EQ(pairs.size(), 12u);
   for (const LinkCell& cell : flows("all_to_one_write_ce"))
     for (const Flow& flow : cell.flows) EXPECT_EQ(flow.issuer, flow.source.device);
