@@ -173,43 +173,45 @@ TEST(AlphaBeta, FindsALine) {
 
 LinkRun small_run() {
   LinkRun run;
-  run.bench.bytes = 256 << 10;
+  run.bench.bytes = 32 << 10;
   run.bench.times = run.bench.warmup = run.bench.samples = 2;
   run.latency_accesses = 1000;
-  run.sweep_bytes = {4096, 32768, 262144};
-  run.integrity_bytes = 64 << 10;
+  run.sweep_bytes = {4096, 16384, 32768};
+  run.integrity_bytes = 8 << 10;
   return run;
 }
 
-/// Every test on one, two and three devices: all cells measured, nothing wrong.
-TEST(Links, EveryTestOnAnyNumberOfDevices) {
+class LinksOfDevices : public testing::TestWithParam<int> {};
+
+/// Every test: all cells measured, nothing wrong.
+TEST_P(LinksOfDevices, EveryTest) {
   class : public Observer {
   } observer;
-  for (const int devices : {1, 2, 3}) {
-    LinkBench bench = bench_of(devices);
-    for (const LinkTest& test : link_tests()) {
-      size_t records = 0;
-      run_link_test(
-          bench, test, small_run(),
-          [&](const Record& record) {
-            ++records;
-            EXPECT_EQ(record.status.kind, Status::Kind::ok) << test.name << ": " << record.status.reason;
-            for (const Series& series : record.series)
-              for (const double sample : series.samples) EXPECT_TRUE(series.unit != "GB/s" || sample > 0) << test.name;
-          },
-          observer);
-      const auto pairs = static_cast<size_t>(devices * (devices - 1));
-      const bool by_node = test.name.find("node") != std::string_view::npos;
-      if (test.group == "pairs") {
-        EXPECT_EQ(records, pairs) << test.name;
-      } else if (test.name == "integrity") {
-        EXPECT_EQ(records, pairs * 10);
-      } else if (test.group == "host" && !by_node) {
-        EXPECT_EQ(records, static_cast<size_t>(devices)) << test.name;
-      }
+  const int devices = GetParam();
+  LinkBench bench = bench_of(devices);
+  for (const LinkTest& test : link_tests()) {
+    size_t records = 0;
+    run_link_test(
+        bench, test, small_run(),
+        [&](const Record& record) {
+          ++records;
+          EXPECT_EQ(record.status.kind, Status::Kind::ok) << test.name << ": " << record.status.reason;
+          for (const Series& series : record.series)
+            for (const double sample : series.samples) EXPECT_TRUE(series.unit != "GB/s" || sample > 0) << test.name;
+        },
+        observer);
+    const auto pairs = static_cast<size_t>(devices * (devices - 1));
+    const bool by_node = test.name.find("node") != std::string_view::npos;
+    if (test.group == "pairs") {
+      EXPECT_EQ(records, pairs) << test.name;
+    } else if (test.name == "integrity") {
+      EXPECT_EQ(records, pairs * 10);
+    } else if (test.group == "host" && !by_node) {
+      EXPECT_EQ(records, static_cast<size_t>(devices)) << test.name;
     }
   }
 }
+INSTANTIATE_TEST_SUITE_P(Counts, LinksOfDevices, testing::Values(1, 2, 3));
 
 TEST(Links, PatternsMoveWhatTheyShould) {
   LinkBench bench = bench_of(4);
