@@ -1,0 +1,102 @@
+// SensorOps: the preprocessing operations of one device, enqueued on its streams. Arguments are taken as checked
+// (sensor/checks.h does that); nothing here allocates, waits or reads results, so that every call can be captured.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "amdahl/sensor.h"
+#include "device/device.h"
+
+namespace amdahl {
+
+/// [B, S, D] with times [B, S].
+struct FuseStream {
+  const void* data = nullptr;
+  const float* times = nullptr;
+  int64_t length = 0;  // S
+  int64_t width = 0;   // D
+};
+
+/// Streams onto target times [B, T]: output [B, T, sum of widths].
+struct FuseProblem {
+  std::vector<FuseStream> streams;
+  const float* targets = nullptr;
+  void* output = nullptr;
+  ElementType type = ElementType::f32;  // f32, bf16 or f16, of data and output
+  int64_t batch = 0;
+  int64_t num_targets = 0;  // T
+  Extrapolation extrapolation = Extrapolation::hold;
+};
+
+/// First bad time of a [B, S] array in memory order; `index` is -1 when there is none.
+struct TimesFault {
+  int64_t index = -1;       // b * S + s
+  bool non_finite = false;  // else it is below its predecessor
+};
+
+/// What a voxelization writes besides its grid, in device memory; zeroed by the call.
+struct VoxelizeCounts {
+  int64_t num_nan = 0;
+  int64_t num_outside = 0;
+};
+
+/// Points [N, 3] and features [N, F] into voxels. `scratch` has voxelize_scratch_bytes bytes and need not be cleared.
+struct VoxelizeProblem {
+  const float* points = nullptr;
+  const void* features = nullptr;
+  ElementType feature_type = ElementType::f32;
+  int64_t num_points = 0;
+  int64_t num_features = 0;
+  VoxelGrid grid;
+  VoxelizeOptions options;
+  void* output = nullptr;  // whole grid, written by the call: see Preprocessor::voxelize_pointcloud
+  /// mean, as a part of a cloud whose parts are merged: leaves sums and counts apart. Output is then [V, F] sums, f32,
+  /// or i64 fixed-point numbers when deterministic, and `counts` [V] i32. max, as a part: empty voxels are -inf.
+  bool partial = false;
+  int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
+  const float* scale = nullptr;     // deterministic mean: 2^k on the device, by `fixed_point_scale`
+  VoxelizeCounts* stats = nullptr;  // may be null
+  void* scratch = nullptr;
+};
+
+int64_t num_voxels(const VoxelGrid& grid);
+/// 32-bit words of a bit mask over the grid.
+int64_t num_mask_words(const VoxelGrid& grid);
+/// Bytes of the output: 4 a voxel, 4 a feature of a voxel (8 for partial deterministic sums), 4 a mask word.
+size_t voxelize_output_bytes(const VoxelizeProblem& problem);
+
+class SensorOps {
+ public:
+  virtual ~SensorOps() = default;
+
+  virtual void fuse(Stream& stream, const FuseProblem& problem) = 0;
+  /// Looks through times [B, S] for the first that is not finite or below the one before it in its row; `fault` is
+  /// device memory.
+  virtual void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) = 0;
+
+  virtual size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const = 0;
+  virtual void voxelize(Stream& stream, const VoxelizeProblem& problem) = 0;
+
+  /// *scale (device memory) = the largest power of two with which `num_points_of_all` values as large as the largest of
+  /// |features| (and of *scale's reach, if several devices take the minimum) sum up within 63 bits.
+  virtual void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
+                                 float* scale) = 0;
+  /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf becomes 0.
+  virtual void finish(Stream& stream, const VoxelizeProblem& merged) = 0;
+
+  /// mask |= other, both num_words words.
+  virtual void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) = 0;
+  /// grid[i] (i32) = bit i of the mask.
+  virtual void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t num_voxels) = 0;
+
+  /// Uses at most this many of the device's processors (SMs) from now on; 0: all.
+  virtual void limit_processors(int count) = 0;
+};
+
+std::unique_ptr<SensorOps> make_cpu_sensor_ops(Device& device);
+/// Error{environment_missing} in a build without CUDA.
+std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device);
+
+}  // namespace amdahl
