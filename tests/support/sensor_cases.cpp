@@ -207,7 +207,7 @@ std::vector<float> clustered(size_t count, const VoxelGrid& grid) {
 }
 
 std::vector<Cloud> build_clouds() {
-  const VoxelGrid slab{{-1, -2, 0.5f}, 0.25f, {5, 7, 3}}, room{{-10, -10, -10}, 0.1f, {33, 20, 31}};
+  const VoxelGrid slab{{-1, -2, 0.5f}, 0.25f, {5, 7, 3}}, room{{-10, -10, -10}, 0.1f, {17, 10, 13}};
   const VoxelGrid one{{0, 0, 0}, 1, {1, 1, 1}}, needle{{0, 0, 0}, 0.3f, {1, 97, 1}},
       far{{1e6f, -1e6f, 3e5f}, 0.1f, {9, 9, 9}};
   const VoxelGrid dust{{0, 0, 0}, 1e-30f, {4, 4, 4}}, sky{{-1e30f, -1e30f, -1e30f}, 1e30f, {2, 3, 2}};
@@ -220,8 +220,8 @@ std::vector<Cloud> build_clouds() {
       {"one point that is nowhere", slab, {0, kNan, 0}, true},
       {"all in one voxel", slab, std::move(same), true},
       {"random inside", slab, points_in(1500, 32, slab, 0)},
-      {"random around", room, points_in(3000, 33, room, 0.3f)},
-      {"clustered", room, clustered(4000, room)},
+      {"random around", room, points_in(1600, 33, room, 0.3f)},
+      {"clustered", room, clustered(2000, room)},
       {"on sides of voxels, exact", slab, on_borders(slab, false)},
       {"on sides of voxels, rounded", room, on_borders(room, false)},
       {"on the grid's sides", far, on_borders(far, true)},

@@ -286,14 +286,19 @@ std::vector<int64_t> uneven_borders(int64_t count, int parts) {
   return borders;
 }
 
-// The largest power of two in float's normal range with which N values like the largest sum up below 2^62.
-double scale_of(const std::vector<double>& features, int64_t num_points) {
+// A power of two with which N values like the largest sum up below 2^62, and at most two bits less than could be. Where
+// all are zero, the largest of float, so that the least of all parts' scales is that of the parts that have values.
+void expect_scale(float scale, const std::vector<double>& features, int64_t num_points) {
   double largest = 0;
   for (const double feature : features)
     if (std::isfinite(feature)) largest = std::max(largest, std::fabs(feature));
-  int exponent = 127;
-  while (exponent > -126 && std::ldexp(largest * static_cast<double>(num_points), exponent) >= 0x1p62) --exponent;
-  return std::ldexp(1.0, exponent);
+  int exponent = 0;
+  ASSERT_TRUE(std::isnormal(scale) && std::frexp(scale, &exponent) == 0.5f) << scale << " is no power of two";
+  const double reach = largest * static_cast<double>(num_points) * static_cast<double>(scale);
+  EXPECT_LT(reach, 0x1p62);
+  if (scale < 0x1p127f) {
+    EXPECT_GE(reach, 0x1p59) << "scale " << scale << " wastes bits";
+  }
 }
 
 }  // namespace
@@ -312,7 +317,7 @@ void expect_voxels(const Cloud& cloud, const VoxelRun& run, const VoxelResult& r
   const std::vector<uint8_t> raw = feature_bytes(cloud, run);
   std::vector<double> features(raw.size() / float_bytes(run.type));
   for (size_t i = 0; i < features.size(); ++i) features[i] = decode(raw.data(), run.type, static_cast<int64_t>(i));
-  if (run.options.deterministic) EXPECT_EQ(result.scale, scale_of(features, cloud.num_points()));
+  if (run.options.deterministic) expect_scale(result.scale, features, cloud.num_points());
   const auto want =
       reference_voxels(places, features, run.num_features, num_voxels, run.options, static_cast<double>(result.scale));
   const std::vector<double> got = run.options.mode == VoxelMode::bitmask ? bits_of(result.output, num_voxels)
