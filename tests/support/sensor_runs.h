@@ -30,6 +30,8 @@ class GuardedMemory {
     return static_cast<T*>(data());
   }
   void set(const void* values);
+  /// Garbage again.
+  void spoil();
   /// Waits for the stream. Fails the test where a guard byte has changed.
   std::vector<uint8_t> get();
   template <class T>
@@ -49,6 +51,13 @@ class GuardedMemory {
   std::unique_ptr<Buffer> buffer_;
 };
 
+/// Filled from the host.
+std::unique_ptr<GuardedMemory> memory_of(const SensorBench& bench, const void* values, size_t bytes,
+                                         size_t skip_bytes = 0);
+
+/// Fails the test once, naming the first wrong element. `largest`: the largest finite number of the elements' type.
+void expect_elements(const std::vector<double>& got, const std::vector<Expected>& want, double largest);
+
 /// A fuse problem with its memory.
 class FuseRun {
  public:
@@ -56,6 +65,7 @@ class FuseRun {
   FuseRun(const SensorBench& bench, const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip = 0);
   void enqueue() { ops_.fuse(stream_, problem_); }
   std::vector<uint8_t> output() { return output_->get(); }
+  void spoil_output() { output_->spoil(); }
 
  private:
   Stream& stream_;
@@ -70,7 +80,7 @@ void expect_fused(const FuseCase& fuse_case, ElementType type, Extrapolation rul
 /// Every case x type x rule that is defined, at addresses of every alignment.
 void for_each_fuse(const std::function<void(const FuseCase&, ElementType, Extrapolation, size_t skip)>& visit);
 
-TimesFault run_check_times(const SensorBench& bench, const TimesCase& times_case);
+void expect_times_checked(const SensorBench& bench, const TimesCase& times_case);
 
 /// Some points of a cloud with their features, as a problem with its memory.
 class CloudPart {
@@ -85,6 +95,7 @@ class CloudPart {
   float scale() { return scale_->get_as<float>()[0]; }
   void set_scale(float scale) { scale_->set(&scale); }
   std::vector<uint8_t> output() { return output_->get(); }
+  void spoil_output() { output_->spoil(); }
   /// Of a mean that was asked for them, else empty.
   std::vector<int32_t> counts() { return counts_ ? counts_->get_as<int32_t>() : std::vector<int32_t>{}; }
   VoxelizeCounts stats() { return stats_->get_as<VoxelizeCounts>()[0]; }
@@ -95,6 +106,9 @@ class CloudPart {
   std::unique_ptr<GuardedMemory> points_, features_, output_, counts_, scale_, stats_, scratch_;
   VoxelizeProblem problem_;
 };
+
+/// All of a cloud, with the features of the run.
+CloudPart whole_cloud(const SensorBench& bench, const Cloud& cloud, const VoxelRun& run);
 
 struct VoxelResult {
   std::vector<uint8_t> output;
