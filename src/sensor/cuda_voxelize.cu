@@ -1,8 +1,6 @@
 // First step of a voxelization: tiles of points sorted by bin. See voxel_plan.h.
 #include "sensor/cuda_voxelize.cuh"
 
-#include <nv/target>
-
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
