@@ -1,6 +1,6 @@
 // Our sensor operations beside RoboCache's CUDA kernels, which are built from a checkout of theirs, on the same GPU and
 // inputs, in alternating blocks. Prints a line a case and writes Records (kind "sensor-peer"), series "ours" and
-// "peer". Usage: sensor_vs_robocache [records.jsonl [part of a case's name]]
+// "peer". Usage: sensor_vs_robocache [records.jsonl [part of the cases' names]]
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -88,7 +88,14 @@ struct Case {
 
 class Runner {
  public:
-  Runner(Machine& machine, std::ofstream& out) : machine_(machine), out_(out) {}
+  Runner(Machine& machine, std::ofstream& out, std::string only)
+      : machine_(machine), out_(out), only_(std::move(only)) {}
+
+  /// Of names that begin so.
+  bool may_want(const std::string& begin) const {
+    return only_.find(begin) != std::string::npos || begin.find(only_) != std::string::npos;
+  }
+  bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
 
   void run(const Case& test) {
     for (const bool cold : {true, false}) {
@@ -155,6 +162,7 @@ class Runner {
 
   Machine& machine_;
   std::ofstream& out_;
+  std::string only_;
 };
 
 std::string same_bytes(const std::vector<char>& a, const std::vector<char>& b) {
@@ -187,6 +195,10 @@ void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Sha
     bytes += static_cast<double>(batch) * shape.length * (shape.width * static_cast<double>(size_of(type)) + 4);
     text += fmt::format("{}{}x{}", text.empty() ? "" : ",", shape.length, shape.width);
   }
+  Case test;
+  const bool fuse = shapes.size() == 3;
+  test.name = fmt::format("{} B={} {} -> {} {}", fuse ? "fuse" : "resample", batch, text, targets, to_string(type));
+  if (!runner.wants(test.name)) return;
   const size_t out_bytes = static_cast<size_t>(batch) * static_cast<size_t>(targets * width) * size_of(type);
   bytes += static_cast<double>(out_bytes);
   const int sets = static_cast<int>(std::clamp<double>(static_cast<double>(kColdBytes) / bytes + 1, 1, 300));
@@ -207,9 +219,6 @@ void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Sha
     problem.type = type, problem.batch = batch, problem.num_targets = targets;
     problems.push_back(problem);
   }
-  Case test;
-  const bool fuse = shapes.size() == 3;
-  test.name = fmt::format("{} B={} {} -> {} {}", fuse ? "fuse" : "resample", batch, text, targets, to_string(type));
   test.axes = {{"op", std::string(fuse ? "fuse" : "resample")},
                {"batch", int64_t{batch}},
                {"dtype", std::string(to_string(type))}};
@@ -268,6 +277,8 @@ std::vector<float> make_points(Machine& machine, const Cloud& cloud, float exten
 void run_voxelize(Machine& machine, Runner& runner, const Cloud& cloud) {
   constexpr int kFeatures = 8;
   constexpr float kEdge = 0.0625f;
+  const std::string cloud_name = fmt::format("voxelize {} {} -> {}^3 ", cloud.name, cloud.points, cloud.edge);
+  if (!runner.may_want(cloud_name)) return;
   const float extent = kEdge * static_cast<float>(cloud.edge);
   const auto points = machine.put(make_points(machine, cloud, extent));
   const auto features = machine.put(machine.normal(static_cast<size_t>(cloud.points) * kFeatures));
@@ -299,8 +310,8 @@ void run_voxelize(Machine& machine, Runner& runner, const Cloud& cloud) {
     const bool values = mode.peer == MEAN || mode.peer == MAX;
     const size_t grid_bytes = voxels * sizeof(float) * (values ? kFeatures : 1);
     Case test;
-    test.name = fmt::format("voxelize {} {} -> {}^3 {}{}", cloud.name, cloud.points, cloud.edge, to_string(mode.mode),
-                            mode.deterministic ? " deterministic" : "");
+    test.name = fmt::format("{}{}{}", cloud_name, to_string(mode.mode), mode.deterministic ? " deterministic" : "");
+    if (!runner.wants(test.name)) continue;
     test.axes = {{"op", std::string("voxelize")},
                  {"points", int64_t{cloud.points}},
                  {"edge", int64_t{cloud.edge}},
@@ -358,26 +369,23 @@ int main(int argc, char** argv) {
     std::ofstream out;
     if (argc > 1) out.open(argv[1]);
     const std::string only = argc > 2 ? argv[2] : "";
-    Runner runner(machine, out);
+    Runner runner(machine, out, only);
     fmt::print("{:<58} {:<4} {:<5} {:>9} {:>9}\n", "case", "", "", "ours us", "peer us");
     run_copy(machine);
     const std::vector<Shape> canonical{{30, 512}, {100, 64}, {200, 12}};
-    if (std::string("fuse resample").find(only) != std::string::npos) {
-      for (const int batch : {4, 256, 1024, 2048}) run_fuse(machine, runner, batch, canonical, 50, ElementType::bf16);
-      for (const int batch : {4, 1024}) run_fuse(machine, runner, batch, canonical, 50, ElementType::f32);
-      run_fuse(machine, runner, 256, {{100, 512}, {200, 128}, {300, 64}}, 128, ElementType::bf16);
-      run_fuse(machine, runner, 256, {{150, 2048}, {500, 64}, {1000, 16}}, 250, ElementType::bf16);
-      for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
-        run_fuse(machine, runner, 32, {{500, 256}}, 256, type);
-        run_fuse(machine, runner, 1024, {{500, 256}}, 256, type);
-      }
+    for (const int batch : {4, 256, 1024, 2048}) run_fuse(machine, runner, batch, canonical, 50, ElementType::bf16);
+    for (const int batch : {4, 1024}) run_fuse(machine, runner, batch, canonical, 50, ElementType::f32);
+    run_fuse(machine, runner, 256, {{100, 512}, {200, 128}, {300, 64}}, 128, ElementType::bf16);
+    run_fuse(machine, runner, 256, {{150, 2048}, {500, 64}, {1000, 16}}, 250, ElementType::bf16);
+    for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
+      run_fuse(machine, runner, 32, {{500, 256}}, 256, type);
+      run_fuse(machine, runner, 1024, {{500, 256}}, 256, type);
     }
-    if (std::string("voxelize").find(only) != std::string::npos)
-      for (const Cloud& cloud :
-           {Cloud{"uniform", 500000, 128}, Cloud{"corner", 500000, 128}, Cloud{"sparse", 500000, 128},
-            Cloud{"rings", 500000, 128}, Cloud{"uniform", 4000000, 128}, Cloud{"uniform", 4000000, 256},
-            Cloud{"uniform", 20000000, 256}})
-        run_voxelize(machine, runner, cloud);
+    for (const Cloud& cloud :
+         {Cloud{"uniform", 500000, 128}, Cloud{"corner", 500000, 128}, Cloud{"sparse", 500000, 128},
+          Cloud{"rings", 500000, 128}, Cloud{"uniform", 4000000, 128}, Cloud{"uniform", 4000000, 256},
+          Cloud{"uniform", 20000000, 256}})
+      run_voxelize(machine, runner, cloud);
     return 0;
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.line());
