@@ -2,7 +2,7 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "report/topology.h"
-#include "spec/files.h"
+#include "files/whole_file.h"
 #include "spec/json.h"
 #include "topology/host_probe.h"
 #include "topology/machine_probe.h"

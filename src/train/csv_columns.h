@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/csv.h"
-#include "train/csv_reader.h"
+#include "files/csv_reader.h"
 
 namespace amdahl {
 
