@@ -50,7 +50,7 @@ AMDAHL_API std::string_view to_string(VoxelLayout layout);
 /// A box of cubes: voxel (x, y, z) holds the points p with floor((p - minimum) / voxel_size) = (x, y, z), in float.
 struct VoxelGrid {
   std::array<float, 3> minimum{-10, -10, -10};
-  float voxel_size = 0.1f;                   // edge, in the points' unit
+  float voxel_size = 0.1f;                     // edge, in the points' unit
   std::array<int64_t, 3> size{128, 128, 128};  // X, Y, Z
 };
 
@@ -72,7 +72,7 @@ struct VoxelizeOptions {
   /// mean: sums in fixed point, bit-equal for any order of the points and any number of devices. The other modes always
   /// are.
   bool deterministic = false;
-  bool zero_floor = false;    // max: not below 0, as RoboCache's zero-initialised grid
+  bool zero_floor = false;     // max: not below 0, as RoboCache's zero-initialised grid
   bool fast_quotient = false;  // CUDA: the original's approximate division, and its NaN in voxel 0 of the axis
 
   /// What RoboCache's CUDA kernels do.

@@ -5,54 +5,12 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/small_floats.h"
+
 namespace amdahl {
 namespace {
 
 constexpr size_t kBlock = 2048;  // elements; the accumulator stays in the first-level cache
-
-struct Half {
-  uint16_t bits;
-};
-struct Bfloat {
-  uint16_t bits;
-};
-
-template <class To, class From>
-To bits_as(From value) {
-  static_assert(sizeof(To) == sizeof(From));
-  To result;
-  std::memcpy(&result, &value, sizeof result);
-  return result;
-}
-
-float to_float(Bfloat value) { return bits_as<float>(static_cast<uint32_t>(value.bits) << 16); }
-
-Bfloat to_bfloat(float value) {
-  const auto bits = bits_as<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};  // keep NaN a NaN
-  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};  // nearest, ties to even
-}
-
-float to_float(Half value) {
-  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
-  const uint32_t magnitude = value.bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) return bits_as<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  // A half's exponent and fraction, read as a float's, are 2^112 too small; the product is exact, subnormals included.
-  return bits_as<float>(sign | bits_as<uint32_t>(bits_as<float>(magnitude << 13) * 0x1p112f));
-}
-
-Half to_half(float value) {
-  const auto bits = bits_as<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};
-  if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // rounds to 65,536 or more
-  if (magnitude < 0x38800000u) {  // a subnormal half: adding 0.5 makes the float unit round at 2^-24
-    const auto rounded = bits_as<uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
-    return {static_cast<uint16_t>(sign | rounded)};
-  }
-  return {static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13))};
-}
 
 template <class T>
 struct Accumulator {

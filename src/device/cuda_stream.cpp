@@ -48,6 +48,18 @@ CudaStream::CudaStream(Device& device, const StreamWatches& watches, std::string
              "cudaStreamCreateWithPriority");
 }
 
+CudaStream::CudaStream(Device& device, const StreamWatches& watches, cudaStream_t adopted)
+    : device_(device),
+      watches_(watches),
+      index_(device.spec().index),
+      name_("adopted"),
+      stream_(adopted),
+      owned_(false) {}
+
+std::unique_ptr<Stream> adopt_cuda_stream(Device& device, void* stream) {
+  return std::make_unique<CudaStream>(device, watches_of(device), static_cast<cudaStream_t>(stream));
+}
+
 void CudaStream::record(Event& event) {
   device_.bind_thread();
   cuda_check(cudaEventRecord(as_cuda(event), stream_), index_, "cudaEventRecord");

@@ -28,7 +28,11 @@ class CudaEvent final : public Event {
 class CudaStream final : public Stream {
  public:
   CudaStream(Device& device, const StreamWatches& watches, std::string name);
-  ~CudaStream() override { cudaStreamDestroy(stream_); }
+  /// Of a stream that somebody else made and destroys.
+  CudaStream(Device& device, const StreamWatches& watches, cudaStream_t adopted);
+  ~CudaStream() override {
+    if (owned_) cudaStreamDestroy(stream_);
+  }
   Device& device() override { return device_; }
   void record(Event& event) override;
   void stamp(Event& event) override;
@@ -47,6 +51,7 @@ class CudaStream final : public Stream {
   int index_;
   std::string name_;
   cudaStream_t stream_ = nullptr;
+  bool owned_ = true;
   std::map<const void*, std::shared_ptr<void>> attachments_;
 };
 

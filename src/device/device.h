@@ -148,6 +148,8 @@ std::vector<std::unique_ptr<Device>> make_cpu_devices(int count);
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);
 Availability cuda_availability();
+/// A stream that somebody else made: a cudaStream_t of that device, which is not destroyed with the result.
+std::unique_ptr<Stream> adopt_cuda_stream(Device& device, void* stream);
 /// Versions of the CUDA runtime, driver and cuBLAS by name; empty in a build without CUDA.
 std::map<std::string, std::string> cuda_versions();
 /// Every CUDA device of this machine; empty without a driver.

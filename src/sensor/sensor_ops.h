@@ -56,6 +56,7 @@ struct VoxelizeProblem {
   /// or i64 fixed-point numbers when deterministic, and `counts` [V] i32. max, as a part: empty voxels are -inf.
   bool partial = false;
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
+  const void* sums = nullptr;       // of `finish`: merged sums of a mean; the output itself where they are f32
   const float* scale = nullptr;     // deterministic mean: 2^k on the device, by `fixed_point_scale`
   VoxelizeCounts* stats = nullptr;  // may be null
   void* scratch = nullptr;
@@ -66,6 +67,9 @@ int64_t num_voxels(const VoxelGrid& grid);
 int64_t num_mask_words(const VoxelGrid& grid);
 /// Bytes of the output: 4 a voxel, 4 a feature of a voxel (8 for partial deterministic sums), 4 a mask word.
 size_t voxelize_output_bytes(const VoxelizeProblem& problem);
+/// The fixed-point scale of values up to `largest` of which `num_points` are added: the largest power of two, within
+/// float's normal range, with which the sum stays below 2^62.
+float fixed_point_scale_of(float largest, int64_t num_points);
 
 class SensorOps {
  public:
@@ -79,8 +83,8 @@ class SensorOps {
   virtual size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const = 0;
   virtual void voxelize(Stream& stream, const VoxelizeProblem& problem) = 0;
 
-  /// *scale (device memory) = the largest power of two with which `num_points_of_all` values as large as the largest of
-  /// |features| (and of *scale's reach, if several devices take the minimum) sum up within 63 bits.
+  /// *scale (device memory) = fixed_point_scale_of the largest finite |feature|, for sums over `num_points_of_all`. The
+  /// parts of a cloud take the least of their scales.
   virtual void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
                                  float* scale) = 0;
   /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf becomes 0.

@@ -1,0 +1,125 @@
+// The public preprocessing operations: checks, then work on one stream of one device.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "amdahl/sensor.h"
+#include "device/device.h"
+#include "sensor/checks.h"
+#include "sensor/voxel_values.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kTimeoutSeconds = 60;
+
+}  // namespace
+
+struct Preprocessor::State {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<SensorOps> ops;
+  std::unique_ptr<Buffer> scratch, answer;
+  int index = -1;  // of the memory that tensors must lie in
+
+  Deadline deadline() const { return Deadline::after_seconds(kTimeoutSeconds); }
+
+  void* scratch_of(size_t bytes) {
+    if (bytes == 0) return nullptr;
+    if (!scratch || scratch->bytes() < bytes) {
+      stream->synchronize(deadline());  // earlier calls may use what is let go
+      scratch.reset();
+      scratch = device->allocate(bytes);
+    }
+    return scratch->data();
+  }
+
+  template <class T>
+  T answer_of(const T* place) {
+    T result;
+    device->copy_out(*stream, &result, place, sizeof(T));
+    stream->synchronize(deadline());
+    return result;
+  }
+
+  /// Rows of `row` times that must not fall; positions are told in rows of `length`.
+  void require_times(const float* times, int64_t count, int64_t row, int64_t length, const std::string& name) {
+    auto* fault = answer->as<TimesFault>();
+    ops->check_times(*stream, times, count / row, row, fault);
+    require_good_times(answer_of(fault), name, length);
+  }
+
+  void fuse(const std::vector<SensorStream>& streams, const ConstTensor& target_times, const Tensor& output,
+            const FuseOptions& options) {
+    const FuseProblem problem = check_fuse(streams, target_times, output, options, index);
+    if (problem.batch == 0 || problem.num_targets == 0) return;
+    if (options.check_times) {
+      for (size_t i = 0; i < problem.streams.size(); ++i) {
+        const int64_t length = problem.streams[i].length;
+        require_times(problem.streams[i].times, problem.batch * length, length, length,
+                      fmt::format("streams[{}].times", i));
+      }
+      // Targets may come in any order.
+      require_times(problem.targets, problem.batch * problem.num_targets, 1, problem.num_targets, "target_times");
+    }
+    ops->fuse(*stream, problem);
+  }
+};
+
+Preprocessor::Preprocessor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Preprocessor::Preprocessor(Preprocessor&&) noexcept = default;
+Preprocessor::~Preprocessor() = default;
+
+Preprocessor Preprocessor::on_host() {
+  auto state = std::make_unique<State>();
+  state->device = std::move(make_cpu_devices(1).front());
+  state->stream = state->device->make_stream("sensor");
+  state->ops = make_cpu_sensor_ops(*state->device);
+  state->answer = state->device->allocate(sizeof(TimesFault));
+  return Preprocessor(std::move(state));
+}
+
+Preprocessor Preprocessor::on_gpu(int index, void* stream) {
+  auto state = std::make_unique<State>();
+  state->index = index;
+  state->device = std::move(make_cuda_devices({index}).front());
+  state->device->bind_thread();
+  state->stream = stream ? adopt_cuda_stream(*state->device, stream) : state->device->make_stream("sensor");
+  state->ops = make_cuda_sensor_ops(*state->device);
+  state->answer = state->device->allocate(sizeof(TimesFault));
+  return Preprocessor(std::move(state));
+}
+
+void Preprocessor::fuse_multimodal(const std::vector<SensorStream>& streams, const ConstTensor& target_times,
+                                   const Tensor& output, const FuseOptions& options) {
+  state_->fuse(streams, target_times, output, options);
+  if (state_->index < 0) synchronize();
+}
+
+void Preprocessor::resample_trajectories(const SensorStream& trajectory, const ConstTensor& target_times,
+                                         const Tensor& output, const FuseOptions& options) {
+  fuse_multimodal({trajectory}, target_times, output, options);
+}
+
+VoxelizeStats Preprocessor::voxelize_pointcloud(const ConstTensor& points, const ConstTensor& features,
+                                                const VoxelGrid& grid, const Tensor& output,
+                                                const VoxelizeOptions& options) {
+  State& state = *state_;
+  VoxelizeProblem problem = check_voxelize(points, features, grid, output, options, state.index);
+  constexpr size_t kAlign = 256, kHead = 2 * kAlign;  // counts of points and the scale, then the operation's own
+  static_assert(sizeof(VoxelizeCounts) <= kAlign);
+  auto* head = static_cast<char*>(state.scratch_of(kHead + state.ops->voxelize_scratch_bytes(problem)));
+  problem.stats = reinterpret_cast<VoxelizeCounts*>(head);
+  auto* scale = reinterpret_cast<float*>(head + kAlign);
+  problem.scale = scale;
+  problem.scratch = head + kHead;
+  if (options.mode == VoxelMode::mean && options.deterministic)
+    state.ops->fixed_point_scale(*state.stream, problem, problem.num_points, scale);
+  state.ops->voxelize(*state.stream, problem);
+  const auto counts = state.answer_of<VoxelizeCounts>(problem.stats);
+  return {problem.num_points, counts.num_nan, counts.num_outside};
+}
+
+void Preprocessor::synchronize() { state_->stream->synchronize(state_->deadline()); }
+
+}  // namespace amdahl

@@ -1,0 +1,54 @@
+// Names of the enumerations in amdahl/sensor.h, as options and records spell them.
+#include "amdahl/sensor.h"
+
+namespace amdahl {
+
+std::string_view to_string(ElementType type) {
+  switch (type) {
+    case ElementType::f32:
+      return "f32";
+    case ElementType::bf16:
+      return "bf16";
+    case ElementType::f16:
+      return "f16";
+    case ElementType::i32:
+      return "i32";
+    case ElementType::u32:
+      return "u32";
+  }
+  return "?";
+}
+
+size_t size_of(ElementType type) { return type == ElementType::bf16 || type == ElementType::f16 ? 2 : 4; }
+
+std::string_view to_string(Extrapolation rule) {
+  switch (rule) {
+    case Extrapolation::hold:
+      return "hold";
+    case Extrapolation::linear:
+      return "linear";
+    case Extrapolation::linear_right:
+      return "linear-right";
+  }
+  return "?";
+}
+
+std::string_view to_string(VoxelMode mode) {
+  switch (mode) {
+    case VoxelMode::count:
+      return "count";
+    case VoxelMode::occupancy:
+      return "occupancy";
+    case VoxelMode::bitmask:
+      return "bitmask";
+    case VoxelMode::mean:
+      return "mean";
+    case VoxelMode::max:
+      return "max";
+  }
+  return "?";
+}
+
+std::string_view to_string(VoxelLayout layout) { return layout == VoxelLayout::xyz ? "xyz" : "zyx"; }
+
+}  // namespace amdahl

@@ -1,0 +1,37 @@
+// What the values of voxels are, for every backend: order, fixed point, and where a mean keeps its sums.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "sensor/sensor_ops.h"
+
+namespace amdahl {
+
+/// Orders floats as whole numbers: -0 before +0, NaN of either sign outermost.
+constexpr int32_t float_order(float value) {
+  const auto bits = std::bit_cast<int32_t>(value);
+  return bits >= 0 ? bits : bits ^ 0x7fffffff;
+}
+
+/// The larger one; `most` when `value` is NaN.
+constexpr float larger(float most, float value) {
+  return value == value && float_order(value) > float_order(most) ? value : most;
+}
+
+/// Mean of `count` numbers from their fixed-point sum; one rounding to double, one division, one rounding to float.
+constexpr float fixed_point_mean(int64_t sum, int32_t count, double scale) {
+  return static_cast<float>(static_cast<double>(sum) / (scale * count));
+}
+
+/// Where a mean adds up: sums [V, F], f32 or i64, and counts [V].
+struct MeanMemory {
+  void* sums = nullptr;
+  int32_t* counts = nullptr;
+};
+/// In the output and the counts of a part; in the scratch memory where the caller does not ask for them.
+MeanMemory mean_memory(const VoxelizeProblem& problem);
+/// Bytes of scratch that mean_memory takes.
+size_t mean_scratch_bytes(const VoxelizeProblem& problem);
+
+}  // namespace amdahl
