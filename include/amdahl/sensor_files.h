@@ -69,4 +69,66 @@ AMDAHL_API void save_array(const std::string& path, const FileArray& array);
 /// Writes an uncompressed .npz file. Errors as save_array; Error{environment_missing} in a build without libzip.
 AMDAHL_API void save_arrays(const std::string& path, const std::vector<FileArray>& arrays);
 
+/// Where the verbs below compute.
+struct SensorPlace {
+  std::string backend = "auto";  // cpu, cuda, or auto: cuda where there is a GPU
+  int gpu = 0;
+};
+
+struct VoxelizeConfig {
+  std::string input;
+  double voxel_size = 0;                         // edge, in the points' unit
+  std::optional<std::array<int64_t, 3>> size;    // X, Y, Z; none: up to the last point
+  std::optional<std::array<double, 3>> minimum;  // none: around the points; beside a size: centred on them
+  VoxelizeOptions options;
+  SensorPlace place;
+  std::string output;  // .npy: the grid; .npz: also where it lies; empty: none
+};
+
+struct VoxelizeOutcome {
+  PointCloud cloud;
+  VoxelizeStats stats;
+  VoxelGrid grid;
+  bool fitted_minimum = false, fitted_size = false;
+  VoxelMode mode = VoxelMode::occupancy;
+  std::vector<int64_t> shape;  // of the output
+  int64_t num_occupied = 0;    // voxels with a point
+  int64_t max_per_voxel = 0;   // points of the fullest voxel
+  std::string device;          // what computed
+  std::vector<std::string> warnings;
+  std::string text, json;
+};
+
+/// Reads a cloud and makes a grid of it. Errors of load_point_cloud, Preprocessor and save_array.
+AMDAHL_API VoxelizeOutcome run_voxelize(const VoxelizeConfig& config);
+
+/// Common target times: of each row of the batch from its first to its last time, or to where all its streams have
+/// samples.
+struct TimelineConfig {
+  std::string input;
+  std::string stream;                // resample: which one of several
+  std::optional<double> rate_hz;     // targets a unit of time; rows that end before the longest reach past their end
+  int64_t num_targets = 0;           // or this many, evenly spaced
+  std::optional<double> begin, end;  // times instead of the row's own first and last
+  Extrapolation extrapolation = Extrapolation::hold;
+  SensorPlace place;
+  std::string output;  // .npy: values; .npz: times and values; empty: none
+};
+
+struct TimelineOutcome {
+  std::vector<Trajectories> streams;  // without their times and values
+  std::vector<int64_t> shape;         // of the output: [B, T, D]
+  double origin = 0;                  // the earliest time: times are floats counted from it
+  double first = 0, last = 0;         // of all target times
+  int64_t num_outside = 0;            // pairs of stream and target before its first sample or after its last
+  std::string device;
+  std::vector<std::string> warnings;
+  std::string text, json;
+};
+
+/// One stream onto target times.
+AMDAHL_API TimelineOutcome run_resample(const TimelineConfig& config);
+/// All streams of a file onto common times, side by side.
+AMDAHL_API TimelineOutcome run_fuse(const TimelineConfig& config);
+
 }  // namespace amdahl

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "train/csv.h"
 #include "files/csv_reader.h"
+#include "train/csv.h"
 
 namespace amdahl {
 
