@@ -154,7 +154,7 @@ std::vector<Command> define_sensor_commands(CLI::App& app) {
   CLI::App* sensor = app.add_subcommand("sensor", "Point clouds into voxels, trajectories onto new times");
   sensor->require_subcommand(0, 1);
   const Command alone{sensor, [sensor](const std::string&) {
-                        fmt::print("{}", sensor->help());
+                        fmt::print("{}", sensor->help("amdahl"));
                         return 0;
                       }};
   return {define_voxelize(*sensor), define_resample(*sensor), define_fuse(*sensor), alone};

@@ -41,10 +41,9 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& sta
   constexpr zip_uint64_t kMostExpansion = 1032;
   std::string bytes;
   if (stat.size / kMostExpansion <= stat.comp_size) bytes.reserve(stat.size);
-  std::vector<char> block(1 << 20);
+  char block[1 << 16];
   zip_int64_t got = 0;
-  while ((got = zip_fread(entry.get(), block.data(), block.size())) > 0)
-    bytes.append(block.data(), static_cast<size_t>(got));
+  while ((got = zip_fread(entry.get(), block, sizeof block)) > 0) bytes.append(block, static_cast<size_t>(got));
   if (got < 0) refuse(origin, fmt::format("byte {} of the array: {}", bytes.size(), zip_file_strerror(entry.get())));
   if (bytes.size() != stat.size)
     refuse(origin, fmt::format("{} bytes, where the archive names {}", bytes.size(), stat.size));

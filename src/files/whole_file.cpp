@@ -47,11 +47,11 @@ std::string read_file(const fs::path& path, Cause cause) {
   struct stat status {};
   if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode))
     content.reserve(static_cast<size_t>(status.st_size));
-  std::vector<char> block(1 << 20);
+  char block[1 << 16];
   for (;;) {
-    const ssize_t got = ::read(file.get(), block.data(), block.size());
+    const ssize_t got = ::read(file.get(), block, sizeof block);
     if (got == 0) return content;
-    if (got > 0) content.append(block.data(), static_cast<size_t>(got));
+    if (got > 0) content.append(block, static_cast<size_t>(got));
     if (got < 0 && errno != EINTR) throw_read_error(path, cause, errno);
   }
 }

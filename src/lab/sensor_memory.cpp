@@ -8,6 +8,7 @@ namespace amdahl {
 namespace {
 
 constexpr double kTimeoutSeconds = 60;
+constexpr const char* kSmaller = "larger voxels, a smaller grid, or fewer targets";
 
 /// The GPU's index, or -1 for the host.
 int choose_index(const SensorPlace& place) {
@@ -31,7 +32,14 @@ SensorMemory::SensorMemory(const SensorPlace& place)
       preprocessor_(index_ < 0 ? Preprocessor::on_host() : Preprocessor::on_gpu(index_)),
       name_(index_ < 0 ? "CPU" : fmt::format("GPU {}, {}", index_, device_->spec().name)) {}
 
-void* SensorMemory::allocate_bytes(size_t bytes) { return buffers_.emplace_back(device_->allocate(bytes))->data(); }
+void* SensorMemory::allocate_bytes(size_t bytes) {
+  try {
+    return buffers_.emplace_back(device_->allocate(bytes))->data();
+  } catch (const Error& error) {
+    if (error.cause() != Cause::out_of_memory) throw;
+    throw Error(Cause::out_of_memory, error.what(), kSmaller);
+  }
+}
 
 void SensorMemory::synchronize() { stream_->synchronize(Deadline::after_seconds(kTimeoutSeconds)); }
 
@@ -47,8 +55,7 @@ Tensor SensorMemory::allocate(ElementType type, std::vector<int64_t> shape) {
   size_t bytes = size_of(type);
   for (const int64_t extent : shape)
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(extent), &bytes))
-      throw Error(Cause::out_of_memory, fmt::format("an array of {} elements a row cannot be", extent),
-                  "a smaller grid, or fewer targets");
+      throw Error(Cause::out_of_memory, fmt::format("an array of {} elements a row cannot be", extent), kSmaller);
   return {allocate_bytes(bytes), type, std::move(shape), index_};
 }
 
