@@ -55,8 +55,10 @@ struct ParsedVoxelize {
   std::string grid, minimum, mode = "occupancy", layout = "xyz", bounds = "drop";
 };
 
-int run_parsed_voxelize(ParsedVoxelize& parsed) {
+int run_parsed_voxelize(const CLI::App& sub, ParsedVoxelize& parsed) {
   VoxelizeConfig& config = parsed.args.config;
+  if (sub.count("--voxel-size") == 0)
+    throw Error(Cause::usage, "voxelize needs --voxel-size", "the edge of a voxel, like --voxel-size 0.2");
   if (!parsed.grid.empty()) config.size = parse_grid(parsed.grid);
   if (!parsed.minimum.empty()) config.minimum = parse_corner(parsed.minimum);
   config.options.mode = one_of<VoxelMode>("--mode", parsed.mode,
@@ -81,7 +83,7 @@ Command define_voxelize(CLI::App& sensor) {
       "0.2 "
       "--grid 200x200x40 --min -20,-20,-2 --mode mean --output grid.npy");
   sub->add_option("cloud", config.input, "KITTI .bin, .npy of [N, 3 + F], or .ply")->required();
-  sub->add_option("--voxel-size", config.voxel_size, "Edge of a voxel, in the points' unit")->required();
+  sub->add_option("--voxel-size", config.voxel_size, "Edge of a voxel, in the points' unit");
   sub->add_option("--grid", parsed->grid, "Voxels an axis, 128 or 200x200x40 (default: fitted around the points)");
   sub->add_option("--min", parsed->minimum, "Least corner x,y,z (default: fitted, or centred with --grid)");
   sub->add_option("--mode", parsed->mode, "count, occupancy, bitmask, mean or max")->capture_default_str();
@@ -91,7 +93,7 @@ Command define_voxelize(CLI::App& sensor) {
   sub->add_option("--output,-o", config.output, ".npy of the grid, or .npz with its place (default: none)");
   add_place(sub, config.place);
   add_talk(sub, parsed->args.talk);
-  return {sub, [parsed](const std::string&) { return run_parsed_voxelize(*parsed); }};
+  return {sub, [parsed, sub](const std::string&) { return run_parsed_voxelize(*sub, *parsed); }};
 }
 
 struct ParsedTimeline {

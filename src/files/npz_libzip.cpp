@@ -109,7 +109,7 @@ void write_npz(const std::string& path, const std::vector<FileArray>& arrays) {
   headers.reserve(arrays.size());
   for (const FileArray& array : arrays) add_entry(archive.get(), path, array, headers.emplace_back(npy_header(array)));
   if (zip_close(archive.get()) == 0) {
-    archive.release();
+    static_cast<void>(archive.release());  // closed
     return;
   }
   const zip_error_t* error = zip_get_error(archive.get());

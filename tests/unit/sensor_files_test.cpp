@@ -225,7 +225,7 @@ TEST_F(SensorFiles, PlyBinaryOfBothByteOrders) {
     EXPECT_EQ(c.feature_names, ascii.feature_names);
     for (size_t i = 0; i < 8; ++i) EXPECT_EQ(c.points[i], ascii.points[i]);
     EXPECT_TRUE(std::isnan(c.points[8]));
-    corrupt_when_cut("b.ply", binary_ply(big));
+    corrupt_when_cut("b.ply", binary_ply(big), 3);
     corrupt_cloud("b.ply", binary_ply(big) + "x", {"1 bytes follow"});
   }
 }
