@@ -4,6 +4,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/sensor_files.h"
 
 namespace amdahl::cli {
 
@@ -73,6 +74,18 @@ struct ArenaArgs {
   Talk talk;
 };
 
+struct VoxelizeArgs {
+  VoxelizeConfig config;
+  Talk talk;
+};
+struct TimelineArgs {
+  TimelineConfig config;
+  Talk talk;
+};
+
+int voxelize_command(const VoxelizeArgs& args);
+int resample_command(const TimelineArgs& args);
+int fuse_command(const TimelineArgs& args);
 int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);

@@ -6,33 +6,41 @@
 namespace amdahl::cli {
 namespace {
 
+// The command that the words name, `voxelize` of `amdahl sensor voxelize`; the program itself without one.
+const CLI::App& used_command(const CLI::App& app) {
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  return used.empty() ? app : used_command(*used.front());
+}
+
+std::string full_name(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "amdahl" : full_name(*command.get_parent()) + " " + command.get_name();
+}
+
 // A word that no command or option knows, with the nearest one that exists.
 Error unknown_word(const CLI::App& app) {
   std::string word = app.remaining(true).front();
   word = word.substr(0, word.find('='));
-  const std::vector<CLI::App*> used = app.get_subcommands();
+  const CLI::App& command = used_command(app);
+  const std::string called = full_name(command);
   std::vector<std::string> known;
-  if (used.empty() && !word.starts_with('-')) {
-    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (!word.starts_with('-') && !command.get_subcommands({}).empty()) {
+    for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
     return Error(Cause::usage, fmt::format("unknown command '{}'", word), choices_hint(word, known));
   }
-  const CLI::App& command = used.empty() ? app : *used.front();
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   const std::string near = word.starts_with('-') ? nearest_name(word, known) : "";
-  const std::string called = used.empty() ? "amdahl" : "amdahl " + command.get_name();
   return Error(Cause::usage, fmt::format("{} does not know '{}'", called, word),
                fmt::format("{}{} --help", near.empty() ? "" : near + "? or ", called));
 }
 
 // `--data "$FILE"` with an unset variable must not quietly mean no file.
 void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands())
-    for (const CLI::Option* option : command->get_options())
-      for (const std::string& value : option->results())
-        if (value.empty())
-          throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
-                      option->get_positional() ? "the path of a run folder" : "a value, or leave the option out");
+  for (const CLI::Option* option : used_command(app).get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
+                    option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
@@ -50,7 +58,8 @@ int parse_and_run(int argc, char** argv) {
   bool print_version = false;
   app.add_flag("--version", print_version, "Version and commit");
   std::vector<Command> commands;
-  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands})
+  for (const auto define :
+       {define_training_commands, define_reading_commands, define_fabric_commands, define_sensor_commands})
     for (Command& command : define(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);
