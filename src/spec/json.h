@@ -12,6 +12,7 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
+#include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {
@@ -50,6 +51,8 @@ StudySummary summary_from_json(std::string_view text, std::string_view origin);
 
 /// What `compare` and `advise` print with --json; written only.
 std::string comparison_to_json(const RunComparison& comparison);
+/// docs/schema/sensor-comparison.schema.json; written only.
+std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);
 
 }  // namespace amdahl
