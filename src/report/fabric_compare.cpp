@@ -21,7 +21,8 @@ struct SeriesRow {
   bool exact = false;
 };
 
-constexpr SeriesRow kSeries[] = {{"collective", "time"}, {"link", "bandwidth"}, {"link", "latency"}, {"sensor", "time", true}};
+constexpr SeriesRow kSeries[] = {
+    {"collective", "time"}, {"link", "bandwidth"}, {"link", "latency"}, {"sensor", "time", true}};
 
 // In this order in a table, before all others. "count" says what "bytes" and "dtype" say.
 constexpr const char* kColumns[] = {"test", "source", "destination", "collective", "dtype",

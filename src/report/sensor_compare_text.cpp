@@ -51,7 +51,7 @@ std::string sharing_words(const SensorRow& row) {
     said.insert(words.axis);
     const auto found = row.axes.find(words.axis);
     if (found == row.axes.end() || *words.pattern == '\0') continue;
-    if (const std::string value = axis_text(found->second); value != "none")
+    if (const std::string value = axis_text(found->second); value != "none" && value != "direct")
       parts.push_back(fmt::format(fmt::runtime(words.pattern), value));
   }
   for (const auto& [name, value] : row.axes)
@@ -63,9 +63,20 @@ std::string sharing_words(const SensorRow& row) {
 
 std::string label(const SensorRow& row) { return fmt::format("{}, {}", devices_words(row), sharing_words(row)); }
 
+/// Four digits with a decimal multiple from a million on: "1.247G", "144.6M". Work of an hour has many digits.
+std::string compact(double value) {
+  static constexpr std::pair<double, const char*> kMultiples[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}};
+  for (const auto& [multiple, letter] : kMultiples)
+    if (value >= 0.99995 * multiple) {
+      const double rest = value / multiple;
+      return fmt::format("{:.{}f}{}", rest, rest < 9.9995 ? 3 : rest < 99.995 ? 2 : 1, letter);
+    }
+  return format_number(value);
+}
+
 std::string with_interval(double value, const std::optional<Interval>& ci) {
-  if (!ci) return fmt::format("{} [n/a]", format_number(value));
-  return fmt::format("{} [{}, {}]", format_number(value), format_number(ci->low), format_number(ci->high));
+  if (!ci) return fmt::format("{} [n/a]", compact(value));
+  return fmt::format("{} [{}, {}]", compact(value), compact(ci->low), compact(ci->high));
 }
 
 std::string speedup_words(const SensorRow& row) {
@@ -115,11 +126,12 @@ std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
                                  speedup_words(row),
                                  row.speedup ? std::string(to_string(row.speedup->verdict)) : kAbsent,
                                  row.efficiency ? format_percent(*row.efficiency) : kAbsent,
-                                 format_number(row.work_per_hour)};
+                                 compact(row.work_per_hour)};
   if (columns.hourly) {
-    cells.push_back(row.cost ? fmt::format("{:.4f}{}", row.cost->hourly_price, row.cost->owned ? " (owned)" : "")
-                             : kAbsent);
-    cells.push_back(row.cost ? format_number(row.cost->work_per_price) : kAbsent);
+    cells.push_back(row.cost
+                        ? fmt::format("{}{}", format_number(row.cost->hourly_price), row.cost->owned ? " (owned)" : "")
+                        : kAbsent);
+    cells.push_back(row.cost ? compact(row.cost->work_per_price) : kAbsent);
   }
   if (columns.purchase)
     cells.push_back(row.cost && row.cost->purchase_per_throughput ? format_number(*row.cost->purchase_per_throughput)
@@ -149,11 +161,11 @@ std::vector<std::string> conclusions(const SensorWorkload& workload, const std::
     recommendation += fmt::format(", ~{} more samples", with_thousands(more));
   std::vector<std::string> lines{std::move(recommendation)};
   lines.push_back(
-      fmt::format("best throughput: {}: {} {}", label(fastest), format_number(fastest.throughput), workload.unit));
+      fmt::format("best throughput: {}: {} {}", label(fastest), compact(fastest.throughput), workload.unit));
   if (workload.cheapest) {
     const SensorRow& cheapest = workload.rows[*workload.cheapest];
     lines.push_back(fmt::format("most for the price: {}: {} {} for 1 {}", label(cheapest),
-                                format_number(cheapest.cost->work_per_price), item_words(workload), currency));
+                                compact(cheapest.cost->work_per_price), item_words(workload), currency));
   }
   return lines;
 }
