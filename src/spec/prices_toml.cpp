@@ -13,6 +13,8 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kLongestExcerpt = 120;
+// Beyond what anything costs, in any currency, and what is computed from it stays a number.
+constexpr double kSmallestAmount = 1e-9, kLargestAmount = 1e15;
 
 /// One table of the document. Every failed read throws Error{usage} as "FILE:LINE: KEY ...".
 class TomlFields {
@@ -41,7 +43,7 @@ class TomlFields {
   std::optional<std::string> text(const char* name) const {
     const toml::node* node = table_.get(name);
     if (!node) return std::nullopt;
-    const auto value = node->value_exact<std::string>();
+    auto value = node->value_exact<std::string>();
     if (!value || value->empty())
       fail(node->source(), fmt::format("{} is no text", name), fmt::format("{} = \"...\"", name));
     return value;
@@ -54,7 +56,8 @@ class TomlFields {
     const auto value = node->is_number() ? node->value<double>() : std::nullopt;
     const std::string remedy = fmt::format("a number {} 0, or no line for {}", positive ? "above" : "from", name);
     if (!value || !std::isfinite(*value)) fail(node->source(), fmt::format("{} is no number", name), remedy);
-    if (*value < 0 || (positive && *value == 0)) fail(node->source(), fmt::format("{} is {}", name, *value), remedy);
+    if (*value < (positive ? kSmallestAmount : 0) || *value > kLargestAmount)
+      fail(node->source(), fmt::format("{} is {}", name, *value), remedy);
     return value;
   }
 

@@ -91,6 +91,8 @@ TEST(Prices, RefusesWhatItCannotUse) {
   expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = \"1\"\n", {"p.toml:3", "hourly_price is no number"});
   expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = nan\n", {"p.toml:3", "hourly_price"});
   expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = inf\n", {"p.toml:3", "hourly_price"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = 1e-300\n", {"p.toml:3", "hourly_price is 1e-300"});
+  expect_refused("[[device]]\nmatch = \"A\"\npurchase_price = 1e300\n", {"p.toml:3", "purchase_price is 1e+300"});
   expect_refused("[[device]]\nhourly_price = 1\n", {"p.toml:1", "'match'"});
   expect_refused("[[device]]\nmatch = \"\"\nhourly_price = 1\n", {"p.toml:2", "match"});
   expect_refused("[[device]]\nmatch = 5\nhourly_price = 1\n", {"p.toml:2", "match"});
