@@ -54,7 +54,8 @@ class TomlFields {
     const toml::node* node = table_.get(name);
     if (!node) return std::nullopt;
     const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-    const std::string remedy = fmt::format("a number {} 0, or no line for {}", positive ? "above" : "from", name);
+    const std::string remedy =
+        fmt::format("a number from {} to {}, or no line for {}", positive ? kSmallestAmount : 0, kLargestAmount, name);
     if (!value || !std::isfinite(*value)) fail(node->source(), fmt::format("{} is no number", name), remedy);
     if (*value < (positive ? kSmallestAmount : 0) || *value > kLargestAmount)
       fail(node->source(), fmt::format("{} is {}", name, *value), remedy);
