@@ -136,6 +136,8 @@ TEST(SensorCompare, EfficiencyOfUnlikeDevicesIsAgainstTheirSum) {
   const SensorComparison with_pair = compare_sensors(sides);
   EXPECT_DOUBLE_EQ(row(with_pair, 2).speedup->ratio, 0.4);
   EXPECT_DOUBLE_EQ(*row(with_pair, 2).efficiency, 0.8);
+  EXPECT_NEAR(row(with_pair, 2).efficiency_ci->low, 0.8, 1e-9);
+  EXPECT_NEAR(row(with_pair, 2).efficiency_ci->high, 0.8, 1e-9);
   EXPECT_EQ(*row(with_pair, 2).recommendation, Recommendation::single_device);
 
   sides.single = {run_of("one", {{}})};  // nothing is known of an A100 alone
@@ -201,6 +203,18 @@ TEST(SensorCompare, AMissingPriceIsAbsentAndNamed) {
   const SensorComparison unnamed = compare_sensors(sides, priced());
   EXPECT_FALSE(row(unnamed, 1).cost || row(unnamed, 1).efficiency);
   EXPECT_TRUE(has(unnamed.notes, "names 1 of them"));
+}
+
+TEST(SensorCompare, TheDevicesOfARecordAreTheFirstThatAreNamed) {
+  SensorSides sides = sides_of({{}}, {two(60)});
+  for (SensorRun* run : {&sides.single[0], &sides.multi[0]}) {
+    std::map<std::string, std::string>& facts = run->records[0].provenance.facts;
+    facts = {{"device.2", kH100}, {"device.3", kH100}, {"device.10", kA100}, {"device.2.uuid", "GPU-2"}};
+  }
+  const SensorComparison c = compare_sensors(sides, priced());
+  EXPECT_EQ(row(c, 0).devices, std::vector<std::string>{kH100});
+  EXPECT_EQ(row(c, 1).devices, kTwoH100);
+  EXPECT_DOUBLE_EQ(row(c, 1).cost->hourly_price, 7);
 }
 
 TEST(SensorCompare, PoolsTheRunsOfOneConfiguration) {
@@ -319,6 +333,10 @@ TEST(SensorCompare, TwoRunsCellByCellOnAllAxes) {
     EXPECT_EQ(cell.test.n_first, 20);
   }
   EXPECT_NE(fabric_compare_text(c).find("time in us"), std::string::npos);
+  b.push_back(a.back());  // an axis that one side alone has
+  const RunComparison fuse_alone = compare_fabric({a.back()}, b, {});
+  EXPECT_EQ(fuse_alone.cells.size(), 1u);
+  EXPECT_EQ(fuse_alone.only_b.size(), 2u);
 }
 
 // To accept a changed file: copy it from test-output in the build folder and review it.
