@@ -1,4 +1,5 @@
-# Installation: bin/amdahl, libamdahl, headers, find_package(amdahl) with amdahl::amdahl, the JSON schema.
+# Installation: bin/amdahl, libamdahl, headers, find_package(amdahl) with amdahl::amdahl, the JSON schema, the price
+# table to edit.
 include(CMakePackageConfigHelpers)
 install(TARGETS amdahl amdahl_cli EXPORT amdahlTargets
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -10,3 +11,4 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/amdahl)
 install(DIRECTORY docs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)
+install(FILES data/prices.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)

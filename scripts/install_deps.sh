@@ -17,6 +17,7 @@ build ninja-build         required command:ninja
 build libcli11-dev        required header:CLI/CLI.hpp
 build nlohmann-json3-dev  required header:nlohmann/json.hpp
 build libfmt-dev          required header:fmt/format.h
+build libtomlplusplus-dev required header:toml++/toml.h
 build libboost-dev        required header:boost/math/distributions/students_t.hpp
 build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
 build libgloo-dev         optional header:gloo/allreduce.h

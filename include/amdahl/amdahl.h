@@ -14,7 +14,9 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
+#include "amdahl/prices.h"
 #include "amdahl/record.h"
+#include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
 #include "amdahl/units.h"
 
@@ -195,6 +197,24 @@ struct CompareOutcome {
   bool regression = false;
 };
 AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
+
+/// Runs of `amdahl sensor bench`: folders, or the JSON it writes.
+struct SensorCompareConfig {
+  std::vector<std::string> single;  // on one device
+  std::vector<std::string> multi;   // on several
+  std::vector<std::string> hetero;  // on unlike devices, in mode hetero
+  std::string prices;               // TOML file; empty: no cost
+  bool allow_unlike = false;        // CPU virtual devices beside GPUs
+};
+struct SensorCompareOutcome {
+  SensorComparison comparison;
+  std::string text;
+  std::string markdown;
+  std::string json;  // docs/schema/sensor-comparison.schema.json
+};
+/// What several devices buy for preprocessing, and for the money. Error{usage} for files that hold no sensor run, sides
+/// without a result or a common workload, and device kinds that differ and may not.
+AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config);
 
 struct InfoOutcome {
   MachineSpec machine;

@@ -29,6 +29,8 @@ struct AdviseArgs {
 };
 struct CompareArgs {
   CompareConfig config;
+  SensorCompareConfig sensors;  // with --single, --multi or --hetero
+  bool markdown = false;
   Talk talk;
 };
 struct ReportArgs {
@@ -95,6 +97,7 @@ int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);
 int compare_command(const CompareArgs& args);
+int sensor_compare_command(const CompareArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
 

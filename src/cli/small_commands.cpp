@@ -31,6 +31,15 @@ int compare_command(const CompareArgs& args) {
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
 
+int sensor_compare_command(const CompareArgs& args) {
+  const SensorCompareOutcome outcome = run_sensor_compare(args.sensors);
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, args.markdown ? outcome.markdown : outcome.text);
+  return 0;
+}
+
 int report_command(const ReportArgs& args) {
   const ReportOutcome outcome = run_report(args.run_dir, true);
   for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));

@@ -18,8 +18,6 @@ std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>&) 
   throw Error(Cause::environment_missing, kReason, kRemedy);
 }
 
-std::unique_ptr<Stream> adopt_cuda_stream(Device&, void*) {
-  throw Error(Cause::environment_missing, kReason, kRemedy);
-}
+std::unique_ptr<Stream> adopt_cuda_stream(Device&, void*) { throw Error(Cause::environment_missing, kReason, kRemedy); }
 
 }  // namespace amdahl

@@ -49,7 +49,7 @@ Selection parse_selection(const std::string& text) {
 }
 
 constexpr std::string_view kStudy = "study";
-constexpr std::string_view kComparable[] = {kStudy, "collectives", "links"};
+constexpr std::string_view kComparable[] = {kStudy, "collectives", "links", "sensor"};
 
 /// The records that a selection means.
 Measurements select(const Selection& selection) {

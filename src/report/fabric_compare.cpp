@@ -17,9 +17,12 @@ using AxisSet = std::set<std::string>;
 
 struct SeriesRow {
   std::string_view kind, series;
+  // Ours alone, of samples that are each a measurement of its own: all of them count, and all axes tell cells apart.
+  bool exact = false;
 };
 
-constexpr SeriesRow kSeries[] = {{"collective", "time"}, {"link", "bandwidth"}, {"link", "latency"}};
+constexpr SeriesRow kSeries[] = {
+    {"collective", "time"}, {"link", "bandwidth"}, {"link", "latency"}, {"sensor", "time", true}};
 
 // In this order in a table, before all others. "count" says what "bytes" and "dtype" say.
 constexpr const char* kColumns[] = {"test", "source", "destination", "collective", "dtype",
@@ -28,7 +31,7 @@ constexpr const char* kHidden = "count";
 constexpr const char* kSeen = "nccl_chose";  // what was seen, not what was asked for: tells no cells apart
 constexpr size_t kMostUnmatched = 5;         // cells without a counterpart that the text lists; the JSON has all
 
-/// Records of one kind that have the series, with its median alone.
+/// Records of one kind that have the series, with its median alone unless the row is exact.
 std::vector<Record> with_series(const std::vector<Record>& records, const SeriesRow& row) {
   std::vector<Record> kept;
   for (const Record& record : records) {
@@ -37,7 +40,8 @@ std::vector<Record> with_series(const std::vector<Record>& records, const Series
       if (series.name != row.series || series.samples.empty()) continue;
       kept.push_back(record);
       kept.back().axes.erase(kSeen);
-      kept.back().series = {{series.name, series.unit, {percentile(series.samples, 50)}}};
+      kept.back().series = {series};
+      if (!row.exact) kept.back().series.front().samples = {percentile(series.samples, 50)};
     }
   }
   return kept;
@@ -75,6 +79,7 @@ CompareOptions shared_axes_only(CompareOptions options, const std::vector<Record
   const AxisSet left = axes_of(a), right = axes_of(b);
   options.series = row.series;
   options.may_be_empty = true;
+  if (row.exact) return options;
   for (const auto& [extra, name] :
        {std::pair{minus(left, right), &options.name_a}, {minus(right, left), &options.name_b}}) {
     if (extra.empty()) continue;
@@ -198,7 +203,7 @@ RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Rec
   if (result.cells.empty())
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell with a result in common", options.name_a, options.name_b),
-                "runs of the same collectives or tests, sizes, types and numbers of devices");
+                "runs of the same collectives, tests or workloads, sizes, types and numbers of devices");
   note_without_result(a, options.name_a, used_a, result);
   note_without_result(b, options.name_b, used_b, result);
   return result;

@@ -1,4 +1,4 @@
-// Two runs of collectives or of links against each other, ours or another tool's.
+// Two runs of collectives, of links or of sensors against each other, of the first two also another tool's.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace amdahl {
 
 /// Cell by cell, as compare_runs: collectives by "time", links by "bandwidth" and by "latency"; `options.series` is not
 /// used. A record is one sample, the median of what it holds, for calls of one run say nothing about the next run: two
-/// single runs give ratios and no verdict. Axes that one side does not know tell nothing apart. Throws what
+/// single runs give ratios and no verdict. Sensors by "time" with every sample, matched on all axes: a sample is a
+/// measured block of calls. Axes that one side does not know tell nothing apart. Throws what
 /// compare_runs throws, and Error{usage} when the two have no cell in common.
 RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options);
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sensor/cuda_launch.cuh"
+#include "sensor/voxel_plan.h"
 #include "sensor/voxel_values.h"
 
 namespace amdahl {
@@ -12,25 +13,43 @@ using namespace sensor_cuda;
 constexpr int kThreads = 256, kBlocksPerSm = 8;
 
 /// Magnitudes of floats order as their bits do.
-template <class T>
-__global__ void find_largest(const T* features, int64_t count, uint32_t* largest) {
-  float most = 0;
-  for (int64_t i = thread_index(); i < count; i += thread_count()) {
-    const float size = fabsf(as_float(features[i]));
-    if (size > most && isfinite(size)) most = size;
-  }
-  const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(most));
-  if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(largest, bits);
+__device__ uint32_t block_max(uint32_t bits) {
+  __shared__ uint32_t of_warps[32];
+  bits = __reduce_max_sync(~0u, bits);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = bits;
+  __syncthreads();
+  return __reduce_max_sync(~0u, threadIdx.x % 32 < blockDim.x / 32 ? of_warps[threadIdx.x % 32] : 0u);
 }
 
-/// fixed_point_scale_of on the device; the largest value lies where the scale will.
-__global__ void make_scale(float* scale, int64_t num_points) {
+template <class T, int N>
+__global__ void find_largest(const T* features, int64_t packs, uint32_t* largest) {
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+  float most = 0;
+#pragma unroll 4
+  for (int64_t i = thread_index(); i < packs; i += thread_count()) {
+    const Pack<T, N> pack = reinterpret_cast<const Pack<T, N>*>(features)[i];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float size = fabsf(as_float(pack.at[k]));
+      if (size > most && isfinite(size)) most = size;
+    }
+  }
+  const uint32_t bits = block_max(__float_as_uint(most));
+  if (threadIdx.x == 0) largest[blockIdx.x] = bits;
+}
+
+/// fixed_point_scale_of on the device.
+__global__ void make_scale(const uint32_t* largest_of_blocks, int blocks, float* scale, int64_t num_points) {
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
   constexpr int kSumBits = 62, kLeast = -126, kMost = 127;
-  const float largest = *scale;
+  const int at = static_cast<int>(threadIdx.x);
+  const float largest = __uint_as_float(block_max(at < blocks ? largest_of_blocks[at] : 0u));
   const int value_bits = largest > 0 ? ilogbf(largest) + 1 : 0;
   const int count_bits = 64 - __clzll(max(static_cast<long long>(num_points), 1ll));
   const int power = largest > 0 ? min(max(kSumBits - value_bits - count_bits, kLeast), kMost) : kMost;
-  *scale = ldexpf(1.0f, power);
+  if (at == 0) *scale = ldexpf(1.0f, power);
 }
 
 __global__ void merge_words(uint32_t* mask, const uint32_t* other, int64_t num_words) {
@@ -74,15 +93,25 @@ __global__ void clear_empty(float* grid, int64_t values) {
 
 void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
                               float* scale) {
-  cuda_check(cudaMemsetAsync(scale, 0, sizeof(float), launch.stream), launch.device_index, "cudaMemsetAsync");
+  auto* largest =
+      reinterpret_cast<uint32_t*>(static_cast<char*>(problem.scratch) + plan_voxels(problem, launch.all_sms).largest);
   const int64_t values = problem.num_points * problem.num_features;
+  unsigned blocks = 0;
   if (values > 0)
     with_type(problem.feature_type, [&](auto type) {
-      find_largest<<<num_blocks(launch, values, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
-          static_cast<const decltype(type)*>(problem.features), values, reinterpret_cast<uint32_t*>(scale));
+      using T = decltype(type);
+      constexpr int kPack = 16 / sizeof(T);
+      const auto* features = static_cast<const T*>(problem.features);
+      const bool packed = values % kPack == 0 && reinterpret_cast<uintptr_t>(features) % 16 == 0;
+      const int64_t packs = packed ? values / kPack : values;
+      blocks = std::min<unsigned>(num_blocks(launch, packs, kThreads, kBlocksPerSm), kScaleBlocks);
+      if (packed)
+        launch_early(launch, blocks, kThreads, 0, &find_largest<T, kPack>, "find_largest", features, packs, largest);
+      else
+        launch_early(launch, blocks, kThreads, 0, &find_largest<T, 1>, "find_largest", features, packs, largest);
     });
-  make_scale<<<1, 1, 0, launch.stream>>>(scale, num_points_of_all);
-  check_launch(launch, "fixed_point_scale");
+  launch_early(launch, 1, kScaleBlocks, 0, &make_scale, "make_scale", largest, static_cast<int>(blocks), scale,
+               num_points_of_all);
 }
 
 void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words) {

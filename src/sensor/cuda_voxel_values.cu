@@ -174,72 +174,109 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
   }
 }
 
-/// Adds up the voxels of a bin, and lists those of more than kLong points in `longs`. A thread keeps its column of the
-/// features; the first points of several voxels are read together.
-template <class Rule, class T, int N>
-__device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists, uint16_t* longs,
-                          uint32_t& num_long) {
-  constexpr int kAhead = 4;
+/// Voxels of a bin by how they are added up: from the front those of few points, from the back those of more than
+/// kLong.
+struct Found {
+  uint16_t* offsets;
+  uint32_t num_short, num_long;
+};
+
+/// Lists the voxels of a bin that hold points.
+__device__ void find_voxels(const BinArgs& bins, uint32_t bin, const Lists& lists, int32_t* counts, Found& found) {
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
-  const uint32_t columns = args.columns;
-  const uint32_t side_by_side = max(1u, kThreads / columns);
-  const uint32_t first = columns < kThreads ? threadIdx.x / columns : 0;
-  if (first >= side_by_side) return;
-  for (uint32_t column = columns < kThreads ? threadIdx.x % columns : threadIdx.x; column < columns; column += kThreads)
-    for (uint32_t base = first; base < voxels; base += side_by_side * kAhead) {
-      uint32_t begin[kAhead], end[kAhead];
-      Pack<T, N> head[kAhead];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        const uint32_t offset = base + k * side_by_side;
-        begin[k] = end[k] = 0;
-        if (offset >= voxels) continue;
-        begin[k] = lists.begin(offset), end[k] = lists.ends[offset];
-        if (begin[k] < end[k]) head[k] = load<T, N>(args, lists.order[begin[k]], column);
-      }
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        const uint32_t offset = base + k * side_by_side, voxel = voxel_of(bins, bin, offset);
-        if (offset >= voxels || voxel >= bins.num_voxels) continue;
-        const uint32_t count = end[k] - begin[k];
-        if (column == 0 && args.counts) args.counts[voxel] = static_cast<int32_t>(count);
-        if (count > kLong) {
-          if (column == 0) longs[atomicAdd(&num_long, 1u)] = static_cast<uint16_t>(offset);
-          continue;
-        }
-        Sums<Rule, T, N> sums(args);
-        if (count > 0) sums.add(args, head[k]);
-#pragma unroll 2
-        for (uint32_t at = begin[k] + 1; at < end[k]; ++at) sums.add(args, load<T, N>(args, lists.order[at], column));
-        sums.write(args, voxel, column, count);
-      }
+  const unsigned lanes_below = (1u << threadIdx.x % 32) - 1;
+  for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // whole warps: both are multiples of 32
+    const uint32_t count = lists.ends[offset] - lists.begin(offset);
+    if (counts) {
+      const uint32_t voxel = voxel_of(bins, bin, offset);
+      if (voxel < bins.num_voxels) counts[voxel] = static_cast<int32_t>(count);
     }
+    const bool few = count > 0 && count <= kLong;
+    const unsigned mask = __ballot_sync(~0u, few);
+    uint32_t place = 0;
+    if (threadIdx.x % 32 == 0 && mask != 0) place = atomicAdd(&found.num_short, static_cast<uint32_t>(__popc(mask)));
+    place = __shfl_sync(~0u, place, 0) + __popc(mask & lanes_below);
+    if (few) found.offsets[place] = static_cast<uint16_t>(offset);
+    if (count > kLong) found.offsets[voxels - 1 - atomicAdd(&found.num_long, 1u)] = static_cast<uint16_t>(offset);
+  }
+}
+
+/// Writes the rows of the empty voxels of a bin.
+template <class Rule, class T, int N>
+__device__ void write_empty(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
+                            uint32_t first, uint32_t step, uint32_t column) {
+  const Sums<Rule, T, N> none(args);
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+#pragma unroll 4
+  for (uint32_t offset = first; offset < voxels; offset += step) {
+    const uint32_t voxel = voxel_of(bins, bin, offset);
+    if (lists.ends[offset] == lists.begin(offset) && voxel < bins.num_voxels) none.write(args, voxel, column, 0);
+  }
+}
+
+/// Adds up the voxels of few points. A thread keeps its column of the features; the first points of several voxels are
+/// read together.
+template <class Rule, class T, int N>
+__device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
+                          const Found& found, uint32_t first, uint32_t step, uint32_t column) {
+  constexpr int kAhead = 4;
+  for (uint32_t base = first; base < found.num_short; base += step * kAhead) {
+    uint32_t offset[kAhead], begin[kAhead], end[kAhead];
+    Pack<T, N> head[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (base + k * step >= found.num_short) continue;
+      offset[k] = found.offsets[base + k * step];
+      begin[k] = lists.begin(offset[k]), end[k] = lists.ends[offset[k]];
+      head[k] = load<T, N>(args, lists.order[begin[k]], column);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (base + k * step >= found.num_short) continue;
+      Sums<Rule, T, N> sums(args);
+      sums.add(args, head[k]);
+#pragma unroll 2
+      for (uint32_t at = begin[k] + 1; at < end[k]; ++at) sums.add(args, load<T, N>(args, lists.order[at], column));
+      sums.write(args, voxel_of(bins, bin, offset[k]), column, end[k] - begin[k]);
+    }
+  }
 }
 
 template <class Rule, class T, int N>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
-  __shared__ uint32_t warps[32], place, num_long;
+  __shared__ uint32_t warps[32], place;
+  __shared__ Found found;
   __shared__ alignas(16) unsigned char of_warps[kThreads / 32 * sizeof(Sums<Rule, T, N>)];
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
   auto* ends = reinterpret_cast<uint32_t*>(memory) + 4;
   uint32_t* order = ends + voxels;
-  auto* longs = reinterpret_cast<uint16_t*>(order + kListed);
-  bool first = true;
+  // Points with few features stand side by side.
+  const uint32_t step = max(1u, kThreads / args.columns);
+  const bool narrow = args.columns < kThreads;
+  const uint32_t first = narrow ? threadIdx.x / args.columns : 0;
+  const uint32_t first_column = narrow ? threadIdx.x % args.columns : threadIdx.x;
   cudaTriggerProgrammaticLaunchCompletion();
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x) {
     for (uint32_t i = threadIdx.x; i < voxels / 4 + 1; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x == 0) num_long = 0;
+    if (threadIdx.x == 0) found = {reinterpret_cast<uint16_t*>(order + kListed), 0, 0};
     __syncthreads();
-    if (first) {
+    if (bin == blockIdx.x) {
       cudaGridDependencySynchronize();
       add_fates(bins);
-      first = false;
     }
     const Lists lists = make_lists(bins, bin, ends, order, warps, place);
-    add_short<Rule, T, N>(bins, bin, args, lists, longs, num_long);
+    find_voxels(bins, bin, lists, args.counts, found);
     __syncthreads();
-    add_long<Rule, T, N>(bins, bin, args, lists, longs, num_long, reinterpret_cast<Sums<Rule, T, N>*>(of_warps));
+    if (first < step)
+      for (uint32_t column = first_column; column < args.columns; column += kThreads) {
+        add_short<Rule, T, N>(bins, bin, args, lists, found, first, step, column);
+        write_empty<Rule, T, N>(bins, bin, args, lists, first, step, column);
+      }
+    __syncthreads();
+    if (found.num_long > 0)
+      add_long<Rule, T, N>(bins, bin, args, lists, found.offsets + voxels - found.num_long, found.num_long,
+                           reinterpret_cast<Sums<Rule, T, N>*>(of_warps));
     __syncthreads();
   }
 }

@@ -40,6 +40,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));
   if (values) plan.order = place(plan.bytes, points * sizeof(uint32_t));
   plan.cursor = place(plan.bytes, sizeof(uint32_t));
+  plan.largest = place(plan.bytes, kScaleBlocks * sizeof(uint32_t));
   plan.fates = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
   return plan;
 }

@@ -21,6 +21,9 @@ inline constexpr int kMaxBins = 4096;
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
+/// Most blocks that look for the largest feature; each leaves a word in scratch memory.
+inline constexpr int kScaleBlocks = 512;
+
 struct VoxelPlan {
   int64_t num_voxels = 0;
   int64_t slab_voxels = 0;  // a grid with more is done slab by slab
@@ -30,7 +33,7 @@ struct VoxelPlan {
   int tile_points = 4;      // a multiple of 4
   int64_t num_tiles = 0;
   // Offsets into scratch memory.
-  size_t entries = 0, table = 0, order = 0, cursor = 0, fates = 0, bytes = 0;
+  size_t entries = 0, table = 0, order = 0, cursor = 0, largest = 0, fates = 0, bytes = 0;
 
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }

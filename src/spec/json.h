@@ -13,6 +13,7 @@
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
 #include "amdahl/sensor_files.h"
+#include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {
@@ -51,6 +52,8 @@ StudySummary summary_from_json(std::string_view text, std::string_view origin);
 
 /// What `compare` and `advise` print with --json; written only.
 std::string comparison_to_json(const RunComparison& comparison);
+/// docs/schema/sensor-comparison.schema.json; written only.
+std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);
 
 /// What `amdahl sensor voxelize`, `resample` and `fuse` print with --json; written only.

@@ -15,11 +15,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Kinds of records and of the runs that hold them.
-constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collective", "collectives"},
-                                                                       {"link", "links"},
-                                                                       {"integrity", "links"},
-                                                                       {"study-run", "study"},
-                                                                       {"train-epoch", "train"}};
+constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {
+    {"collective", "collectives"}, {"link", "links"},      {"integrity", "links"},
+    {"sensor", "sensor"},          {"study-run", "study"}, {"train-epoch", "train"}};
 
 std::string tool_of(const std::vector<Record>& records) {
   return records.empty() ? "amdahl" : "amdahl " + records.front().provenance.tool_version;
@@ -40,7 +38,7 @@ Measurements read_own(const Fields& document, const std::string& origin) {
     if (found.records.front().kind == kind) found.kind = run;
   if (found.kind.empty())
     document.fail("records", fmt::format("holds records of kind \"{}\"", found.records.front().kind),
-                  "records of collectives or links");
+                  "records of collectives, links or sensors");
   found.tool = tool_of(found.records);
   return found;
 }
@@ -67,7 +65,8 @@ Measurements read_document(const std::string& text, const std::string& origin) {
               fmt::format("{}: not the JSON of amdahl (no key 'records'), nccl-tests ('nccl_version') or nvbandwidth "
                           "('nvbandwidth')",
                           origin),
-              "amdahl collectives -J FILE, all_reduce_perf -J FILE or nvbandwidth -j > FILE");
+              "amdahl collectives -J FILE, amdahl sensor bench --output FILE, all_reduce_perf -J FILE or nvbandwidth "
+              "-j > FILE");
 }
 
 Measurements read_folder(const fs::path& path) {

@@ -11,7 +11,7 @@
 namespace amdahl {
 
 struct Measurements {
-  std::string kind;  // of the run: "study", "train", "collectives", "links", "doctor"
+  std::string kind;  // of the run: "study", "train", "collectives", "links", "sensor", "doctor"
   std::string tool;  // what measured, with its version: "amdahl 0.1.0", "nvbandwidth v0.8"
   std::vector<Record> records;
   std::vector<std::string> notes;  // what was left out, and why

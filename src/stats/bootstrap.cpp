@@ -56,6 +56,17 @@ Interval percentile_interval(std::vector<double> values, size_t smallest_n, doub
   return {percentile(values, tail), percentile(values, 1 - tail)};
 }
 
+std::optional<Interval> bootstrap_statistic(std::span<const double> samples, Statistic statistic,
+                                            const BootstrapOptions& options) {
+  if (samples.size() < 2) return std::nullopt;
+  Resampler resampler(samples, options.seed, 0);
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(options.resamples));
+  for (uint32_t r = 0; r < static_cast<uint32_t>(options.resamples); ++r)
+    values.push_back(statistic(resampler.draw(r)));
+  return percentile_interval(std::move(values), samples.size(), options.confidence);
+}
+
 std::optional<Interval> bootstrap_ratio(SamplePair pair, Statistic statistic, const BootstrapOptions& options) {
   const size_t smallest_n = std::min(pair.numerator.size(), pair.denominator.size());
   if (smallest_n < 2) return std::nullopt;
@@ -73,14 +84,12 @@ std::optional<Interval> bootstrap_ratio(SamplePair pair, Statistic statistic, co
 
 }  // namespace
 
+std::optional<Interval> bootstrap_mean(std::span<const double> samples, const BootstrapOptions& options) {
+  return bootstrap_statistic(samples, mean_of, options);
+}
+
 std::optional<Interval> bootstrap_median(std::span<const double> samples, const BootstrapOptions& options) {
-  if (samples.size() < 2) return std::nullopt;
-  Resampler resampler(samples, options.seed, 0);
-  std::vector<double> medians;
-  medians.reserve(static_cast<size_t>(options.resamples));
-  for (uint32_t r = 0; r < static_cast<uint32_t>(options.resamples); ++r)
-    medians.push_back(median_of(resampler.draw(r)));
-  return percentile_interval(std::move(medians), samples.size(), options.confidence);
+  return bootstrap_statistic(samples, median_of, options);
 }
 
 std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const BootstrapOptions& options) {
@@ -89,6 +98,26 @@ std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const Bootstra
 
 std::optional<Interval> bootstrap_ratio_of_medians(SamplePair pair, const BootstrapOptions& options) {
   return bootstrap_ratio(pair, median_of, options);
+}
+
+std::optional<Interval> bootstrap_ratio_to_sum(std::span<const double> numerator,
+                                               std::span<const WeightedSamples> parts,
+                                               const BootstrapOptions& options) {
+  if (parts.empty()) return std::nullopt;
+  size_t smallest_n = numerator.size();
+  for (const WeightedSamples& part : parts) smallest_n = std::min(smallest_n, part.samples.size());
+  if (smallest_n < 2) return std::nullopt;
+  std::vector<double> sums(static_cast<size_t>(options.resamples), 0.0);
+  for (size_t k = 0; k < parts.size(); ++k) {
+    Resampler resampler(parts[k].samples, options.seed, static_cast<uint32_t>(k + 1));
+    for (uint32_t r = 0; r < sums.size(); ++r) sums[r] += parts[k].weight * mean_of(resampler.draw(r));
+  }
+  Resampler above(numerator, options.seed, 0);
+  for (uint32_t r = 0; r < sums.size(); ++r) {
+    if (!(sums[r] > 0)) return std::nullopt;
+    sums[r] = mean_of(above.draw(r)) / sums[r];
+  }
+  return percentile_interval(std::move(sums), smallest_n, options.confidence);
 }
 
 std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs, const BootstrapOptions& options) {

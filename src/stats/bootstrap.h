@@ -22,12 +22,23 @@ struct SamplePair {
   std::span<const double> denominator;
 };
 
-/// Interval of the median; nothing when n < 2.
+/// Samples that count `weight` times in a sum: what two equal devices add, measured on one of them.
+struct WeightedSamples {
+  std::span<const double> samples;
+  double weight = 1;
+};
+
+/// Interval of the mean and of the median; nothing when n < 2.
+std::optional<Interval> bootstrap_mean(std::span<const double> samples, const BootstrapOptions& options = {});
 std::optional<Interval> bootstrap_median(std::span<const double> samples, const BootstrapOptions& options = {});
 /// Interval of mean(numerator) / mean(denominator). Nothing when either side has n < 2, or when a resampled denominator
 /// is not positive: then the ratio has no interval that means anything.
 std::optional<Interval> bootstrap_ratio_of_means(SamplePair pair, const BootstrapOptions& options = {});
 std::optional<Interval> bootstrap_ratio_of_medians(SamplePair pair, const BootstrapOptions& options = {});
+/// Interval of mean(numerator) / sum of weight x mean of each part; nothing in the same cases, and without a part.
+std::optional<Interval> bootstrap_ratio_to_sum(std::span<const double> numerator,
+                                               std::span<const WeightedSamples> parts,
+                                               const BootstrapOptions& options = {});
 /// Interval of the geometric mean of the pairs' ratios of means; pairs are resampled independently.
 std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs,
                                                  const BootstrapOptions& options = {});

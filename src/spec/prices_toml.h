@@ -1,0 +1,14 @@
+// Price tables as TOML, so that people can comment what they edit.
+#pragma once
+
+#include <string_view>
+
+#include "amdahl/prices.h"
+
+namespace amdahl {
+
+/// The table that `text` holds; `origin` names the file in errors, as in "prices.toml:12: ...". Throws what load_prices
+/// throws.
+PriceTable prices_from_toml(std::string_view text, std::string_view origin);
+
+}  // namespace amdahl

@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include "report/sensor_cost.h"
+#include "spec/prices_toml.h"
+#include "stats/bootstrap.h"
+
+namespace amdahl {
+namespace {
+
+constexpr const char* kTable = R"(currency = "EUR"
+as_of = "2026-01"
+electricity_per_kwh = 0.3
+amortisation_months = 24
+
+[[device]]
+match = "RTX 4070"
+purchase_price = 600
+watts = 200
+
+[[device]]  # the longer match wins
+match = "RTX 4070 Ti SUPER"
+purchase_price = 800
+watts = 285
+note = "list price"
+
+[[device]]
+match = "H100"
+hourly_price = 3
+)";
+
+void expect_refused(const std::string& text, const std::vector<std::string>& says) {
+  try {
+    prices_from_toml(text, "p.toml");
+    ADD_FAILURE() << "accepted: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.cause(), Cause::usage);
+    EXPECT_FALSE(e.remedy().empty()) << e.what();
+    for (const std::string& word : says) EXPECT_NE(e.line().find(word), std::string::npos) << word << ": " << e.line();
+  }
+}
+
+TEST(Prices, ReadsATable) {
+  const PriceTable prices = prices_from_toml(kTable, "p.toml");
+  EXPECT_EQ(prices.source, "p.toml");
+  EXPECT_EQ(prices.currency, "EUR");
+  EXPECT_EQ(prices.as_of, "2026-01");
+  EXPECT_EQ(prices.amortisation_months, 24);
+  ASSERT_EQ(prices.devices.size(), 3u);
+  EXPECT_EQ(prices.devices[1].note, "list price");
+  EXPECT_EQ(prices.devices[2].hourly_price, 3);
+  EXPECT_FALSE(prices.devices[2].purchase_price || prices.devices[2].watts);
+}
+
+TEST(Prices, TheLongestMatchWins) {
+  const PriceTable prices = prices_from_toml(kTable, "p.toml");
+  EXPECT_EQ(find_price(prices, "NVIDIA GeForce RTX 4070 Ti SUPER")->purchase_price, 800);
+  EXPECT_EQ(find_price(prices, "NVIDIA GeForce rtx 4070")->purchase_price, 600);
+  EXPECT_EQ(find_price(prices, "NVIDIA L4"), nullptr);
+}
+
+TEST(Prices, AnHourOfWhatIsOwnedByHand) {
+  PriceTable prices = prices_from_toml(kTable, "p.toml");
+  const double hour = 800.0 / (24 * 730.5) + 0.285 * 0.3;
+  EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[1]), hour);
+  EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[2]), 3);
+  std::vector<std::string> notes;
+  const auto cost = cost_of(prices, {"H100", "RTX 4070 Ti SUPER"}, 1000, notes);
+  ASSERT_TRUE(cost);
+  EXPECT_TRUE(cost->owned);
+  EXPECT_DOUBLE_EQ(cost->hourly_price, 3 + hour);
+  EXPECT_DOUBLE_EQ(cost->work_per_price, 3.6e6 / (3 + hour));
+  EXPECT_FALSE(cost->purchase_price);  // of one of the two
+  EXPECT_TRUE(notes.empty());
+
+  prices.devices[1].watts.reset();
+  EXPECT_FALSE(price_of_an_hour(prices, prices.devices[1]));
+  EXPECT_FALSE(cost_of(prices, {"RTX 4070 Ti SUPER"}, 1000, notes));
+  EXPECT_EQ(notes.size(), 1u);
+  prices.electricity_per_kwh.reset();
+  EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[1]), 800.0 / (24 * 730.5));
+  prices.amortisation_months.reset();
+  EXPECT_FALSE(price_of_an_hour(prices, prices.devices[1]));
+}
+
+TEST(Prices, RefusesWhatItCannotUse) {
+  const std::string device = "[[device]]\nmatch = \"A\"\nhourly_price = 1\n";
+  expect_refused("curency = \"USD\"\n" + device, {"p.toml:1", "'curency'", "currency?"});
+  expect_refused(device + "houry_price = 1\n", {"p.toml:4", "'houry_price'", "hourly_price?"});
+  expect_refused(device + "watts = -5\n", {"p.toml:4", "watts is -5"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = 0\n", {"p.toml:3", "hourly_price is 0"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = \"1\"\n", {"p.toml:3", "hourly_price is no number"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = nan\n", {"p.toml:3", "hourly_price"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = inf\n", {"p.toml:3", "hourly_price"});
+  expect_refused("[[device]]\nmatch = \"A\"\nhourly_price = 1e-300\n", {"p.toml:3", "hourly_price is 1e-300"});
+  expect_refused("[[device]]\nmatch = \"A\"\npurchase_price = 1e300\n", {"p.toml:3", "purchase_price is 1e+300"});
+  expect_refused("[[device]]\nhourly_price = 1\n", {"p.toml:1", "'match'"});
+  expect_refused("[[device]]\nmatch = \"\"\nhourly_price = 1\n", {"p.toml:2", "match"});
+  expect_refused("[[device]]\nmatch = 5\nhourly_price = 1\n", {"p.toml:2", "match"});
+  expect_refused("[[device]]\nmatch = \"A\"\nwatts = 1\n", {"p.toml:1", "'A' has no price"});
+  expect_refused(device + device, {"p.toml:4", "'A' is there already"});
+  expect_refused("amortisation_months = 0\n" + device, {"p.toml:1", "amortisation_months is 0"});
+  expect_refused("electricity_per_kwh = -0.1\n" + device, {"p.toml:1", "electricity_per_kwh is -0.1"});
+  expect_refused("currency = \"USD\"\n", {"p.toml:1", "no device"});
+  expect_refused("", {"p.toml:1", "no device"});
+  expect_refused("device = 3\n", {"p.toml:1", "device"});
+  expect_refused("device = []\n", {"p.toml:1", "device"});
+  expect_refused("device = [1, 2]\n", {"p.toml:1", "device"});
+  expect_refused(device + "note = \"no end\n", {"p.toml:4", "not valid TOML"});
+  expect_refused(device + "hourly_price = 2\n", {"p.toml:4", "not valid TOML"});
+  expect_refused("\x01\xff", {"p.toml:1", "not valid TOML"});
+}
+
+TEST(Prices, TheShippedTableIsWhole) {
+  const PriceTable prices = load_prices(AMDAHL_SOURCE_DIR "/data/prices.toml");
+  EXPECT_FALSE(prices.as_of.empty());
+  for (const char* device : {"NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA A100-SXM4-80GB", "NVIDIA L40S",
+                             "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4070 Ti SUPER", "cpu-virtual"}) {
+    const DevicePrice* price = find_price(prices, device);
+    ASSERT_TRUE(price) << device;
+    EXPECT_TRUE(price_of_an_hour(prices, *price)) << device;
+    EXPECT_FALSE(price->note.empty()) << device;
+  }
+  EXPECT_THROW(load_prices(AMDAHL_SOURCE_DIR "/data/no.toml"), Error);
+}
+
+TEST(Bootstrap, RatioToASumOfMeans) {
+  const std::vector<double> all{28, 30, 32, 29, 31}, a{9, 10, 11, 10, 10}, b{20, 19, 21, 20, 20};
+  const WeightedSamples parts[] = {{a, 2}, {b, 1}};
+  const auto ci = bootstrap_ratio_to_sum(all, parts);
+  ASSERT_TRUE(ci);
+  EXPECT_LT(ci->low, 0.75);
+  EXPECT_GT(ci->high, 0.75);
+  EXPECT_GT(ci->low, 0.65);
+  EXPECT_LT(ci->high, 0.85);
+  const std::vector<double> lone{1}, zero{0, 0};
+  const WeightedSamples few[] = {{a, 1}, {lone, 1}}, none[] = {{zero, 1}};
+  EXPECT_FALSE(bootstrap_ratio_to_sum(all, few));
+  EXPECT_FALSE(bootstrap_ratio_to_sum(all, none));
+  EXPECT_FALSE(bootstrap_ratio_to_sum(all, {}));
+  const WeightedSamples one[] = {{b, 1}};
+  EXPECT_NEAR(bootstrap_ratio_to_sum(all, one)->low, bootstrap_ratio_of_means({all, b})->low, 1e-12);
+}
+
+TEST(Bootstrap, MeanOfSamples) {
+  const std::vector<double> samples{9, 10, 11, 10, 10};
+  const auto ci = bootstrap_mean(samples);
+  ASSERT_TRUE(ci);
+  EXPECT_TRUE(9 <= ci->low && ci->low < 10 && 10 < ci->high && ci->high <= 11);
+  EXPECT_FALSE(bootstrap_mean(std::vector<double>{1}));
+}
+
+}  // namespace
+}  // namespace amdahl
