@@ -194,7 +194,8 @@ Expected mean_of(const Sum& sum, double count, bool deterministic, double scale)
   const double mean = sum.total / count;
   if (!std::isfinite(mean)) return {mean, 0};
   if (deterministic) return {mean, 0.5 / scale + kFloatEpsilon * std::fabs(mean) + 0x1p-148};
-  return {mean, kFloatEpsilon / 2 * (count + 1) * sum.magnitude / count + 0x1p-148};
+  // In any order of the additions; a GPU's take denormal numbers for zero.
+  return {mean, kFloatEpsilon / 2 * (count + 1) * sum.magnitude / count + 0x1p-126};
 }
 
 // Of numbers; -0 is less than 0.
