@@ -273,6 +273,15 @@ const std::vector<Cloud>& clouds() {
   return table;
 }
 
+std::vector<Cloud> large_clouds() {
+  const VoxelGrid cube{{-4, -4, -4}, 0.0625f, {128, 128, 128}}, hall{{-3, 2, 0}, 0.11f, {97, 61, 43}};
+  Cloud crowd{"crowd", hall, points_in(60'000, 43, hall, 0.1f)};
+  for (size_t i = 0; i < crowd.points.size(); ++i)  // a third in one voxel, a third in some
+    if (i / 3 % 3 != 0)
+      crowd.points[i] = hall.minimum[i % 3] + (2.5f + (i / 3 % 3 == 1 ? 0 : 0.02f) * crowd.points[i]) * hall.voxel_size;
+  return {{"large", cube, points_in(150'001, 41, cube, 0.05f)}, crowd};
+}
+
 std::string to_string(FeatureKind kind) {
   static const char* const kNames[] = {"normal", "negative", "uneven", "signed zero", "tiny", "not finite"};
   return kNames[static_cast<size_t>(kind)];
