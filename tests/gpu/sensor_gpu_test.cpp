@@ -89,6 +89,43 @@ TEST_F(SensorGpuTest, VoxelizeMax) { voxelize_all(VoxelMode::max); }
 TEST_F(SensorGpuTest, OrderDoesNotMatter) { expect_order_does_not_matter(gpu()); }
 TEST_F(SensorGpuTest, Masks) { expect_masks_work(gpu()); }
 
+TEST_F(SensorGpuTest, LargeClouds) {
+  for (const Cloud& cloud : large_clouds())
+    for (const VoxelMode mode : kVoxelModes)
+      for (const ElementType type : {ElementType::f32, ElementType::bf16})
+        for (const bool deterministic : {false, true}) {
+          const bool has_features = mode == VoxelMode::mean || mode == VoxelMode::max;
+          if ((!has_features && type != ElementType::f32) || (mode != VoxelMode::mean && deterministic)) continue;
+          VoxelRun run{{mode, VoxelLayout::zyx, OutOfBounds::drop, deterministic}, type};
+          run.num_features = !has_features ? 0 : type == ElementType::f32 ? 4 : 3;
+          run.kind = FeatureKind::uneven;
+          SCOPED_TRACE(cloud.name + ", " + run.name());
+          const VoxelResult result = run_voxelize(gpu(), cloud, run);
+          expect_voxels(cloud, run, result);
+          if (mode != VoxelMode::mean || deterministic) {
+            EXPECT_TRUE(result.output == run_voxelize(cpu(), cloud, run).output) << "not the CPU's bits";
+          }
+        }
+}
+
+/// Grids with more voxels than one pass over the points can fill.
+TEST_F(SensorGpuTest, GridsOfSeveralSlabs) {
+  Cloud cloud = large_clouds().front();
+  const auto expect_cpu_bits = [&](const VoxelRun& run) {
+    SCOPED_TRACE(run.name());
+    EXPECT_TRUE(run_voxelize(gpu(), cloud, run).output == run_voxelize(cpu(), cloud, run).output);
+  };
+  cloud.grid = {{-4, -4, -4}, 0.011f, {760, 740, 720}};
+  expect_cpu_bits({{VoxelMode::bitmask}});
+  cloud.grid = {{-4, -4, -4}, 0.016f, {520, 520, 510}};
+  VoxelRun values{{VoxelMode::max}};
+  values.num_features = 1;
+  expect_cpu_bits(values);
+  values.options.mode = VoxelMode::mean;
+  values.options.deterministic = true;
+  expect_cpu_bits(values);
+}
+
 TEST_F(SensorGpuTest, FewProcessorsGiveTheSame) {
   const FuseCase& fuse_case = fuse_cases()[3];
   FuseRun fuse(gpu(), fuse_case, ElementType::bf16, Extrapolation::hold);

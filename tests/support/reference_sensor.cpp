@@ -88,14 +88,15 @@ Expected interpolated(double a, double b, double t, double t0, double t1, Elemen
     const double weight = to_float(to_float(t - t0) / to_float(t1 - t0));
     return {rounded(to_float(a + to_float(weight * to_float(b - a))), type), 0};
   }
-  // Seven roundings at most, whichever way the line is written; then the output's own, half a unit of its last place.
+  // Rounded in whichever way the line is written, with a quotient within two units of its last place, which is what a
+  // GPU's approximate division gives; then the output's own rounding, half a unit.
   const double weight = (t - t0) / (t1 - t0 + static_cast<double>(1e-8f)), value = a + weight * (b - a);
   const double terms = std::fabs(a) * (1 + std::fabs(weight)) + std::fabs(b) * std::fabs(weight);
   const Format format = format_of(type);
   const int smallest = 2 - (1 << (format.exponent_bits - 1));
   const double last_place =
       std::ldexp(1.0, std::max(value == 0 ? smallest : std::ilogb(value), smallest) - format.mantissa_bits);
-  return {value, 4 * kFloatEpsilon * terms + (type == ElementType::f32 ? 0x1p-148 : 0.51 * last_place)};
+  return {value, 6 * kFloatEpsilon * terms + (type == ElementType::f32 ? 0x1p-148 : 0.51 * last_place)};
 }
 
 }  // namespace
@@ -194,7 +195,8 @@ Expected mean_of(const Sum& sum, double count, bool deterministic, double scale)
   const double mean = sum.total / count;
   if (!std::isfinite(mean)) return {mean, 0};
   if (deterministic) return {mean, 0.5 / scale + kFloatEpsilon * std::fabs(mean) + 0x1p-148};
-  return {mean, kFloatEpsilon / 2 * (count + 1) * sum.magnitude / count + 0x1p-148};
+  // In any order of the additions; a GPU's take denormal numbers for zero.
+  return {mean, kFloatEpsilon / 2 * (count + 1) * sum.magnitude / count + 0x1p-126};
 }
 
 // Of numbers; -0 is less than 0.

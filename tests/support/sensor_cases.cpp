@@ -212,13 +212,14 @@ std::vector<Cloud> build_clouds() {
       far{{1e6f, -1e6f, 3e5f}, 0.1f, {9, 9, 9}};
   const VoxelGrid dust{{0, 0, 0}, 1e-30f, {4, 4, 4}}, sky{{-1e30f, -1e30f, -1e30f}, 1e30f, {2, 3, 2}};
   const VoxelGrid least{{0, 0, 0}, 4 * kLeast, {4, 4, 4}};
-  std::vector<float> same(400 * 3, 0.6f);
+  const VoxelGrid corner{{0, 0, 0}, 0.25f, {5, 7, 3}};
+  const std::vector<float> same(400 * 3, 0.6f);
   return {
       {"no points", slab, {}, true},
       {"one point", slab, {-0.9f, -1.9f, 0.6f}, true},
       {"one point outside", slab, {9, 9, 9}, true},
       {"one point that is nowhere", slab, {0, kNan, 0}, true},
-      {"all in one voxel", slab, std::move(same), true},
+      {"all in one voxel", corner, same, true},
       {"random inside", slab, points_in(600, 32, slab, 0)},
       {"random around", room, points_in(1300, 33, room, 0.3f)},
       {"clustered", room, clustered(1100, room)},
@@ -228,8 +229,8 @@ std::vector<Cloud> build_clouds() {
       {"far from zero", far, points_in(400, 34, far, 0.2f)},
       {"one voxel", one, lattice({-0.5f, -0.0f, 0, kLeast, 0.5f, std::nextafter(1.0f, 0.0f), 1, 2})},
       {"one row", needle, points_in(300, 35, needle, 0.1f)},
-      {"not finite", slab, lattice({kNan, -kNan, kInfinity, -kInfinity, 0.55f})},
-      {"huge", slab, lattice({1e30f, -1e30f, kMost, -kMost, 2147483648.0f, -2147483648.0f, 536870912.0f, 0.55f})},
+      {"not finite", corner, lattice({kNan, -kNan, kInfinity, -kInfinity, 0.55f})},
+      {"huge", corner, lattice({1e30f, -1e30f, kMost, -kMost, 2147483648.0f, -2147483648.0f, 536870912.0f, 0.55f})},
       {"voxels of 1e-30", dust, lattice({-1e-30f, 0, 1e-30f, 3.5e-30f, 1, -1, 1e30f, kMost})},
       {"voxels of 1e30", sky, lattice({-1e30f, 0, 5e29f, 1e30f, kMost, -kMost, kNan})},
       {"denormal voxels", least, lattice({-kLeast, 0, 3 * kLeast, 4 * kLeast, 15 * kLeast, 16 * kLeast, 1})},
@@ -270,6 +271,15 @@ const std::vector<TimesCase>& times_cases() {
 const std::vector<Cloud>& clouds() {
   static const std::vector<Cloud> table = build_clouds();
   return table;
+}
+
+std::vector<Cloud> large_clouds() {
+  const VoxelGrid cube{{-4, -4, -4}, 0.0625f, {128, 128, 128}}, hall{{-3, 2, 0}, 0.11f, {97, 61, 43}};
+  Cloud crowd{"crowd", hall, points_in(60'000, 43, hall, 0.1f)};
+  for (size_t i = 0; i < crowd.points.size(); ++i)  // a third in one voxel, a third in some
+    if (i / 3 % 3 != 0)
+      crowd.points[i] = hall.minimum[i % 3] + (2.5f + (i / 3 % 3 == 1 ? 0 : 0.02f) * crowd.points[i]) * hall.voxel_size;
+  return {{"large", cube, points_in(150'001, 41, cube, 0.05f)}, crowd};
 }
 
 std::string to_string(FeatureKind kind) {

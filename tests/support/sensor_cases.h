@@ -34,6 +34,9 @@ struct Cloud {
   int64_t num_points() const { return static_cast<int64_t>(points.size() / 3); }
 };
 const std::vector<Cloud>& clouds();
+/// More points, and more in a voxel, than what a GPU's block of threads keeps to itself. Too slow for tests without
+/// one.
+std::vector<Cloud> large_clouds();
 
 /// What the features of a cloud are like.
 enum class FeatureKind { normal, negative, uneven, signed_zero, tiny, not_finite };
