@@ -49,20 +49,20 @@ struct Preprocessor::State {
     require_good_times(answer_of(fault), name, length);
   }
 
-  void fuse(const std::vector<SensorStream>& streams, const ConstTensor& target_times, const Tensor& output,
-            const FuseOptions& options) {
-    const FuseProblem problem = check_fuse(streams, target_times, output, options, index);
+  void fuse(const std::vector<SensorStream>& streams, const std::vector<std::string>& names,
+            const ConstTensor& target_times, const Tensor& output, const FuseOptions& options) {
+    const FuseProblem problem = check_fuse(streams, names, target_times, output, options, index);
     if (problem.batch == 0 || problem.num_targets == 0) return;
     if (options.check_times) {
       for (size_t i = 0; i < problem.streams.size(); ++i) {
         const int64_t length = problem.streams[i].length;
-        require_times(problem.streams[i].times, problem.batch * length, length, length,
-                      fmt::format("streams[{}].times", i));
+        require_times(problem.streams[i].times, problem.batch * length, length, length, names[i] + ".times");
       }
       // Targets may come in any order.
       require_times(problem.targets, problem.batch * problem.num_targets, 1, problem.num_targets, "target_times");
     }
     ops->fuse(*stream, problem);
+    if (index < 0) stream->synchronize(deadline());
   }
 };
 
@@ -92,13 +92,14 @@ Preprocessor Preprocessor::on_gpu(int index, void* stream) {
 
 void Preprocessor::fuse_multimodal(const std::vector<SensorStream>& streams, const ConstTensor& target_times,
                                    const Tensor& output, const FuseOptions& options) {
-  state_->fuse(streams, target_times, output, options);
-  if (state_->index < 0) synchronize();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < streams.size(); ++i) names.push_back(fmt::format("streams[{}]", i));
+  state_->fuse(streams, names, target_times, output, options);
 }
 
 void Preprocessor::resample_trajectories(const SensorStream& trajectory, const ConstTensor& target_times,
                                          const Tensor& output, const FuseOptions& options) {
-  fuse_multimodal({trajectory}, target_times, output, options);
+  state_->fuse({trajectory}, {"trajectory"}, target_times, output, options);
 }
 
 VoxelizeStats Preprocessor::voxelize_pointcloud(const ConstTensor& points, const ConstTensor& features,

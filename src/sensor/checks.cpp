@@ -88,8 +88,8 @@ int64_t extent(const std::vector<int64_t>& shape, size_t axis) { return axis < s
 
 }  // namespace
 
-FuseProblem check_fuse(const std::vector<SensorStream>& streams, const ConstTensor& target_times, const Tensor& output,
-                       const FuseOptions& options, int device) {
+FuseProblem check_fuse(const std::vector<SensorStream>& streams, const std::vector<std::string>& names,
+                       const ConstTensor& target_times, const Tensor& output, const FuseOptions& options, int device) {
   if (streams.empty()) throw Error(Cause::usage, "streams is empty", "at least one stream");
   FuseProblem problem;
   problem.extrapolation = options.extrapolation;
@@ -100,7 +100,7 @@ FuseProblem check_fuse(const std::vector<SensorStream>& streams, const ConstTens
   int64_t width = 0;
   for (size_t i = 0; i < streams.size(); ++i) {
     const SensorStream& stream = streams[i];
-    const std::string name = fmt::format("streams[{}]", i);
+    const std::string& name = names[i];
     Argument(name + ".data", stream.data)
         .has_shape({problem.batch, kAny, kAny}, "[B, S, D]")
         .has_type({ElementType::f32, ElementType::bf16, ElementType::f16})
