@@ -2,6 +2,7 @@
 // values are read once, added up in registers and written once. No atomics on values, so a fixed-point sum costs as
 // much as a float one.
 
+#include "sensor/cuda_voxel_rules.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
@@ -12,105 +13,9 @@ using namespace sensor_cuda;
 constexpr int kThreads = 512;
 constexpr int kLanesOfGroup = 8;
 constexpr uint32_t kListed = 12288;   // points whose list fits into shared memory, 48 KiB
+constexpr uint32_t kChained = 4096;   // points whose chains do; the same memory
 constexpr uint32_t kLong = 32;        // points from which a warp adds up a voxel
 constexpr uint32_t kVeryLong = 4096;  // and a block
-
-struct ValueArgs {
-  const void* features;
-  uint32_t columns;  // packs of features of a point
-  void* output;      // of the slab: first voxel's first value
-  int32_t* counts;   // of the slab, or null
-  const float* scale;
-  bool zero_floor;
-};
-
-/// Orders floats as whole numbers; its own inverse.
-__device__ __forceinline__ int order_of(int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
-
-// How values of a voxel become one: start, add a value, join two, write (count is at least 1 unless empty).
-
-struct FloatMean {
-  using Sum = float;
-  __device__ static Sum start(const ValueArgs&) { return 0; }
-  __device__ static void add(const ValueArgs&, Sum& sum, float value) { sum += value; }
-  __device__ static void join(Sum& sum, Sum other) { sum += other; }
-  __device__ static float result(const ValueArgs&, Sum sum, uint32_t count) {
-    return count == 0 ? 0.0f : __fdiv_rn(sum, static_cast<float>(count));
-  }
-};
-
-struct FloatSum : FloatMean {
-  __device__ static float result(const ValueArgs&, Sum sum, uint32_t) { return sum; }
-};
-
-struct FixedSum {
-  using Sum = long long;
-  __device__ static Sum start(const ValueArgs&) { return 0; }
-  __device__ static void add(const ValueArgs& args, Sum& sum, float value) {
-    if (isfinite(value)) sum += __float2ll_rn(value * *args.scale);
-  }
-  __device__ static void join(Sum& sum, Sum other) { sum += other; }
-  __device__ static long long result(const ValueArgs&, Sum sum, uint32_t) { return sum; }
-};
-
-struct FixedMean : FixedSum {
-  __device__ static float result(const ValueArgs& args, Sum sum, uint32_t count) {
-    return count == 0 ? 0.0f
-                      : static_cast<float>(static_cast<double>(sum) / (static_cast<double>(*args.scale) * count));
-  }
-};
-
-constexpr int kOrderOfNone = static_cast<int>(0xff800000u ^ 0x7fffffffu);  // order of -infinity
-
-struct PartialMax {
-  using Sum = int;
-  __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0 : kOrderOfNone; }
-  __device__ static void add(const ValueArgs&, Sum& most, float value) {
-    if (value == value) most = max(most, order_of(__float_as_int(value)));
-  }
-  __device__ static void join(Sum& most, Sum other) { most = max(most, other); }
-  __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return __int_as_float(order_of(most)); }
-};
-
-struct Max : PartialMax {
-  __device__ static float result(const ValueArgs&, Sum most, uint32_t) {
-    return most == kOrderOfNone ? 0.0f : __int_as_float(order_of(most));
-  }
-};
-
-/// Feature pack `column` of a point.
-template <class T, int N>
-__device__ __forceinline__ Pack<T, N> load(const ValueArgs& args, uint32_t point, uint32_t column) {
-  return static_cast<const Pack<T, N>*>(args.features)[static_cast<int64_t>(point) * args.columns + column];
-}
-
-/// Sums of N neighbouring features of a voxel.
-template <class Rule, class T, int N>
-struct Sums {
-  typename Rule::Sum at[N];
-
-  __device__ explicit Sums(const ValueArgs& args) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) at[i] = Rule::start(args);
-  }
-  __device__ __forceinline__ void add(const ValueArgs& args, const Pack<T, N>& values) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) Rule::add(args, at[i], as_float(values.at[i]));
-  }
-  __device__ void join_warp() {
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2)
-#pragma unroll
-      for (int i = 0; i < N; ++i) Rule::join(at[i], __shfl_xor_sync(~0u, at[i], d));
-  }
-  __device__ __forceinline__ void write(const ValueArgs& args, uint32_t voxel, uint32_t column, uint32_t count) const {
-    using Result = decltype(Rule::result(args, at[0], count));
-    Pack<Result, N> row;
-#pragma unroll
-    for (int i = 0; i < N; ++i) row.at[i] = Rule::result(args, at[i], count);
-    static_cast<Pack<Result, N>*>(args.output)[static_cast<int64_t>(voxel) * args.columns + column] = row;
-  }
-};
 
 /// The lists of one bin: the points of voxel v are order[begin(v), ends[v]).
 struct Lists {
@@ -126,7 +31,7 @@ __device__ Lists make_lists(const BinArgs& bins, uint32_t bin, uint32_t* ends, u
   constexpr uint32_t kOffset = (1u << kOffsetBits) - 1;
   for_each_entry<kLanesOfGroup>(bins, bin, [&](uint32_t entry, int) { atomicAdd(&ends[entry & kOffset], 1u); });
   __syncthreads();
-  const uint32_t total = scan_block<kThreads>(ends, voxels, warps);
+  const uint32_t total = scan_block<kThreads, 4>(ends, voxels, warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   uint32_t* order = total > kListed ? bins.order + place : in_shared;
@@ -242,15 +147,118 @@ __device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& ar
   }
 }
 
+/// Bins of few points, most of whose voxels are empty: the points of a voxel are a chain. `heads` are 0, or 1 + the
+/// place of the chain's last point, and `tails` are the places that end a chain: one a voxel.
+struct Chains {
+  uint32_t *heads, *points, *nexts;
+  uint16_t *offsets, *tails;
+  uint32_t num_points, num_tails;
+};
+
+/// The next place of a counter for each of the warp's active threads, with one atomic.
+__device__ __forceinline__ uint32_t take_place(uint32_t& counter) {
+  const unsigned active = __activemask(), lane = threadIdx.x % 32;
+  const int leader = __ffs(static_cast<int>(active)) - 1;
+  uint32_t first = 0;
+  if (static_cast<int>(lane) == leader) first = atomicAdd(&counter, static_cast<uint32_t>(__popc(active)));
+  return __shfl_sync(active, first, leader) + __popc(active & ((1u << lane) - 1));
+}
+
+/// Chains the points of a bin; false when there are too many.
+__device__ bool make_chains(const BinArgs& bins, uint32_t bin, Chains& chains) {
+  for_each_entry<kLanesOfGroup>(bins, bin, [&](uint32_t entry, int tile) {
+    const uint32_t place = take_place(chains.num_points);
+    if (place >= kChained) return;
+    const uint32_t offset = entry & ((1u << kOffsetBits) - 1);
+    chains.points[place] = static_cast<uint32_t>(tile) * bins.tile_points + (entry >> kOffsetBits);
+    chains.offsets[place] = static_cast<uint16_t>(offset);
+    const uint32_t next = atomicExch(&chains.heads[offset], place + 1);
+    chains.nexts[place] = next;
+    if (next == 0) chains.tails[take_place(chains.num_tails)] = static_cast<uint16_t>(place);
+  });
+  __syncthreads();
+  return chains.num_points <= kChained;
+}
+
+/// Writes rows of empty voxels over the whole bin.
 template <class Rule, class T, int N>
-__global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
-  extern __shared__ uint4 memory[];
+__device__ void clear_bin(const BinArgs& bins, uint32_t bin, const ValueArgs& args) {
+  const Sums<Rule, T, N> none(args);
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels, row = args.columns * kChunkVoxels;
+  for (uint32_t slot = 0; slot < voxels; slot += kChunkVoxels) {  // the packs of a chunk's rows lie together
+    const uint32_t voxel = voxel_of(bins, bin, slot);
+    const int64_t left = (bins.num_voxels - voxel) * args.columns;
+    for (uint32_t i = threadIdx.x; i < row && i < left; i += kThreads)
+      none.write_at(args, static_cast<int64_t>(voxel) * args.columns + i, 0);
+  }
+  if (!args.counts) return;
+  for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads)
+    if (const uint32_t voxel = voxel_of(bins, bin, offset); voxel < bins.num_voxels) args.counts[voxel] = 0;
+}
+
+/// Adds up the chains.
+template <class Rule, class T, int N>
+__device__ void add_chains(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Chains& chains,
+                           uint32_t first, uint32_t step, uint32_t column) {
+  constexpr int kAhead = 4;
+  for (uint32_t base = first; base < chains.num_tails; base += step * kAhead) {
+    uint32_t offset[kAhead], next[kAhead];
+    Pack<T, N> head[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (base + k * step >= chains.num_tails) continue;
+      offset[k] = chains.offsets[chains.tails[base + k * step]];
+      const uint32_t place = chains.heads[offset[k]] - 1;
+      next[k] = chains.nexts[place];
+      head[k] = load<T, N>(args, chains.points[place], column);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (base + k * step >= chains.num_tails) continue;
+      Sums<Rule, T, N> sums(args);
+      sums.add(args, head[k]);
+      uint32_t count = 1;
+      for (uint32_t at = next[k]; at != 0; at = chains.nexts[at - 1], ++count)
+        sums.add(args, load<T, N>(args, chains.points[at - 1], column));
+      const uint32_t voxel = voxel_of(bins, bin, offset[k]);
+      sums.write(args, voxel, column, count);
+      if (column == 0 && args.counts) args.counts[voxel] = static_cast<int32_t>(count);
+    }
+  }
+}
+
+/// One bin whose points are listed by voxel.
+template <class Rule, class T, int N>
+__device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& args, uint32_t* ends, uint32_t first,
+                           uint32_t step, uint32_t first_column) {
   __shared__ uint32_t warps[32], place;
   __shared__ Found found;
   __shared__ alignas(16) unsigned char of_warps[kThreads / 32 * sizeof(Sums<Rule, T, N>)];
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
-  auto* ends = reinterpret_cast<uint32_t*>(memory) + 4;
   uint32_t* order = ends + voxels;
+  for (uint32_t i = threadIdx.x; i < voxels; i += kThreads) ends[i] = 0;
+  if (threadIdx.x == 0) found = {reinterpret_cast<uint16_t*>(order + kListed), 0, 0};
+  __syncthreads();
+  const Lists lists = make_lists(bins, bin, ends, order, warps, place);
+  find_voxels(bins, bin, lists, args.counts, found);
+  __syncthreads();
+  if (first < step)
+    for (uint32_t column = first_column; column < args.columns; column += kThreads) {
+      add_short<Rule, T, N>(bins, bin, args, lists, found, first, step, column);
+      write_empty<Rule, T, N>(bins, bin, args, lists, first, step, column);
+    }
+  __syncthreads();
+  if (found.num_long > 0)
+    add_long<Rule, T, N>(bins, bin, args, lists, found.offsets + voxels - found.num_long, found.num_long,
+                         reinterpret_cast<Sums<Rule, T, N>*>(of_warps));
+}
+
+template <class Rule, class T, int N, bool kSparse>
+__global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
+  extern __shared__ uint4 memory[];
+  __shared__ Chains chains;
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  auto* ends = reinterpret_cast<uint32_t*>(memory) + 4;  // ends[-1] is 0
   // Points with few features stand side by side.
   const uint32_t step = max(1u, kThreads / args.columns);
   const bool narrow = args.columns < kThreads;
@@ -258,25 +266,27 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   const uint32_t first_column = narrow ? threadIdx.x % args.columns : threadIdx.x;
   cudaTriggerProgrammaticLaunchCompletion();
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x) {
-    for (uint32_t i = threadIdx.x; i < voxels / 4 + 1; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x == 0) found = {reinterpret_cast<uint16_t*>(order + kListed), 0, 0};
+    for (uint32_t i = threadIdx.x; i < (kSparse ? voxels / 4 + 1 : 1); i += kThreads)
+      memory[i] = make_uint4(0, 0, 0, 0);
+    if (kSparse && threadIdx.x == 0) {
+      uint32_t* points = ends + voxels;
+      auto* offsets = reinterpret_cast<uint16_t*>(points + 2 * kChained);
+      chains = {ends, points, points + kChained, offsets, offsets + kChained, 0, 0};
+    }
     __syncthreads();
+    // The grid is nobody else's since the first step began; what the first step leaves is there when it has ended.
+    if (kSparse) clear_bin<Rule, T, N>(bins, bin, args);
     if (bin == blockIdx.x) {
       cudaGridDependencySynchronize();
       add_fates(bins);
     }
-    const Lists lists = make_lists(bins, bin, ends, order, warps, place);
-    find_voxels(bins, bin, lists, args.counts, found);
-    __syncthreads();
-    if (first < step)
-      for (uint32_t column = first_column; column < args.columns; column += kThreads) {
-        add_short<Rule, T, N>(bins, bin, args, lists, found, first, step, column);
-        write_empty<Rule, T, N>(bins, bin, args, lists, first, step, column);
-      }
-    __syncthreads();
-    if (found.num_long > 0)
-      add_long<Rule, T, N>(bins, bin, args, lists, found.offsets + voxels - found.num_long, found.num_long,
-                           reinterpret_cast<Sums<Rule, T, N>*>(of_warps));
+    if (kSparse && make_chains(bins, bin, chains)) {
+      if (first < step)
+        for (uint32_t column = first_column; column < args.columns; column += kThreads)
+          add_chains<Rule, T, N>(bins, bin, args, chains, first, step, column);
+    } else {
+      add_listed<Rule, T, N>(bins, bin, args, ends, first, step, first_column);
+    }
     __syncthreads();
   }
 }
@@ -285,9 +295,16 @@ template <class Rule, class T, int N>
 void launch_rule(const SensorLaunch& launch, const BinArgs& bins, const ValueArgs& args) {
   const size_t voxels = size_t{bins.bin_chunks} * kChunkVoxels;
   const size_t shared = (voxels + 4 + kListed) * sizeof(uint32_t) + voxels * sizeof(uint16_t);
-  allow_shared(launch, &add_bins<Rule, T, N>, shared);
   const auto blocks = std::min<unsigned>(1u << bins.bin_bits, static_cast<unsigned>(launch.num_sms) * 2);
-  launch_early(launch, blocks, kThreads, shared, &add_bins<Rule, T, N>, "add_bins", bins, args);
+  const auto run = [&](auto* kernel) {
+    allow_shared(launch, kernel, shared);
+    launch_early(launch, blocks, kThreads, shared, kernel, "add_bins", bins, args);
+  };
+  // Chains are for bins with fewer points than half their voxels.
+  const int64_t points = bins.num_tiles * bins.tile_points;
+  if (points < bins.num_voxels / 2 && points < int64_t{kChained} << bins.bin_bits)
+    return run(&add_bins<Rule, T, N, true>);
+  run(&add_bins<Rule, T, N, false>);
 }
 
 template <class T, int N>

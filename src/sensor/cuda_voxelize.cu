@@ -10,7 +10,6 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 1024;
 constexpr uint32_t kNone = ~0u;
 
 /// What became of a thread's points.
@@ -80,19 +79,19 @@ __device__ __forceinline__ void load_quad(const Points& points, int64_t first, i
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kQuads, Quotient kQuotient>
-__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
+template <int kThreads, int kQuads, Quotient kQuotient>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint32_t shared[];
   __shared__ uint32_t warps[32];
   uint32_t* begins = shared;  // of the bins' segments; first their lengths
   const uint32_t num_bins = bins.num_bins();
   uint32_t* sorted = shared + num_bins + 4;
   Fates fates;
-  cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
   if (blockIdx.x == 0 && threadIdx.x == 0) *bins.cursor = 0;
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
-    for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads) begins[i] = 0;
+    for (uint32_t i = threadIdx.x; i < num_bins + 4; i += kThreads) begins[i] = 0;
     __syncthreads();
     const int64_t first = tile * bins.tile_points;
     const int count = static_cast<int>(min(static_cast<int64_t>(bins.tile_points), points.count - first));
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
       }
     }
     __syncthreads();
-    const uint32_t total = scan_block<kThreads>(begins, num_bins + 1, warps);
+    const uint32_t total = scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(begins, num_bins + 4, warps);
     for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
       bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(begins[i]);
 #pragma unroll
@@ -169,8 +168,9 @@ GridArgs grid_args(const VoxelizeProblem& problem) {
   return args;
 }
 
-unsigned partition_blocks(const SensorLaunch& launch, int64_t num_tiles) {
-  return static_cast<unsigned>(std::clamp<int64_t>(num_tiles, 1, launch.num_sms));
+unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
+  const int64_t resident = int64_t{launch.num_sms} * (bins.tile_points <= kSmallTilePoints ? 2 : 1);
+  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, resident));
 }
 
 BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
@@ -185,7 +185,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
   args.fates = reinterpret_cast<VoxelizeCounts*>(scratch + plan.fates);
-  args.num_fates = static_cast<int>(partition_blocks(launch, plan.num_tiles));
+  args.num_fates = static_cast<int>(partition_blocks(launch, args));
   args.stats = slab == 0 ? problem.stats : nullptr;
   return args;
 }
@@ -195,14 +195,13 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
                       const BinArgs& bins) {
   const Points points{problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
   const size_t shared = ((size_t{1} << bins.bin_bits) + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
-  const auto run = [&](auto* kernel) {
+  const auto run = [&](auto* kernel, unsigned threads) {
     allow_shared(launch, kernel, shared);
-    launch_early(launch, partition_blocks(launch, bins.num_tiles), kThreads, shared, kernel, "partition", grid, bins,
-                 points);
+    launch_early(launch, partition_blocks(launch, bins), threads, shared, kernel, "partition", grid, bins, points);
   };
-  if (bins.tile_points <= 4 * kThreads) return run(&partition<1, kQuotient>);
-  if (bins.tile_points <= 8 * kThreads) return run(&partition<2, kQuotient>);
-  run(&partition<4, kQuotient>);
+  if (bins.tile_points <= kSmallTilePoints) return run(&partition<512, 1, kQuotient>, 512);
+  if (bins.tile_points <= 8 * 1024) return run(&partition<1024, 2, kQuotient>, 1024);
+  run(&partition<1024, 4, kQuotient>, 1024);
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {

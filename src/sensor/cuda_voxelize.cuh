@@ -87,38 +87,44 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
   }
 }
 
-/// Exclusive sums of data[0, count) over the block, in place; returns the total. `warps` has 32 words.
-template <int kThreads>
-__device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) {
-  const uint32_t each = (count + kThreads - 1) / kThreads;
-  const uint32_t begin = min(threadIdx.x * each, count), end = min(begin + each, count);
-  uint32_t sum = 0;
-  for (uint32_t i = begin; i < end; ++i) sum += data[i];
-  uint32_t inclusive = sum;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+/// Inclusive sums over a warp.
+__device__ __forceinline__ uint32_t scan_warp(uint32_t value) {
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) {
-    const uint32_t below = __shfl_up_sync(~0u, inclusive, d);
-    if (lane >= d) inclusive += below;
+    const uint32_t below = __shfl_up_sync(~0u, value, d);
+    if (threadIdx.x % 32 >= d) value += below;
   }
-  if (lane == 31) warps[warp] = inclusive;
-  __syncthreads();
-  if (warp == 0) {
-    uint32_t of_warp = lane < kThreads / 32 ? warps[lane] : 0;
+  return value;
+}
+
+/// Exclusive sums of data[0, count) over the block, in place; returns the total. `count` is a multiple of 4, data is
+/// aligned to 16 bytes, and `warps` has 32 words. kStrips x 4 x kThreads is the most it takes.
+template <int kThreads, int kStrips>
+__device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) {
+  constexpr int kWarps = kThreads / 32;
+  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, quads = count / 4;
+  const uint32_t strips = (quads + kWarps * 32 - 1) / (kWarps * 32);  // of 32 quads, for each warp
+  auto* four = reinterpret_cast<uint4*>(data);
+  uint4 own[kStrips];
+  uint32_t carry = 0;
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-      const uint32_t below = __shfl_up_sync(~0u, of_warp, d);
-      if (lane >= d) of_warp += below;
-    }
-    if (lane < kThreads / 32) warps[lane] = of_warp;
+  for (int i = 0; i < kStrips; ++i) {
+    const uint32_t quad = (warp * strips + i) * 32 + lane;
+    const bool mine = i < strips && quad < quads;
+    const uint4 v = mine ? four[quad] : make_uint4(0, 0, 0, 0);
+    const uint32_t sum = v.x + v.y + v.z + v.w, through = carry + scan_warp(sum), before = through - sum;
+    own[i] = make_uint4(before, before + v.x, before + v.x + v.y, before + v.x + v.y + v.z);
+    carry = __shfl_sync(~0u, through, 31);
   }
+  if (lane == 0) warps[warp] = carry;
   __syncthreads();
-  uint32_t running = inclusive - sum + (warp > 0 ? warps[warp - 1] : 0);
-  const uint32_t total = warps[kThreads / 32 - 1];
-  for (uint32_t i = begin; i < end; ++i) {
-    const uint32_t own = data[i];
-    data[i] = running;
-    running += own;
+  const uint32_t all = scan_warp(lane < kWarps ? warps[lane] : 0);
+  const uint32_t total = __shfl_sync(~0u, all, 31), base = warp == 0 ? 0 : __shfl_sync(~0u, all, warp - 1);
+#pragma unroll
+  for (int i = 0; i < kStrips; ++i) {
+    const uint32_t quad = (warp * strips + i) * 32 + lane;
+    if (i < strips && quad < quads)
+      four[quad] = make_uint4(own[i].x + base, own[i].y + base, own[i].z + base, own[i].w + base);
   }
   __syncthreads();
   return total;

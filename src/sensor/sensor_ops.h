@@ -53,7 +53,8 @@ struct VoxelizeProblem {
   VoxelizeOptions options;
   void* output = nullptr;  // whole grid, written by the call: see Preprocessor::voxelize_pointcloud
   /// mean, as a part of a cloud whose parts are merged: leaves sums and counts apart. Output is then [V, F] sums, f32,
-  /// or i64 fixed-point numbers when deterministic, and `counts` [V] i32. max, as a part: empty voxels are -inf, or 0 with zero_floor.
+  /// or i64 fixed-point numbers when deterministic, and `counts` [V] i32. max, as a part: empty voxels are -inf, or 0
+  /// with zero_floor.
   bool partial = false;
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
   const void* sums = nullptr;       // of `finish`: merged sums of a mean; the output itself where they are f32
@@ -67,9 +68,9 @@ int64_t num_voxels(const VoxelGrid& grid);
 int64_t num_mask_words(const VoxelGrid& grid);
 /// Bytes of the output: 4 a voxel, 4 a feature of a voxel (8 for partial deterministic sums), 4 a mask word.
 size_t voxelize_output_bytes(const VoxelizeProblem& problem);
-/// The fixed-point scale of values up to `largest` of which `num_points` are added: a power of two within float's normal
-/// range with which the sum stays below 2^62, from both rounded up to powers of two; 2^127 where there are no values, so
-/// that the least of several scales is that of the parts that have some.
+/// The fixed-point scale of values up to `largest` of which `num_points` are added: a power of two within float's
+/// normal range with which the sum stays below 2^62, from both rounded up to powers of two; 2^127 where there are no
+/// values, so that the least of several scales is that of the parts that have some.
 float fixed_point_scale_of(float largest, int64_t num_points);
 
 class SensorOps {
