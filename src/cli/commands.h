@@ -4,6 +4,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/sensor_bench.h"
 
 namespace amdahl::cli {
 
@@ -73,6 +74,13 @@ struct ArenaArgs {
   Talk talk;
 };
 
+struct SensorBenchArgs {
+  SensorBenchConfig config;
+  std::string json_file;
+  Talk talk;
+};
+
+int sensor_bench_command(const SensorBenchArgs& args);
 int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);

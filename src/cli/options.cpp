@@ -50,7 +50,8 @@ int parse_and_run(int argc, char** argv) {
   bool print_version = false;
   app.add_flag("--version", print_version, "Version and commit");
   std::vector<Command> commands;
-  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands})
+  for (const auto define :
+       {define_training_commands, define_reading_commands, define_fabric_commands, define_sensor_commands})
     for (Command& command : define(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);

@@ -1,0 +1,258 @@
+#include "measure/sensor_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+
+#include "measure/sensor_check.h"
+#include "stats/stopping.h"
+
+namespace amdahl {
+namespace {
+
+// ---- ranks tell each other ----
+
+void pack(std::string& text, const std::vector<double>& values) {
+  text += fmt::format(" {}", values.size());
+  for (const double value : values) text += fmt::format(" {:.17g}", value);
+}
+
+std::string pack(const SensorTimes& times) {
+  std::string text = times.trouble + '\n' + times.launch + '\n';
+  text += fmt::format("{:.17g} {:.17g} {:.17g} {:.17g} {}", times.checked, times.items, times.memory_bytes,
+                      times.utilisation_percent, times.digest);
+  for (const auto* samples : {&times.time_us, &times.call_us, &times.compute_us, &times.merge_us}) pack(text, *samples);
+  return text;
+}
+
+std::vector<double> unpack_samples(char*& at) {
+  std::vector<double> values(std::strtoull(at, &at, 10));
+  for (double& value : values) value = std::strtod(at, &at);
+  return values;
+}
+
+SensorTimes unpack(std::string text) {
+  SensorTimes times;
+  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+  times.trouble = text.substr(0, first);
+  times.launch = text.substr(first + 1, second - first - 1);
+  char* at = text.data() + second + 1;
+  for (double* value : {&times.checked, &times.items, &times.memory_bytes, &times.utilisation_percent})
+    *value = std::strtod(at, &at);
+  times.digest = std::strtoull(at, &at, 10);
+  for (auto* samples : {&times.time_us, &times.call_us, &times.compute_us, &times.merge_us})
+    *samples = unpack_samples(at);
+  return times;
+}
+
+/// FNV-1a over 8 bytes at a time: tells whether two grids are equal, not what they are.
+uint64_t digest_of(const std::vector<char>& bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::copy_n(bytes.data() + i, std::min(sizeof(word), bytes.size() - i), reinterpret_cast<char*>(&word));
+    hash = (hash ^ word) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+// ---- one rank ----
+
+/// One cell on one rank.
+class CellRank {
+ public:
+  CellRank(RankContext& rank, SensorOps& ops, const SensorCell& cell, const SensorBenchSettings& settings,
+           Stream& stream)
+      : rank_(rank),
+        settings_(settings),
+        cell_(cell),
+        stream_(stream),
+        items_(split_evenly(cell.job.num_items, rank.world_size)[static_cast<size_t>(rank.rank)]),
+        workload_({rank.device, ops, rank.communicator}, cell.job, items_, cell.merge,
+                  cell.cold ? SensorWorkload::cold_variants(rank.device, cell.job, items_.count()) : 1, stream,
+                  deadline()),
+        line_(rank.device.allocate(sizeof(float))) {
+    rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
+    stream_.synchronize(deadline());
+  }
+
+  SensorTimes measure() {
+    SensorTimes times;
+    check(times);
+    prepare_launches();
+    times.launch = loops_.empty() ? "eager" : "graph";
+    warm_up();
+    for (int i = 0; i < settings_.samples; ++i) times.time_us.push_back(sample_us());
+    times.utilisation_percent = rank_.device.health().utilisation_percent;
+    measure_phases(times);
+    for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
+    times.items = static_cast<double>(items_.count());
+    times.memory_bytes = static_cast<double>(rank_.device.peak_allocated_bytes());
+    return times;
+  }
+
+ private:
+  Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds); }
+
+  int next_variant() { return next_++ % workload_.num_variants(); }
+
+  /// What a merge leaves on every rank is judged by rank 0, and must be the same on the others.
+  void check(SensorTimes& times) {
+    rank_.communicator.barrier(deadline());
+    workload_.call(stream_, 0);
+    const std::vector<char> output = workload_.output(stream_, 0, deadline());
+    const bool merged = cell_.merge != MergeWay::none;
+    if (merged) times.digest = digest_of(output);
+    if (merged && rank_.rank != 0) return;
+    const CheckResult result =
+        check_output(cell_.job, merged ? ItemRange{0, cell_.job.num_items} : items_, output.data());
+    times.checked = static_cast<double>(result.num_checked);
+    times.trouble = result.fault;
+  }
+
+  /// Graphs of `calls` calls each, together over all variants, so that replays rotate as eager calls do.
+  void prepare_launches() {
+    if (!rank_.device.supports_graphs().ok) return;
+    const int num_graphs = (workload_.num_variants() + settings_.calls - 1) / settings_.calls;
+    for (int i = 0; i < num_graphs; ++i)
+      loops_.push_back(rank_.device.capture(stream_, [&] {
+        for (int call = 0; call < settings_.calls; ++call) workload_.call(stream_, next_variant());
+      }));
+    for (const auto& loop : loops_) loop->launch(stream_);  // the first launch uploads
+    stream_.synchronize(deadline());
+  }
+
+  void enqueue_calls() {
+    if (!loops_.empty()) return loops_[static_cast<size_t>(next_loop_++) % loops_.size()]->launch(stream_);
+    for (int i = 0; i < settings_.calls; ++i) workload_.call(stream_, next_variant());
+  }
+
+  /// Host threads leave a barrier many microseconds apart; what they enqueue after this starts together on the devices.
+  void line_up() {
+    rank_.communicator.barrier(deadline());
+    if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+  }
+
+  double sample_us() {
+    const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
+    line_up();
+    stream_.stamp(*start);
+    enqueue_calls();
+    stream_.stamp(*end);
+    stream_.synchronize(deadline());
+    return rank_.device.elapsed_us(*start, *end) / settings_.calls;
+  }
+
+  /// Until the slowest rank's blocks stop trending.
+  void warm_up() {
+    constexpr int kLeastCalls = 10;
+    constexpr size_t kMostBlocks = 30;
+    std::vector<double> blocks;
+    int calls = 0;
+    do {
+      const std::string mine = fmt::format("{:.17g}", sample_us());
+      double slowest = 0;
+      for (const std::string& us : rank_.communicator.exchange(mine, deadline()))
+        slowest = std::max(slowest, std::strtod(us.c_str(), nullptr));
+      blocks.push_back(slowest);
+      calls += settings_.calls;
+    } while ((calls < kLeastCalls || !warmed_up(blocks)) && blocks.size() < kMostBlocks);
+  }
+
+  /// Single calls with stamps between a rank's part and the merge.
+  void measure_phases(SensorTimes& times) {
+    const std::unique_ptr<Event> start = rank_.device.make_event(), ready = rank_.device.make_event(),
+                                 end = rank_.device.make_event();
+    const auto enqueue = [&](int variant) {
+      stream_.stamp(*start);
+      workload_.compute(stream_, variant);
+      stream_.stamp(*ready);
+      workload_.merge(stream_, variant);
+      stream_.stamp(*end);
+    };
+    std::vector<std::unique_ptr<Graph>> graphs;
+    const int wanted = std::min(workload_.num_variants(), settings_.samples);
+    if (rank_.device.supports_graphs().ok)
+      for (int i = 0; i < wanted; ++i)
+        graphs.push_back(rank_.device.capture(stream_, [&] { enqueue(next_variant()); }));
+    for (const auto& graph : graphs) graph->launch(stream_);
+    stream_.synchronize(deadline());
+    for (int i = 0; i < settings_.samples; ++i) {
+      line_up();
+      if (graphs.empty())
+        enqueue(next_variant());
+      else
+        graphs[static_cast<size_t>(i) % graphs.size()]->launch(stream_);
+      stream_.synchronize(deadline());
+      times.compute_us.push_back(rank_.device.elapsed_us(*start, *ready));
+      times.merge_us.push_back(rank_.device.elapsed_us(*ready, *end));
+    }
+  }
+
+  /// What a user waits: one call, launched one operation at a time.
+  double call_us() {
+    using Clock = std::chrono::steady_clock;
+    const int variant = next_variant();
+    rank_.communicator.barrier(deadline());
+    const Clock::time_point start = Clock::now();
+    workload_.call(stream_, variant);
+    stream_.synchronize(deadline());
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+
+  RankContext& rank_;
+  const SensorBenchSettings& settings_;
+  const SensorCell& cell_;
+  Stream& stream_;
+  ItemRange items_;
+  SensorWorkload workload_;
+  std::unique_ptr<Buffer> line_;
+  std::vector<std::unique_ptr<Graph>> loops_;  // empty where the device has no graphs
+  int next_ = 0, next_loop_ = 0;
+};
+
+SensorExchange exchange(RankContext& rank, const SensorTimes& mine, double timeout_seconds) {
+  SensorExchange all;
+  for (const std::string& message : rank.communicator.exchange(pack(mine), Deadline::after_seconds(timeout_seconds)))
+    all.push_back(unpack(message));
+  return all;
+}
+
+/// All ranks agree on whether the buffers fitted before any of them waits for another in a collective.
+SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const SensorBenchSettings& settings) {
+  rank.device.reset_peak();
+  const std::unique_ptr<SensorOps> ops = settings.make_ops(rank.device);
+  const std::unique_ptr<Stream> stream = rank.device.make_stream("sensor");
+  std::optional<CellRank> own;
+  SensorTimes ready;
+  try {
+    own.emplace(rank, *ops, cell, settings, *stream);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::out_of_memory) throw;
+    ready.trouble = error.what();
+  }
+  SensorExchange all = exchange(rank, ready, settings.timeout_seconds);
+  for (const SensorTimes& one : all)
+    if (!one.trouble.empty()) return all;
+  all = exchange(rank, own->measure(), settings.timeout_seconds);
+  for (SensorTimes& one : all)
+    if (cell.merge != MergeWay::none && one.digest != all.front().digest && one.trouble.empty())
+      one.trouble = "its merged grid is not that of device 0";
+  return all;
+}
+
+}  // namespace
+
+Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+  Record record = start_sensor_record(cell, settings.provenance);
+  fleet.run(cell.devices, [&](RankContext& rank) {
+    const SensorExchange all = measure_cell(rank, cell, settings);
+    if (rank.rank == 0) fill_sensor_record(record, cell, all);
+  });
+  return record;
+}
+
+}  // namespace amdahl
