@@ -137,7 +137,7 @@ class Locator {
       const float* p = problem_.points + begin * 3 + axis;
       for (int64_t i = 0; i < count; ++i) {
         const float cell = std::floor((p[i * 3] - minimum) / edge);
-        const float inside = std::min(std::max(cell, 0.0f), top);  // 0 for NaN
+        const float inside = std::min(std::max(0.0f, cell), top);  // in this order 0 for NaN
         fault[static_cast<size_t>(i)] |=
             static_cast<uint8_t>((cell != cell ? kNan : 0) | (inside != cell ? kOutside : 0));
         voxel[static_cast<size_t>(i)] += static_cast<int64_t>(static_cast<int32_t>(inside)) * stride_[axis];

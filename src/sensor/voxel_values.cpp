@@ -52,8 +52,8 @@ size_t mean_scratch_bytes(const VoxelizeProblem& problem) {
 }
 
 float fixed_point_scale_of(float largest, int64_t num_points) {
-  if (!(largest > 0)) return 1;
   constexpr int kSumBits = 62, kLeast = -126, kMost = 127;
+  if (!(largest > 0)) return std::ldexp(1.0f, kMost);  // leaves the scale to parts that have values
   const int value_bits = std::ilogb(largest) + 1;
   const int count_bits = std::ilogb(static_cast<double>(std::max<int64_t>(num_points, 1))) + 1;
   return std::ldexp(1.0f, std::clamp(kSumBits - value_bits - count_bits, kLeast, kMost));

@@ -1,0 +1,31 @@
+// The CUDA kernels of the sensor operations, as host functions that enqueue them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "sensor/sensor_ops.h"
+
+namespace amdahl {
+
+/// Where a kernel runs; `num_sms` is how many multiprocessors it may fill.
+struct SensorLaunch {
+  cudaStream_t stream = nullptr;
+  int device_index = 0;
+  int num_sms = 1;
+  int all_sms = 1;  // of the device, whatever may be filled: what plans are made for
+};
+
+void launch_fuse(const SensorLaunch& launch, const FuseProblem& problem);
+void launch_check_times(const SensorLaunch& launch, const float* times, int64_t batch, int64_t length,
+                        TimesFault* fault);
+
+size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem);
+void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem);
+
+void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
+                              float* scale);
+void launch_finish(const SensorLaunch& launch, const VoxelizeProblem& merged);
+void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words);
+void launch_expand_mask(const SensorLaunch& launch, const uint32_t* mask, int32_t* grid, int64_t num_voxels);
+
+}  // namespace amdahl

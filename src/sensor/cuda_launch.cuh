@@ -1,0 +1,70 @@
+// What the sensor kernels' files share: launches, and elements of tensors as floats.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/cuda_check.h"
+#include "sensor/cuda_kernels.h"
+
+namespace amdahl::sensor_cuda {
+
+inline void check_launch(const SensorLaunch& launch, const char* kernel) {
+  cuda_check(cudaGetLastError(), launch.device_index, kernel);
+}
+
+/// Blocks of a grid-stride loop over `work` items that keeps `per_sm` blocks on each multiprocessor.
+inline unsigned num_blocks(const SensorLaunch& launch, int64_t work, int threads, int per_sm) {
+  const int64_t most = static_cast<int64_t>(launch.num_sms) * per_sm;
+  return static_cast<unsigned>(std::clamp<int64_t>((work + threads - 1) / threads, 1, most));
+}
+
+__device__ __forceinline__ int64_t thread_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+__device__ __forceinline__ float as_float(float value) { return value; }
+__device__ __forceinline__ float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ __forceinline__ float as_float(__half value) { return __half2float(value); }
+template <class T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+template <>
+__device__ __forceinline__ __half from_float<__half>(float value) {
+  return __float2half_rn(value);
+}
+
+/// N elements, loaded and stored in one go.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+
+/// Calls `work` with a value of the element's type.
+template <class Work>
+void with_type(ElementType type, const Work& work) {
+  if (type == ElementType::bf16) return work(__nv_bfloat16{});
+  if (type == ElementType::f16) return work(__half{});
+  work(float{});
+}
+
+/// The largest power of two up to `most` that divides every one of these.
+template <class... Numbers>
+int64_t common_power(int64_t most, Numbers... numbers) {
+  while (most > 1 && (((numbers % most) != 0) || ...)) most /= 2;
+  return most;
+}
+
+}  // namespace amdahl::sensor_cuda

@@ -1,0 +1,63 @@
+// Sensor operations of CUDA devices.
+#include <algorithm>
+
+#include "device/cuda_device.h"
+#include "sensor/cuda_kernels.h"
+
+namespace amdahl {
+namespace {
+
+class CudaSensorOps final : public SensorOps {
+ public:
+  explicit CudaSensorOps(Device& device) : device_(device) {}
+
+  void fuse(Stream& stream, const FuseProblem& problem) override {
+    if (problem.batch > 0 && problem.num_targets > 0) launch_fuse(on(stream), problem);
+  }
+  void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
+    launch_check_times(on(stream), times, batch, length, fault);
+  }
+
+  size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
+    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, num_sms(), device_.spec().sm_count}, problem);
+  }
+  void voxelize(Stream& stream, const VoxelizeProblem& problem) override { launch_voxelize(on(stream), problem); }
+
+  void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
+                         float* scale) override {
+    launch_fixed_point_scale(on(stream), problem, num_points_of_all, scale);
+  }
+  void finish(Stream& stream, const VoxelizeProblem& merged) override { launch_finish(on(stream), merged); }
+
+  void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
+    if (num_words > 0) launch_merge_masks(on(stream), mask, other, num_words);
+  }
+  void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t voxels) override {
+    if (voxels > 0) launch_expand_mask(on(stream), mask, grid, voxels);
+  }
+
+  void limit_processors(int count) override { limit_ = count; }
+
+ private:
+  int num_sms() const {
+    const int all = device_.spec().sm_count;
+    return limit_ > 0 ? std::min(limit_, all) : all;
+  }
+  SensorLaunch on(Stream& stream) const {
+    device_.bind_thread();
+    return {as_cuda(stream), device_.spec().index, num_sms(), device_.spec().sm_count};
+  }
+
+  Device& device_;
+  int limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device) {
+  if (device.backend() != BackendKind::cuda)
+    throw Error(Cause::internal, "a device of another backend was handed to CUDA code");
+  return std::make_unique<CudaSensorOps>(device);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,84 @@
+// Second step of a voxelization without values: counts of a bin in shared memory, written as counts, occupancy or mask.
+#include "sensor/cuda_voxel_steps.cuh"
+
+namespace amdahl {
+namespace {
+
+using namespace sensor_cuda;
+
+constexpr int kThreads = 512;
+constexpr int kLanesOfGroup = 8;
+
+/// Four voxels of the grid, from `counts` on.
+template <VoxelMode kMode>
+__device__ __forceinline__ int4 four_voxels(const uint32_t* counts) {
+  const uint4 c = *reinterpret_cast<const uint4*>(counts);
+  if (kMode == VoxelMode::count)
+    return make_int4(static_cast<int>(c.x), static_cast<int>(c.y), static_cast<int>(c.z), static_cast<int>(c.w));
+  return make_int4(c.x != 0, c.y != 0, c.z != 0, c.w != 0);
+}
+
+template <VoxelMode kMode>
+__device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* counts, void* output) {
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  if (kMode == VoxelMode::bitmask) {
+    auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
+    for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // kThreads and voxels in whole warps
+      const int64_t voxel = voxel_of(bins, bin, offset);
+      const uint32_t word = __ballot_sync(~0u, counts[offset] != 0);
+      if (threadIdx.x % 32 == 0 && voxel < bins.num_voxels) mask[voxel / 32] = word;
+    }
+    return;
+  }
+  auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+  for (uint32_t offset = threadIdx.x * 4; offset < voxels; offset += kThreads * 4) {
+    const int64_t voxel = voxel_of(bins, bin, offset);
+    const int4 four = four_voxels<kMode>(counts + offset);
+    if (aligned && voxel + 4 <= bins.num_voxels) {
+      *reinterpret_cast<int4*>(grid + voxel) = four;
+      continue;
+    }
+    const int single[4] = {four.x, four.y, four.z, four.w};
+    for (int i = 0; i < 4; ++i)
+      if (voxel + i < bins.num_voxels) grid[voxel + i] = single[i];
+  }
+}
+
+template <VoxelMode kMode>
+__global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* output) {
+  extern __shared__ uint4 memory[];
+  auto* counts = reinterpret_cast<uint32_t*>(memory);
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  bool first = true;
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins; bin += gridDim.x) {
+    for (uint32_t i = threadIdx.x; i < voxels / 4; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+    if (first) cudaGridDependencySynchronize();
+    first = false;
+    for_each_entry<kLanesOfGroup>(
+        bins, bin, [&](uint32_t entry, int64_t) { atomicAdd(&counts[entry & ((1u << kOffsetBits) - 1)], 1u); });
+    __syncthreads();
+    write_bin<kMode>(bins, bin, counts, output);
+    __syncthreads();
+  }
+}
+
+template <VoxelMode kMode>
+void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
+  const size_t shared = size_t{bins.bin_chunks} * kChunkVoxels * sizeof(uint32_t);
+  allow_shared(launch, &count_bins<kMode>, shared);
+  const auto blocks = std::min<unsigned>(bins.num_bins, static_cast<unsigned>(launch.num_sms) * 2);
+  launch_early(launch, blocks, kThreads, shared, &count_bins<kMode>, "count_bins", bins, output);
+}
+
+}  // namespace
+
+void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  if (problem.options.mode == VoxelMode::count) return launch_mode<VoxelMode::count>(launch, bins, problem.output);
+  if (problem.options.mode == VoxelMode::occupancy)
+    return launch_mode<VoxelMode::occupancy>(launch, bins, problem.output);
+  launch_mode<VoxelMode::bitmask>(launch, bins, problem.output);
+}
+
+}  // namespace amdahl

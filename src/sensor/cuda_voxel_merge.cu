@@ -1,0 +1,116 @@
+// What merging needs beside collectives: scales, masks, and grids from merged parts.
+#include <cmath>
+
+#include "sensor/cuda_launch.cuh"
+#include "sensor/voxel_values.h"
+
+namespace amdahl {
+namespace {
+
+using namespace sensor_cuda;
+
+constexpr int kThreads = 256, kBlocksPerSm = 8;
+
+/// Magnitudes of floats order as their bits do.
+template <class T>
+__global__ void find_largest(const T* features, int64_t count, uint32_t* largest) {
+  float most = 0;
+  for (int64_t i = thread_index(); i < count; i += thread_count()) {
+    const float size = fabsf(as_float(features[i]));
+    if (size > most && isfinite(size)) most = size;
+  }
+  const uint32_t bits = __reduce_max_sync(~0u, __float_as_uint(most));
+  if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(largest, bits);
+}
+
+/// fixed_point_scale_of on the device; the largest value lies where the scale will.
+__global__ void make_scale(float* scale, int64_t num_points) {
+  constexpr int kSumBits = 62, kLeast = -126, kMost = 127;
+  const float largest = *scale;
+  const int value_bits = largest > 0 ? ilogbf(largest) + 1 : 0;
+  const int count_bits = 64 - __clzll(max(static_cast<long long>(num_points), 1ll));
+  const int power = largest > 0 ? min(max(kSumBits - value_bits - count_bits, kLeast), kMost) : kMost;
+  *scale = ldexpf(1.0f, power);
+}
+
+__global__ void merge_words(uint32_t* mask, const uint32_t* other, int64_t num_words) {
+  for (int64_t i = thread_index(); i < num_words; i += thread_count()) mask[i] |= other[i];
+}
+
+__global__ void expand_words(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
+    const uint32_t bits = mask[i / 32] >> (i % 32);
+    const int4 four = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
+    if (aligned && i + 4 <= num_voxels) {
+      *reinterpret_cast<int4*>(grid + i) = four;
+      continue;
+    }
+    for (int k = 0; k < 4 && i + k < num_voxels; ++k) grid[i + k] = static_cast<int32_t>(bits >> k & 1);
+  }
+}
+
+/// Sums of a mean become the mean; `grid` may be the sums.
+template <class Sum>
+__global__ void divide(const Sum* sums, const int32_t* counts, const float* scale, float* grid, int64_t values,
+                       int64_t num_features) {
+  for (int64_t i = thread_index(); i < values; i += thread_count()) {
+    const int32_t count = counts[i / num_features];
+    if (count == 0)
+      grid[i] = 0;
+    else if constexpr (sizeof(Sum) == sizeof(float))
+      grid[i] = __fdiv_rn(sums[i], static_cast<float>(count));
+    else
+      grid[i] = static_cast<float>(static_cast<double>(sums[i]) / (static_cast<double>(*scale) * count));
+  }
+}
+
+__global__ void clear_empty(float* grid, int64_t values) {
+  for (int64_t i = thread_index(); i < values; i += thread_count())
+    if (grid[i] == __int_as_float(static_cast<int>(0xff800000u))) grid[i] = 0;
+}
+
+}  // namespace
+
+void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
+                              float* scale) {
+  cuda_check(cudaMemsetAsync(scale, 0, sizeof(float), launch.stream), launch.device_index, "cudaMemsetAsync");
+  const int64_t values = problem.num_points * problem.num_features;
+  if (values > 0)
+    with_type(problem.feature_type, [&](auto type) {
+      find_largest<<<num_blocks(launch, values, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
+          static_cast<const decltype(type)*>(problem.features), values, reinterpret_cast<uint32_t*>(scale));
+    });
+  make_scale<<<1, 1, 0, launch.stream>>>(scale, num_points_of_all);
+  check_launch(launch, "fixed_point_scale");
+}
+
+void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words) {
+  merge_words<<<num_blocks(launch, num_words, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(mask, other,
+                                                                                                     num_words);
+  check_launch(launch, "merge_masks");
+}
+
+void launch_expand_mask(const SensorLaunch& launch, const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
+  expand_words<<<num_blocks(launch, (num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
+      mask, grid, num_voxels);
+  check_launch(launch, "expand_mask");
+}
+
+void launch_finish(const SensorLaunch& launch, const VoxelizeProblem& merged) {
+  const int64_t values = num_voxels(merged.grid) * merged.num_features;
+  if (values == 0) return;
+  auto* grid = static_cast<float*>(merged.output);
+  const unsigned blocks = num_blocks(launch, values, kThreads, kBlocksPerSm);
+  if (merged.options.mode == VoxelMode::max)
+    clear_empty<<<blocks, kThreads, 0, launch.stream>>>(grid, values);
+  else if (merged.options.deterministic)
+    divide<<<blocks, kThreads, 0, launch.stream>>>(static_cast<const int64_t*>(merged.sums), merged.counts,
+                                                   merged.scale, grid, values, merged.num_features);
+  else
+    divide<<<blocks, kThreads, 0, launch.stream>>>(static_cast<const float*>(merged.sums), merged.counts, merged.scale,
+                                                   grid, values, merged.num_features);
+  check_launch(launch, "finish");
+}
+
+}  // namespace amdahl

@@ -1,0 +1,151 @@
+// Every sensor operation of a GPU over the CPU's table of cases: against float64, and, where the contract defines the
+// bits, against the CPU's.
+#include <gtest/gtest.h>
+
+#include "gpu_support.h"
+#include "sensor_runs.h"
+
+namespace amdahl::testing {
+namespace {
+
+class SensorGpuTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    ops_ = make_cuda_sensor_ops(*device);
+    cpu_device_ = std::move(make_cpu_devices(1).front());
+    cpu_stream_ = cpu_device_->make_stream("sensor");
+    cpu_ops_ = make_cpu_sensor_ops(*cpu_device_);
+  }
+  SensorBench gpu() { return {*device, *stream, *ops_}; }
+  SensorBench cpu() { return {*cpu_device_, *cpu_stream_, *cpu_ops_}; }
+
+  void voxelize_all(VoxelMode mode) {
+    for_each_voxelize(mode, true, [&](const Cloud& cloud, const VoxelRun& run) {
+      const VoxelResult result = run_voxelize(gpu(), cloud, run);
+      expect_voxels(cloud, run, result);
+      const VoxelResult wanted = run_voxelize(cpu(), cloud, run);
+      EXPECT_EQ(result.counts, wanted.counts);
+      EXPECT_EQ(result.scale, wanted.scale);
+      const bool exact = mode != VoxelMode::mean || run.options.deterministic;
+      EXPECT_TRUE(!exact || result.output == wanted.output) << "not the CPU's bits";
+    });
+  }
+
+  std::unique_ptr<Device> cpu_device_;
+  std::unique_ptr<SensorOps> ops_, cpu_ops_;
+  std::unique_ptr<Stream> cpu_stream_;
+};
+
+// Bits, but for those of NaN.
+bool same_numbers(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b, ElementType type) {
+  for (int64_t i = 0; i < static_cast<int64_t>(a.size() / size_of(type)); ++i) {
+    const double x = decode(a.data(), type, i), y = decode(b.data(), type, i);
+    if (std::isnan(x) ? !std::isnan(y) : x != y || std::signbit(x) != std::signbit(y)) return false;
+  }
+  return a.size() == b.size();
+}
+
+TEST_F(SensorGpuTest, Fuse) {
+  for_each_fuse([&](const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip) {
+    FuseRun run(gpu(), fuse_case, type, rule, skip);
+    run.enqueue();
+    const std::vector<uint8_t> output = run.output();
+    expect_fused(fuse_case, type, rule, output);
+    if (rule != Extrapolation::hold) return;
+    FuseRun wanted(cpu(), fuse_case, type, rule, skip);
+    wanted.enqueue();
+    EXPECT_TRUE(same_numbers(output, wanted.output(), type)) << "not the CPU's bits";
+  });
+}
+
+TEST_F(SensorGpuTest, CheckTimes) {
+  for (const TimesCase& times_case : times_cases()) {
+    SCOPED_TRACE(times_case.name);
+    expect_times_checked(gpu(), times_case);
+  }
+}
+
+/// The first fault of a long array, whichever block of threads comes to it first.
+TEST_F(SensorGpuTest, CheckTimesFindsTheFirstOfMany) {
+  for (const int64_t length : {int64_t{1'000'000}, int64_t{1000}}) {
+    TimesCase times_case{"long", length, std::vector<float>(1'000'000)};
+    for (size_t i = 0; i < times_case.times.size(); ++i)
+      times_case.times[i] = static_cast<float>(static_cast<int64_t>(i) % length);
+    expect_times_checked(gpu(), times_case);
+    for (const size_t at : {size_t{999'999}, size_t{700'001}, size_t{700'003}, size_t{300'007}, size_t{1}}) {
+      times_case.times[at] = at % 2 == 0 ? std::numeric_limits<float>::infinity() : -1;
+      expect_times_checked(gpu(), times_case);
+    }
+  }
+}
+
+TEST_F(SensorGpuTest, VoxelizeCount) { voxelize_all(VoxelMode::count); }
+TEST_F(SensorGpuTest, VoxelizeOccupancy) { voxelize_all(VoxelMode::occupancy); }
+TEST_F(SensorGpuTest, VoxelizeBitmask) { voxelize_all(VoxelMode::bitmask); }
+TEST_F(SensorGpuTest, VoxelizeMean) { voxelize_all(VoxelMode::mean); }
+TEST_F(SensorGpuTest, VoxelizeMax) { voxelize_all(VoxelMode::max); }
+TEST_F(SensorGpuTest, OrderDoesNotMatter) { expect_order_does_not_matter(gpu()); }
+TEST_F(SensorGpuTest, Masks) { expect_masks_work(gpu()); }
+
+TEST_F(SensorGpuTest, FewProcessorsGiveTheSame) {
+  const FuseCase& fuse_case = fuse_cases()[3];
+  FuseRun fuse(gpu(), fuse_case, ElementType::bf16, Extrapolation::hold);
+  for (const int processors : {1, 7, 0}) {
+    SCOPED_TRACE(processors);
+    ops_->limit_processors(processors);
+    fuse.enqueue();
+    expect_fused(fuse_case, ElementType::bf16, Extrapolation::hold, fuse.output());
+    for (const VoxelMode mode : kVoxelModes)
+      for (const VoxelRun& run : voxel_runs(mode, 0)) {
+        const Cloud& cloud = clouds().back();
+        SCOPED_TRACE(cloud.name + ", " + run.name());
+        expect_voxels(cloud, run, run_voxelize(gpu(), cloud, run));
+      }
+  }
+}
+
+/// Captured once and replayed, on inputs that have changed since: what an eager call gives.
+TEST_F(SensorGpuTest, FuseInAGraphIsEager) {
+  for (const FuseCase& fuse_case : fuse_cases())
+    for (const Extrapolation rule : kRules) {
+      if (fuse_case.hold_only && rule != Extrapolation::hold) continue;
+      SCOPED_TRACE(fuse_case.name + ", " + std::string(amdahl::to_string(rule)));
+      FuseRun eager(gpu(), fuse_case, ElementType::f32, rule), replayed(gpu(), fuse_case, ElementType::f32, rule);
+      eager.enqueue();
+      const auto graph = device->capture(*stream, [&] { replayed.enqueue(); });
+      for (int replay = 0; replay < 2; ++replay) {
+        graph->launch(*stream);
+        EXPECT_TRUE(same_numbers(replayed.output(), eager.output(), ElementType::f32)) << "replay " << replay;
+        replayed.spoil_output();
+      }
+    }
+}
+
+TEST_F(SensorGpuTest, VoxelizeInAGraphIsEager) {
+  for (const VoxelMode mode : kVoxelModes)
+    for (size_t i = 0; i < clouds().size(); i += 3)
+      for (VoxelRun run : voxel_runs(mode, i)) {
+        if (run.parts != 1 || (mode == VoxelMode::mean && !run.options.deterministic)) continue;
+        const Cloud& cloud = clouds()[i];
+        SCOPED_TRACE(cloud.name + ", " + run.name());
+        const VoxelResult eager = run_voxelize(gpu(), cloud, run);
+        CloudPart part = whole_cloud(gpu(), cloud, run);
+        const auto graph = device->capture(*stream, [&] {
+          if (run.options.deterministic) part.enqueue_scale(cloud.num_points());
+          part.enqueue();
+        });
+        for (int replay = 0; replay < 2; ++replay) {
+          graph->launch(*stream);
+          EXPECT_TRUE(part.output() == eager.output) << "replay " << replay;
+          EXPECT_EQ(part.counts(), eager.counts);
+          EXPECT_EQ(part.stats().num_nan, eager.stats.num_nan);
+          EXPECT_EQ(part.stats().num_outside, eager.stats.num_outside);
+          part.spoil_output();
+        }
+      }
+}
+
+}  // namespace
+}  // namespace amdahl::testing
