@@ -136,6 +136,9 @@ void check_sensor_bench(const SensorBenchConfig& config) {
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
   require_within("--calls", config.calls, 0, kMost);
+  if (config.path == "host" && choose_backend(config.engine).name == "cpu")
+    throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
+                "GPUs, or no --path");
   if (config.type == ElementType::i32 || config.type == ElementType::u32)
     throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
   for (const int64_t count : config.devices) {
@@ -149,8 +152,8 @@ void check_sensor_bench(const SensorBenchConfig& config) {
     check_streams(config);
 }
 
-std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
-  std::vector<SensorCell> cells;
+std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config) {
+  std::vector<std::vector<SensorCell>> groups;
   SensorCell cell;
   cell.mode = config.mode;
   cell.scaling = config.scaling;
@@ -158,30 +161,17 @@ std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
   for (const SensorJob& job : jobs_of(config))
     for (const bool cold : {false, true}) {
       if (config.cache != "both" && (config.cache == "cold") != cold) continue;
+      std::vector<SensorCell>& compared = groups.emplace_back();
       for (const int64_t devices : counts_of(config)) {
         cell.job = job;
         cell.cold = cold;
         cell.devices = static_cast<int>(devices);
         if (config.mode == "data" && config.scaling == Scaling::weak) cell.job.num_items *= devices;
         cell.merge = merge_of(config, cell.job, cell.devices);
-        cells.push_back(cell);
+        compared.push_back(cell);
       }
     }
-  return cells;
-}
-
-void require_room(const Fleet& fleet, const SensorCell& cell) {
-  const int64_t share = split_evenly(cell.job.num_items, cell.devices).front().count();
-  const auto needed = static_cast<int64_t>(SensorWorkload::variant_bytes(cell.job, share));
-  for (int i = 0; i < std::min<int>(cell.devices, static_cast<int>(fleet.devices().size())); ++i) {
-    const DeviceSpec& device = fleet.devices()[static_cast<size_t>(i)];
-    if (device.memory_bytes > 0 && needed > device.memory_bytes)
-      throw Error(Cause::out_of_memory,
-                  fmt::format("{} needs {} on a device, and {} has {}", workload_text(cell.job),
-                              format_bytes(static_cast<double>(needed)), device.name,
-                              format_bytes(static_cast<double>(device.memory_bytes))),
-                  cell.job.voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
-  }
+  return groups;
 }
 
 }  // namespace amdahl

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "amdahl/sensor_bench.h"
-#include "measure/fleet.h"
 #include "measure/sensor_bench.h"
 
 namespace amdahl {
@@ -12,10 +11,8 @@ namespace amdahl {
 /// Error{usage} for unknown names, numbers out of range, and what a mode does not do.
 void check_sensor_bench(const SensorBenchConfig& config);
 
-/// A cell for every workload, voxel mode, cache state and count of devices, counts next to each other.
-std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config);
-
-/// Error{out_of_memory} with what the cell needs when a device is too small for it by its specification.
-void require_room(const Fleet& fleet, const SensorCell& cell);
+/// A cell for every workload, voxel mode, cache state and count of devices; cells that differ in the devices alone, and
+/// will be compared, are together.
+std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config);
 
 }  // namespace amdahl

@@ -1,6 +1,5 @@
 // The sensor benchmark: cells of a configuration, records, tables.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -8,7 +7,6 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
-#include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/provenance.h"
 #include "lab/sensor_bench_setup.h"
@@ -21,14 +19,10 @@ namespace amdahl {
 namespace {
 
 /// What a run folder says about itself.
-std::map<std::string, std::string> identity(const SensorBenchConfig& config, const std::vector<SensorCell>& cells) {
-  std::map<std::string, std::string> facts{{"op", config.op},
-                                           {"mode", config.mode},
-                                           {"dtype", std::string(to_string(config.type))},
-                                           {"path", config.path},
-                                           {"cache", config.cache},
-                                           {"samples", std::to_string(config.samples)},
-                                           {"cells", std::to_string(cells.size())}};
+std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
+  std::map<std::string, std::string> facts{
+      {"op", config.op},     {"mode", config.mode},   {"dtype", std::string(to_string(config.type))},
+      {"path", config.path}, {"cache", config.cache}, {"samples", std::to_string(config.samples)}};
   if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
   return facts;
 }
@@ -51,6 +45,22 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   return settings;
 }
 
+int most_devices(const std::vector<std::vector<SensorCell>>& groups) {
+  int most = 1;
+  for (const auto& group : groups)
+    for (const SensorCell& cell : group) most = std::max(most, cell.devices);
+  return most;
+}
+
+/// No device reaches another's memory from now on. NCCL heard so by its variables.
+void keep_apart(Fleet& fleet) {
+  fleet.run(fleet.num_devices(), [&](RankContext& rank) {
+    for (const DeviceSpec& peer : fleet.devices())
+      if (peer.index != rank.device.spec().index)
+        rank.device.avoid(peer.index, "devices were asked to go through host memory");
+  });
+}
+
 void conclude(SensorBenchOutcome& outcome) {
   outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
                                [](const Record& record) { return record.status.kind == Status::Kind::failed; });
@@ -61,33 +71,33 @@ void conclude(SensorBenchOutcome& outcome) {
 }  // namespace
 
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
-  check_sensor_bench(config);
   check_engine(config.engine);
   choose_backend(config.engine);
-  const std::vector<SensorCell> cells = sensor_cells(config);
-  int most = 1;
-  for (const SensorCell& cell : cells) most = std::max(most, cell.devices);
-  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, most);
-  for (const SensorCell& cell : cells) require_room(*fleet, cell);
+  check_sensor_bench(config);
+  const std::vector<std::vector<SensorCell>> groups = sensor_cells(config);
+  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, most_devices(groups));
+  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+  if (config.path == "host") keep_apart(*fleet);
+  for (const auto& group : groups)
+    for (const SensorCell& cell : group) require_room(*fleet, cell, make_sensor_ops);
   SensorBenchOutcome outcome;
   outcome.is_root = fleet->is_root();
   outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"sensor", identity(config, cells)});
-  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+    folder = RunFolder::create(config.output_dir, {"sensor", identity(config)});
   const SensorBenchSettings settings = settings_of(config, *fleet);
   int done = 0;
-  for (const SensorCell& cell : cells) {
+  for (const auto& group : groups) {
     if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
-    if (fleet->is_root())
-      observer.progress(done++, static_cast<int>(cells.size()),
-                        fmt::format("{} on {}", workload_text(cell.job), cell.devices));
-    Record record = measure_sensor_cell(*fleet, cell, settings);
+    if (fleet->is_root()) observer.progress(done++, static_cast<int>(groups.size()), workload_text(group.front().job));
+    const std::vector<Record> records = measure_sensor_cells(*fleet, group, settings);
     if (!fleet->is_root()) continue;
-    if (folder) folder->append(record);
-    outcome.records.push_back(std::move(record));
+    for (const Record& record : records) {
+      if (folder) folder->append(record);
+      outcome.records.push_back(record);
+    }
   }
   fleet->agree("done");  // nobody leaves while a peer still works
   conclude(outcome);
