@@ -4,6 +4,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/sensor_bench.h"
 #include "amdahl/sensor_files.h"
 
 namespace amdahl::cli {
@@ -76,6 +77,13 @@ struct ArenaArgs {
   Talk talk;
 };
 
+struct SensorBenchArgs {
+  SensorBenchConfig config;
+  std::string json_file;
+  Talk talk;
+};
+
+int sensor_bench_command(const SensorBenchArgs& args);
 struct VoxelizeArgs {
   VoxelizeConfig config;
   Talk talk;

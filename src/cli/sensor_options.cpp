@@ -24,7 +24,8 @@ bool parse_all(const std::string& text, T& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// "128" or "200x200x40".
+}  // namespace
+
 std::array<int64_t, 3> parse_grid(const std::string& text) {
   std::vector<std::string> parts = split_at(text, 'x');
   if (parts.size() == 1) parts.resize(3, parts[0]);
@@ -34,6 +35,8 @@ std::array<int64_t, 3> parse_grid(const std::string& text) {
   if (!good) throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "voxels an axis, like 128 or 200x200x40");
   return size;
 }
+
+namespace {
 
 /// "-10,-10,-2".
 std::array<double, 3> parse_corner(const std::string& text) {
@@ -159,7 +162,8 @@ std::vector<Command> define_sensor_commands(CLI::App& app) {
                         fmt::print("{}", sensor->help("amdahl"));
                         return 0;
                       }};
-  return {define_voxelize(*sensor), define_resample(*sensor), define_fuse(*sensor), alone};
+  return {define_voxelize(*sensor), define_resample(*sensor), define_fuse(*sensor), define_sensor_bench(*sensor),
+          alone};
 }
 
 }  // namespace amdahl::cli

@@ -1,6 +1,7 @@
 #include "comm/reduce_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -35,12 +36,12 @@ template <ReduceOp op, class A>
 A combine(A a, A b) {
   if constexpr (op == ReduceOp::max) {
     if constexpr (std::is_floating_point_v<A>)
-      return (a > b || a != a) ? a : b;  // a NaN in either stays visible
+      return (a > b || a != a || (a == b && !std::signbit(a))) ? a : b;  // NaN stays visible, +0 is above -0
     else
       return a > b ? a : b;
   } else if constexpr (op == ReduceOp::min) {
     if constexpr (std::is_floating_point_v<A>)
-      return (a < b || a != a) ? a : b;
+      return (a < b || a != a || (a == b && std::signbit(a))) ? a : b;
     else
       return a < b ? a : b;
   } else if constexpr (std::is_integral_v<A>) {

@@ -53,6 +53,10 @@ void require_launch_mode(Fleet& fleet, LaunchMode mode) {
   });
 }
 
+std::unique_ptr<SensorOps> make_sensor_ops(Device& device) {
+  return device.backend() == BackendKind::cuda ? make_cuda_sensor_ops(device) : make_cpu_sensor_ops(device);
+}
+
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices) {
   return choose_backend(config).make_fleet(config, max_devices);
 }

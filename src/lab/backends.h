@@ -8,6 +8,7 @@
 #include "amdahl/amdahl.h"
 #include "measure/fleet.h"
 #include "measure/link_bench.h"
+#include "sensor/sensor_ops.h"
 
 namespace amdahl {
 
@@ -32,6 +33,9 @@ const BackendRow& choose_backend(const EngineConfig& config);
 
 /// Error{usage} when the fleet's devices cannot launch steps that way.
 void require_launch_mode(Fleet& fleet, LaunchMode mode);
+
+/// Sensor operations of the device's backend.
+std::unique_ptr<SensorOps> make_sensor_ops(Device& device);
 
 /// Fleet of the chosen backend.
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);

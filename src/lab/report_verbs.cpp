@@ -12,6 +12,7 @@
 #include "planner/advise.h"
 #include "report/arena.h"
 #include "report/markdown.h"
+#include "report/sensor.h"
 #include "report/study.h"
 #include "report/text.h"
 #include "report/training.h"
@@ -56,10 +57,12 @@ ReportOutcome report_training(const std::string& run_dir, const RunContents& con
   return outcome;
 }
 
-ReportOutcome report_arena(const std::string& run_dir, const RunContents& contents, bool write) {
+/// Of runs whose report is a text alone.
+ReportOutcome report_text(const std::string& run_dir, const RunContents& contents, const std::string& text,
+                          bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.text = arena_text(contents.records);
+  outcome.text = text;
   outcome.json = records_to_json(contents.records);
   if (!write) return outcome;
   write_atomic(folder_of(run_dir) / "report.txt", outcome.text);
@@ -92,9 +95,10 @@ ReportOutcome run_report(const std::string& run_dir, bool write) {
   if (kind == "train") return report_training(run_dir, contents, write);
   if (kind == "links") return report_links(folder_of(run_dir), contents, write);
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
-  if (kind == "arena") return report_arena(run_dir, contents, write);
+  if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
+  if (kind == "sensor") return report_text(run_dir, contents, sensor_text(contents.records), write);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
-              "the run folder of a study, train, links, collectives or arena");
+              "the run folder of a study, train, links, collectives, arena or sensor bench");
 }
 
 StudySummary read_evidence(const std::string& run_dir) {

@@ -1,0 +1,69 @@
+// Robotics preprocessing under measurement: the operations of amdahl/sensor.h on one or several devices, in every mode
+// of sharing the work, each result verified.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "amdahl/engine.h"
+#include "amdahl/record.h"
+#include "amdahl/sensor.h"
+
+namespace amdahl {
+
+class Observer;
+
+/// Shape of one stream of a fusion: S samples of D values.
+struct StreamShape {
+  int64_t length = 0;  // S
+  int64_t width = 0;   // D
+};
+
+struct SensorBenchConfig {
+  EngineConfig engine;
+  std::string op = "voxelize";   // fuse, voxelize, resample
+  std::string mode = "single";   // single, data, task, pipeline, hetero
+  std::vector<int64_t> devices;  // counts; empty: 1 for single, else 1, 2, 4, ... as far as there are GPUs
+  Scaling scaling = Scaling::strong;
+  ElementType type = ElementType::f32;  // of streams and features
+
+  // fuse, and resample with the first stream only
+  std::vector<int64_t> batch_sizes{4};  // rows of all devices (strong) or of one (weak)
+  std::vector<StreamShape> streams{{30, 512}, {100, 64}, {200, 12}};
+  int64_t targets = 50;
+
+  // voxelize
+  std::vector<int64_t> points{500'000};  // of all devices (strong) or of one (weak)
+  std::array<int64_t, 3> grid{128, 128, 128};
+  int64_t features = 8;
+  std::vector<VoxelMode> voxel_modes{VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max};
+  VoxelLayout layout = VoxelLayout::xyz;
+  bool deterministic = false;  // mean in fixed point
+  /// Where points lie. uniform: the whole grid. corner: half of each axis. readme: RoboCache's README, 3.28 % of the
+  /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor.
+  std::string distribution = "uniform";
+  std::string merge = "auto";  // auto, collective, bitmask, none: how the devices' grids become one
+
+  std::string path = "direct";  // direct, host: devices do not reach each other's memory
+  std::string cache = "hot";    // hot, cold, both: whether a call finds its buffers in the last-level cache
+  int samples = 30;
+  int calls = 0;           // of a sample; 0: 20 on GPUs, 4 on CPU virtual devices
+  std::string output_dir;  // run folder; empty: none is written
+};
+
+struct SensorBenchOutcome {
+  std::vector<Record> records;  // kind "sensor"
+  std::string text;             // tables for a terminal
+  std::string json;             // docs/schema/records.schema.json
+  std::string run_dir;
+  bool failed = false;  // a result was wrong, or something did not fit
+  bool is_root = true;
+};
+
+/// Measures into `output_dir` (records.jsonl, report.txt) when it is not empty. Error{usage} for what cannot be, before
+/// anything is allocated.
+AMDAHL_API SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer);
+
+}  // namespace amdahl

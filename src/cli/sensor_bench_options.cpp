@@ -1,0 +1,131 @@
+// Options of `amdahl sensor bench`.
+#include <memory>
+
+#include "cli/environment.h"
+#include "cli/option_values.h"
+
+namespace amdahl::cli {
+namespace {
+
+struct SensorBenchTexts {
+  std::string devices, shape = "30x512,100x64,200x12", batch_sizes = "4", dtype = "f32", points = "500000",
+                       grid = "128", voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus,
+                       machine;
+};
+
+struct ParsedSensorBench {
+  SensorBenchArgs args;
+  SensorBenchTexts texts;
+};
+
+/// "30x512,100x64".
+std::vector<StreamShape> parse_shapes(const std::string& text) {
+  std::vector<StreamShape> streams;
+  for (const std::string& item : split_list(text)) {
+    const size_t cross = item.find('x');
+    if (cross == std::string::npos || cross != item.rfind('x') ||
+        item.find_first_not_of("0123456789x") != std::string::npos || cross == 0 || cross + 1 == item.size())
+      throw Error(Cause::usage, fmt::format("--shape: '{}' is no stream", item),
+                  "samples x values of each: 30x512,100x64");
+    streams.push_back({parse_count(item.substr(0, cross), "--shape"), parse_count(item.substr(cross + 1), "--shape")});
+  }
+  return streams;
+}
+
+template <class T>
+std::vector<std::pair<std::string, T>> named(std::initializer_list<T> values) {
+  std::vector<std::pair<std::string, T>> choices;
+  for (const T value : values) choices.emplace_back(to_string(value), value);
+  return choices;
+}
+
+std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
+  std::vector<VoxelMode> modes;
+  for (const std::string& name : split_list(text))
+    modes.push_back(
+        one_of("--voxel-modes", name,
+               named({VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean, VoxelMode::max})));
+  return modes;
+}
+
+// NCCL reads its variables from the process when it is opened: they must be there before the verb runs.
+void keep_apart() { set_environment(nccl_settings("pcie-host", {}, process_environment())); }
+
+int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
+  SensorBenchConfig& config = parsed.args.config;
+  const SensorBenchTexts& texts = parsed.texts;
+  if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
+  config.streams = parse_shapes(texts.shape);
+  config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
+  config.points = parse_count_list(texts.points, "--points", 0);
+  config.grid = parse_grid(texts.grid);
+  config.voxel_modes = parse_voxel_modes(texts.voxel_modes);
+  config.type = one_of("--dtype", texts.dtype, named({ElementType::f32, ElementType::bf16, ElementType::f16}));
+  config.layout = one_of("--layout", texts.layout, named({VoxelLayout::xyz, VoxelLayout::zyx}));
+  config.scaling = one_of("--scaling", texts.scaling, named({Scaling::strong, Scaling::weak}));
+  config.engine.gpus = parse_gpus(texts.gpus);
+  use_machine(texts.machine, config.engine.machine);
+  if (config.path == "host") keep_apart();
+  config.engine.environment = process_environment();
+  config.engine.command_line = command_line;
+  config.engine.on_fatal = end_at_once;
+  return sensor_bench_command(parsed.args);
+}
+
+void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
+  sub->add_option("--dtype", texts.dtype, "Of streams and features: f32, bf16 or f16")->capture_default_str();
+  sub->add_option("--shape", texts.shape, "fuse: samples x values of each stream; resample: the first one")
+      ->capture_default_str();
+  sub->add_option("--targets", config.targets, "fuse, resample: target times a row")
+      ->check(kWhole)
+      ->capture_default_str();
+  sub->add_option("--batch-sizes", texts.batch_sizes, "fuse, resample: rows, for example 4,256")->capture_default_str();
+  sub->add_option("--points", texts.points, "voxelize: points, for example 500000,4000000")->capture_default_str();
+  sub->add_option("--grid", texts.grid, "voxelize: voxels, 128 of a cube or 200x200x40")->capture_default_str();
+  sub->add_option("--features", config.features, "voxelize: features a point, of mean and max")
+      ->check(kWhole)
+      ->capture_default_str();
+  sub->add_option("--voxel-modes", texts.voxel_modes, "Of count, occupancy, bitmask, mean and max")
+      ->capture_default_str();
+  sub->add_option("--layout", texts.layout, "Of the grid in memory: xyz or zyx")->capture_default_str();
+  sub->add_flag("--deterministic", config.deterministic, "mean: the same bits for any order and number of devices");
+  sub->add_option("--distribution", config.distribution, "Where points lie: uniform, corner, readme or clusters")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+Command define_sensor_bench(CLI::App& sensor) {
+  auto parsed = std::make_shared<ParsedSensorBench>();
+  SensorBenchConfig& config = parsed->args.config;
+  SensorBenchTexts& texts = parsed->texts;
+  CLI::App* sub = sensor.add_subcommand("bench", "Times of an operation on one or several devices, results verified");
+  sub->footer(
+      "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
+      "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max");
+  sub->add_option("--op", config.op, "fuse, voxelize or resample")->capture_default_str();
+  sub->add_option("--mode", config.mode, "single, or data: the items split over devices")->capture_default_str();
+  sub->add_option("--devices", texts.devices, "Counts of devices, for example 1,2,4 (default: 1; data: 1, 2, 4, ...)");
+  sub->add_option("--scaling", texts.scaling, "data: items of all devices (strong) or of each (weak)")
+      ->capture_default_str();
+  add_workload_options(sub, config, texts);
+  sub->add_option("--merge", config.merge, "data: how grids become one: auto, collective, bitmask or none")
+      ->capture_default_str();
+  sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
+      ->capture_default_str();
+  sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();
+  sub->add_option("--samples", config.samples, "Samples of a cell")->check(kWhole)->capture_default_str();
+  sub->add_option("--calls", config.calls, "Calls a sample (default: 20, CPU 4)")->check(kWhole);
+  sub->add_option("--backend", config.engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
+  sub->add_option("--seed", config.engine.seed, "Seed of the data")->check(kNatural)->capture_default_str();
+  sub->add_option("-T,--timeout", config.engine.timeout_seconds, "Seconds until a wait is given up")
+      ->capture_default_str();
+  sub->add_option("-o,--output", parsed->args.json_file, "JSON file of all records");
+  sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_talk(sub, parsed->args.talk);
+  return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
+}
+
+}  // namespace amdahl::cli

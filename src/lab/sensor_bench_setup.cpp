@@ -1,0 +1,177 @@
+#include "lab/sensor_bench_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "lab/backends.h"
+#include "sensor/checks.h"
+
+namespace amdahl {
+namespace {
+
+template <class T>
+T choose(const char* option, const std::string& text, const std::vector<T>& choices) {
+  std::vector<std::string> names;
+  for (const T choice : choices) {
+    if (to_string(choice) == text) return choice;
+    names.emplace_back(to_string(choice));
+  }
+  throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, printable(text, 40)),
+              choices_hint(text, names));
+}
+
+void require_name(const char* option, const std::string& text, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), text) == names.end())
+    throw Error(Cause::usage, fmt::format("{}: unknown value '{}'", option, printable(text, 40)),
+                choices_hint(text, names));
+}
+
+void require_within(const char* option, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most)
+    throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("{} to {}", least, most));
+}
+
+SensorOperation operation_of(const SensorBenchConfig& config) {
+  return choose(
+      "--op", config.op,
+      std::vector<SensorOperation>{SensorOperation::fuse, SensorOperation::voxelize, SensorOperation::resample});
+}
+
+PointDistribution distribution_of(const SensorBenchConfig& config) {
+  return choose("--distribution", config.distribution,
+                std::vector<PointDistribution>{PointDistribution::uniform, PointDistribution::corner,
+                                               PointDistribution::readme, PointDistribution::clusters});
+}
+
+bool needs_features(VoxelMode mode) { return mode == VoxelMode::mean || mode == VoxelMode::max; }
+
+constexpr int64_t kMostItems = int64_t{1} << 40;
+
+void check_streams(const SensorBenchConfig& config) {
+  constexpr int64_t kMostExtent = int64_t{1} << 31;
+  if (config.streams.empty()) throw Error(Cause::usage, "--shape names no stream", "--shape 30x512,100x64");
+  for (const StreamShape& stream : config.streams) {
+    require_within("a length of --shape", stream.length, 1, kMostExtent);
+    require_within("a width of --shape", stream.width, 1, kMostExtent);
+  }
+  require_within("--targets", config.targets, 1, kMostExtent);
+  if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "--batch-sizes 4");
+  for (const int64_t batch : config.batch_sizes) require_within("--batch-sizes", batch, 1, kMostItems);
+}
+
+void check_cloud(const SensorBenchConfig& config) {
+  constexpr int64_t kMostFeatures = int64_t{1} << 20;
+  VoxelGrid grid;
+  grid.size = config.grid;
+  check_grid(grid);
+  distribution_of(config);
+  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none"});
+  if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
+  require_within("--features", config.features, 1, kMostFeatures);
+  if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
+  for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
+  if (config.merge == "auto" || config.merge == "none") return;
+  const MergeWay way = config.merge == "bitmask" ? MergeWay::bitmask : MergeWay::collective;
+  for (const VoxelMode mode : config.voxel_modes) {
+    const Feasibility feasible = can_merge(mode, way);
+    if (!feasible.ok)
+      throw Error(Cause::usage,
+                  fmt::format("--merge {} with voxel mode {}: {}", config.merge, to_string(mode), feasible.reason),
+                  "--merge auto, or other --voxel-modes");
+  }
+}
+
+/// Jobs of one device's worth (weak) or of all devices (strong).
+std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
+  SensorJob job;
+  job.operation = operation_of(config);
+  job.type = config.type;
+  job.seed = config.engine.seed;
+  job.grid.size = config.grid;
+  job.options.layout = config.layout;
+  job.options.deterministic = config.deterministic;
+  job.distribution = distribution_of(config);
+  std::vector<SensorJob> jobs;
+  if (!job.voxelizes()) {
+    job.streams = config.streams;
+    if (job.operation == SensorOperation::resample) job.streams.resize(1);
+    job.num_targets = config.targets;
+    for (const int64_t batch : config.batch_sizes) {
+      job.num_items = batch;
+      jobs.push_back(job);
+    }
+    return jobs;
+  }
+  for (const int64_t points : config.points)
+    for (const VoxelMode mode : config.voxel_modes) {
+      job.num_items = points;
+      job.options.mode = mode;
+      job.num_features = needs_features(mode) ? config.features : 0;
+      job.type = needs_features(mode) ? config.type : ElementType::f32;  // of the points
+      jobs.push_back(job);
+    }
+  return jobs;
+}
+
+MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
+  if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
+  if (config.merge == "collective") return MergeWay::collective;
+  if (config.merge == "bitmask") return MergeWay::bitmask;
+  return best_merge(job.options.mode);
+}
+
+std::vector<int64_t> counts_of(const SensorBenchConfig& config) {
+  if (!config.devices.empty()) return config.devices;
+  return config.mode == "single" ? std::vector<int64_t>{1} : default_device_counts(config.engine);
+}
+
+}  // namespace
+
+void check_sensor_bench(const SensorBenchConfig& config) {
+  constexpr int kMost = 1'000'000;
+  require_name("--mode", config.mode, {"single", "data"});
+  require_name("--path", config.path, {"direct", "host"});
+  require_name("--cache", config.cache, {"hot", "cold", "both"});
+  require_within("--samples", config.samples, 2, kMost);
+  require_within("--calls", config.calls, 0, kMost);
+  if (config.path == "host" && choose_backend(config.engine).name == "cpu")
+    throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
+                "GPUs, or no --path");
+  if (config.type == ElementType::i32 || config.type == ElementType::u32)
+    throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
+  for (const int64_t count : config.devices) {
+    require_within("--devices", count, 1, 1 << 16);
+    if (config.mode == "single" && count != 1)
+      throw Error(Cause::usage, fmt::format("--devices is {} and --mode single uses one device", count), "--mode data");
+  }
+  if (operation_of(config) == SensorOperation::voxelize)
+    check_cloud(config);
+  else
+    check_streams(config);
+}
+
+std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config) {
+  std::vector<std::vector<SensorCell>> groups;
+  SensorCell cell;
+  cell.mode = config.mode;
+  cell.scaling = config.scaling;
+  cell.path = config.path;
+  for (const SensorJob& job : jobs_of(config))
+    for (const bool cold : {false, true}) {
+      if (config.cache != "both" && (config.cache == "cold") != cold) continue;
+      std::vector<SensorCell>& compared = groups.emplace_back();
+      for (const int64_t devices : counts_of(config)) {
+        cell.job = job;
+        cell.cold = cold;
+        cell.devices = static_cast<int>(devices);
+        if (config.mode == "data" && config.scaling == Scaling::weak) cell.job.num_items *= devices;
+        cell.merge = merge_of(config, cell.job, cell.devices);
+        compared.push_back(cell);
+      }
+    }
+  return groups;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,108 @@
+// The sensor benchmark: cells of a configuration, records, tables.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "amdahl/amdahl.h"
+#include "amdahl/sensor_bench.h"
+#include "lab/backends.h"
+#include "lab/provenance.h"
+#include "lab/sensor_bench_setup.h"
+#include "lab/training_setup.h"
+#include "report/sensor.h"
+#include "spec/json.h"
+#include "spec/run_folder.h"
+
+namespace amdahl {
+namespace {
+
+/// What a run folder says about itself.
+std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
+  std::map<std::string, std::string> facts{
+      {"op", config.op},     {"mode", config.mode},   {"dtype", std::string(to_string(config.type))},
+      {"path", config.path}, {"cache", config.cache}, {"samples", std::to_string(config.samples)}};
+  if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
+  return facts;
+}
+
+/// The sensor operations compute in f32 whatever models do.
+Provenance sensor_provenance(const EngineConfig& engine, const Fleet& fleet) {
+  Provenance provenance = make_provenance(engine, fleet);
+  for (const char* of_models : {"math", "cache", "launch", "deterministic"}) provenance.facts.erase(of_models);
+  return provenance;
+}
+
+SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fleet) {
+  constexpr int kGpuCalls = 20, kHostCalls = 4;
+  SensorBenchSettings settings;
+  settings.samples = config.samples;
+  settings.calls = config.calls > 0 ? config.calls : fleet.device_kind() == "cuda" ? kGpuCalls : kHostCalls;
+  settings.timeout_seconds = config.engine.timeout_seconds;
+  settings.make_ops = make_sensor_ops;
+  settings.provenance = sensor_provenance(config.engine, fleet);
+  return settings;
+}
+
+int most_devices(const std::vector<std::vector<SensorCell>>& groups) {
+  int most = 1;
+  for (const auto& group : groups)
+    for (const SensorCell& cell : group) most = std::max(most, cell.devices);
+  return most;
+}
+
+/// No device reaches another's memory from now on. NCCL heard so by its variables.
+void keep_apart(Fleet& fleet) {
+  fleet.run(fleet.num_devices(), [&](RankContext& rank) {
+    for (const DeviceSpec& peer : fleet.devices())
+      if (peer.index != rank.device.spec().index)
+        rank.device.avoid(peer.index, "devices were asked to go through host memory");
+  });
+}
+
+void conclude(SensorBenchOutcome& outcome) {
+  outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
+                               [](const Record& record) { return record.status.kind == Status::Kind::failed; });
+  outcome.text = sensor_text(outcome.records);
+  outcome.json = records_to_json(outcome.records);
+}
+
+}  // namespace
+
+SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
+  check_engine(config.engine);
+  choose_backend(config.engine);
+  check_sensor_bench(config);
+  const std::vector<std::vector<SensorCell>> groups = sensor_cells(config);
+  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, most_devices(groups));
+  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+  if (config.path == "host") keep_apart(*fleet);
+  for (const auto& group : groups)
+    for (const SensorCell& cell : group) require_room(*fleet, cell, make_sensor_ops);
+  SensorBenchOutcome outcome;
+  outcome.is_root = fleet->is_root();
+  outcome.run_dir = config.output_dir;
+  std::optional<RunFolder> folder;
+  if (fleet->is_root() && !config.output_dir.empty())
+    folder = RunFolder::create(config.output_dir, {"sensor", identity(config)});
+  const SensorBenchSettings settings = settings_of(config, *fleet);
+  int done = 0;
+  for (const auto& group : groups) {
+    if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
+      throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
+    if (fleet->is_root()) observer.progress(done++, static_cast<int>(groups.size()), workload_text(group.front().job));
+    const std::vector<Record> records = measure_sensor_cells(*fleet, group, settings);
+    if (!fleet->is_root()) continue;
+    for (const Record& record : records) {
+      if (folder) folder->append(record);
+      outcome.records.push_back(record);
+    }
+  }
+  fleet->agree("done");  // nobody leaves while a peer still works
+  conclude(outcome);
+  if (folder) folder->write_text("report.txt", outcome.text);
+  return outcome;
+}
+
+}  // namespace amdahl

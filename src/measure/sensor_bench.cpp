@@ -1,0 +1,337 @@
+#include "measure/sensor_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+
+#include "amdahl/units.h"
+#include "measure/sensor_check.h"
+#include "stats/stopping.h"
+
+namespace amdahl {
+namespace {
+
+// ---- ranks tell each other ----
+
+void pack(std::string& text, const std::vector<double>& values) {
+  text += fmt::format(" {}", values.size());
+  for (const double value : values) text += fmt::format(" {:.17g}", value);
+}
+
+constexpr double SensorTimes::*kNumbers[] = {&SensorTimes::checked,          &SensorTimes::items,
+                                             &SensorTimes::memory_bytes,     &SensorTimes::utilisation_percent,
+                                             &SensorTimes::clock_before_mhz, &SensorTimes::clock_after_mhz,
+                                             &SensorTimes::temperature_c,    &SensorTimes::power_w,
+                                             &SensorTimes::throttle_reasons};
+constexpr std::vector<double> SensorTimes::*kSamples[] = {&SensorTimes::time_us, &SensorTimes::call_us,
+                                                          &SensorTimes::compute_us, &SensorTimes::merge_us};
+
+std::string pack(const SensorTimes& times) {
+  std::string text = times.trouble + '\n' + times.launch + '\n';
+  text += fmt::to_string(times.digest);
+  for (const auto number : kNumbers) text += fmt::format(" {:.17g}", times.*number);
+  for (const auto samples : kSamples) pack(text, times.*samples);
+  return text;
+}
+
+std::vector<double> unpack_samples(char*& at) {
+  std::vector<double> values(std::strtoull(at, &at, 10));
+  for (double& value : values) value = std::strtod(at, &at);
+  return values;
+}
+
+SensorTimes unpack(std::string text) {
+  SensorTimes times;
+  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+  times.trouble = text.substr(0, first);
+  times.launch = text.substr(first + 1, second - first - 1);
+  char* at = text.data() + second + 1;
+  times.digest = std::strtoull(at, &at, 10);
+  for (const auto number : kNumbers) times.*number = std::strtod(at, &at);
+  for (const auto samples : kSamples) times.*samples = unpack_samples(at);
+  return times;
+}
+
+/// FNV-1a over 8 bytes at a time: tells whether two grids are equal, not what they are.
+uint64_t digest_of(const std::vector<char>& bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::copy_n(bytes.data() + i, std::min(sizeof(word), bytes.size() - i), reinterpret_cast<char*>(&word));
+    hash = (hash ^ word) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+// ---- one rank ----
+
+/// One cell on one rank.
+class CellRank {
+ public:
+  CellRank(RankContext& rank, SensorOps& ops, const SensorCell& cell, const SensorBenchSettings& settings,
+           Stream& stream)
+      : rank_(rank),
+        settings_(settings),
+        cell_(cell),
+        stream_(stream),
+        items_(split_evenly(cell.job.num_items, rank.world_size)[static_cast<size_t>(rank.rank)]),
+        workload_({rank.device, ops, rank.communicator}, cell.job, items_, cell.merge,
+                  cell.cold ? SensorWorkload::cold_variants(rank.device, cell.job, items_.count()) : 1, stream,
+                  deadline()),
+        line_(rank.device.allocate(sizeof(float))) {
+    rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
+    stream_.synchronize(deadline());
+  }
+
+  SensorTimes measure() {
+    SensorTimes times;
+    call_us();  // what is loaded or connected at first use
+    prepare_launches();
+    times.launch = loops_.empty() ? "eager" : "graph";
+    warm_up();
+    times.clock_before_mhz = rank_.device.health().sm_clock_mhz;
+    for (int i = 0; i < settings_.samples; ++i) times.time_us.push_back(sample_us());
+    note_health(times);
+    check(times);
+    measure_phases(times);
+    for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
+    times.items = static_cast<double>(items_.count());
+    times.memory_bytes = static_cast<double>(rank_.device.peak_allocated_bytes());
+    return times;
+  }
+
+ private:
+  Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds); }
+
+  void note_health(SensorTimes& times) {
+    const DeviceHealth health = rank_.device.health();
+    times.utilisation_percent = health.utilisation_percent;
+    times.clock_after_mhz = health.sm_clock_mhz;
+    times.temperature_c = health.temperature_c;
+    times.power_w = health.power_w;
+    if (health.sm_clock_mhz >= 0) times.throttle_reasons = static_cast<double>(health.throttle_reasons);
+  }
+
+  int next_variant() { return next_++ % workload_.num_variants(); }
+
+  /// What the timed calls left. Of a merge it is judged by rank 0, and must be the same on the others.
+  void check(SensorTimes& times) {
+    const std::vector<char> output = workload_.output(stream_, 0, deadline());
+    const bool merged = cell_.merge != MergeWay::none;
+    if (merged) times.digest = digest_of(output);
+    if (merged && rank_.rank != 0) return;
+    const CheckResult result =
+        check_output(cell_.job, merged ? ItemRange{0, cell_.job.num_items} : items_, output.data());
+    times.checked = static_cast<double>(result.num_checked);
+    times.trouble = result.fault;
+  }
+
+  /// Graphs of `calls` calls each, together over all variants, so that replays rotate as eager calls do.
+  void prepare_launches() {
+    if (!rank_.device.supports_graphs().ok) return;
+    const int num_graphs = (workload_.num_variants() + settings_.calls - 1) / settings_.calls;
+    for (int i = 0; i < num_graphs; ++i)
+      loops_.push_back(rank_.device.capture(stream_, [&] {
+        for (int call = 0; call < settings_.calls; ++call) workload_.call(stream_, next_variant());
+      }));
+    for (const auto& loop : loops_) loop->launch(stream_);  // the first launch uploads
+    stream_.synchronize(deadline());
+  }
+
+  void enqueue_calls() {
+    if (!loops_.empty()) return loops_[static_cast<size_t>(next_loop_++) % loops_.size()]->launch(stream_);
+    for (int i = 0; i < settings_.calls; ++i) workload_.call(stream_, next_variant());
+  }
+
+  /// Host threads leave a barrier many microseconds apart; what they enqueue after this starts together on the devices.
+  void line_up() {
+    rank_.communicator.barrier(deadline());
+    if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+  }
+
+  double sample_us() {
+    const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
+    line_up();
+    stream_.stamp(*start);
+    enqueue_calls();
+    stream_.stamp(*end);
+    stream_.synchronize(deadline());
+    return rank_.device.elapsed_us(*start, *end) / settings_.calls;
+  }
+
+  /// Until the slowest rank's blocks stop trending.
+  void warm_up() {
+    constexpr int kLeastCalls = 10;
+    constexpr size_t kMostBlocks = 30;
+    std::vector<double> blocks;
+    int calls = 0;
+    do {
+      const std::string mine = fmt::format("{:.17g}", sample_us());
+      double slowest = 0;
+      for (const std::string& us : rank_.communicator.exchange(mine, deadline()))
+        slowest = std::max(slowest, std::strtod(us.c_str(), nullptr));
+      blocks.push_back(slowest);
+      calls += settings_.calls;
+    } while ((calls < kLeastCalls || !warmed_up(blocks)) && blocks.size() < kMostBlocks);
+  }
+
+  /// Single calls with stamps between a rank's part and the merge.
+  void measure_phases(SensorTimes& times) {
+    const std::unique_ptr<Event> start = rank_.device.make_event(), ready = rank_.device.make_event(),
+                                 end = rank_.device.make_event();
+    const auto enqueue = [&](int variant) {
+      stream_.stamp(*start);
+      workload_.compute(stream_, variant);
+      stream_.stamp(*ready);
+      workload_.merge(stream_, variant);
+      stream_.stamp(*end);
+    };
+    std::vector<std::unique_ptr<Graph>> graphs;
+    const int wanted = std::min(workload_.num_variants(), settings_.samples);
+    if (rank_.device.supports_graphs().ok)
+      for (int i = 0; i < wanted; ++i)
+        graphs.push_back(rank_.device.capture(stream_, [&] { enqueue(next_variant()); }));
+    for (const auto& graph : graphs) graph->launch(stream_);
+    stream_.synchronize(deadline());
+    for (int i = 0; i < settings_.samples; ++i) {
+      line_up();
+      if (graphs.empty())
+        enqueue(next_variant());
+      else
+        graphs[static_cast<size_t>(i) % graphs.size()]->launch(stream_);
+      stream_.synchronize(deadline());
+      times.compute_us.push_back(rank_.device.elapsed_us(*start, *ready));
+      times.merge_us.push_back(rank_.device.elapsed_us(*ready, *end));
+    }
+  }
+
+  /// What a user waits: one call, launched one operation at a time.
+  double call_us() {
+    using Clock = std::chrono::steady_clock;
+    const int variant = next_variant();
+    rank_.communicator.barrier(deadline());
+    const Clock::time_point start = Clock::now();
+    workload_.call(stream_, variant);
+    stream_.synchronize(deadline());
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+
+  RankContext& rank_;
+  const SensorBenchSettings& settings_;
+  const SensorCell& cell_;
+  Stream& stream_;
+  ItemRange items_;
+  SensorWorkload workload_;
+  std::unique_ptr<Buffer> line_;
+  std::vector<std::unique_ptr<Graph>> loops_;  // empty where the device has no graphs
+  int next_ = 0, next_loop_ = 0;
+};
+
+SensorExchange exchange(RankContext& rank, const SensorTimes& mine, double timeout_seconds) {
+  SensorExchange all;
+  for (const std::string& message : rank.communicator.exchange(pack(mine), Deadline::after_seconds(timeout_seconds)))
+    all.push_back(unpack(message));
+  return all;
+}
+
+/// All ranks agree on whether the buffers fitted before any of them waits for another in a collective.
+SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const SensorBenchSettings& settings) {
+  rank.device.reset_peak();
+  const std::unique_ptr<SensorOps> ops = settings.make_ops(rank.device);
+  const std::unique_ptr<Stream> stream = rank.device.make_stream("sensor");
+  std::optional<CellRank> own;
+  SensorTimes ready;
+  try {
+    own.emplace(rank, *ops, cell, settings, *stream);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::out_of_memory) throw;
+    ready.trouble = error.what();
+  }
+  SensorExchange all = exchange(rank, ready, settings.timeout_seconds);
+  for (const SensorTimes& one : all)
+    if (!one.trouble.empty()) return all;
+  all = exchange(rank, own->measure(), settings.timeout_seconds);
+  for (SensorTimes& one : all)
+    if (cell.merge != MergeWay::none && one.digest != all.front().digest && one.trouble.empty())
+      one.trouble = "its merged grid is not that of device 0";
+  return all;
+}
+
+/// What the fleet's first devices measured, by rank; empty on processes without rank 0.
+SensorExchange measure_once(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+  SensorExchange ranks;
+  fleet.run(cell.devices, [&](RankContext& rank) {
+    SensorExchange all = measure_cell(rank, cell, settings);
+    if (rank.rank == 0) ranks = std::move(all);
+  });
+  return ranks;
+}
+
+/// A second turn's samples behind the first's.
+void append(SensorExchange& first, const SensorExchange& second) {
+  for (size_t rank = 0; rank < first.size(); ++rank) {
+    SensorTimes& times = first[rank];
+    if (times.trouble.empty()) times.trouble = second[rank].trouble;
+    for (const auto samples : kSamples)
+      (times.*samples).insert((times.*samples).end(), (second[rank].*samples).begin(), (second[rank].*samples).end());
+    times.memory_bytes = std::max(times.memory_bytes, second[rank].memory_bytes);
+    times.clock_after_mhz = second[rank].clock_after_mhz;
+    times.throttle_reasons = std::max(times.throttle_reasons, second[rank].throttle_reasons);
+  }
+}
+
+Record record_of(const SensorCell& cell, const SensorBenchSettings& settings, const SensorExchange& ranks) {
+  Record record = start_sensor_record(cell, settings.provenance);
+  if (!ranks.empty()) fill_sensor_record(record, cell, ranks);
+  return record;
+}
+
+}  // namespace
+
+void require_room(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
+  fleet.run(cell.devices, [&](RankContext& rank) {
+    const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
+    const int64_t items = split_evenly(cell.job.num_items, rank.world_size)[static_cast<size_t>(rank.rank)].count();
+    const int copies = cell.cold ? SensorWorkload::cold_variants(rank.device, cell.job, items) : 1;
+    double needed = static_cast<double>(SensorWorkload::variant_bytes(cell.job, items)) * copies;
+    needed +=
+        static_cast<double>(SensorWorkload::shared_bytes({rank.device, *ops, rank.communicator}, cell.job, cell.merge));
+    // Virtual devices share the host's memory.
+    const int sharers = rank.device.backend() == BackendKind::cpu ? rank.world_size : 1;
+    const auto there = static_cast<double>(rank.device.spec().memory_bytes);
+    const double free = there - static_cast<double>(rank.device.allocated_bytes());
+    if (there > 0 && needed * sharers > free)
+      throw Error(
+          Cause::out_of_memory,
+          fmt::format("{}{} needs {} on each device, and {} has {} free of {}", workload_text(cell.job),
+                      cell.job.voxelizes() ? fmt::format(" {}", to_string(cell.job.options.mode)) : "",
+                      format_bytes(needed), rank.device.spec().name, format_bytes(free / sharers), format_bytes(there)),
+          cell.job.voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
+  });
+}
+
+Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+  return record_of(cell, settings, measure_once(fleet, cell, settings));
+}
+
+std::vector<Record> measure_sensor_cells(Fleet& fleet, const std::vector<SensorCell>& cells,
+                                         const SensorBenchSettings& settings) {
+  if (cells.size() == 1) return {measure_sensor_cell(fleet, cells.front(), settings)};
+  SensorBenchSettings half = settings;
+  half.samples = (settings.samples + 1) / 2;
+  std::vector<SensorExchange> all;
+  for (const SensorCell& cell : cells) all.push_back(measure_once(fleet, cell, half));
+  half.samples = settings.samples - half.samples;
+  for (size_t i = cells.size(); i-- > 0;) {
+    const bool whole = fleet.agree(all[i].empty() || all[i].front().time_us.empty() ? "no" : "yes") == "yes";
+    if (whole) append(all[i], measure_once(fleet, cells[i], half));
+  }
+  std::vector<Record> records;
+  for (size_t i = 0; i < cells.size(); ++i) records.push_back(record_of(cells[i], settings, all[i]));
+  return records;
+}
+
+}  // namespace amdahl

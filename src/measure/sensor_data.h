@@ -1,0 +1,57 @@
+// Inputs of the sensor benchmark: every item (batch row or point) is a function of the seed and its index alone, so
+// that all devices together hold the same data whatever the split.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "amdahl/sensor_bench.h"
+#include "sensor/shard.h"
+
+namespace amdahl {
+
+enum class SensorOperation { fuse, voxelize, resample };
+enum class PointDistribution { uniform, corner, readme, clusters };
+std::string_view to_string(SensorOperation operation);
+std::string_view to_string(PointDistribution distribution);
+
+/// What one call computes, over all devices together.
+struct SensorJob {
+  SensorOperation operation = SensorOperation::voxelize;
+  ElementType type = ElementType::f32;  // of streams and features
+  int64_t num_items = 0;                // batch rows or points
+  uint64_t seed = 42;
+
+  std::vector<StreamShape> streams;  // fuse and resample
+  int64_t num_targets = 0;
+
+  VoxelGrid grid;  // voxelize
+  VoxelizeOptions options;
+  int64_t num_features = 0;  // 0 where the mode needs none
+  PointDistribution distribution = PointDistribution::uniform;
+
+  bool voxelizes() const { return operation == SensorOperation::voxelize; }
+  /// Sum of the streams' widths.
+  int64_t fused_width() const;
+};
+
+/// "b4 30x512+100x64+200x12->50", "p500000 128x128x128 f8 clusters".
+std::string workload_text(const SensorJob& job);
+
+/// Items [begin, end) on the host, in the layout of the operation's arguments.
+struct SensorItems {
+  std::vector<float> points;                        // [N, 3]
+  std::vector<std::byte> features;                  // [N, F]
+  std::vector<std::vector<std::byte>> stream_data;  // [B, S, D] each
+  std::vector<std::vector<float>> stream_times;     // [B, S] each, rising from 0 to 1
+  std::vector<float> targets;                       // [B, T], in [0, 1]
+};
+SensorItems make_items(const SensorJob& job, ItemRange items);
+
+/// Element `index` of an array of that type.
+float element_at(const void* data, ElementType type, int64_t index);
+
+}  // namespace amdahl

@@ -1,0 +1,190 @@
+#include "report/sensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "amdahl/units.h"
+#include "report/record_axes.h"
+#include "report/text.h"
+#include "report/words.h"
+#include "stats/bootstrap.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
+
+const std::vector<double>* samples(const Record& record, const char* name) {
+  for (const Series& series : record.series)
+    if (series.name == name && !series.samples.empty()) return &series.samples;
+  return nullptr;
+}
+
+/// What all rows of a table share.
+std::string heading(const Record& record) {
+  std::string text = fmt::format("{}, mode {}", word(record, "op"), word(record, "mode"));
+  if (!word(record, "scaling").empty()) text += fmt::format(", {} scaling", word(record, "scaling"));
+  text += fmt::format(", {}", word(record, "dtype"));
+  for (const char* name : {"cache", "launch"})
+    if (!word(record, name).empty()) text += fmt::format(", {}", word(record, name));
+  if (word(record, "path") == "host") text += ", devices through host memory";
+  if (!word(record, "policy").empty()) text += fmt::format(", policy {}", word(record, "policy"));
+  return text;
+}
+
+std::string mode_text(const Record& record) {
+  std::string text = word(record, "voxel_mode");
+  if (axis<bool>(record, "deterministic", false)) text += " deterministic";
+  return text.empty() ? "-" : text;
+}
+
+/// "1,234.5 +- 12.3": mean and half of its interval.
+std::string mean_text(const Record& record, const char* name) {
+  const std::vector<double>* values = samples(record, name);
+  return values ? format_plus_minus(mean_of(*values), t_interval(*values), Charset::ascii) : "n/a";
+}
+
+std::string median_text(const Record& record, const char* name) {
+  const std::vector<double>* values = samples(record, name);
+  return values ? format_number(median_of(*values)) : "n/a";
+}
+
+/// Items of one device's worth under weak scaling, of all under strong.
+int64_t base_items(const Record& record) {
+  const int64_t items = axis<int64_t>(record, "items", 0);
+  return word(record, "scaling") == "weak" ? items / std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1) : items;
+}
+
+/// What one device makes of the same work; null without such a record.
+const Record* one_device(const std::vector<Record>& records, const Record& many) {
+  for (const Record& record : records) {
+    const std::string mode = word(record, "mode");
+    if (record.kind != "sensor" || axis<int64_t>(record, "devices", 0) != 1 || !samples(record, "throughput")) continue;
+    if ((mode != word(many, "mode") && mode != "single") || base_items(record) != base_items(many)) continue;
+    const auto same = [&](const char* name) { return word(record, name) == word(many, name); };
+    if (same("op") && same("dtype") && same("voxel_mode") && same("cache") && mode_text(record) == mode_text(many) &&
+        (word(many, "scaling") == "weak" || same("workload")))
+      return &record;
+  }
+  return nullptr;
+}
+
+/// Speedup by throughput, which under strong scaling is the ratio of times, and efficiency.
+std::pair<std::string, std::string> gain_text(const std::vector<Record>& records, const Record& record) {
+  const Record* one = one_device(records, record);
+  const std::vector<double>* own = samples(record, "time");
+  if (!one || !own) return {"n/a", "n/a"};
+  if (one == &record) return {"1", "100 %"};
+  const double items = static_cast<double>(axis<int64_t>(record, "items", 0)) /
+                       static_cast<double>(std::max<int64_t>(axis<int64_t>(*one, "items", 1), 1));
+  const std::vector<double>& base = *samples(*one, "time");
+  std::optional<Interval> interval = bootstrap_ratio_of_means({base, *own});
+  if (interval) interval = Interval{interval->low * items, interval->high * items};
+  const double speedup = items * mean_of(base) / mean_of(*own);
+  return {format_speedup(speedup, interval),
+          format_percent(speedup / static_cast<double>(axis<int64_t>(record, "devices", 1)))};
+}
+
+bool shares_work(const Record& record) { return word(record, "mode") != "single"; }
+
+Row titles(const Record& first) {
+  Row row{"workload"};
+  const bool voxels = word(first, "op") == "voxelize";
+  if (voxels) row.emplace_back("voxels");
+  if (shares_work(first)) row.emplace_back("devices");
+  row.insert(row.end(), {"time us", "call us", voxels ? "M points/s" : "k batches/s", "GB/s"});
+  if (shares_work(first)) row.insert(row.end(), {"speedup [95 % CI]", "efficiency"});
+  if (shares_work(first) && voxels) row.insert(row.end(), {"merge", "merge us", "share"});
+  row.emplace_back("n");
+  return row;
+}
+
+Row row_of(const std::vector<Record>& records, const Record& record) {
+  Row row{printable(word(record, "workload"))};
+  const bool voxels = word(record, "op") == "voxelize";
+  if (voxels) row.push_back(mode_text(record));
+  if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
+  const std::vector<double>* rate = samples(record, "throughput");
+  row.push_back(mean_text(record, "time"));
+  row.push_back(median_text(record, "call_time"));
+  row.push_back(rate ? format_number(mean_of(*rate) / (voxels ? 1e6 : 1e3)) : "n/a");
+  row.push_back(median_text(record, "bandwidth"));
+  if (shares_work(record)) {
+    const auto [speedup, efficiency] = gain_text(records, record);
+    row.insert(row.end(), {speedup, efficiency});
+  }
+  if (shares_work(record) && voxels) {
+    const std::vector<double>* share = samples(record, "communication_share");
+    row.push_back(word(record, "merge").empty() ? "-" : word(record, "merge"));
+    row.push_back(share ? median_text(record, "merge_time") : "-");
+    row.push_back(share ? format_percent(median_of(*share) / 100) : "-");
+  }
+  const std::vector<double>* times = samples(record, "time");
+  row.push_back(fmt::to_string(times ? times->size() : 0));
+  return row;
+}
+
+std::string faults_text(const std::vector<Record>& records) {
+  std::string text;
+  for (const Record& record : records)
+    if (record.kind == "sensor" && record.status.kind != Status::Kind::ok)
+      text += fmt::format("{}: {}, {}, {}, {} devices: {}\n",
+                          record.status.kind == Status::Kind::failed ? "FAILED" : "waived", word(record, "op"),
+                          printable(word(record, "workload")), mode_text(record), axis<int64_t>(record, "devices", 0),
+                          printable(record.status.reason));
+  return text;
+}
+
+/// Cards that did not stay the same while they were measured.
+std::string card_text(const Record& record) {
+  std::string text;
+  const auto *before = samples(record, "sm_clock_before"), *after = samples(record, "sm_clock"),
+             *reasons = samples(record, "throttle_reasons");
+  for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
+    if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
+      text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
+                          printable(word(record, "workload")), mode_text(record), i, (*before)[i], (*after)[i]);
+  for (size_t i = 0; reasons && i < reasons->size(); ++i)
+    if (was_throttled((*reasons)[i]))
+      text += fmt::format("note: {}, {}: device {} was throttled\n", printable(word(record, "workload")),
+                          mode_text(record), i);
+  return text;
+}
+
+std::string outliers_text(const std::vector<Record>& records) {
+  int64_t outliers = 0;
+  for (const Record& record : records)
+    if (const std::vector<double>* times = record.kind == "sensor" ? samples(record, "time") : nullptr)
+      outliers += summarise(*times).num_outliers;
+  if (outliers == 0) return {};
+  return fmt::format("{} sample{} of time flagged as outlier{} (modified z above 3.5), none dropped\n", outliers,
+                     outliers == 1 ? "" : "s", outliers == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string sensor_text(const std::vector<Record>& records) {
+  std::vector<std::pair<std::string, std::vector<Row>>> tables;
+  std::string text;
+  for (const Record& record : records) {
+    if (record.kind != "sensor") continue;
+    if (text.empty() && record.provenance.device_kind != "cuda") text = "Measured on CPU virtual devices, not GPUs.\n";
+    const std::string title = heading(record);
+    auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
+    if (found == tables.end()) found = tables.insert(tables.end(), {title, {titles(record)}});
+    found->second.push_back(row_of(records, record));
+  }
+  for (const auto& [title, rows] : tables) text += fmt::format("\n{}\n{}", printable(title), aligned_table(rows));
+  for (const Record& record : records)
+    if (record.kind == "sensor") text += card_text(record);
+  return text + faults_text(records) + outliers_text(records) +
+         "\ntime: on the device, mean and 95 % interval of n samples; call: one call until it is done, by the host's "
+         "clock, median.\n";
+}
+
+}  // namespace amdahl

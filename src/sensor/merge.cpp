@@ -1,0 +1,155 @@
+#include "sensor/merge.h"
+
+#include <fmt/format.h>
+
+namespace amdahl {
+namespace {
+
+bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
+bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
+
+int64_t num_values(const VoxelizeProblem& problem) { return num_voxels(problem.grid) * problem.num_features; }
+
+/// Bytes of each kind of memory that a GridMerge holds.
+struct MergeMemory {
+  size_t scratch = 0, counts = 0, sums = 0, scale = 0, masks = 0;
+  size_t total() const { return scratch + counts + sums + scale + masks; }
+};
+
+MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
+  VoxelizeProblem part = like;
+  part.partial = way != MergeWay::none;
+  int32_t placeholder = 0;  // counts of their own are no part of the scratch
+  if (part.partial && is_mean(part)) part.counts = &placeholder;
+  if (way == MergeWay::bitmask) part.options.mode = VoxelMode::bitmask;
+  MergeMemory memory;
+  memory.scratch = ops.voxelize_scratch_bytes(part);
+  if (is_fixed_point(like)) memory.scale = sizeof(float);
+  if (way == MergeWay::bitmask)
+    memory.masks = static_cast<size_t>(num_mask_words(like.grid)) * sizeof(uint32_t) * static_cast<size_t>(world_size);
+  if (way == MergeWay::collective && is_mean(like)) {
+    memory.counts = static_cast<size_t>(num_voxels(like.grid)) * sizeof(int32_t);
+    if (is_fixed_point(like)) memory.sums = static_cast<size_t>(num_values(like)) * sizeof(int64_t);
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::string_view to_string(MergeWay way) {
+  switch (way) {
+    case MergeWay::none:
+      return "none";
+    case MergeWay::collective:
+      return "collective";
+    case MergeWay::bitmask:
+      return "bitmask";
+  }
+  return "?";
+}
+
+MergeWay best_merge(VoxelMode mode) {
+  return mode == VoxelMode::occupancy || mode == VoxelMode::bitmask ? MergeWay::bitmask : MergeWay::collective;
+}
+
+Feasibility can_merge(VoxelMode mode, MergeWay way) {
+  if (way == MergeWay::bitmask && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
+    return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
+  if (way == MergeWay::collective && mode == VoxelMode::bitmask)
+    return {false, "no collective of every backend reduces by OR"};
+  return {};
+}
+
+GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
+                     int64_t num_points_of_all, MergeWay way)
+    : ops_(ops), communicator_(communicator), num_points_of_all_(num_points_of_all), way_(way) {
+  const Feasibility feasible = can_merge(like.options.mode, way);
+  if (!feasible.ok)
+    throw Error(Cause::usage,
+                fmt::format("merge {} of mode {}: {}", to_string(way), to_string(like.options.mode), feasible.reason),
+                fmt::format("--merge {}", to_string(best_merge(like.options.mode))));
+  const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way);
+  const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
+  scratch_ = allocate(memory.scratch);
+  counts_ = allocate(memory.counts);
+  sums_ = allocate(memory.sums);
+  scale_ = allocate(memory.scale);
+  masks_ = allocate(memory.masks);
+}
+
+size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
+  return memory_of(ops, like, world_size, way).total();
+}
+
+uint32_t* GridMerge::own_mask() const {
+  const size_t words = masks_->bytes() / sizeof(uint32_t) / static_cast<size_t>(communicator_.world_size());
+  return masks_->as<uint32_t>() + words * static_cast<size_t>(communicator_.rank());
+}
+
+VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
+  VoxelizeProblem part = problem;
+  part.partial = way_ != MergeWay::none;
+  part.scratch = scratch_ ? scratch_->data() : nullptr;
+  part.scale = scale_ ? scale_->as<float>() : nullptr;
+  if (counts_) part.counts = counts_->as<int32_t>();
+  if (sums_) part.output = sums_->data();
+  if (way_ == MergeWay::bitmask) {
+    part.options.mode = VoxelMode::bitmask;
+    part.output = own_mask();
+  }
+  return part;
+}
+
+void GridMerge::compute(Stream& stream, const VoxelizeProblem& problem) {
+  const VoxelizeProblem part = part_of(problem);
+  if (scale_) {
+    ops_.fixed_point_scale(stream, part, num_points_of_all_, scale_->as<float>());
+    // One scale for all: the least keeps every sum within 64 bits.
+    if (way_ != MergeWay::none) communicator_.all_reduce(scale_->data(), 1, DType::f32, ReduceOp::min, stream);
+  }
+  ops_.voxelize(stream, part);
+}
+
+void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
+  if (way_ == MergeWay::none) return;
+  if (way_ == MergeWay::bitmask) return merge_masks(stream, problem);
+  if (is_mean(problem)) return merge_mean(stream, problem);
+  const auto voxels = static_cast<size_t>(num_voxels(problem.grid));
+  switch (problem.options.mode) {
+    case VoxelMode::count:
+      return communicator_.all_reduce(problem.output, voxels, DType::i32, ReduceOp::sum, stream);
+    case VoxelMode::occupancy:
+      return communicator_.all_reduce(problem.output, voxels, DType::i32, ReduceOp::max, stream);
+    default:
+      break;
+  }
+  communicator_.all_reduce(problem.output, static_cast<size_t>(num_values(problem)), DType::f32, ReduceOp::max, stream);
+  ops_.finish(stream, part_of(problem));
+}
+
+void GridMerge::merge_masks(Stream& stream, const VoxelizeProblem& problem) {
+  const int64_t words = num_mask_words(problem.grid);
+  uint32_t* own = own_mask();
+  auto* all = masks_->as<uint32_t>();
+  communicator_.all_gather(own, all, static_cast<size_t>(words), DType::i32, stream);
+  for (int rank = 0; rank < communicator_.world_size(); ++rank)
+    if (rank != communicator_.rank()) ops_.merge_masks(stream, own, all + words * rank, words);
+  if (problem.options.mode == VoxelMode::occupancy)
+    ops_.expand_mask(stream, own, static_cast<int32_t*>(problem.output), num_voxels(problem.grid));
+  else
+    stream.device().copy_within(stream, problem.output, own, static_cast<size_t>(words) * sizeof(uint32_t));
+}
+
+void GridMerge::merge_mean(Stream& stream, const VoxelizeProblem& problem) {
+  const VoxelizeProblem part = part_of(problem);
+  const DType type = sums_ ? DType::i64 : DType::f32;
+  communicator_.all_reduce(part.output, static_cast<size_t>(num_values(problem)), type, ReduceOp::sum, stream);
+  communicator_.all_reduce(part.counts, static_cast<size_t>(num_voxels(problem.grid)), DType::i32, ReduceOp::sum,
+                           stream);
+  VoxelizeProblem merged = part;
+  merged.sums = part.output;
+  merged.output = problem.output;
+  ops_.finish(stream, merged);
+}
+
+}  // namespace amdahl
