@@ -43,7 +43,7 @@ struct SensorRow {
 };
 
 /// Everything measured with the same op, voxel_mode, dtype, workload, cache and launch.
-struct SensorWorkload {
+struct WorkloadComparison {
   std::map<std::string, AxisValue> axes;
   std::string unit;                // of throughput: "batches/s", "points/s"
   std::vector<SensorRow> rows;     // the baseline first: the best single result
@@ -54,7 +54,7 @@ struct SensorWorkload {
 };
 
 struct SensorComparison {
-  std::vector<SensorWorkload> workloads;
+  std::vector<WorkloadComparison> workloads;
   std::string prices;    // file of the prices; empty: none
   std::string as_of;     // its date
   std::string currency;  // of all prices

@@ -101,8 +101,8 @@ void add_cost(const SensorCompareOptions& options, const SensorResult& r, Sensor
   row.cost = cost_of(*options.prices, names, row.throughput, notes);
 }
 
-SensorWorkload workload_of(const Group& group, const SensorCompareOptions& options, Notes& notes) {
-  SensorWorkload workload;
+WorkloadComparison workload_of(const Group& group, const SensorCompareOptions& options, Notes& notes) {
+  WorkloadComparison workload;
   workload.axes = group.baseline().workload;
   workload.unit = group.baseline().unit;
   for (const SensorResult* r : group.members) {
@@ -179,7 +179,7 @@ void add_speedups(const std::vector<Group>& groups, const SensorCompareOptions& 
     }
 }
 
-void choose(SensorWorkload& workload) {
+void choose(WorkloadComparison& workload) {
   const std::vector<SensorRow>& rows = workload.rows;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].throughput > rows[workload.fastest].throughput) workload.fastest = i;
@@ -217,7 +217,7 @@ SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOp
   const std::vector<Group> groups = groups_of(all, result.notes);
   for (const Group& group : groups) result.workloads.push_back(workload_of(group, options, result.notes));
   add_speedups(groups, options, result);
-  for (SensorWorkload& workload : result.workloads) choose(workload);
+  for (WorkloadComparison& workload : result.workloads) choose(workload);
   return result;
 }
 

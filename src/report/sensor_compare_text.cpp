@@ -88,7 +88,7 @@ std::string recommendation_of(const SensorRow& row) {
 }
 
 /// "batches" of "batches/s".
-std::string item_words(const SensorWorkload& workload) {
+std::string item_words(const WorkloadComparison& workload) {
   return printable(workload.unit.substr(0, workload.unit.rfind('/')), 20);
 }
 
@@ -96,7 +96,7 @@ struct CostColumns {
   bool hourly = false, purchase = false;
 };
 
-CostColumns cost_columns(const SensorWorkload& workload) {
+CostColumns cost_columns(const WorkloadComparison& workload) {
   CostColumns columns;
   for (const SensorRow& row : workload.rows) {
     columns.hourly = columns.hourly || row.cost;
@@ -105,7 +105,7 @@ CostColumns cost_columns(const SensorWorkload& workload) {
   return columns;
 }
 
-std::vector<std::string> header(const SensorWorkload& workload, const std::string& currency, CostColumns columns) {
+std::vector<std::string> header(const WorkloadComparison& workload, const std::string& currency, CostColumns columns) {
   const std::string items = item_words(workload), unit = items + "/s";
   std::vector<std::string> cells{"devices",           "sharing", unit + " [95 % CI]", "n",
                                  "speedup [95 % CI]", "verdict", "efficiency",        items + "/h"};
@@ -141,7 +141,7 @@ std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
   return cells;
 }
 
-Table table_of(const SensorWorkload& workload, const std::string& currency) {
+Table table_of(const WorkloadComparison& workload, const std::string& currency) {
   const CostColumns columns = cost_columns(workload);
   Table table{header(workload, currency, columns)};
   for (const SensorRow& row : workload.rows) table.push_back(cells_of(row, columns));
@@ -149,7 +149,7 @@ Table table_of(const SensorWorkload& workload, const std::string& currency) {
 }
 
 /// What to do, as lines without an end.
-std::vector<std::string> conclusions(const SensorWorkload& workload, const std::string& currency) {
+std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
   const int64_t n = std::min(multi.speedup->n_first, multi.speedup->n_second);
   const int64_t more = runs_to_recommend(multi.speedup->ratio, multi.speedup->ci, n);
@@ -171,7 +171,7 @@ std::vector<std::string> conclusions(const SensorWorkload& workload, const std::
 }
 
 bool on_virtual_devices(const SensorComparison& comparison) {
-  for (const SensorWorkload& workload : comparison.workloads)
+  for (const WorkloadComparison& workload : comparison.workloads)
     for (const SensorRow& row : workload.rows)
       if (row.device_kind == "cpu-virtual") return true;
   return false;
@@ -209,7 +209,7 @@ std::string sensor_compare_text(const SensorComparison& comparison) {
   std::string text;
   for (const std::string& line : preface(comparison)) text += line + "\n";
   const std::string currency = printable(comparison.currency, 10);
-  for (const SensorWorkload& workload : comparison.workloads) {
+  for (const WorkloadComparison& workload : comparison.workloads) {
     text += fmt::format("\n{}\n{}", workload_words(workload.axes), aligned_table(table_of(workload, currency)));
     for (const std::string& line : conclusions(workload, currency)) text += line + "\n";
   }
@@ -222,7 +222,7 @@ std::string sensor_compare_markdown(const SensorComparison& comparison) {
   std::string text = "# Preprocessing on one device and on several\n";
   for (const std::string& line : preface(comparison)) text += "\n" + escape_markdown(line) + "\n";
   const std::string currency = printable(comparison.currency, 10);
-  for (const SensorWorkload& workload : comparison.workloads) {
+  for (const WorkloadComparison& workload : comparison.workloads) {
     text += fmt::format("\n## {}\n\n{}\n", escape_markdown(workload_words(workload.axes)),
                         markdown_table(table_of(workload, currency)));
     for (const std::string& line : conclusions(workload, currency)) text += "- " + escape_markdown(line) + "\n";

@@ -43,7 +43,7 @@ json row_json(const SensorRow& row) {
   return object;
 }
 
-json workload_json(const SensorWorkload& workload) {
+json workload_json(const WorkloadComparison& workload) {
   json rows = json::array();
   for (const SensorRow& row : workload.rows) rows.push_back(row_json(row));
   const SensorRow& multi = workload.rows.at(workload.fastest_multi);
@@ -62,7 +62,7 @@ json workload_json(const SensorWorkload& workload) {
 
 std::string sensor_comparison_to_json(const SensorComparison& comparison) {
   json workloads = json::array();
-  for (const SensorWorkload& workload : comparison.workloads) workloads.push_back(workload_json(workload));
+  for (const WorkloadComparison& workload : comparison.workloads) workloads.push_back(workload_json(workload));
   json object{{"version", kSchemaVersion}, {"workloads", workloads}, {"notes", comparison.notes}};
   if (!comparison.prices.empty()) {
     json prices{{"file", comparison.prices}, {"currency", comparison.currency}};
