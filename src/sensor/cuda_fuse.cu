@@ -16,17 +16,15 @@ constexpr int kLanes = 32;
 constexpr int kDirect = 256;  // times that a warp looks through at once
 constexpr int kMostThreads = 512, kThreadsOfSm = 2048;
 constexpr int kMostCopiedTimes = 4096;
-constexpr int kWideRowsOfSm = 64;
 constexpr float kOriginalEpsilon = 1e-8f;
 
 struct StreamArgs {
   const void* data;
   const float* times;
   int64_t length;
-  int width;         // elements of a sample
-  int first_pack;    // of the launch's packs
-  int first_column;  // of the output row
-  int first_time;    // of the copied times
+  int packs;       // of a sample
+  int first_pack;  // of the launch's columns
+  int first_time;  // of the copied times
 };
 
 struct FuseArgs {
@@ -35,8 +33,9 @@ struct FuseArgs {
   const float* targets;
   void* output;
   int64_t num_targets;
-  int64_t row_width;  // elements of the whole output row
-  int packs;          // of a row, that this launch writes
+  int64_t row_packs;   // of the whole output row
+  int64_t first_pack;  // of it, that this launch writes
+  int packs;
   int num_times;      // of a batch entry, in all streams
   bool copies_times;  // to shared memory
   uint32_t chunks;    // of targets, for each batch entry
@@ -183,31 +182,6 @@ __device__ __forceinline__ float interpolate(float a, float b, float w) {
   return result;
 }
 
-/// N elements of a row that is aligned to kAlign of them.
-template <class T, int N, int kAlign>
-__device__ __forceinline__ Pack<T, N> load_row(const T* from, int valid) {
-  if (kAlign == N) return *reinterpret_cast<const Pack<T, N>*>(from);
-  Pack<T, N> result;
-  auto* parts = reinterpret_cast<Pack<T, kAlign>*>(&result);
-  if (reinterpret_cast<uintptr_t>(from) % sizeof(result) == 0 && valid == N)
-    return *reinterpret_cast<const Pack<T, N>*>(from);
-#pragma unroll
-  for (int i = 0; i < N / kAlign; ++i)
-    if (i * kAlign < valid) parts[i] = reinterpret_cast<const Pack<T, kAlign>*>(from)[i];
-  return result;
-}
-template <class T, int N, int kAlign>
-__device__ __forceinline__ void store_row(T* to, const Pack<T, N>& pack, int valid) {
-  if (kAlign == N || (reinterpret_cast<uintptr_t>(to) % sizeof(pack) == 0 && valid == N)) {
-    *reinterpret_cast<Pack<T, N>*>(to) = pack;
-    return;
-  }
-  const auto* parts = reinterpret_cast<const Pack<T, kAlign>*>(&pack);
-#pragma unroll
-  for (int i = 0; i < N / kAlign; ++i)
-    if (i * kAlign < valid) reinterpret_cast<Pack<T, kAlign>*>(to)[i] = parts[i];
-}
-
 template <class T, int N, Extrapolation kRule>
 __device__ __forceinline__ Pack<T, N> interpolate(const Pack<T, N>& a, const Pack<T, N>& b, const Place& place) {
   if (place.before == place.after) return a;
@@ -218,24 +192,21 @@ __device__ __forceinline__ Pack<T, N> interpolate(const Pack<T, N>& a, const Pac
   return result;
 }
 
-/// One block's rows of the output: this thread's column of them, N elements wide.
-template <class T, int N, int kAlign, Extrapolation kRule>
-__device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t entry, T* out, int column,
+/// One block's rows of the output: this thread's column of them.
+template <class T, int N, Extrapolation kRule>
+__device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t entry, Pack<T, N>* out, int column,
                                                    int first_row, int step, int rows, const Place* places) {
   constexpr int kAhead = 4;
-  const T* source = nullptr;
-  int width = 0, at_column = 0, valid = N;
+  const Pack<T, N>* source = nullptr;
+  int packs = 0;
   const Place* stream_places = places;
   for_each_stream(args, [&](int s, const StreamArgs& stream) {
     if (column < stream.first_pack) return;
-    width = stream.width;
-    const int inside = (column - stream.first_pack) * N;
-    at_column = stream.first_column + inside;
-    valid = min(N, width - inside);
-    source = static_cast<const T*>(stream.data) + entry * stream.length * width + inside;
+    packs = stream.packs;
+    source = static_cast<const Pack<T, N>*>(stream.data) + entry * stream.length * packs + (column - stream.first_pack);
     stream_places = places + s * kMaxRows;
   });
-  out += at_column;
+  out += column;
   for (int row = first_row; row < rows; row += step * kAhead) {
     Pack<T, N> a[kAhead], b[kAhead];
 #pragma unroll
@@ -243,15 +214,14 @@ __device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t
       const int at = row + k * step;
       if (at >= rows) continue;
       const Place place = stream_places[at];
-      a[k] = load_row<T, N, kAlign>(source + static_cast<int64_t>(place.before) * width, valid);
-      b[k] = load_row<T, N, kAlign>(source + static_cast<int64_t>(place.after) * width, valid);
+      a[k] = source[static_cast<int64_t>(place.before) * packs];
+      b[k] = source[static_cast<int64_t>(place.after) * packs];
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const int at = row + k * step;
       if (at < rows)
-        store_row<T, N, kAlign>(out + static_cast<int64_t>(at) * args.row_width,
-                                interpolate<T, N, kRule>(a[k], b[k], stream_places[at]), valid);
+        out[static_cast<int64_t>(at) * args.row_packs] = interpolate<T, N, kRule>(a[k], b[k], stream_places[at]);
     }
   }
 }
@@ -261,7 +231,7 @@ __device__ __forceinline__ int64_t divide(int64_t number, uint32_t by) {
   return number >> 32 == 0 ? static_cast<uint32_t>(number) / by : number / by;
 }
 
-template <class T, int N, int kAlign, Extrapolation kRule>
+template <class T, int N, Extrapolation kRule>
 __global__ void __launch_bounds__(kMostThreads, 2) fuse_kernel(FuseArgs args) {
   __shared__ Place places[kMaxRows * kMaxStreams];
   extern __shared__ float copied[];
@@ -278,23 +248,24 @@ __global__ void __launch_bounds__(kMostThreads, 2) fuse_kernel(FuseArgs args) {
     const int rows = min(args.rows, static_cast<int>(args.num_targets) - first_target);
     find_places<kRule>(args, entry, first_target, rows, places, copied);
     __syncthreads();
-    T* out = static_cast<T*>(args.output) + (entry * args.num_targets + first_target) * args.row_width;
+    auto* out = static_cast<Pack<T, N>*>(args.output) + (entry * args.num_targets + first_target) * args.row_packs +
+                args.first_pack;
     if (first_row < step)
       for (int column = first_column; column < args.packs; column += blockDim.x)
-        interpolate_column<T, N, kAlign, kRule>(args, entry, out, column, first_row, step, rows, places);
+        interpolate_column<T, N, kRule>(args, entry, out, column, first_row, step, rows, places);
     __syncthreads();
   }
 }
 
-template <class T, int N, int kAlign>
+template <class T, int N>
 void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
   const auto blocks = static_cast<unsigned>(
       std::min<int64_t>(args.work, static_cast<int64_t>(launch.num_sms) * (kThreadsOfSm / threads)));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;
   const auto run = [&](auto* kernel) { launch_early(launch, blocks, threads, shared, kernel, "fuse", args); };
-  if (problem.extrapolation == Extrapolation::hold) return run(&fuse_kernel<T, N, kAlign, Extrapolation::hold>);
-  if (problem.extrapolation == Extrapolation::linear) return run(&fuse_kernel<T, N, kAlign, Extrapolation::linear>);
-  run(&fuse_kernel<T, N, kAlign, Extrapolation::linear_right>);
+  if (problem.extrapolation == Extrapolation::hold) return run(&fuse_kernel<T, N, Extrapolation::hold>);
+  if (problem.extrapolation == Extrapolation::linear) return run(&fuse_kernel<T, N, Extrapolation::linear>);
+  run(&fuse_kernel<T, N, Extrapolation::linear_right>);
 }
 
 /// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, as many as keep
@@ -316,42 +287,36 @@ void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int
 template <class T>
 void launch_typed(const SensorLaunch& launch, const FuseProblem& problem) {
   constexpr int64_t kBytes = sizeof(T);
-  constexpr int kFull = 16 / kBytes, kHalf = 8 / kBytes;
   int64_t row = 0;
   for (const FuseStream& stream : problem.streams) row += stream.width;
   int64_t bytes = common_power(16, row * kBytes, static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.output)));
   for (const FuseStream& stream : problem.streams)
     bytes = common_power(bytes, stream.width * kBytes, static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream.data)));
-  // Rows aligned to 8 bytes are taken by 16 as well, where there are enough to keep the chip busy.
-  const bool wide = bytes == 8 && problem.batch * problem.num_targets > int64_t{launch.num_sms} * kWideRowsOfSm;
-  const int pack = bytes == 16 || wide ? kFull : static_cast<int>(std::max<int64_t>(bytes / kBytes, 1));
-  int column = 0;
+  const int64_t pack = std::max<int64_t>(bytes / kBytes, 1);
+  int64_t written = 0;
   for (size_t first = 0; first < problem.streams.size(); first += kMaxStreams) {
     FuseArgs args{};
     for (size_t i = first; i < std::min(problem.streams.size(), first + kMaxStreams); ++i) {
       const FuseStream& stream = problem.streams[i];
-      const auto width = static_cast<int>(stream.width);
-      args.streams[args.num_streams++] = {stream.data, stream.times, stream.length, width,
-                                          args.packs,  column,       args.num_times};
-      column += width;
-      args.packs += (width + pack - 1) / pack;
+      const auto packs = static_cast<int>(stream.width / pack);
+      args.streams[args.num_streams++] = {stream.data, stream.times, stream.length, packs, args.packs, args.num_times};
+      args.packs += packs;
       args.num_times = static_cast<int>(std::min<int64_t>(args.num_times + stream.length, kMostCopiedTimes + 1));
     }
     args.targets = problem.targets, args.output = problem.output;
-    args.num_targets = problem.num_targets, args.row_width = row;
+    args.num_targets = problem.num_targets, args.row_packs = row / pack, args.first_pack = written;
+    written += args.packs;
     if (args.packs == 0) continue;
     int threads = 0;
     choose_shape(launch, problem.batch, args, threads);
-    if (bytes == 16)
-      launch_packed<T, kFull, kFull>(launch, problem, args, threads);
-    else if (wide)
-      launch_packed<T, kFull, kHalf>(launch, problem, args, threads);
-    else if (bytes == 8)
-      launch_packed<T, kHalf, kHalf>(launch, problem, args, threads);
-    else if (bytes == 4)
-      launch_packed<T, 4 / kBytes, 4 / kBytes>(launch, problem, args, threads);
+    if (pack * kBytes == 16)
+      launch_packed<T, 16 / kBytes>(launch, problem, args, threads);
+    else if (pack * kBytes == 8)
+      launch_packed<T, 8 / kBytes>(launch, problem, args, threads);
+    else if (pack * kBytes == 4)
+      launch_packed<T, 4 / kBytes>(launch, problem, args, threads);
     else
-      launch_packed<T, 1, 1>(launch, problem, args, threads);
+      launch_packed<T, 1>(launch, problem, args, threads);
   }
 }
 

@@ -184,13 +184,17 @@ __device__ bool make_chains(const BinArgs& bins, uint32_t bin, Chains& chains) {
 template <class Rule, class T, int N>
 __device__ void clear_bin(const BinArgs& bins, uint32_t bin, const ValueArgs& args) {
   const Sums<Rule, T, N> none(args);
+  // The packs of a chunk's rows lie together; the block's threads take several chunks at once.
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels, row = args.columns * kChunkVoxels;
-  for (uint32_t slot = 0; slot < voxels; slot += kChunkVoxels) {  // the packs of a chunk's rows lie together
-    const uint32_t voxel = voxel_of(bins, bin, slot);
-    const int64_t left = (bins.num_voxels - voxel) * args.columns;
-    for (uint32_t i = threadIdx.x; i < row && i < left; i += kThreads)
-      none.write_at(args, static_cast<int64_t>(voxel) * args.columns + i, 0);
-  }
+  const uint32_t at_once = max(1u, kThreads / row), chunk = row < kThreads ? threadIdx.x / row : 0;
+  const uint32_t first = row < kThreads ? threadIdx.x % row : threadIdx.x;
+  for (uint32_t i = first; i < row && chunk < at_once; i += kThreads)
+#pragma unroll 4
+    for (uint32_t slot = chunk * kChunkVoxels; slot < voxels; slot += at_once * kChunkVoxels) {
+      const uint32_t voxel = voxel_of(bins, bin, slot);
+      const int64_t at = static_cast<int64_t>(voxel) * args.columns + i;
+      if (at < bins.num_voxels * args.columns) none.write_at(args, at, 0);
+    }
   if (!args.counts) return;
   for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads)
     if (const uint32_t voxel = voxel_of(bins, bin, offset); voxel < bins.num_voxels) args.counts[voxel] = 0;

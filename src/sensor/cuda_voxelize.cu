@@ -10,6 +10,7 @@ namespace {
 
 using namespace sensor_cuda;
 
+constexpr int kThreads = 1024;
 constexpr uint32_t kNone = ~0u;
 
 /// What became of a thread's points.
@@ -79,8 +80,8 @@ __device__ __forceinline__ void load_quad(const Points& points, int64_t first, i
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kThreads, int kQuads, Quotient kQuotient>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads) partition(GridArgs grid, BinArgs bins, Points points) {
+template <int kQuads, Quotient kQuotient>
+__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint32_t shared[];
   __shared__ uint32_t warps[32];
   uint32_t* begins = shared;  // of the bins' segments; first their lengths
@@ -169,8 +170,7 @@ GridArgs grid_args(const VoxelizeProblem& problem) {
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
-  const int64_t resident = int64_t{launch.num_sms} * (bins.tile_points <= kSmallTilePoints ? 2 : 1);
-  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, resident));
+  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, launch.num_sms));
 }
 
 BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
@@ -195,13 +195,13 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
                       const BinArgs& bins) {
   const Points points{problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
   const size_t shared = ((size_t{1} << bins.bin_bits) + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
-  const auto run = [&](auto* kernel, unsigned threads) {
+  const auto run = [&](auto* kernel) {
     allow_shared(launch, kernel, shared);
-    launch_early(launch, partition_blocks(launch, bins), threads, shared, kernel, "partition", grid, bins, points);
+    launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "partition", grid, bins, points);
   };
-  if (bins.tile_points <= kSmallTilePoints) return run(&partition<512, 1, kQuotient>, 512);
-  if (bins.tile_points <= 8 * 1024) return run(&partition<1024, 2, kQuotient>, 1024);
-  run(&partition<1024, 4, kQuotient>, 1024);
+  if (bins.tile_points <= 4 * kThreads) return run(&partition<1, kQuotient>);
+  if (bins.tile_points <= 8 * kThreads) return run(&partition<2, kQuotient>);
+  run(&partition<4, kQuotient>);
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {

@@ -32,8 +32,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   const int64_t needed = std::max<int64_t>(divide_up(slab_chunks, most_chunks), num_sms);
   while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
   plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
-  const bool small = problem.num_points <= int64_t{2} * num_sms * kSmallTilePoints;
-  const int64_t tile = divide_up(divide_up(problem.num_points, small ? 2 * num_sms : num_sms), 4) * 4;
+  const int64_t tile = divide_up(divide_up(problem.num_points, num_sms), 4) * 4;
   plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, 4, kMaxTilePoints));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
@@ -42,7 +41,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   if (values) plan.order = place(plan.bytes, points * sizeof(uint32_t));
   plan.cursor = place(plan.bytes, sizeof(uint32_t));
   plan.largest = place(plan.bytes, kScaleBlocks * sizeof(uint32_t));
-  plan.fates = place(plan.bytes, static_cast<size_t>(2 * num_sms) * sizeof(VoxelizeCounts));
+  plan.fates = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
   return plan;
 }
 
