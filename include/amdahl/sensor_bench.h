@@ -23,7 +23,7 @@ struct StreamShape {
 
 struct SensorBenchConfig {
   EngineConfig engine;
-  std::string op = "voxelize";   // fuse, voxelize, resample
+  std::string op = "voxelize";   // fuse, voxelize, resample; several with commas in modes task and hetero
   std::string mode = "single";   // single, data, task, pipeline, hetero
   std::vector<int64_t> devices;  // counts; empty: 1 for single, else 1, 2, 4, ... as far as there are GPUs
   Scaling scaling = Scaling::strong;

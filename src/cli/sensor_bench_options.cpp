@@ -126,8 +126,11 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->footer(
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
       "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max");
-  sub->add_option("--op", config.op, "fuse, voxelize or resample")->capture_default_str();
-  sub->add_option("--mode", config.mode, "single, or data: the items split over devices")->capture_default_str();
+  sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
+      ->capture_default_str();
+  sub->add_option("--mode", config.mode,
+                  "single; data: items split over devices; task: whole operations on different devices")
+      ->capture_default_str();
   sub->add_option("--devices", texts.devices, "Counts of devices, for example 1,2,4 (default: 1; data: 1, 2, 4, ...)");
   sub->add_option("--scaling", texts.scaling, "data: items of all devices (strong) or of each (weak)")
       ->capture_default_str();

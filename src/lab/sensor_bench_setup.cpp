@@ -83,7 +83,7 @@ void check_cloud(const SensorBenchConfig& config) {
   }
 }
 
-/// Jobs of one device's worth (weak) or of all devices (strong).
+/// Jobs of one device's worth (weak) or of all devices (strong), of one operation.
 std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
   SensorJob job;
   job.operation = operation_of(config);
@@ -131,22 +131,43 @@ std::vector<int64_t> counts_of(const SensorBenchConfig& config) {
 
 void check_sensor_bench(const SensorBenchConfig& config) {
   constexpr int kMost = 1'000'000;
-  require_name("--mode", config.mode, {"single", "data"});
   require_name("--path", config.path, {"direct", "host"});
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
   require_within("--calls", config.calls, 0, kMost);
   if (config.type == ElementType::i32 || config.type == ElementType::u32)
     throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
-  for (const int64_t count : config.devices) {
-    require_within("--devices", count, 1, 1 << 16);
-    if (config.mode == "single" && count != 1)
-      throw Error(Cause::usage, fmt::format("--devices is {} and --mode single uses one device", count), "--mode data");
+  for (const int64_t count : config.devices) require_within("--devices", count, 1, 1 << 16);
+  for (const std::string& op : sensor_operations(config)) {
+    SensorBenchConfig one = config;
+    one.op = op;
+    if (operation_of(one) == SensorOperation::voxelize)
+      check_cloud(one);
+    else
+      check_streams(one);
   }
-  if (operation_of(config) == SensorOperation::voxelize)
-    check_cloud(config);
-  else
-    check_streams(config);
+}
+
+std::vector<std::string> sensor_operations(const SensorBenchConfig& config) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= config.op.size();) {
+    const size_t end = std::min(config.op.find(',', begin), config.op.size());
+    names.push_back(config.op.substr(begin, end - begin));
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      throw Error(Cause::usage, fmt::format("--op names {} twice", printable(names.back(), 40)), "each operation once");
+    begin = end + 1;
+  }
+  return names;
+}
+
+std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config) {
+  std::vector<SensorJob> jobs;
+  for (const std::string& op : sensor_operations(config)) {
+    SensorBenchConfig one = config;
+    one.op = op;
+    for (SensorJob& job : jobs_of(one)) jobs.push_back(std::move(job));
+  }
+  return jobs;
 }
 
 std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
@@ -171,16 +192,23 @@ std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
 }
 
 void require_room(const Fleet& fleet, const SensorCell& cell) {
-  const int64_t share = split_evenly(cell.job.num_items, cell.devices).front().count();
-  const auto needed = static_cast<int64_t>(SensorWorkload::variant_bytes(cell.job, share));
-  for (int i = 0; i < std::min<int>(cell.devices, static_cast<int>(fleet.devices().size())); ++i) {
+  SensorJob share = cell.job;
+  share.num_items = split_evenly(cell.job.num_items, cell.devices).front().count();
+  require_room(fleet, {share}, cell.devices);
+}
+
+void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices) {
+  int64_t needed = 0;
+  for (const SensorJob& job : jobs) needed += static_cast<int64_t>(SensorWorkload::variant_bytes(job, job.num_items));
+  for (int i = 0; i < std::min<int>(devices, static_cast<int>(fleet.devices().size())); ++i) {
     const DeviceSpec& device = fleet.devices()[static_cast<size_t>(i)];
     if (device.memory_bytes > 0 && needed > device.memory_bytes)
       throw Error(Cause::out_of_memory,
-                  fmt::format("{} needs {} on a device, and {} has {}", workload_text(cell.job),
+                  fmt::format("{} needs {} on a device, and {} has {}",
+                              jobs.size() > 1 ? fmt::format("each of {} tasks", jobs.size()) : workload_text(jobs[0]),
                               format_bytes(static_cast<double>(needed)), device.name,
                               format_bytes(static_cast<double>(device.memory_bytes))),
-                  cell.job.voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
+                  jobs[0].voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
   }
 }
 

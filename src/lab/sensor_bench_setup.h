@@ -12,10 +12,18 @@ namespace amdahl {
 /// Error{usage} for unknown names, numbers out of range, and what a mode does not do.
 void check_sensor_bench(const SensorBenchConfig& config);
 
+/// The names of --op. Error{usage} for one that comes twice.
+std::vector<std::string> sensor_operations(const SensorBenchConfig& config);
+
+/// The jobs of all operations: every batch size, every number of points in every voxel mode.
+std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config);
+
 /// A cell for every workload, voxel mode, cache state and count of devices, counts next to each other.
 std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config);
 
 /// Error{out_of_memory} with what the cell needs when a device is too small for it by its specification.
 void require_room(const Fleet& fleet, const SensorCell& cell);
+/// The same of jobs that all lie whole on each of the first `devices` devices.
+void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices);
 
 }  // namespace amdahl

@@ -12,6 +12,7 @@
 #include "lab/backends.h"
 #include "lab/provenance.h"
 #include "lab/sensor_bench_setup.h"
+#include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
 #include "report/sensor.h"
 #include "spec/json.h"
@@ -21,14 +22,14 @@ namespace amdahl {
 namespace {
 
 /// What a run folder says about itself.
-std::map<std::string, std::string> identity(const SensorBenchConfig& config, const std::vector<SensorCell>& cells) {
+std::map<std::string, std::string> identity(const SensorBenchConfig& config, size_t num_steps) {
   std::map<std::string, std::string> facts{{"op", config.op},
                                            {"mode", config.mode},
                                            {"dtype", std::string(to_string(config.type))},
                                            {"path", config.path},
                                            {"cache", config.cache},
                                            {"samples", std::to_string(config.samples)},
-                                           {"cells", std::to_string(cells.size())}};
+                                           {"steps", std::to_string(num_steps)}};
   if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
   return facts;
 }
@@ -61,33 +62,35 @@ void conclude(SensorBenchOutcome& outcome) {
 }  // namespace
 
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
+  const SensorMode& mode = find_sensor_mode(config.mode);
   check_sensor_bench(config);
+  mode.check(config);
   check_engine(config.engine);
   choose_backend(config.engine);
-  const std::vector<SensorCell> cells = sensor_cells(config);
+  const std::vector<SensorStep> steps = mode.steps(config);
   int most = 1;
-  for (const SensorCell& cell : cells) most = std::max(most, cell.devices);
-  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, most);
-  for (const SensorCell& cell : cells) require_room(*fleet, cell);
+  for (const SensorStep& step : steps) most = std::max(most, step.devices);
+  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most);
+  for (const SensorStep& step : steps) step.require_room(*fleet);
   SensorBenchOutcome outcome;
   outcome.is_root = fleet->is_root();
   outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"sensor", identity(config, cells)});
+    folder = RunFolder::create(config.output_dir, {"sensor", identity(config, steps.size())});
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   const SensorBenchSettings settings = settings_of(config, *fleet);
   int done = 0;
-  for (const SensorCell& cell : cells) {
+  for (const SensorStep& step : steps) {
     if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
-    if (fleet->is_root())
-      observer.progress(done++, static_cast<int>(cells.size()),
-                        fmt::format("{} on {}", workload_text(cell.job), cell.devices));
-    Record record = measure_sensor_cell(*fleet, cell, settings);
+    if (fleet->is_root()) observer.progress(done++, static_cast<int>(steps.size()), step.what);
+    std::vector<Record> records = step.measure(*fleet, settings);
     if (!fleet->is_root()) continue;
-    if (folder) folder->append(record);
-    outcome.records.push_back(std::move(record));
+    for (Record& record : records) {
+      if (folder) folder->append(record);
+      outcome.records.push_back(std::move(record));
+    }
   }
   fleet->agree("done");  // nobody leaves while a peer still works
   conclude(outcome);
