@@ -21,6 +21,12 @@ struct StreamShape {
   int64_t width = 0;   // D
 };
 
+/// A device slowed down on purpose: it does `fraction` of its speed.
+struct HeldBackDevice {
+  int device = 0;  // by its place in the fleet
+  double fraction = 1;
+};
+
 struct SensorBenchConfig {
   EngineConfig engine;
   std::string op = "voxelize";   // fuse, voxelize, resample; several with commas in modes task and hetero
@@ -44,7 +50,12 @@ struct SensorBenchConfig {
   /// Where points lie. uniform: the whole grid. corner: half of each axis. readme: RoboCache's README, 3.28 % of the
   /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor.
   std::string distribution = "uniform";
-  std::string merge = "auto";  // auto, collective, bitmask, none: how the devices' grids become one
+  std::string merge = "auto";  // auto, collective, bitmask, none, host: how the devices' grids become one
+
+  // hetero
+  std::vector<HeldBackDevice> hold_back;
+  bool cpu_share = false;             // a CPU virtual device beside the GPUs, the last of the fleet
+  std::vector<std::string> policies;  // empty: all that the operations allow
 
   std::string path = "direct";  // direct, host: devices do not reach each other's memory
   std::string cache = "hot";    // hot, cold, both: whether a call finds its buffers in the last-level cache

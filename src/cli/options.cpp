@@ -6,39 +6,52 @@
 namespace amdahl::cli {
 namespace {
 
+// The command whose options are meant, below its parents, and how it is called.
+struct UsedCommand {
+  const CLI::App* app = nullptr;
+  std::string name;
+};
+
+UsedCommand used_command(const CLI::App& app) {
+  UsedCommand used{&app, "amdahl"};
+  for (std::vector<CLI::App*> below = app.get_subcommands(); !below.empty(); below = used.app->get_subcommands()) {
+    used.app = below.front();
+    used.name += " " + used.app->get_name();
+  }
+  return used;
+}
+
 // A word that no command or option knows, with the nearest one that exists.
 Error unknown_word(const CLI::App& app) {
   std::string word = app.remaining(true).front();
   word = word.substr(0, word.find('='));
-  const std::vector<CLI::App*> used = app.get_subcommands();
+  const auto [command, called] = used_command(app);
+  const auto commands = command->get_subcommands({});
   std::vector<std::string> known;
-  if (used.empty() && !word.starts_with('-')) {
-    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (!commands.empty() && !word.starts_with('-')) {
+    for (const CLI::App* below : commands) known.push_back(below->get_name());
     return Error(Cause::usage, fmt::format("unknown command '{}'", word), choices_hint(word, known));
   }
-  const CLI::App& command = used.empty() ? app : *used.front();
-  for (const CLI::Option* option : command.get_options())
+  for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   const std::string near = word.starts_with('-') ? nearest_name(word, known) : "";
-  const std::string called = used.empty() ? "amdahl" : "amdahl " + command.get_name();
   return Error(Cause::usage, fmt::format("{} does not know '{}'", called, word),
                fmt::format("{}{} --help", near.empty() ? "" : near + "? or ", called));
 }
 
 // `--data "$FILE"` with an unset variable must not quietly mean no file.
 void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands())
-    for (const CLI::Option* option : command->get_options())
-      for (const std::string& value : option->results())
-        if (value.empty())
-          throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
-                      option->get_positional() ? "the path of a run folder" : "a value, or leave the option out");
+  for (const CLI::Option* option : used_command(app).app->get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
+                    option->get_positional() ? "the path of a run folder" : "a value, or leave the option out");
 }
 
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
   for (const Command& command : commands)
     if (command.app->parsed()) return command.run(command_line);
-  fmt::print("{}", app.help());
+  fmt::print("{}", used_command(app).app->help());
   return 0;
 }
 

@@ -5,7 +5,7 @@ namespace amdahl::cli {
 
 std::vector<Command> define_sensor_commands(CLI::App& app) {
   CLI::App* sensor = app.add_subcommand("sensor", "Robotics preprocessing: fuse, voxelize and resample");
-  sensor->require_subcommand(1);
+  sensor->require_subcommand(0, 1);
   return {define_sensor_bench(*sensor)};
 }
 

@@ -67,12 +67,14 @@ void check_cloud(const SensorBenchConfig& config) {
   grid.size = config.grid;
   check_grid(grid);
   distribution_of(config);
-  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none"});
+  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none", "host"});
+  if (config.merge == "host" && config.mode != "hetero")
+    throw Error(Cause::usage, fmt::format("--merge host with --mode {}", config.mode), "--mode hetero, or --path host");
   if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
   require_within("--features", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
   for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
-  if (config.merge == "auto" || config.merge == "none") return;
+  if (config.merge != "collective" && config.merge != "bitmask") return;
   const MergeWay way = config.merge == "bitmask" ? MergeWay::bitmask : MergeWay::collective;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, way);
@@ -135,6 +137,9 @@ void check_sensor_bench(const SensorBenchConfig& config) {
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
   require_within("--calls", config.calls, 0, kMost);
+  if (config.path == "host" && choose_backend(config.engine).name == "cpu")
+    throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
+                "GPUs, or no --path");
   if (config.type == ElementType::i32 || config.type == ElementType::u32)
     throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
   for (const int64_t count : config.devices) require_within("--devices", count, 1, 1 << 16);
@@ -170,8 +175,8 @@ std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config) {
   return jobs;
 }
 
-std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
-  std::vector<SensorCell> cells;
+std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config) {
+  std::vector<std::vector<SensorCell>> groups;
   SensorCell cell;
   cell.mode = config.mode;
   cell.scaling = config.scaling;
@@ -179,37 +184,32 @@ std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config) {
   for (const SensorJob& job : jobs_of(config))
     for (const bool cold : {false, true}) {
       if (config.cache != "both" && (config.cache == "cold") != cold) continue;
+      std::vector<SensorCell>& compared = groups.emplace_back();
       for (const int64_t devices : counts_of(config)) {
         cell.job = job;
         cell.cold = cold;
         cell.devices = static_cast<int>(devices);
         if (config.mode == "data" && config.scaling == Scaling::weak) cell.job.num_items *= devices;
         cell.merge = merge_of(config, cell.job, cell.devices);
-        cells.push_back(cell);
+        compared.push_back(cell);
       }
     }
-  return cells;
-}
-
-void require_room(const Fleet& fleet, const SensorCell& cell) {
-  SensorJob share = cell.job;
-  share.num_items = split_evenly(cell.job.num_items, cell.devices).front().count();
-  require_room(fleet, {share}, cell.devices);
+  return groups;
 }
 
 void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices) {
-  int64_t needed = 0;
-  for (const SensorJob& job : jobs) needed += static_cast<int64_t>(SensorWorkload::variant_bytes(job, job.num_items));
-  for (int i = 0; i < std::min<int>(devices, static_cast<int>(fleet.devices().size())); ++i) {
-    const DeviceSpec& device = fleet.devices()[static_cast<size_t>(i)];
-    if (device.memory_bytes > 0 && needed > device.memory_bytes)
+  double needed = 0;
+  for (const SensorJob& job : jobs) needed += static_cast<double>(SensorWorkload::variant_bytes(job, job.num_items));
+  // Virtual devices share the host's memory.
+  const int sharers = fleet.device_kind() == "cuda" ? 1 : devices;
+  for (const DeviceSpec& device : fleet.devices())
+    if (device.memory_bytes > 0 && needed * sharers > static_cast<double>(device.memory_bytes))
       throw Error(Cause::out_of_memory,
-                  fmt::format("{} needs {} on a device, and {} has {}",
-                              jobs.size() > 1 ? fmt::format("each of {} tasks", jobs.size()) : workload_text(jobs[0]),
-                              format_bytes(static_cast<double>(needed)), device.name,
+                  fmt::format("{} on each of {} devices need {}, and {} has {}",
+                              jobs.size() > 1 ? fmt::format("{} tasks", jobs.size()) : workload_text(jobs[0]), devices,
+                              format_bytes(needed * sharers), device.name,
                               format_bytes(static_cast<double>(device.memory_bytes))),
-                  jobs[0].voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
-  }
+                  "a smaller --grid, fewer --points or smaller --batch-sizes");
 }
 
 }  // namespace amdahl

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "amdahl/sensor_bench.h"
-#include "measure/fleet.h"
 #include "measure/sensor_bench.h"
 
 namespace amdahl {
@@ -18,12 +17,12 @@ std::vector<std::string> sensor_operations(const SensorBenchConfig& config);
 /// The jobs of all operations: every batch size, every number of points in every voxel mode.
 std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config);
 
-/// A cell for every workload, voxel mode, cache state and count of devices, counts next to each other.
-std::vector<SensorCell> sensor_cells(const SensorBenchConfig& config);
+/// A cell for every workload, voxel mode, cache state and count of devices; cells that differ in the devices alone, and
+/// will be compared, are together.
+std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config);
 
-/// Error{out_of_memory} with what the cell needs when a device is too small for it by its specification.
-void require_room(const Fleet& fleet, const SensorCell& cell);
-/// The same of jobs that all lie whole on each of the first `devices` devices.
+/// Error{out_of_memory} when jobs that all lie whole on each of `devices` devices are too large for one by its
+/// specification.
 void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices);
 
 }  // namespace amdahl

@@ -1,6 +1,5 @@
 // The sensor benchmark: cells of a configuration, records, tables.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -8,7 +7,6 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
-#include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/provenance.h"
 #include "lab/sensor_bench_setup.h"
@@ -22,14 +20,10 @@ namespace amdahl {
 namespace {
 
 /// What a run folder says about itself.
-std::map<std::string, std::string> identity(const SensorBenchConfig& config, size_t num_steps) {
-  std::map<std::string, std::string> facts{{"op", config.op},
-                                           {"mode", config.mode},
-                                           {"dtype", std::string(to_string(config.type))},
-                                           {"path", config.path},
-                                           {"cache", config.cache},
-                                           {"samples", std::to_string(config.samples)},
-                                           {"steps", std::to_string(num_steps)}};
+std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
+  std::map<std::string, std::string> facts{
+      {"op", config.op},     {"mode", config.mode},   {"dtype", std::string(to_string(config.type))},
+      {"path", config.path}, {"cache", config.cache}, {"samples", std::to_string(config.samples)}};
   if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
   return facts;
 }
@@ -52,6 +46,21 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   return settings;
 }
 
+int most_devices(const std::vector<SensorStep>& steps) {
+  int most = 1;
+  for (const SensorStep& step : steps) most = std::max(most, step.devices);
+  return most;
+}
+
+/// No device reaches another's memory from now on. NCCL heard so by its variables.
+void keep_apart(Fleet& fleet) {
+  fleet.run(fleet.num_devices(), [&](RankContext& rank) {
+    for (const DeviceSpec& peer : fleet.devices())
+      if (peer.index != rank.device.spec().index)
+        rank.device.avoid(peer.index, "devices were asked to go through host memory");
+  });
+}
+
 void conclude(SensorBenchOutcome& outcome) {
   outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
                                [](const Record& record) { return record.status.kind == Status::Kind::failed; });
@@ -63,33 +72,32 @@ void conclude(SensorBenchOutcome& outcome) {
 
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
   const SensorMode& mode = find_sensor_mode(config.mode);
-  check_sensor_bench(config);
-  mode.check(config);
   check_engine(config.engine);
   choose_backend(config.engine);
+  check_sensor_bench(config);
+  mode.check(config);
   const std::vector<SensorStep> steps = mode.steps(config);
-  int most = 1;
-  for (const SensorStep& step : steps) most = std::max(most, step.devices);
-  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most);
+  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps));
+  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+  if (config.path == "host") keep_apart(*fleet);
   for (const SensorStep& step : steps) step.require_room(*fleet);
   SensorBenchOutcome outcome;
   outcome.is_root = fleet->is_root();
   outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"sensor", identity(config, steps.size())});
-  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+    folder = RunFolder::create(config.output_dir, {"sensor", identity(config)});
   const SensorBenchSettings settings = settings_of(config, *fleet);
   int done = 0;
   for (const SensorStep& step : steps) {
     if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
     if (fleet->is_root()) observer.progress(done++, static_cast<int>(steps.size()), step.what);
-    std::vector<Record> records = step.measure(*fleet, settings);
+    const std::vector<Record> records = step.measure(*fleet, settings);
     if (!fleet->is_root()) continue;
-    for (Record& record : records) {
+    for (const Record& record : records) {
       if (folder) folder->append(record);
-      outcome.records.push_back(std::move(record));
+      outcome.records.push_back(record);
     }
   }
   fleet->agree("done");  // nobody leaves while a peer still works

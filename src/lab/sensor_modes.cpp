@@ -7,6 +7,7 @@
 #include "amdahl/units.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
+#include "lab/sensor_hetero_setup.h"
 #include "measure/sensor_task.h"
 
 namespace amdahl {
@@ -33,12 +34,17 @@ void check_single(const SensorBenchConfig& config) {
 
 std::vector<SensorStep> cell_steps(const SensorBenchConfig& config) {
   std::vector<SensorStep> steps;
-  for (const SensorCell& cell : sensor_cells(config))
-    steps.push_back({fmt::format("{} on {}", workload_text(cell.job), cell.devices), cell.devices,
-                     [cell](const Fleet& fleet) { require_room(fleet, cell); },
-                     [cell](Fleet& fleet, const SensorBenchSettings& settings) {
-                       return std::vector<Record>{measure_sensor_cell(fleet, cell, settings)};
+  for (const std::vector<SensorCell>& group : sensor_cells(config)) {
+    int most = 1;
+    for (const SensorCell& cell : group) most = std::max(most, cell.devices);
+    steps.push_back({workload_text(group.front().job), most,
+                     [group](Fleet& fleet) {
+                       for (const SensorCell& cell : group) require_room(fleet, cell, make_sensor_ops);
+                     },
+                     [group](Fleet& fleet, const SensorBenchSettings& settings) {
+                       return measure_sensor_cells(fleet, group, settings);
                      }});
+  }
   return steps;
 }
 
@@ -60,7 +66,7 @@ std::vector<SensorStep> task_steps(const SensorBenchConfig& config) {
   for (const int64_t devices : counts_with_one(config)) {
     plan.devices = static_cast<int>(devices);
     steps.push_back({fmt::format("{} tasks on {}", plan.tasks.size(), devices), plan.devices,
-                     [plan](const Fleet& fleet) { require_room(fleet, plan.tasks, plan.devices); },
+                     [plan](Fleet& fleet) { require_room(fleet, plan.tasks, plan.devices); },
                      [plan](Fleet& fleet, const SensorBenchSettings& settings) {
                        return measure_sensor_tasks(fleet, plan, settings);
                      }});
@@ -83,6 +89,7 @@ const std::vector<SensorMode>& sensor_modes() {
       {"single", check_single, cell_steps, fleet_of_engine},
       {"data", require_one_operation, cell_steps, fleet_of_engine},
       {"task", check_task, task_steps, fleet_of_engine},
+      {"hetero", check_hetero, hetero_steps, hetero_fleet},
   };
   return rows;
 }

@@ -16,7 +16,7 @@ namespace amdahl {
 struct SensorStep {
   std::string what;  // for progress
   int devices = 1;
-  std::function<void(const Fleet&)> require_room;  // Error{out_of_memory} where the specification already says no
+  std::function<void(Fleet&)> require_room;  // Error{out_of_memory} where the specification already says no
   std::function<std::vector<Record>(Fleet&, const SensorBenchSettings&)> measure;
 };
 

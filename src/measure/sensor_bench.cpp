@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "amdahl/units.h"
 #include "measure/sensor_check.h"
 #include "stats/stopping.h"
 
@@ -20,11 +21,19 @@ void pack(std::string& text, const std::vector<double>& values) {
   for (const double value : values) text += fmt::format(" {:.17g}", value);
 }
 
+constexpr double SensorTimes::*kNumbers[] = {&SensorTimes::checked,          &SensorTimes::items,
+                                             &SensorTimes::memory_bytes,     &SensorTimes::utilisation_percent,
+                                             &SensorTimes::clock_before_mhz, &SensorTimes::clock_after_mhz,
+                                             &SensorTimes::temperature_c,    &SensorTimes::power_w,
+                                             &SensorTimes::throttle_reasons};
+constexpr std::vector<double> SensorTimes::*kSamples[] = {&SensorTimes::time_us, &SensorTimes::call_us,
+                                                          &SensorTimes::compute_us, &SensorTimes::merge_us};
+
 std::string pack(const SensorTimes& times) {
   std::string text = times.trouble + '\n' + times.launch + '\n';
-  text += fmt::format("{:.17g} {:.17g} {:.17g} {:.17g} {}", times.checked, times.items, times.memory_bytes,
-                      times.utilisation_percent, times.digest);
-  for (const auto* samples : {&times.time_us, &times.call_us, &times.compute_us, &times.merge_us}) pack(text, *samples);
+  text += fmt::to_string(times.digest);
+  for (const auto number : kNumbers) text += fmt::format(" {:.17g}", times.*number);
+  for (const auto samples : kSamples) pack(text, times.*samples);
   return text;
 }
 
@@ -40,11 +49,9 @@ SensorTimes unpack(std::string text) {
   times.trouble = text.substr(0, first);
   times.launch = text.substr(first + 1, second - first - 1);
   char* at = text.data() + second + 1;
-  for (double* value : {&times.checked, &times.items, &times.memory_bytes, &times.utilisation_percent})
-    *value = std::strtod(at, &at);
   times.digest = std::strtoull(at, &at, 10);
-  for (auto* samples : {&times.time_us, &times.call_us, &times.compute_us, &times.merge_us})
-    *samples = unpack_samples(at);
+  for (const auto number : kNumbers) times.*number = std::strtod(at, &at);
+  for (const auto samples : kSamples) times.*samples = unpack_samples(at);
   return times;
 }
 
@@ -85,8 +92,9 @@ class CellRank {
     prepare_launches();
     times.launch = loops_.empty() ? "eager" : "graph";
     warm_up();
+    times.clock_before_mhz = rank_.device.health().sm_clock_mhz;
     for (int i = 0; i < settings_.samples; ++i) times.time_us.push_back(sample_us());
-    times.utilisation_percent = rank_.device.health().utilisation_percent;
+    note_health(times);
     measure_phases(times);
     for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
     times.items = static_cast<double>(items_.count());
@@ -96,6 +104,15 @@ class CellRank {
 
  private:
   Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds); }
+
+  void note_health(SensorTimes& times) {
+    const DeviceHealth health = rank_.device.health();
+    times.utilisation_percent = health.utilisation_percent;
+    times.clock_after_mhz = health.sm_clock_mhz;
+    times.temperature_c = health.temperature_c;
+    times.power_w = health.power_w;
+    if (health.sm_clock_mhz >= 0) times.throttle_reasons = static_cast<double>(health.throttle_reasons);
+  }
 
   int next_variant() { return next_++ % workload_.num_variants(); }
 
@@ -244,15 +261,78 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
   return all;
 }
 
+/// What the fleet's first devices measured, by rank; empty on processes without rank 0.
+SensorExchange measure_once(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+  SensorExchange ranks;
+  fleet.run(cell.devices, [&](RankContext& rank) {
+    SensorExchange all = measure_cell(rank, cell, settings);
+    if (rank.rank == 0) ranks = std::move(all);
+  });
+  return ranks;
+}
+
+/// A second turn's samples behind the first's.
+void append(SensorExchange& first, const SensorExchange& second) {
+  for (size_t rank = 0; rank < first.size(); ++rank) {
+    SensorTimes& times = first[rank];
+    if (times.trouble.empty()) times.trouble = second[rank].trouble;
+    for (const auto samples : kSamples)
+      (times.*samples).insert((times.*samples).end(), (second[rank].*samples).begin(), (second[rank].*samples).end());
+    times.memory_bytes = std::max(times.memory_bytes, second[rank].memory_bytes);
+    times.clock_after_mhz = second[rank].clock_after_mhz;
+    times.throttle_reasons = std::max(times.throttle_reasons, second[rank].throttle_reasons);
+  }
+}
+
+Record record_of(const SensorCell& cell, const SensorBenchSettings& settings, const SensorExchange& ranks) {
+  Record record = start_sensor_record(cell, settings.provenance);
+  if (!ranks.empty()) fill_sensor_record(record, cell, ranks);
+  return record;
+}
+
 }  // namespace
 
-Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
-  Record record = start_sensor_record(cell, settings.provenance);
+void require_room(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
   fleet.run(cell.devices, [&](RankContext& rank) {
-    const SensorExchange all = measure_cell(rank, cell, settings);
-    if (rank.rank == 0) fill_sensor_record(record, cell, all);
+    const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
+    const int64_t items = split_evenly(cell.job.num_items, rank.world_size)[static_cast<size_t>(rank.rank)].count();
+    const int copies = cell.cold ? SensorWorkload::cold_variants(rank.device, cell.job, items) : 1;
+    double needed = static_cast<double>(SensorWorkload::variant_bytes(cell.job, items)) * copies;
+    needed +=
+        static_cast<double>(SensorWorkload::shared_bytes({rank.device, *ops, rank.communicator}, cell.job, cell.merge));
+    // Virtual devices share the host's memory.
+    const int sharers = rank.device.backend() == BackendKind::cpu ? rank.world_size : 1;
+    const auto there = static_cast<double>(rank.device.spec().memory_bytes);
+    const double free = there - static_cast<double>(rank.device.allocated_bytes());
+    if (there > 0 && needed * sharers > free)
+      throw Error(
+          Cause::out_of_memory,
+          fmt::format("{}{} needs {} on each device, and {} has {} free of {}", workload_text(cell.job),
+                      cell.job.voxelizes() ? fmt::format(" {}", to_string(cell.job.options.mode)) : "",
+                      format_bytes(needed), rank.device.spec().name, format_bytes(free / sharers), format_bytes(there)),
+          cell.job.voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
   });
-  return record;
+}
+
+Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+  return record_of(cell, settings, measure_once(fleet, cell, settings));
+}
+
+std::vector<Record> measure_sensor_cells(Fleet& fleet, const std::vector<SensorCell>& cells,
+                                         const SensorBenchSettings& settings) {
+  if (cells.size() == 1) return {measure_sensor_cell(fleet, cells.front(), settings)};
+  SensorBenchSettings half = settings;
+  half.samples = (settings.samples + 1) / 2;
+  std::vector<SensorExchange> all;
+  for (const SensorCell& cell : cells) all.push_back(measure_once(fleet, cell, half));
+  half.samples = settings.samples - half.samples;
+  for (size_t i = cells.size(); i-- > 0;) {
+    const bool whole = fleet.agree(all[i].empty() || all[i].front().time_us.empty() ? "no" : "yes") == "yes";
+    if (whole) append(all[i], measure_once(fleet, cells[i], half));
+  }
+  std::vector<Record> records;
+  for (size_t i = 0; i < cells.size(); ++i) records.push_back(record_of(cells[i], settings, all[i]));
+  return records;
 }
 
 }  // namespace amdahl

@@ -33,24 +33,35 @@ struct SensorBenchSettings {
 /// What one rank measured, or why it could not.
 struct SensorTimes {
   std::string trouble;
-  std::string launch;               // "graph" or "eager"
-  double checked = 0;               // elements of the result
-  uint64_t digest = 0;              // of the result
-  std::vector<double> time_us;      // per call, a sample each
-  std::vector<double> call_us;      // host clock: one call until it is done
-  std::vector<double> compute_us;   // of one call: the rank's own part
-  std::vector<double> merge_us;     // of the same call: from there to its end
-  double items = 0;                 // of this rank
-  double memory_bytes = 0;          // at its peak
-  double utilisation_percent = -1;  // negative where the device does not say
+  std::string launch;              // "graph" or "eager"
+  double checked = 0;              // elements of the result
+  uint64_t digest = 0;             // of the result
+  std::vector<double> time_us;     // per call, a sample each
+  std::vector<double> call_us;     // host clock: one call until it is done
+  std::vector<double> compute_us;  // of one call: the rank's own part
+  std::vector<double> merge_us;    // of the same call: from there to its end
+  double items = 0;                // of this rank
+  double memory_bytes = 0;         // at its peak
+  // Of the card, negative where the device does not say.
+  double utilisation_percent = -1;
+  double clock_before_mhz = -1, clock_after_mhz = -1;
+  double temperature_c = -1, power_w = -1, throttle_reasons = -1;
 };
 
 /// All ranks' times by rank; `trouble` of any rank is that of the whole.
 using SensorExchange = std::vector<SensorTimes>;
 
+/// Error{out_of_memory} with what the cell needs and what there is, when a device is too small for it by its
+/// specification. Allocates nothing.
+void require_room(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops);
+
 /// Modes single and data: measures the cell on the fleet's first devices. A cell that does not fit becomes a failed
 /// Record. The Record is only of use on the root process.
 Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings);
+/// The same of cells that will be compared, in turns: each once with half of its samples, then again in reverse order,
+/// so that drift of the machine hits all alike.
+std::vector<Record> measure_sensor_cells(Fleet& fleet, const std::vector<SensorCell>& cells,
+                                         const SensorBenchSettings& settings);
 
 /// Axes that every mode shares; `launch` and what a mode adds come later.
 Record start_sensor_record(const SensorCell& cell, const Provenance& provenance);

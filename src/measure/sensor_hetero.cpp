@@ -205,13 +205,15 @@ Record record_of(const ShareRun& run, const HeteroPlan& plan, const SensorBenchS
   if (run.call_us.empty()) return record;
   record.axes["launch"] = std::string(run.graphs ? "graph" : "eager");
   const std::vector<double> time = slowest_of(run.call_us), compute = slowest_of(run.part_us);
-  std::vector<double> throughput, merge;
+  std::vector<double> throughput, bandwidth, merge;
   for (size_t i = 0; i < time.size(); ++i) {
     throughput.push_back(static_cast<double>(plan.job.num_items) / time[i] * 1e6);
+    bandwidth.push_back(useful_bytes(plan.job, 1) / time[i] * 1e-3);  // bytes/us to GB/s
     merge.push_back(std::max(0.0, time[i] - compute[i]));
   }
   record.series = {{"time", "us", time},
                    {"throughput", plan.job.voxelizes() ? "points/s" : "batches/s", throughput},
+                   {"bandwidth", "GB/s", bandwidth},
                    {"compute_time", "us", compute},
                    {"merge_time", "us", merge}};
   add_devices(record, run, plan.job, median_of(time));

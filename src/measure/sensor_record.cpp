@@ -27,10 +27,24 @@ std::vector<double> merging(const SensorExchange& ranks) {
   return all;
 }
 
-std::vector<double> by_device(const SensorExchange& ranks, double (*value)(const SensorTimes&)) {
+std::vector<double> by_device(const SensorExchange& ranks, double SensorTimes::*value) {
   std::vector<double> values;
-  for (const SensorTimes& rank : ranks) values.push_back(value(rank));
+  for (const SensorTimes& rank : ranks) values.push_back(rank.*value);
   return values;
+}
+
+/// One sample a device, where every device says.
+void add_card_series(Record& record, const SensorExchange& ranks) {
+  const auto add = [&](const char* name, const char* unit, double SensorTimes::*value) {
+    const std::vector<double> values = by_device(ranks, value);
+    if (*std::min_element(values.begin(), values.end()) >= 0) record.series.push_back({name, unit, values});
+  };
+  add("utilisation", "percent", &SensorTimes::utilisation_percent);
+  add("sm_clock_before", "MHz", &SensorTimes::clock_before_mhz);
+  add("sm_clock", "MHz", &SensorTimes::clock_after_mhz);
+  add("temperature", "C", &SensorTimes::temperature_c);
+  add("power", "W", &SensorTimes::power_w);
+  add("throttle_reasons", "bits", &SensorTimes::throttle_reasons);
 }
 
 void add_merge_series(Record& record, const std::vector<double>& compute, const std::vector<double>& merge) {
@@ -89,14 +103,12 @@ void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExch
                    {"call_time", "us", slowest(ranks, &SensorTimes::call_us)},
                    {"compute_time", "us", compute}};
   if (merged) add_merge_series(record, compute, merging(ranks));
-  record.series.push_back(
-      {"device_time", "us", by_device(ranks, [](const SensorTimes& rank) { return median_of(rank.compute_us); })});
-  record.series.push_back({"device_items", "1", by_device(ranks, [](const SensorTimes& rank) { return rank.items; })});
-  record.series.push_back(
-      {"device_memory", "bytes", by_device(ranks, [](const SensorTimes& rank) { return rank.memory_bytes; })});
-  if (std::all_of(ranks.begin(), ranks.end(), [](const SensorTimes& rank) { return rank.utilisation_percent >= 0; }))
-    record.series.push_back(
-        {"utilisation", "percent", by_device(ranks, [](const SensorTimes& rank) { return rank.utilisation_percent; })});
+  std::vector<double> medians;
+  for (const SensorTimes& rank : ranks) medians.push_back(median_of(rank.compute_us));
+  record.series.push_back({"device_time", "us", medians});
+  record.series.push_back({"device_items", "1", by_device(ranks, &SensorTimes::items)});
+  record.series.push_back({"device_memory", "bytes", by_device(ranks, &SensorTimes::memory_bytes)});
+  add_card_series(record, ranks);
   double checked = 0;
   for (const SensorTimes& rank : ranks) checked += rank.checked;
   record.series.push_back({"checked", "1", {checked}});

@@ -20,10 +20,11 @@ namespace {
 struct TaskTimes {
   std::vector<double> round_us;              // its own tasks one after another
   std::vector<std::vector<double>> task_us;  // by task; empty where it is not this rank's
-  double checked = 0;
+  std::vector<double> checked;               // elements, by task
 
   std::vector<double> packed() const {
-    std::vector<double> numbers{checked};
+    std::vector<double> numbers;
+    pack_numbers(numbers, checked);
     pack_numbers(numbers, round_us);
     for (const auto& task : task_us) pack_numbers(numbers, task);
     return numbers;
@@ -31,7 +32,7 @@ struct TaskTimes {
   static TaskTimes unpacked(const std::vector<double>& numbers) {
     TaskTimes times;
     size_t at = 0;
-    times.checked = numbers.at(at++);
+    times.checked = unpack_numbers(numbers, at);
     times.round_us = unpack_numbers(numbers, at);
     while (at < numbers.size()) times.task_us.push_back(unpack_numbers(numbers, at));
     return times;
@@ -73,12 +74,13 @@ class TaskRank {
 
   /// What is wrong with the results of this rank's tasks, empty when nothing is.
   std::string check(const std::vector<size_t>& own, TaskTimes& times) {
+    times.checked.resize(plan_.tasks.size());
     for (const size_t task : own) {
       workloads_[task]->call(*stream_, 0);
       const std::vector<char> output = workloads_[task]->output(*stream_, 0, deadline());
       const SensorJob& job = plan_.tasks[task];
       const CheckResult result = check_output(job, {0, job.num_items}, output.data());
-      times.checked += static_cast<double>(result.num_checked);
+      times.checked[task] = static_cast<double>(result.num_checked);
       if (!result.fault.empty()) return fmt::format("{}: {}", workload_text(job), result.fault);
     }
     return {};
@@ -216,12 +218,17 @@ class TaskRecords {
     const auto device = static_cast<size_t>(run.placement.device_of[task]);
     record.axes["device"] = static_cast<int64_t>(device);
     const std::vector<double>& time = run.ranks[device].task_us[task];
-    std::vector<double> throughput;
-    for (const double us : time) throughput.push_back(static_cast<double>(cell.job.num_items) / us * 1e6);
+    std::vector<double> throughput, bandwidth;
+    for (const double us : time) {
+      throughput.push_back(static_cast<double>(cell.job.num_items) / us * 1e6);
+      bandwidth.push_back(useful_bytes(cell.job, 1) / us * 1e-3);  // bytes/us to GB/s
+    }
     record.series = {{"time", "us", time},
                      {"throughput", cell.job.voxelizes() ? "points/s" : "batches/s", throughput},
+                     {"bandwidth", "GB/s", bandwidth},
                      {"device_time", "us", {median_of(time)}},
-                     {"alone_time", "us", {run.costs[task][device]}}};
+                     {"alone_time", "us", {run.costs[task][device]}},
+                     {"checked", "1", {run.ranks[device].checked[task]}}};
     return record;
   }
 
@@ -249,19 +256,24 @@ class TaskRecords {
   }
 
   void add_series(Record& record, const PlacedRun& run) const {
-    std::vector<double> time(run.ranks.front().round_us.size()), throughput, busy, items, utilisation;
-    double checked = 0;
+    std::vector<double> time(run.ranks.front().round_us.size()), throughput, bandwidth, busy, items, utilisation;
+    double checked = 0, bytes = 0;
+    for (const SensorJob& task : plan_.tasks) bytes += useful_bytes(task, 1);
     for (const TaskTimes& rank : run.ranks) {
       for (size_t i = 0; i < time.size(); ++i) time[i] = std::max(time[i], rank.round_us[i]);
       busy.push_back(median_of(rank.round_us));
-      checked += rank.checked;
+      for (const double elements : rank.checked) checked += elements;
     }
-    for (const double us : time) throughput.push_back(static_cast<double>(plan_.tasks.size()) / us * 1e6);
+    for (const double us : time) {
+      throughput.push_back(static_cast<double>(plan_.tasks.size()) / us * 1e6);
+      bandwidth.push_back(bytes / us * 1e-3);
+    }
     for (const double us : busy) utilisation.push_back(100 * us / median_of(time));
     items.resize(run.ranks.size());
     for (const int device : run.placement.device_of) ++items[static_cast<size_t>(device)];
     record.series = {{"time", "us", time},
                      {"throughput", "tasks/s", throughput},
+                     {"bandwidth", "GB/s", bandwidth},
                      {"device_time", "us", busy},
                      {"device_items", "1", items},
                      {"makespan_bound", "us", {makespan_bound_us(run.costs)}},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
@@ -139,6 +140,32 @@ std::string faults_text(const std::vector<Record>& records) {
   return text;
 }
 
+/// Cards that did not stay the same while they were measured.
+std::string card_text(const Record& record) {
+  std::string text;
+  const auto *before = samples(record, "sm_clock_before"), *after = samples(record, "sm_clock"),
+             *reasons = samples(record, "throttle_reasons");
+  for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
+    if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
+      text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
+                          printable(word(record, "workload")), mode_text(record), i, (*before)[i], (*after)[i]);
+  for (size_t i = 0; reasons && i < reasons->size(); ++i)
+    if (was_throttled((*reasons)[i]))
+      text += fmt::format("note: {}, {}: device {} was throttled\n", printable(word(record, "workload")),
+                          mode_text(record), i);
+  return text;
+}
+
+std::string outliers_text(const std::vector<Record>& records) {
+  int64_t outliers = 0;
+  for (const Record& record : records)
+    if (const std::vector<double>* times = record.kind == "sensor" ? samples(record, "time") : nullptr)
+      outliers += summarise(*times).num_outliers;
+  if (outliers == 0) return {};
+  return fmt::format("{} sample{} of time flagged as outlier{} (modified z above 3.5), none dropped\n", outliers,
+                     outliers == 1 ? "" : "s", outliers == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string sensor_text(const std::vector<Record>& records) {
@@ -153,7 +180,9 @@ std::string sensor_text(const std::vector<Record>& records) {
     found->second.push_back(row_of(records, record));
   }
   for (const auto& [title, rows] : tables) text += fmt::format("\n{}\n{}", printable(title), aligned_table(rows));
-  return text + faults_text(records) +
+  for (const Record& record : records)
+    if (record.kind == "sensor") text += card_text(record);
+  return text + faults_text(records) + outliers_text(records) +
          "\ntime: on the device, mean and 95 % interval of n samples; call: one call until it is done, by the host's "
          "clock, median.\n";
 }

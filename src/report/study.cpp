@@ -164,10 +164,6 @@ void note_missing_runs(const Cells& cells, StudySummary& summary) {
   }
 }
 
-// NVML's throttle reasons that are not idleness or a chosen clock: power, thermal and hardware slowdowns.
-constexpr uint64_t kHarmlessThrottleBits = 0x3;
-constexpr double kClockTolerance = 0.03;
-
 // Flags the cells during whose runs the card did not stay the same.
 void note_card_state(const Cells& cells, StudySummary& summary) {
   for (const auto& [key, runs] : cells) {
@@ -179,7 +175,7 @@ void note_card_state(const Cells& cells, StudySummary& summary) {
         highest = std::max(highest, *clock);
       }
       const auto reasons = record->value("throttle_reasons");
-      throttled += reasons && (static_cast<uint64_t>(*reasons) & ~kHarmlessThrottleBits) != 0;
+      throttled += reasons && was_throttled(*reasons);
     }
     if (lowest > 0 && highest > lowest * (1 + kClockTolerance))
       summary.notes.push_back(fmt::format("{}: the SM clock moved between {:.0f} and {:.0f} MHz over its runs",

@@ -57,6 +57,11 @@ std::string format_percent(double fraction) { return fmt::format("{:.0f} %", 100
 
 std::string format_p(double p) { return p < 1e-4 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
 
+bool was_throttled(double throttle_reasons) {
+  constexpr uint64_t kHarmless = 0x3;
+  return (static_cast<uint64_t>(throttle_reasons) & ~kHarmless) != 0;
+}
+
 std::string axis_text(const AxisValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }

@@ -38,6 +38,11 @@ std::string format_percent(double fraction);
 /// "p < 0.0001" or "p = 0.031".
 std::string format_p(double p);
 
+/// Whether a card was slowed by power, heat or hardware: NVML's throttle reasons but for idleness and a chosen clock.
+bool was_throttled(double throttle_reasons);
+/// Clocks this far apart, relative, are not the same.
+inline constexpr double kClockTolerance = 0.03;
+
 /// A record's axis as a user writes it: "64", "true", "graph".
 std::string axis_text(const AxisValue& value);
 
