@@ -57,6 +57,8 @@ struct SensorBenchConfig {
   bool cpu_share = false;             // a CPU virtual device beside the GPUs, the last of the fleet
   std::vector<std::string> policies;  // empty: all that the operations allow
 
+  std::string model = "medium";  // pipeline: preset or file of the model that is trained on fused batches
+
   std::string path = "direct";  // direct, host: devices do not reach each other's memory
   std::string cache = "hot";    // hot, cold, both: whether a call finds its buffers in the last-level cache
   int samples = 30;

@@ -137,6 +137,8 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
 
 void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
   sub->add_option("--hold-back", texts.hold_back, "hetero: devices at a part of their speed, for example 1:0.5");
+  sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")
+      ->capture_default_str();
   sub->add_flag("--cpu-share", config.cpu_share, "hetero: a CPU virtual device beside the GPUs");
   sub->add_option("--policy", texts.policies,
                   "hetero: of one-device, even, proportional, refreshed; of several operations one-device, even, "
@@ -152,17 +154,21 @@ Command define_sensor_bench(CLI::App& sensor) {
   CLI::App* sub = sensor.add_subcommand("bench", "Times of an operation on one or several devices, results verified");
   sub->footer(
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
-      "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max");
+      "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max\n  "
+      "amdahl sensor bench "
+      "--mode hetero --hold-back 1:0.5 --policy even,refreshed");
   sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
       ->capture_default_str();
   sub->add_option("--mode", config.mode,
-                  "single; data: items split over devices; task: whole operations on different devices")
+                  "single; data: items split over devices; task: whole operations on different devices; pipeline: "
+                  "fusing feeds training; hetero: devices of unlike speed")
       ->capture_default_str();
   sub->add_option("--devices", texts.devices, "Counts of devices, for example 1,2,4 (default: 1; data: 1, 2, 4, ...)");
   sub->add_option("--scaling", texts.scaling, "data: items of all devices (strong) or of each (weak)")
       ->capture_default_str();
   add_workload_options(sub, config, texts);
-  sub->add_option("--merge", config.merge, "data: how grids become one: auto, collective, bitmask or none")
+  sub->add_option("--merge", config.merge,
+                  "data: how grids become one: auto, collective, bitmask or none; hetero: auto or host")
       ->capture_default_str();
   add_unlike_options(sub, config, texts);
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")

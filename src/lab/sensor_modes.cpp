@@ -8,6 +8,7 @@
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_hetero_setup.h"
+#include "lab/sensor_pipeline_setup.h"
 #include "measure/sensor_task.h"
 
 namespace amdahl {
@@ -89,6 +90,7 @@ const std::vector<SensorMode>& sensor_modes() {
       {"single", check_single, cell_steps, fleet_of_engine},
       {"data", require_one_operation, cell_steps, fleet_of_engine},
       {"task", check_task, task_steps, fleet_of_engine},
+      {"pipeline", check_pipeline, pipeline_steps, fleet_of_engine},
       {"hetero", check_hetero, hetero_steps, hetero_fleet},
   };
   return rows;

@@ -82,11 +82,12 @@ class ShareRank {
     for (const double us : run.alone_us) speeds.push_back(static_cast<double>(plan_.job.num_items) / us);
     SpeedShares following(speeds);
     std::vector<ItemRange> ranges = split_by_weight(plan_.job.num_items, policy.shares(speeds));
-    check(ranges, run);
+    check(policy, ranges, run);
     run.call_us.resize(speeds.size());
     run.part_us.resize(speeds.size());
     for (int i = 0; i < kWarmUp + settings_.samples; ++i) {
-      const PartTime own = part_->sample(ranges[static_cast<size_t>(rank_.rank)], settings_.calls);
+      const ItemRange mine = ranges[static_cast<size_t>(rank_.rank)];
+      const PartTime own = policy.alone ? sample_alone(mine.count() > 0) : part_->sample(mine, settings_.calls);
       std::vector<int64_t> items;
       std::vector<double> part_us;
       const auto all = exchange_numbers(rank_.communicator, {own.call_us, own.part_us}, deadline());
@@ -103,12 +104,27 @@ class ShareRank {
       following.update(items, part_us);
       ranges = split_by_weight(plan_.job.num_items, following.shares());
     }
-    if (policy.refreshed) check(ranges, run);
+    if (policy.refreshed) check(policy, ranges, run);
+  }
+
+  PartTime sample_alone(bool mine) {
+    rank_.communicator.barrier(deadline());
+    if (!mine) return {};
+    const double us = part_->sample_alone_us(settings_.calls);
+    return {us, us};
   }
 
   /// The first wrong element, on all ranks.
-  void check(const std::vector<ItemRange>& ranges, ShareRun& run) {
-    const std::vector<char> got = part_->result(ranges[static_cast<size_t>(rank_.rank)]);
+  void check(const SharePolicy& policy, const std::vector<ItemRange>& ranges, ShareRun& run) {
+    const ItemRange mine = ranges[static_cast<size_t>(rank_.rank)];
+    std::vector<char> got;
+    if (!policy.alone) {
+      got = part_->result(mine);
+    } else {
+      if (mine.count() > 0) result_.of_one_device = part_->result_alone();
+      rank_.communicator.barrier(deadline());
+      if (rank_.rank == 0) got = result_.of_one_device;
+    }
     std::string fault;
     if (rank_.rank == 0) fault = fault_of(got, run);
     const std::string trouble = rank_.communicator.exchange(fault, deadline()).front();
@@ -226,10 +242,10 @@ Record record_of(const ShareRun& run, const HeteroPlan& plan, const SensorBenchS
 
 const std::vector<SharePolicy>& share_policies() {
   static const std::vector<SharePolicy> rows{
-      {"one-device", "all items on the fastest device", on_fastest, false},
-      {"even", "as many items on each", evenly, false},
-      {"proportional", "by the speed of each device alone", by_speed, false},
-      {"refreshed", "by speed, following what every block of calls took", by_speed, true},
+      {"one-device", "all items on the fastest device", on_fastest, false, true},
+      {"even", "as many items on each", evenly, false, false},
+      {"proportional", "by the speed of each device alone", by_speed, false, false},
+      {"refreshed", "by speed, following what every block of calls took", by_speed, true, false},
   };
   return rows;
 }

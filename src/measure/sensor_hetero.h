@@ -16,6 +16,7 @@ struct SharePolicy {
   /// Shares from the speeds (items a us) of the devices alone.
   std::vector<double> (*shares)(const std::vector<double>& speeds);
   bool refreshed = false;  // shares follow what each block of calls took
+  bool alone = false;      // one device has all: nothing is merged
 };
 
 /// one-device, even, proportional, refreshed.

@@ -88,32 +88,35 @@ void SensorPart::merge(ItemRange items) {
   if (grid_merge_) grid_merge_->merge(*stream_, slice_of(workload_.cloud(0), items));
 }
 
-double SensorPart::alone_us(int calls) {
-  constexpr int kSamples = 5;
-  const auto call = [&] {
-    workload_.call(*stream_, 0);
-    if (how_ == PartsMeet::communicator) return;
-    if (host_merge_)
-      rank_.device.copy_out(*stream_, result_.grid->part(rank_.rank), workload_.cloud(0).output,
-                            std::min(result_.grid->part_bytes(), result_.grid->grid().size()));
-    else
-      copy_rows_out({0, job_.num_items});
-  };
-  std::unique_ptr<Graph> graph;
-  if (uses_graphs())
-    graph = rank_.device.capture(*stream_, [&] {
-      for (int i = 0; i < calls; ++i) call();
+void SensorPart::call_alone() {
+  workload_.call(*stream_, 0);
+  if (how_ == PartsMeet::communicator) return;
+  if (host_merge_)
+    rank_.device.copy_out(*stream_, result_.grid->part(rank_.rank), workload_.cloud(0).output,
+                          std::min(result_.grid->part_bytes(), result_.grid->grid().size()));
+  else
+    copy_rows_out({0, job_.num_items});
+}
+
+double SensorPart::sample_alone_us(int calls) {
+  if (uses_graphs() && !alone_graph_)
+    alone_graph_ = rank_.device.capture(*stream_, [&] {
+      for (int i = 0; i < calls; ++i) call_alone();
     });
+  stream_->stamp(*begin_);
+  if (alone_graph_) alone_graph_->launch(*stream_);
+  for (int i = 0; !alone_graph_ && i < calls; ++i) call_alone();
+  stream_->stamp(*end_);
+  stream_->synchronize(deadline());
+  return rank_.device.elapsed_us(*begin_, *end_) / calls;
+}
+
+double SensorPart::alone_us(int calls) {
+  constexpr size_t kSamples = 5;
   std::vector<double> samples;
-  while (samples.size() < 2 * kSamples) {
-    stream_->stamp(*start_);
-    if (graph) graph->launch(*stream_);
-    for (int i = 0; !graph && i < calls; ++i) call();
-    stream_->stamp(*ready_);
-    stream_->synchronize(deadline());
-    samples.push_back(rank_.device.elapsed_us(*start_, *ready_) / calls);
-  }
-  return median_of(std::vector<double>(samples.end() - kSamples, samples.end()));  // the first ones warmed up
+  for (size_t i = 0; i < kSamples; ++i) sample_alone_us(calls);  // warm-up
+  while (samples.size() < kSamples) samples.push_back(sample_alone_us(calls));
+  return median_of(samples);
 }
 
 PartTime SensorPart::sample(ItemRange items, int calls) {

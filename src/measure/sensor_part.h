@@ -20,7 +20,8 @@ enum class PartsMeet { host, communicator };
 class HostResult {
  public:
   HostResult(const SensorJob& job, PartsMeet how, int num_parts);
-  std::vector<char> rows;  // of a fusion
+  std::vector<char> rows;           // of a fusion
+  std::vector<char> of_one_device;  // what a device by itself made
   std::optional<HostGrid> grid;
 };
 
@@ -36,7 +37,8 @@ class SensorPart {
              double timeout_seconds);
   ~SensorPart();
 
-  /// The device's time for all items, with nothing to merge: the median of a few calls.
+  /// The device's time a call for all items, with nothing to merge: of `calls` calls, and the median of a few such.
+  double sample_alone_us(int calls);
   double alone_us(int calls);
   /// All ranks at once, each with its range of the items: `calls` calls.
   PartTime sample(ItemRange items, int calls);
@@ -52,6 +54,7 @@ class SensorPart {
   void prepare(ItemRange items);
   void compute(ItemRange items);
   void merge(ItemRange items);
+  void call_alone();
   void copy_rows_out(ItemRange items);
   void forget_results();
   PartTime sample_by_host(ItemRange items, int calls);
@@ -72,6 +75,7 @@ class SensorPart {
   std::unique_ptr<Buffer> line_;  // what an all-reduce that lines devices up adds
   std::unique_ptr<Graph> graph_;  // calls with graph_items_
   ItemRange graph_items_{-1, -1};
+  std::unique_ptr<Graph> alone_graph_;
 };
 
 }  // namespace amdahl
