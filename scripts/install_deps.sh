@@ -21,6 +21,7 @@ build libboost-dev        required header:boost/math/distributions/students_t.hp
 build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
 build libgloo-dev         optional header:gloo/allreduce.h
 build libhwloc-dev        optional header:hwloc.h
+build libzip-dev          optional header:zip.h
 build libopenmpi-dev      optional header:mpi/mpi.h
 test  libgtest-dev        required header:gtest/gtest.h
 test  python3             required command:python3

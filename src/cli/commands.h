@@ -5,6 +5,7 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
+#include "amdahl/sensor_files.h"
 
 namespace amdahl::cli {
 
@@ -81,6 +82,18 @@ struct SensorBenchArgs {
 };
 
 int sensor_bench_command(const SensorBenchArgs& args);
+struct VoxelizeArgs {
+  VoxelizeConfig config;
+  Talk talk;
+};
+struct TimelineArgs {
+  TimelineConfig config;
+  Talk talk;
+};
+
+int voxelize_command(const VoxelizeArgs& args);
+int resample_command(const TimelineArgs& args);
+int fuse_command(const TimelineArgs& args);
 int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);

@@ -27,6 +27,8 @@ std::vector<Command> define_fabric_commands(CLI::App& app);
 std::vector<Command> define_sensor_commands(CLI::App& app);
 /// Commands below `sensor`, a file each.
 Command define_sensor_bench(CLI::App& sensor);
+/// "128" or "200x200x40" of `--grid`.
+std::array<int64_t, 3> parse_grid(const std::string& text);
 
 /// Whole numbers as they are written in decimal, signed and not; CLI11 alone reads 010 as 8, 0x10 as 16, and what is
 /// too large as the largest number that fits.

@@ -6,33 +6,28 @@
 namespace amdahl::cli {
 namespace {
 
-// The command whose options are meant, below its parents, and how it is called.
-struct UsedCommand {
-  const CLI::App* app = nullptr;
-  std::string name;
-};
+// The command that the words name, `voxelize` of `amdahl sensor voxelize`; the program itself without one.
+const CLI::App& used_command(const CLI::App& app) {
+  const std::vector<CLI::App*> used = app.get_subcommands();
+  return used.empty() ? app : used_command(*used.front());
+}
 
-UsedCommand used_command(const CLI::App& app) {
-  UsedCommand used{&app, "amdahl"};
-  for (std::vector<CLI::App*> below = app.get_subcommands(); !below.empty(); below = used.app->get_subcommands()) {
-    used.app = below.front();
-    used.name += " " + used.app->get_name();
-  }
-  return used;
+std::string full_name(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "amdahl" : full_name(*command.get_parent()) + " " + command.get_name();
 }
 
 // A word that no command or option knows, with the nearest one that exists.
 Error unknown_word(const CLI::App& app) {
   std::string word = app.remaining(true).front();
   word = word.substr(0, word.find('='));
-  const auto [command, called] = used_command(app);
-  const auto commands = command->get_subcommands({});
+  const CLI::App& command = used_command(app);
+  const std::string called = full_name(command);
   std::vector<std::string> known;
-  if (!commands.empty() && !word.starts_with('-')) {
-    for (const CLI::App* below : commands) known.push_back(below->get_name());
+  if (!word.starts_with('-') && !command.get_subcommands({}).empty()) {
+    for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
     return Error(Cause::usage, fmt::format("unknown command '{}'", word), choices_hint(word, known));
   }
-  for (const CLI::Option* option : command->get_options())
+  for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   const std::string near = word.starts_with('-') ? nearest_name(word, known) : "";
   return Error(Cause::usage, fmt::format("{} does not know '{}'", called, word),
@@ -41,17 +36,17 @@ Error unknown_word(const CLI::App& app) {
 
 // `--data "$FILE"` with an unset variable must not quietly mean no file.
 void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::Option* option : used_command(app).app->get_options())
+  for (const CLI::Option* option : used_command(app).get_options())
     for (const std::string& value : option->results())
       if (value.empty())
         throw Error(Cause::usage, fmt::format("{} is empty", option->get_name()),
-                    option->get_positional() ? "the path of a run folder" : "a value, or leave the option out");
+                    option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
   for (const Command& command : commands)
     if (command.app->parsed()) return command.run(command_line);
-  fmt::print("{}", used_command(app).app->help());
+  fmt::print("{}", app.help());
   return 0;
 }
 

@@ -18,39 +18,16 @@ struct ParsedSensorBench {
   SensorBenchTexts texts;
 };
 
-/// "30x512" to its numbers.
-std::vector<int64_t> parse_extents(const std::string& text, const char* option) {
-  std::vector<int64_t> extents;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find('x', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos)
-      throw Error(Cause::usage, fmt::format("{}: '{}' is not whole numbers with x between them", option, text),
-                  option == std::string("--grid") ? "--grid 128, or --grid 200x200x40" : "--shape 30x512,100x64");
-    extents.push_back(parse_count(part, option));
-    begin = end + 1;
-  }
-  return extents;
-}
-
-std::array<int64_t, 3> parse_grid(const std::string& text) {
-  const std::vector<int64_t> extents = parse_extents(text, "--grid");
-  if (extents.size() == 1) return {extents[0], extents[0], extents[0]};
-  if (extents.size() != 3)
-    throw Error(Cause::usage, fmt::format("--grid: '{}' has {} extents", text, extents.size()),
-                "one of a cube, or three: 200x200x40");
-  return {extents[0], extents[1], extents[2]};
-}
-
+/// "30x512,100x64".
 std::vector<StreamShape> parse_shapes(const std::string& text) {
   std::vector<StreamShape> streams;
   for (const std::string& item : split_list(text)) {
-    const std::vector<int64_t> extents = parse_extents(item, "--shape");
-    if (extents.size() != 2)
-      throw Error(Cause::usage, fmt::format("--shape: '{}' has {} extents", item, extents.size()),
-                  "samples x values of each stream: 30x512,100x64");
-    streams.push_back({extents[0], extents[1]});
+    const size_t cross = item.find('x');
+    if (cross == std::string::npos || cross != item.rfind('x') ||
+        item.find_first_not_of("0123456789x") != std::string::npos || cross == 0 || cross + 1 == item.size())
+      throw Error(Cause::usage, fmt::format("--shape: '{}' is no stream", item),
+                  "samples x values of each: 30x512,100x64");
+    streams.push_back({parse_count(item.substr(0, cross), "--shape"), parse_count(item.substr(cross + 1), "--shape")});
   }
   return streams;
 }

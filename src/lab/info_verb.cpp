@@ -2,6 +2,7 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "device/device.h"
+#include "files/npz.h"
 #include "lab/build_info.h"
 #include "ops/ops.h"
 #include "spec/json.h"
@@ -26,6 +27,7 @@ InfoOutcome run_info(const std::map<std::string, std::string>& environment) {
       {"mpi", mpi_availability(), ""},
       {"nccl", nccl_availability(), nccl_version()},
       {"hwloc", hwloc_availability(), hwloc_version()},
+      {"libzip", npz_availability(), npz_version()},
   };
   const LaunchContext launch = detect_launch(environment);
   outcome.machine.versions["launcher"] = launch.family;

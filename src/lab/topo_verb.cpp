@@ -1,8 +1,8 @@
 // What the devices of this machine are to each other.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
+#include "files/whole_file.h"
 #include "report/topology.h"
-#include "spec/files.h"
 #include "spec/json.h"
 #include "topology/host_probe.h"
 #include "topology/machine_probe.h"

@@ -88,13 +88,14 @@ class CellRank {
 
   SensorTimes measure() {
     SensorTimes times;
-    check(times);
+    call_us();  // what is loaded or connected at first use
     prepare_launches();
     times.launch = loops_.empty() ? "eager" : "graph";
     warm_up();
     times.clock_before_mhz = rank_.device.health().sm_clock_mhz;
     for (int i = 0; i < settings_.samples; ++i) times.time_us.push_back(sample_us());
     note_health(times);
+    check(times);
     measure_phases(times);
     for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
     times.items = static_cast<double>(items_.count());
@@ -116,10 +117,8 @@ class CellRank {
 
   int next_variant() { return next_++ % workload_.num_variants(); }
 
-  /// What a merge leaves on every rank is judged by rank 0, and must be the same on the others.
+  /// What the timed calls left. Of a merge it is judged by rank 0, and must be the same on the others.
   void check(SensorTimes& times) {
-    rank_.communicator.barrier(deadline());
-    workload_.call(stream_, 0);
     const std::vector<char> output = workload_.output(stream_, 0, deadline());
     const bool merged = cell_.merge != MergeWay::none;
     if (merged) times.digest = digest_of(output);

@@ -59,17 +59,18 @@ void fill_times(const SensorJob& job, int64_t item, uint32_t tag, int64_t count,
 /// ground or, in its sector, at an obstacle, of which most are near.
 void lidar_point(const SensorJob& job, int64_t item, const float* extent, float* point) {
   constexpr int kBeams = 32, kSectors = 256;
-  constexpr float kLowest = -0.535f, kStep = 0.0233f;  // radians: -30.7 to +10.7 degrees
-  constexpr float kMeanRange = 0.15f;                  // of obstacles, in widths of the grid
+  constexpr float kLowest = -0.535f, kStep = 0.0233f;   // radians: -30.7 to +10.7 degrees
+  constexpr float kNearest = 0.06f, kMeanRange = 0.2f;  // of obstacles, in widths of the grid
+  constexpr float kRoughness = 0.1f;                    // of what is hit, relative to its range
   const Philox4 bits = draw(job, item, 0, kPoint);
   const float elevation = kLowest + kStep * static_cast<float>(bits.v[0] % kBeams);
   const float turn = philox_uniform(bits.v[1]);
   const auto sector = static_cast<uint32_t>(turn * (kSectors - 1));
   const Philox4 scene = philox(job.seed, sector, bits.v[0] % kBeams / 8, 0, kRange);
   const float width = std::min(extent[0], extent[1]), height = extent[2] / 6;
-  float range = -kMeanRange * width * std::log(philox_uniform(scene.v[0]));
+  float range = width * (kNearest - kMeanRange * std::log(philox_uniform(scene.v[0])));
   if (elevation < 0) range = std::min(range, height / std::sin(-elevation));
-  range *= 0.99f + 0.02f * philox_uniform(bits.v[2]);
+  range *= 1 + kRoughness * (philox_uniform(bits.v[2]) - 0.5f);
   const float angle = 2 * std::numbers::pi_v<float> * turn, flat = range * std::cos(elevation);
   const float centre[3] = {extent[0] / 2, extent[1] / 2, 2 * height};
   const float away[3] = {flat * std::cos(angle), flat * std::sin(angle), range * std::sin(elevation)};

@@ -10,18 +10,21 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kMaxStreams = 8;  // of a launch; more streams are more launches
+constexpr int kMaxStreams = 4;  // of a launch; more streams are more launches
 constexpr int kMaxRows = 64;    // targets of a block
 constexpr int kLanes = 32;
 constexpr int kDirect = 256;  // times that a warp looks through at once
+constexpr int kMostThreads = 512, kThreadsOfSm = 2048;
+constexpr int kMostCopiedTimes = 4096;
 constexpr float kOriginalEpsilon = 1e-8f;
 
 struct StreamArgs {
   const void* data;
   const float* times;
   int64_t length;
-  int64_t packs;       // of a sample
-  int64_t first_pack;  // of the output row
+  int packs;       // of a sample
+  int first_pack;  // of the launch's columns
+  int first_time;  // of the copied times
 };
 
 struct FuseArgs {
@@ -30,11 +33,14 @@ struct FuseArgs {
   const float* targets;
   void* output;
   int64_t num_targets;
-  int64_t row_packs;          // of the whole output row
-  int64_t first_pack, packs;  // of it, that this launch writes
-  int64_t chunks;             // of targets, for each batch entry
-  int64_t work;               // batch entries x chunks
-  int rows;                   // targets of a chunk
+  int64_t row_packs;   // of the whole output row
+  int64_t first_pack;  // of it, that this launch writes
+  int packs;
+  int num_times;      // of a batch entry, in all streams
+  bool copies_times;  // to shared memory
+  uint32_t chunks;    // of targets, for each batch entry
+  int64_t work;       // batch entries x chunks
+  int rows;           // targets of a chunk
 };
 
 struct Place {
@@ -110,22 +116,51 @@ __device__ Place place_of(const float* times, int n, float t, int below) {
   return {at - 1, at, original_weight(times, at - 1, t)};
 }
 
-/// Places of `rows` targets in all streams: a thread each when there are many, else a warp each.
+/// Calls visit(s, stream) for the launch's streams, with every access to the arguments at a fixed place: indexed by a
+/// variable they would be copied to memory.
+template <class Visit>
+__device__ __forceinline__ void for_each_stream(const FuseArgs& args, const Visit& visit) {
+#pragma unroll
+  for (int s = 0; s < kMaxStreams; ++s)
+    if (s < args.num_streams) visit(s, args.streams[s]);
+}
+
+/// Places of `rows` targets in all streams. Few are found by a warp each, reading times side by side; many by a thread
+/// each, in times that the block has copied if they fit.
 template <Extrapolation kRule>
-__device__ void find_places(const FuseArgs& args, int64_t entry, int64_t first_target, int rows, Place* places) {
+__device__ void find_places(const FuseArgs& args, int64_t entry, int first_target, int rows, Place* places,
+                            float* copied) {
   constexpr bool kOrEqual = kRule != Extrapolation::linear_right;
-  const int pairs = rows * args.num_streams;
-  const bool by_thread = pairs >= kLanes;
-  const int worker = by_thread ? threadIdx.x : threadIdx.x / kLanes;
-  const int workers = by_thread ? blockDim.x : blockDim.x / kLanes;
-  for (int pair = worker; pair < pairs; pair += workers) {
-    const StreamArgs& stream = args.streams[pair % args.num_streams];
-    const float t = args.targets[entry * args.num_targets + first_target + pair / args.num_streams];
-    const auto n = static_cast<int>(stream.length);
-    const float* times = stream.times + entry * stream.length;
-    const int below = by_thread ? count_below_thread<kOrEqual>(times, n, t) : count_below_warp<kOrEqual>(times, n, t);
-    if (by_thread || threadIdx.x % kLanes == 0) places[pair] = place_of<kRule>(times, n, t, below);
+  const float* targets = args.targets + entry * args.num_targets + first_target;
+  if (rows * args.num_streams <= static_cast<int>(blockDim.x) / kLanes) {
+    const int warp = static_cast<int>(threadIdx.x) / kLanes;
+    const int row = warp % rows, wanted = warp / rows;
+    for_each_stream(args, [&](int s, const StreamArgs& stream) {
+      if (s != wanted) return;
+      const float t = targets[row];
+      const int n = static_cast<int>(stream.length);
+      const float* times = stream.times + entry * stream.length;
+      const int below = count_below_warp<kOrEqual>(times, n, t);
+      if (threadIdx.x % kLanes == 0) places[s * kMaxRows + row] = place_of<kRule>(times, n, t, below);
+    });
+    return;
   }
+  if (args.copies_times) {
+    for_each_stream(args, [&](int, const StreamArgs& stream) {
+      const float* times = stream.times + entry * stream.length;
+      for (int i = threadIdx.x; i < stream.length; i += blockDim.x) copied[stream.first_time + i] = times[i];
+    });
+    __syncthreads();
+  }
+  for_each_stream(args, [&](int s, const StreamArgs& stream) {
+    const int n = static_cast<int>(stream.length);
+    const float* times = args.copies_times ? copied + stream.first_time : stream.times + entry * stream.length;
+    // Streams begin at different threads, so that a block's threads share the work.
+    for (int row = (threadIdx.x + blockDim.x - s * rows % blockDim.x) % blockDim.x; row < rows; row += blockDim.x) {
+      const float t = targets[row];
+      places[s * kMaxRows + row] = place_of<kRule>(times, n, t, count_below_thread<kOrEqual>(times, n, t));
+    }
+  });
 }
 
 // ---- interpolating ----
@@ -157,77 +192,96 @@ __device__ __forceinline__ Pack<T, N> interpolate(const Pack<T, N>& a, const Pac
   return result;
 }
 
+/// One block's rows of the output: this thread's column of them.
 template <class T, int N, Extrapolation kRule>
-__global__ void __launch_bounds__(512) fuse_kernel(FuseArgs args) {
-  __shared__ Place places[kMaxRows * kMaxStreams];
-  using Packed = Pack<T, N>;
+__device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t entry, Pack<T, N>* out, int column,
+                                                   int first_row, int step, int rows, const Place* places) {
   constexpr int kAhead = 4;
-  // Narrow rows: the block's threads stand side by side over several of them.
-  const int side_by_side = max(1, static_cast<int>(blockDim.x / args.packs));
-  const int first_row = args.packs < blockDim.x ? threadIdx.x / static_cast<int>(args.packs) : 0;
-  const int64_t first_column = args.packs < blockDim.x ? threadIdx.x % static_cast<int>(args.packs) : threadIdx.x;
-  for (int64_t work = blockIdx.x; work < args.work; work += gridDim.x) {
-    const int64_t entry = work / args.chunks, first_target = work % args.chunks * args.rows;
-    const int rows = static_cast<int>(min(static_cast<int64_t>(args.rows), args.num_targets - first_target));
-    find_places<kRule>(args, entry, first_target, rows, places);
-    __syncthreads();
-    Packed* out = static_cast<Packed*>(args.output) + (entry * args.num_targets + first_target) * args.row_packs +
-                  args.first_pack;
-    for (int64_t column = first_column; column < args.packs && first_row < side_by_side; column += blockDim.x) {
-      int s = 0;
-      while (s + 1 < args.num_streams && column >= args.streams[s + 1].first_pack) ++s;
-      const int64_t packs = args.streams[s].packs;
-      const Packed* source = static_cast<const Packed*>(args.streams[s].data) + entry * args.streams[s].length * packs +
-                             (column - args.streams[s].first_pack);
-      for (int row = first_row; row < rows; row += side_by_side * kAhead) {
-        Packed a[kAhead], b[kAhead];
-        Place place[kAhead];
+  const Pack<T, N>* source = nullptr;
+  int packs = 0;
+  const Place* stream_places = places;
+  for_each_stream(args, [&](int s, const StreamArgs& stream) {
+    if (column < stream.first_pack) return;
+    packs = stream.packs;
+    source = static_cast<const Pack<T, N>*>(stream.data) + entry * stream.length * packs + (column - stream.first_pack);
+    stream_places = places + s * kMaxRows;
+  });
+  out += column;
+  for (int row = first_row; row < rows; row += step * kAhead) {
+    Pack<T, N> a[kAhead], b[kAhead];
 #pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          const int at = row + k * side_by_side;
-          if (at >= rows) continue;
-          place[k] = places[at * args.num_streams + s];
-          a[k] = source[place[k].before * packs];
-          b[k] = source[place[k].after * packs];
-        }
-#pragma unroll
-        for (int k = 0; k < kAhead; ++k) {
-          const int at = row + k * side_by_side;
-          if (at < rows) out[at * args.row_packs + column] = interpolate<T, N, kRule>(a[k], b[k], place[k]);
-        }
-      }
+    for (int k = 0; k < kAhead; ++k) {
+      const int at = row + k * step;
+      if (at >= rows) continue;
+      const Place place = stream_places[at];
+      a[k] = source[static_cast<int64_t>(place.before) * packs];
+      b[k] = source[static_cast<int64_t>(place.after) * packs];
     }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int at = row + k * step;
+      if (at < rows)
+        out[static_cast<int64_t>(at) * args.row_packs] = interpolate<T, N, kRule>(a[k], b[k], stream_places[at]);
+    }
+  }
+}
+
+/// Long divisions take a while, and are seldom needed.
+__device__ __forceinline__ int64_t divide(int64_t number, uint32_t by) {
+  return number >> 32 == 0 ? static_cast<uint32_t>(number) / by : number / by;
+}
+
+template <class T, int N, Extrapolation kRule>
+__global__ void __launch_bounds__(kMostThreads, 2) fuse_kernel(FuseArgs args) {
+  __shared__ Place places[kMaxRows * kMaxStreams];
+  extern __shared__ float copied[];
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+  // Narrow rows: the block's threads stand side by side over several of them.
+  const bool narrow = args.packs < static_cast<int>(blockDim.x);
+  const int first_row = narrow ? static_cast<int>(threadIdx.x) / args.packs : 0;
+  const int first_column = narrow ? static_cast<int>(threadIdx.x) % args.packs : static_cast<int>(threadIdx.x);
+  const int step = narrow ? static_cast<int>(blockDim.x) / args.packs : 1;
+  for (int64_t work = blockIdx.x; work < args.work; work += gridDim.x) {
+    const int64_t entry = args.chunks == 1 ? work : divide(work, args.chunks);
+    const int first_target = static_cast<int>(work - entry * args.chunks) * args.rows;
+    const int rows = min(args.rows, static_cast<int>(args.num_targets) - first_target);
+    find_places<kRule>(args, entry, first_target, rows, places, copied);
+    __syncthreads();
+    auto* out = static_cast<Pack<T, N>*>(args.output) + (entry * args.num_targets + first_target) * args.row_packs +
+                args.first_pack;
+    if (first_row < step)
+      for (int column = first_column; column < args.packs; column += blockDim.x)
+        interpolate_column<T, N, kRule>(args, entry, out, column, first_row, step, rows, places);
     __syncthreads();
   }
 }
 
 template <class T, int N>
 void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
-  const auto blocks =
-      static_cast<unsigned>(std::min<int64_t>(args.work, static_cast<int64_t>(launch.num_sms) * 2048 / threads));
-  const auto run = [&](auto* kernel) {
-    kernel<<<blocks, threads, 0, launch.stream>>>(args);
-    check_launch(launch, "fuse");
-  };
+  const auto blocks = static_cast<unsigned>(
+      std::min<int64_t>(args.work, static_cast<int64_t>(launch.num_sms) * (kThreadsOfSm / threads)));
+  const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;
+  const auto run = [&](auto* kernel) { launch_early(launch, blocks, threads, shared, kernel, "fuse", args); };
   if (problem.extrapolation == Extrapolation::hold) return run(&fuse_kernel<T, N, Extrapolation::hold>);
   if (problem.extrapolation == Extrapolation::linear) return run(&fuse_kernel<T, N, Extrapolation::linear>);
   run(&fuse_kernel<T, N, Extrapolation::linear_right>);
 }
 
-/// Targets a block: few while the blocks do not fill the chip, more to find places for many columns at once.
+/// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, as many as keep
+/// every multiprocessor busy else, because places are found once for all columns.
 void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int& threads) {
-  constexpr int kMost = 512, kLeast = 64;
-  threads = static_cast<int>(std::clamp<int64_t>((args.packs + kLanes - 1) / kLanes * kLanes, kLeast, kMost));
-  if (args.packs < kLeast) threads = 256;
-  const int64_t side_by_side = std::max<int64_t>(1, threads / args.packs);
-  const int64_t resident = static_cast<int64_t>(launch.num_sms) * (2048 / threads);
-  const int64_t wanted = batch * args.num_targets / std::max<int64_t>(resident, 1);
-  args.rows =
-      static_cast<int>(std::clamp<int64_t>(wanted, side_by_side, std::clamp<int64_t>(4 * side_by_side, 16, kMaxRows)));
-  args.rows = static_cast<int>(std::min<int64_t>(args.rows, args.num_targets));
-  args.rows = std::min(args.rows, kMaxRows);
-  args.chunks = (args.num_targets + args.rows - 1) / args.rows;
+  constexpr int kBlocksPerSm = 8, kNarrow = 64, kNarrowThreads = 256;
+  threads = std::clamp((args.packs + kLanes - 1) / kLanes * kLanes, kNarrow, kMostThreads);
+  if (args.packs < kNarrow) threads = kNarrowThreads;
+  const int64_t wanted = batch * args.num_targets / (static_cast<int64_t>(launch.num_sms) * kBlocksPerSm);
+  const int64_t side_by_side = std::max(1, threads / args.packs);
+  const int64_t rows =
+      std::clamp<int64_t>(std::max(wanted, side_by_side), 1, std::min<int64_t>(kMaxRows, args.num_targets));
+  args.chunks = static_cast<uint32_t>((args.num_targets + rows - 1) / rows);
+  args.rows = static_cast<int>((args.num_targets + args.chunks - 1) / args.chunks);
   args.work = batch * args.chunks;
+  args.copies_times = args.num_times <= kMostCopiedTimes;
 }
 
 template <class T>
@@ -244,8 +298,10 @@ void launch_typed(const SensorLaunch& launch, const FuseProblem& problem) {
     FuseArgs args{};
     for (size_t i = first; i < std::min(problem.streams.size(), first + kMaxStreams); ++i) {
       const FuseStream& stream = problem.streams[i];
-      args.streams[args.num_streams++] = {stream.data, stream.times, stream.length, stream.width / pack, args.packs};
-      args.packs += stream.width / pack;
+      const auto packs = static_cast<int>(stream.width / pack);
+      args.streams[args.num_streams++] = {stream.data, stream.times, stream.length, packs, args.packs, args.num_times};
+      args.packs += packs;
+      args.num_times = static_cast<int>(std::min<int64_t>(args.num_times + stream.length, kMostCopiedTimes + 1));
     }
     args.targets = problem.targets, args.output = problem.output;
     args.num_targets = problem.num_targets, args.row_packs = row / pack, args.first_pack = written;

@@ -24,7 +24,7 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* cou
   if (kMode == VoxelMode::bitmask) {
     auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
     for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // kThreads and voxels in whole warps
-      const int64_t voxel = voxel_of(bins, bin, offset);
+      const uint32_t voxel = voxel_of(bins, bin, offset);
       const uint32_t word = __ballot_sync(~0u, counts[offset] != 0);
       if (threadIdx.x % 32 == 0 && voxel < bins.num_voxels) mask[voxel / 32] = word;
     }
@@ -33,7 +33,7 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* cou
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (uint32_t offset = threadIdx.x * 4; offset < voxels; offset += kThreads * 4) {
-    const int64_t voxel = voxel_of(bins, bin, offset);
+    const uint32_t voxel = voxel_of(bins, bin, offset);
     const int4 four = four_voxels<kMode>(counts + offset);
     if (aligned && voxel + 4 <= bins.num_voxels) {
       *reinterpret_cast<int4*>(grid + voxel) = four;
@@ -51,13 +51,17 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
   auto* counts = reinterpret_cast<uint32_t*>(memory);
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
   bool first = true;
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins; bin += gridDim.x) {
+  cudaTriggerProgrammaticLaunchCompletion();
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x) {
     for (uint32_t i = threadIdx.x; i < voxels / 4; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
-    if (first) cudaGridDependencySynchronize();
-    first = false;
+    if (first) {
+      cudaGridDependencySynchronize();
+      add_fates(bins);
+      first = false;
+    }
     for_each_entry<kLanesOfGroup>(
-        bins, bin, [&](uint32_t entry, int64_t) { atomicAdd(&counts[entry & ((1u << kOffsetBits) - 1)], 1u); });
+        bins, bin, [&](uint32_t entry, int) { atomicAdd(&counts[entry & ((1u << kOffsetBits) - 1)], 1u); });
     __syncthreads();
     write_bin<kMode>(bins, bin, counts, output);
     __syncthreads();
@@ -68,7 +72,7 @@ template <VoxelMode kMode>
 void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
   const size_t shared = size_t{bins.bin_chunks} * kChunkVoxels * sizeof(uint32_t);
   allow_shared(launch, &count_bins<kMode>, shared);
-  const auto blocks = std::min<unsigned>(bins.num_bins, static_cast<unsigned>(launch.num_sms) * 2);
+  const auto blocks = std::min<unsigned>(1u << bins.bin_bits, static_cast<unsigned>(launch.num_sms) * 2);
   launch_early(launch, blocks, kThreads, shared, &count_bins<kMode>, "count_bins", bins, output);
 }
 

@@ -1,7 +1,7 @@
 // First step of a voxelization: tiles of points sorted by bin. See voxel_plan.h.
 #include "sensor/cuda_voxelize.cuh"
 
-#include <nv/target>
+#include <bit>
 
 #include "sensor/cuda_voxel_steps.cuh"
 
@@ -18,33 +18,43 @@ struct Fates {
   unsigned nan = 0, outside = 0;
 };
 
-/// Index along one axis; `nan` and `outside` are set where they apply.
-__device__ __forceinline__ int index_on_axis(const GridArgs& grid, int axis, float p, bool& nan, bool& outside) {
+/// (p - minimum) / edge.
+template <Quotient kQuotient>
+__device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, float p) {
   float quotient;
-  if (grid.fast_quotient) {
+  if (kQuotient == Quotient::approximate) {
     asm("sub.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(p), "f"(grid.minimum[axis]));
     asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(quotient), "f"(grid.edge));
-  } else {
-    quotient = __fdiv_rn(__fsub_rn(p, grid.minimum[axis]), grid.edge);
-    nan = nan || quotient != quotient;
+    return quotient;
   }
-  const int index = __float2int_rd(quotient);  // NaN is 0, and what an int cannot hold its nearest
-  const int inside = min(max(index, 0), grid.size[axis] - 1);
-  outside = outside || inside != index;
-  return inside;
+  const float from = __fsub_rn(p, grid.minimum[axis]);
+  if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
+  quotient = __fmul_rn(from, grid.inverse);
+  float refined = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
+  refined = __fmaf_rn(__fmaf_rn(-refined, grid.edge, from), grid.inverse, refined);          // rounded
+  // Far outside any grid the step may overflow, and there one voxel more or less does not matter.
+  return fabsf(quotient) < 0x1p25f ? refined : quotient;
 }
 
 /// Voxel of a point, -1 for none.
-__device__ __forceinline__ int64_t locate(const GridArgs& grid, float x, float y, float z, Fates& fates) {
+template <Quotient kQuotient>
+__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
   bool nan = false, outside = false;
-  const int a = index_on_axis(grid, 0, x, nan, outside);
-  const int b = index_on_axis(grid, 1, y, nan, outside);
-  const int c = index_on_axis(grid, 2, z, nan, outside);
+  int index[3];
+#pragma unroll
+  for (int axis = 0; axis < 3; ++axis) {
+    const float quotient = quotient_of<kQuotient>(grid, axis, p[axis]);
+    if (kQuotient != Quotient::approximate) nan = nan || quotient != quotient;
+    index[axis] = __float2int_rd(quotient);  // NaN is 0, and what an int cannot hold its nearest
+    outside = outside || static_cast<unsigned>(index[axis]) >= static_cast<unsigned>(grid.size[axis]);
+  }
   if (nan || outside) {
     (nan ? fates.nan : fates.outside) += 1;
     if (nan || !grid.clamp) return -1;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
   }
-  return a * grid.stride[0] + b * grid.stride[1] + c * grid.stride[2];
+  return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
 }
 
 struct Points {
@@ -70,17 +80,19 @@ __device__ __forceinline__ void load_quad(const Points& points, int64_t first, i
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kQuads>
-__global__ void __launch_bounds__(kThreads, 1)
-    partition(GridArgs grid, BinArgs bins, Points points, unsigned long long* stats) {
+template <int kQuads, Quotient kQuotient>
+__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint32_t shared[];
   __shared__ uint32_t warps[32];
   uint32_t* begins = shared;  // of the bins' segments; first their lengths
-  uint32_t* sorted = shared + (bins.num_bins + 1 + 3) / 4 * 4;
+  const uint32_t num_bins = bins.num_bins();
+  uint32_t* sorted = shared + num_bins + 4;
   Fates fates;
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
   if (blockIdx.x == 0 && threadIdx.x == 0) *bins.cursor = 0;
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
-    for (uint32_t i = threadIdx.x; i <= bins.num_bins; i += kThreads) begins[i] = 0;
+    for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads) begins[i] = 0;
     __syncthreads();
     const int64_t first = tile * bins.tile_points;
     const int count = static_cast<int>(min(static_cast<int64_t>(bins.tile_points), points.count - first));
@@ -95,19 +107,19 @@ __global__ void __launch_bounds__(kThreads, 1)
         const int at = q * 4 + i;
         bin_of[at] = kNone;
         if (quad + i >= count) continue;
-        const int64_t voxel = locate(grid, p[3 * i], p[3 * i + 1], p[3 * i + 2], fates) - bins.first_voxel;
-        if (voxel < 0 || voxel >= bins.num_voxels) continue;
-        const auto chunk = static_cast<uint32_t>(voxel / kChunkVoxels);
-        const auto slot = static_cast<uint32_t>(chunk * bins.magic >> 42);
-        bin_of[at] = chunk - slot * bins.num_bins;
-        place_of[at] = slot * kChunkVoxels + static_cast<uint32_t>(voxel % kChunkVoxels);
+        const int64_t in_slab = locate<kQuotient>(grid, p + 3 * i, fates) - bins.first_voxel;
+        if (in_slab < 0 || in_slab >= bins.num_voxels) continue;
+        const auto voxel = static_cast<uint32_t>(in_slab);
+        const uint32_t chunk = voxel / kChunkVoxels;
+        bin_of[at] = chunk & (num_bins - 1);
+        place_of[at] = (chunk >> bins.bin_bits) * kChunkVoxels + voxel % kChunkVoxels;
         place_of[at] |= atomicAdd(&begins[bin_of[at]], 1u) << kOffsetBits;
       }
     }
     __syncthreads();
-    const uint32_t total = scan_block<kThreads>(begins, bins.num_bins + 1, warps);
-    for (uint32_t i = threadIdx.x; i <= bins.num_bins; i += kThreads)
-      bins.table[tile * (bins.num_bins + 1) + i] = static_cast<uint16_t>(begins[i]);
+    const uint32_t total = scan_block<kThreads>(begins, num_bins + 1, warps);
+    for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
+      bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(begins[i]);
 #pragma unroll
     for (int at = 0; at < kQuads * 4; ++at) {
       if (bin_of[at] == kNone) continue;
@@ -121,11 +133,21 @@ __global__ void __launch_bounds__(kThreads, 1)
       *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
     __syncthreads();
   }
-  if (!stats || bins.first_voxel != 0) return;
+  if (!bins.stats) return;
+  __shared__ unsigned block_nan, block_outside;
+  if (threadIdx.x == 0) block_nan = block_outside = 0;
   fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
-  if (threadIdx.x % 32 != 0) return;
-  if (fates.nan > 0) atomicAdd(stats, static_cast<unsigned long long>(fates.nan));
-  if (fates.outside > 0) atomicAdd(stats + 1, static_cast<unsigned long long>(fates.outside));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&block_nan, fates.nan);
+  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&block_outside, fates.outside);
+  __syncthreads();
+  if (threadIdx.x == 0) bins.fates[blockIdx.x] = {block_nan, block_outside};
+}
+
+/// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
+bool refines(float edge) {
+  constexpr uint32_t kFraction = 0x7fffff;
+  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f;
 }
 
 GridArgs grid_args(const VoxelizeProblem& problem) {
@@ -135,46 +157,59 @@ GridArgs grid_args(const VoxelizeProblem& problem) {
     args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
     args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
   }
-  args.edge = grid.voxel_size;
+  args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
   const bool xyz = problem.options.layout == VoxelLayout::xyz;
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
   args.stride[1] = xyz ? grid.size[2] : grid.size[0];
   args.stride[2] = xyz ? 1 : grid.size[0] * grid.size[1];
   args.clamp = problem.options.bounds == OutOfBounds::clamp;
-  args.fast_quotient = problem.options.fast_quotient;
+  args.quotient = problem.options.fast_quotient ? Quotient::approximate
+                  : refines(args.edge)          ? Quotient::refined
+                                                : Quotient::exact;
   return args;
 }
 
-BinArgs bin_args(const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
+unsigned partition_blocks(const SensorLaunch& launch, int64_t num_tiles) {
+  return static_cast<unsigned>(std::clamp<int64_t>(num_tiles, 1, launch.num_sms));
+}
+
+BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
   auto* scratch = static_cast<char*>(problem.scratch);
   BinArgs args{};
   args.first_voxel = slab * plan.slab_voxels;
   args.num_voxels = std::min(plan.slab_voxels, plan.num_voxels - args.first_voxel);
-  args.num_bins = plan.num_bins, args.bin_chunks = plan.bin_chunks, args.magic = plan.magic;
+  args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
   args.entries = reinterpret_cast<uint32_t*>(scratch + plan.entries);
   args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
+  args.fates = reinterpret_cast<VoxelizeCounts*>(scratch + plan.fates);
+  args.num_fates = static_cast<int>(partition_blocks(launch, plan.num_tiles));
+  args.stats = slab == 0 ? problem.stats : nullptr;
   return args;
 }
 
-void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+template <Quotient kQuotient>
+void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
+                      const BinArgs& bins) {
   const Points points{problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
-  const size_t shared = ((bins.num_bins + 4) / 4 * 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
-  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, launch.num_sms));
+  const size_t shared = ((size_t{1} << bins.bin_bits) + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
   const auto run = [&](auto* kernel) {
     allow_shared(launch, kernel, shared);
-    kernel<<<blocks, kThreads, shared, launch.stream>>>(grid_args(problem), bins, points,
-                                                        reinterpret_cast<unsigned long long*>(problem.stats));
-    check_launch(launch, "partition");
+    launch_early(launch, partition_blocks(launch, bins.num_tiles), kThreads, shared, kernel, "partition", grid, bins,
+                 points);
   };
-  if (bins.tile_points <= 4 * kThreads)
-    run(&partition<1>);
-  else if (bins.tile_points <= 8 * kThreads)
-    run(&partition<2>);
-  else
-    run(&partition<4>);
+  if (bins.tile_points <= 4 * kThreads) return run(&partition<1, kQuotient>);
+  if (bins.tile_points <= 8 * kThreads) return run(&partition<2, kQuotient>);
+  run(&partition<4, kQuotient>);
+}
+
+void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  const GridArgs grid = grid_args(problem);
+  if (grid.quotient == Quotient::refined) return launch_partition<Quotient::refined>(launch, problem, grid, bins);
+  if (grid.quotient == Quotient::exact) return launch_partition<Quotient::exact>(launch, problem, grid, bins);
+  launch_partition<Quotient::approximate>(launch, problem, grid, bins);
 }
 
 }  // namespace
@@ -184,13 +219,9 @@ size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizePro
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
-  static_assert(sizeof(VoxelizeCounts) == 2 * sizeof(unsigned long long));
   const VoxelPlan plan = plan_voxels(problem, launch.all_sms);
-  if (problem.stats)
-    cuda_check(cudaMemsetAsync(problem.stats, 0, sizeof(VoxelizeCounts), launch.stream), launch.device_index,
-               "cudaMemsetAsync");
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
-    const BinArgs bins = bin_args(plan, problem, slab);
+    const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);
     if (problem.options.mode == VoxelMode::mean || problem.options.mode == VoxelMode::max)
       launch_voxel_values(launch, problem, bins);

@@ -6,31 +6,50 @@
 
 namespace amdahl::sensor_cuda {
 
+/// How the points of a cloud divide: an approximation of the quotient that two of Markstein's steps make the correctly
+/// rounded one (IBM J. Res. Dev. 34, 1990), the division itself, or the original's approximate one.
+enum class Quotient { refined, exact, approximate };
+
 /// The grid as kernels see it.
 struct GridArgs {
   float minimum[3];
-  float edge;
+  float edge, inverse;  // inverse: 1 / edge, rounded
   int size[3];
   int64_t stride[3];
-  bool clamp, fast_quotient;
+  bool clamp;
+  Quotient quotient;
 };
 
 /// Bins of one slab, and the sorted points.
 struct BinArgs {
   int64_t first_voxel, num_voxels;  // of the slab
-  uint32_t num_bins, bin_chunks;
-  uint64_t magic;
+  int bin_bits;
+  uint32_t bin_chunks;
   int tile_points;
   int64_t num_tiles;
-  uint32_t* entries;  // [tiles, tile_points]
-  uint16_t* table;    // [tiles, bins + 1], where each bin's segment begins
-  uint32_t* order;    // room for lists that do not fit into shared memory
-  uint32_t* cursor;   // of it
+  uint32_t* entries;      // [tiles, tile_points]
+  uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins
+  uint32_t* order;        // room for lists that do not fit into shared memory
+  uint32_t* cursor;       // of it
+  VoxelizeCounts* fates;  // of each block's points
+  int num_fates;
+  VoxelizeCounts* stats;  // their sum; null where nobody asks
+  __device__ __forceinline__ uint32_t num_bins() const { return 1u << bin_bits; }
 };
 
-/// Slab-local voxel of an offset in a bin.
-__device__ __forceinline__ int64_t voxel_of(const BinArgs& bins, uint32_t bin, uint32_t offset) {
-  return (static_cast<int64_t>(offset / kChunkVoxels) * bins.num_bins + bin) * kChunkVoxels + offset % kChunkVoxels;
+/// Slab-local voxel of an offset in a bin. Slabs have fewer than 2^31 voxels.
+__device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, uint32_t offset) {
+  return ((offset / kChunkVoxels << bins.bin_bits) + bin) * kChunkVoxels + offset % kChunkVoxels;
+}
+
+/// The first block of a second step tells what became of the points.
+__device__ inline void add_fates(const BinArgs& bins) {
+  if (!bins.stats || blockIdx.x != 0 || threadIdx.x >= 32) return;
+  unsigned nan = 0, outside = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < bins.num_fates; i += 32)
+    nan += static_cast<unsigned>(bins.fates[i].num_nan), outside += static_cast<unsigned>(bins.fates[i].num_outside);
+  nan = __reduce_add_sync(~0u, nan), outside = __reduce_add_sync(~0u, outside);
+  if (threadIdx.x == 0) *bins.stats = {nan, outside};
 }
 
 /// Calls visit(entry, tile) for every entry of a bin. Groups of lanes take a segment each.
@@ -38,21 +57,32 @@ template <int kLanesOfGroup, class Visit>
 __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   const int lane = threadIdx.x % kLanesOfGroup, groups = blockDim.x / kLanesOfGroup;
   constexpr int kAhead = 4;  // segments whose bounds are read together
-  const int64_t row = bins.num_bins + 1;
-  for (int64_t first = threadIdx.x / kLanesOfGroup; first < bins.num_tiles; first += groups * kAhead) {
+  const uint32_t row = bins.num_bins() + 1;
+  const int num_tiles = static_cast<int>(bins.num_tiles);
+  for (int first = static_cast<int>(threadIdx.x) / kLanesOfGroup; first < num_tiles; first += groups * kAhead) {
     int begin[kAhead], end[kAhead];
+    const uint16_t* bounds = bins.table + static_cast<int64_t>(first) * row + bin;
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      const int64_t tile = first + k * groups;
       begin[k] = end[k] = 0;
-      if (tile >= bins.num_tiles) continue;
-      begin[k] = bins.table[tile * row + bin], end[k] = bins.table[tile * row + bin + 1];
+      if (first + k * groups >= num_tiles) continue;
+      const uint16_t* at = bounds + static_cast<int64_t>(k * groups) * row;
+      begin[k] = at[0] + lane, end[k] = at[1];
     }
+    uint32_t entry[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (begin[k] < end[k])
+        entry[k] = bins.entries[static_cast<int64_t>(first + k * groups) * bins.tile_points + begin[k]];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      const int64_t tile = first + k * groups;
-      for (int e = begin[k] + lane; e < end[k]; e += kLanesOfGroup)
-        visit(bins.entries[tile * bins.tile_points + e], tile);
+      const int tile = first + k * groups;
+      const uint32_t* entries = bins.entries + static_cast<int64_t>(tile) * bins.tile_points;
+      while (begin[k] < end[k]) {
+        visit(entry[k], tile);
+        begin[k] += kLanesOfGroup;
+        if (begin[k] < end[k]) entry[k] = entries[begin[k]];
+      }
     }
   }
 }
@@ -92,23 +122,6 @@ __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) 
   }
   __syncthreads();
   return total;
-}
-
-/// Launches a kernel that may come onto the chip while its predecessor ends; it waits for that by itself.
-template <class... Parameters, class... Arguments>
-void launch_early(const SensorLaunch& launch, unsigned blocks, unsigned threads, size_t shared_bytes,
-                  void (*kernel)(Parameters...), const char* name, Arguments... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = launch.stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
 }
 
 /// Lets a kernel use this much dynamic shared memory.

@@ -7,7 +7,6 @@ namespace {
 
 constexpr int64_t kMaxBinVoxels = 8192;       // of values: their lists share the memory with the counts
 constexpr int64_t kMaxCountedVoxels = 24576;  // of counts, 96 KiB
-constexpr int kBlocksPerSm = 2;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -29,21 +28,19 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   const int64_t slab_chunks = std::min(chunks, most_chunks * kMaxBins);
   plan.slab_voxels = slab_chunks * kChunkVoxels;
   plan.num_slabs = static_cast<int>(divide_up(chunks, slab_chunks));
-  // As many bins as fill the chip evenly.
-  const int64_t round = std::min<int64_t>(int64_t{num_sms} * kBlocksPerSm, kMaxBins);
-  const int64_t needed = divide_up(slab_chunks, most_chunks);
-  const int64_t bins = std::min(divide_up(needed, round) * round, std::min<int64_t>(slab_chunks, kMaxBins));
-  plan.num_bins = static_cast<uint32_t>(bins);
-  plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, bins));
-  plan.magic = ((uint64_t{1} << 42) + plan.num_bins - 1) / plan.num_bins;
+  // A power of two, so that no division is needed, and enough to give every multiprocessor a block.
+  const int64_t needed = std::max<int64_t>(divide_up(slab_chunks, most_chunks), num_sms);
+  while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
+  plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
   const int64_t tile = divide_up(divide_up(problem.num_points, num_sms), 4) * 4;
   plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, 4, kMaxTilePoints));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entries = place(plan.bytes, points * sizeof(uint32_t));
-  plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins + 1) * sizeof(uint16_t));
+  plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));
   if (values) plan.order = place(plan.bytes, points * sizeof(uint32_t));
   plan.cursor = place(plan.bytes, sizeof(uint32_t));
+  plan.fates = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
   return plan;
 }
 

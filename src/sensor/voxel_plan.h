@@ -16,7 +16,7 @@ namespace amdahl {
 
 inline constexpr int kChunkVoxels = 64;
 inline constexpr int kMaxTilePoints = 16384;
-inline constexpr int kMaxBins = 16384;
+inline constexpr int kMaxBins = 4096;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
@@ -25,14 +25,14 @@ struct VoxelPlan {
   int64_t num_voxels = 0;
   int64_t slab_voxels = 0;  // a grid with more is done slab by slab
   int num_slabs = 1;
-  uint32_t num_bins = 1;
+  int bin_bits = 0;         // 2^bin_bits bins; chunk c is in bin c % bins
   uint32_t bin_chunks = 1;  // most of a bin
-  uint64_t magic = 0;       // of the division by num_bins
   int tile_points = 4;      // a multiple of 4
   int64_t num_tiles = 0;
   // Offsets into scratch memory.
-  size_t entries = 0, table = 0, order = 0, cursor = 0, bytes = 0;
+  size_t entries = 0, table = 0, order = 0, cursor = 0, fates = 0, bytes = 0;
 
+  uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 

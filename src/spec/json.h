@@ -12,6 +12,7 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
+#include "amdahl/sensor_files.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {
@@ -51,5 +52,9 @@ StudySummary summary_from_json(std::string_view text, std::string_view origin);
 /// What `compare` and `advise` print with --json; written only.
 std::string comparison_to_json(const RunComparison& comparison);
 std::string advice_to_json(const Advice& advice);
+
+/// What `amdahl sensor voxelize`, `resample` and `fuse` print with --json; written only.
+std::string voxelize_to_json(const VoxelizeOutcome& outcome);
+std::string timeline_to_json(const TimelineOutcome& outcome);
 
 }  // namespace amdahl

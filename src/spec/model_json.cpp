@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "spec/files.h"
+#include "files/whole_file.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 

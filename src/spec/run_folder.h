@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "amdahl/record.h"
-#include "spec/files.h"
+#include "files/whole_file.h"
 
 namespace amdahl {
 

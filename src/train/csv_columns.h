@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "files/csv_reader.h"
 #include "train/csv.h"
-#include "train/csv_reader.h"
 
 namespace amdahl {
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <optional>
 
-#include "train/csv_reader.h"
+#include "files/csv_reader.h"
 
 namespace amdahl {
 namespace {

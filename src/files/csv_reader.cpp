@@ -1,16 +1,11 @@
-#include "train/csv_reader.h"
+#include "files/csv_reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "amdahl/error.h"
+#include "files/whole_file.h"
 
 namespace amdahl {
 namespace {
@@ -37,23 +32,7 @@ void refuse_binary(const CsvText& text) {
 }  // namespace
 
 CsvText read_csv_text(const std::string& path) {
-  CsvText text{path, {}, 0};
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code))
-    throw Error(Cause::usage, fmt::format("cannot read '{}': it is a directory", path), "the path of a CSV file");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error(Cause::usage, fmt::format("cannot read '{}': {}", path, std::strerror(errno)),
-                "check the path and its permissions");
-  const std::uintmax_t size = std::filesystem::file_size(path, code);
-  if (!code) text.bytes.reserve(static_cast<size_t>(size));
-  std::array<char, 1 << 16> block{};
-  while (file.read(block.data(), block.size()) || file.gcount() > 0)
-    text.bytes.append(block.data(), static_cast<size_t>(file.gcount()));
-  if (file.bad())
-    throw Error(Cause::data_corrupt, fmt::format("reading '{}' failed after {} bytes", path, text.bytes.size()),
-                "check the disk and the permissions");
+  CsvText text{path, read_file(path, Cause::usage), 0};
   refuse_binary(text);
   if (std::string_view(text.bytes).substr(0, kBom.size()) == kBom) text.begin = kBom.size();
   const bool only_blanks = std::all_of(text.bytes.begin() + static_cast<std::ptrdiff_t>(text.begin), text.bytes.end(),

@@ -1,0 +1,30 @@
+// How readers put a cloud together, a point at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "amdahl/sensor_files.h"
+
+namespace amdahl {
+
+inline void set_features(PointCloud& cloud, std::vector<std::string> names) {
+  cloud.feature_names = std::move(names);
+  cloud.num_features = static_cast<int64_t>(cloud.feature_names.size());
+}
+
+/// `row` is [3 + F]: x, y, z and the features.
+inline void append_point(PointCloud& cloud, const double* row) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const auto coordinate = static_cast<float>(row[axis]);
+    if (std::isfinite(coordinate))
+      cloud.rounding = std::max(cloud.rounding, std::abs(static_cast<double>(coordinate) - row[axis]));
+    cloud.points.push_back(coordinate);
+  }
+  for (int64_t i = 0; i < cloud.num_features; ++i) cloud.features.push_back(static_cast<float>(row[3 + i]));
+  ++cloud.num_points;
+}
+
+}  // namespace amdahl

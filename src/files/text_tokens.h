@@ -1,0 +1,34 @@
+// Words and numbers of a line of text.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace amdahl {
+
+/// Splits at blanks and tabs.
+inline std::vector<std::string_view> split_blanks(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  std::vector<std::string_view> words;
+  for (size_t begin = line.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
+    const size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    begin = line.find_first_not_of(kBlanks, end);
+  }
+  return words;
+}
+
+/// The number that all of `text` is, "nan" and "inf" among them; false when it is none. What exceeds a double's range
+/// becomes infinite or 0, as strtod has it.
+inline bool parse_number(std::string_view text, double& value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(text).c_str(), nullptr);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
+}
+
+}  // namespace amdahl

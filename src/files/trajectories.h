@@ -1,0 +1,28 @@
+// The readers of trajectories.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/sensor_files.h"
+
+namespace amdahl {
+
+Trajectories load_csv_trajectories(const std::string& path);
+
+/// Error{data_corrupt} for a time that is not finite or below the one before it; `where(b, s)` says which file, and
+/// where in it.
+template <class Where>
+void check_times(const Trajectories& stream, Where&& where) {
+  for (int64_t b = 0; b < stream.batch; ++b)
+    for (int64_t s = 0; s < stream.length; ++s) {
+      const double* time = stream.times.data() + b * stream.length + s;
+      if (*time - *time != 0)  // NaN or infinite
+        throw Error(Cause::data_corrupt, where(b, s) + ": a time is not finite", "drop or mend that sample");
+      if (s > 0 && *time < time[-1])
+        throw Error(Cause::data_corrupt, where(b, s) + ": a time is below the one before it",
+                    "sort the samples by time; or name the column batch that tells trajectories apart");
+    }
+}
+
+}  // namespace amdahl

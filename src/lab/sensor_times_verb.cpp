@@ -1,0 +1,205 @@
+// Resample and fuse: streams from a file onto common times.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "amdahl/sensor_files.h"
+#include "amdahl/units.h"
+#include "lab/sensor_memory.h"
+#include "report/sensor_files.h"
+#include "spec/json.h"
+
+namespace amdahl {
+namespace {
+
+using Streams = std::vector<Trajectories>;
+
+const double* row_times(const Trajectories& stream, int64_t b) { return stream.times.data() + b * stream.length; }
+
+/// Where the targets of a row of the batch begin and end.
+struct Window {
+  double begin, end;
+};
+
+std::vector<Window> find_windows(const TimelineConfig& config, const Streams& streams) {
+  std::vector<Window> windows;
+  for (int64_t b = 0; b < streams.front().batch; ++b) {
+    Window window{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    for (const Trajectories& stream : streams) {
+      window.begin = std::max(window.begin, row_times(stream, b)[0]);
+      window.end = std::min(window.end, row_times(stream, b)[stream.length - 1]);
+    }
+    window = {config.begin.value_or(window.begin), config.end.value_or(window.end)};
+    if (!std::isfinite(window.begin) || !std::isfinite(window.end) || window.end < window.begin)
+      throw Error(Cause::usage,
+                  fmt::format("{}, trajectory {}: targets would begin at {} and end at {}: there is no time between",
+                              config.input, b, window.begin, window.end),
+                  "--begin and --end, for streams that share no time or other windows");
+    windows.push_back(window);
+  }
+  return windows;
+}
+
+int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& windows) {
+  if (config.rate_hz.has_value() == (config.num_targets != 0))
+    throw Error(Cause::usage, "targets need either --rate or --targets", "--rate 50, or --targets 100");
+  if (!config.rate_hz) {
+    if (config.num_targets < 1)
+      throw Error(Cause::usage, fmt::format("--targets is {}", config.num_targets), "at least 1");
+    return config.num_targets;
+  }
+  if (!(*config.rate_hz > 0) || !std::isfinite(*config.rate_hz))
+    throw Error(Cause::usage, fmt::format("--rate is {}", *config.rate_hz), "targets a second, above 0");
+  double longest = 0;
+  for (const Window& window : windows) longest = std::max(longest, window.end - window.begin);
+  constexpr double kSlack = 1e-6;  // of a step: a rate that divides the window reaches its end in spite of rounding
+  const double count = std::floor(longest * *config.rate_hz + kSlack) + 1;
+  constexpr double kMost = 1e12;
+  if (!(count < kMost))
+    throw Error(Cause::usage, fmt::format("--rate {} asks for {} targets", *config.rate_hz, count), "a lower rate");
+  return static_cast<int64_t>(count);
+}
+
+/// Target times [B, T]. A rate counts from each row's begin; a number spreads over it, its last at the end.
+std::vector<double> make_targets(const TimelineConfig& config, const std::vector<Window>& windows, int64_t count) {
+  std::vector<double> targets;
+  targets.reserve(windows.size() * static_cast<size_t>(count));
+  for (const Window& window : windows)
+    for (int64_t i = 0; i < count; ++i) {
+      const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
+      targets.push_back(config.rate_hz ? window.begin + static_cast<double>(i) / *config.rate_hz
+                                       : window.begin + share * (window.end - window.begin));
+    }
+  return targets;
+}
+
+/// The operation takes times as floats, which have 7 digits: times of day or since 1970 need to be counted from nearer.
+std::vector<float> times_from(double origin, const std::vector<double>& times) {
+  std::vector<float> floats;
+  floats.reserve(times.size());
+  for (const double time : times) floats.push_back(static_cast<float>(time - origin));
+  return floats;
+}
+
+void look_at_times(const Streams& streams, const std::vector<double>& targets, TimelineOutcome& outcome) {
+  const auto [first, last] = std::minmax_element(targets.begin(), targets.end());
+  outcome.first = *first;
+  outcome.last = *last;
+  outcome.origin = std::numeric_limits<double>::infinity();
+  const auto count = static_cast<size_t>(outcome.shape[1]);
+  for (const Trajectories& stream : streams) {
+    for (int64_t b = 0; b < stream.batch; ++b) {
+      const double begin = row_times(stream, b)[0], end = row_times(stream, b)[stream.length - 1];
+      outcome.origin = std::min(outcome.origin, begin);
+      for (size_t i = 0; i < count; ++i) {
+        const double target = targets[static_cast<size_t>(b) * count + i];
+        outcome.num_outside += target < begin || target > end;
+      }
+    }
+  }
+  for (const Trajectories& stream : streams) {
+    const double reach = row_times(stream, stream.batch - 1)[stream.length - 1] - outcome.origin;
+    const double step =
+        (row_times(stream, stream.batch - 1)[stream.length - 1] - row_times(stream, stream.batch - 1)[0]) /
+        static_cast<double>(std::max<int64_t>(1, stream.length - 1));
+    const auto far = static_cast<float>(reach);
+    const auto spacing = static_cast<double>(std::nextafter(far, std::numeric_limits<float>::infinity()) - far);
+    constexpr double kVisible = 0.01;  // of the time between two samples
+    if (step > 0 && spacing > kVisible * step)
+      outcome.warnings.push_back(
+          fmt::format("times reach {:.6g} from the first, where floats are {:.3g} apart, and samples are {:.3g} apart: "
+                      "cut the file "
+                      "into shorter parts",
+                      reach, spacing, step));
+  }
+}
+
+void save_series(const TimelineConfig& config, const TimelineOutcome& outcome, const std::vector<double>& targets,
+                 const void* values) {
+  const FileArray array{"values", FileElement::f32, outcome.shape, values};
+  if (config.output.ends_with(".npy"))
+    save_array(config.output, array);
+  else
+    save_arrays(config.output,
+                {{"times", FileElement::f64, {outcome.shape[0], outcome.shape[1]}, targets.data()}, array});
+}
+
+void compute(const TimelineConfig& config, const Streams& streams, const std::vector<double>& targets,
+             TimelineOutcome& outcome) {
+  SensorMemory memory(config.place);
+  outcome.device = memory.device_name();
+  std::vector<SensorStream> inputs;
+  for (const Trajectories& stream : streams)
+    inputs.push_back({memory.put(stream.values, {stream.batch, stream.length, stream.width}),
+                      memory.put(times_from(outcome.origin, stream.times), {stream.batch, stream.length})});
+  const ConstTensor target_times =
+      memory.put(times_from(outcome.origin, targets), {outcome.shape[0], outcome.shape[1]});
+  const Tensor output = memory.allocate(ElementType::f32, outcome.shape);
+  FuseOptions options;
+  options.extrapolation = config.extrapolation;
+  memory.preprocessor().fuse_multimodal(inputs, target_times, output, options);
+  const void* values = memory.fetch(output);
+  if (!config.output.empty()) save_series(config, outcome, targets, values);
+}
+
+void require_one_batch(const TimelineConfig& config, const Streams& streams) {
+  for (const Trajectories& stream : streams)
+    if (stream.batch != streams.front().batch)
+      throw Error(Cause::usage,
+                  fmt::format("{}: stream '{}' has a batch of {}, and '{}' one of {}", config.input,
+                              streams.front().name, streams.front().batch, stream.name, stream.batch),
+                  "streams with the same trajectories");
+}
+
+TimelineOutcome run(const TimelineConfig& config, Streams streams) {
+  require_one_batch(config, streams);
+  const std::vector<Window> windows = find_windows(config, streams);
+  TimelineOutcome outcome;
+  outcome.shape = {streams.front().batch, count_targets(config, windows), 0};
+  for (const Trajectories& stream : streams) outcome.shape[2] += stream.width;
+  const double bytes = static_cast<double>(outcome.shape[0]) * static_cast<double>(outcome.shape[1]) * sizeof(double);
+  constexpr double kMostBytes = 1e11;  // of target times alone
+  if (bytes > kMostBytes)
+    throw Error(Cause::out_of_memory,
+                fmt::format("{} targets a trajectory take {}", outcome.shape[1], format_bytes(bytes)),
+                "a lower --rate, or fewer --targets");
+  const std::vector<double> targets = make_targets(config, windows, outcome.shape[1]);
+  look_at_times(streams, targets, outcome);
+  compute(config, streams, targets, outcome);
+  for (Trajectories& stream : streams) {
+    stream.times.clear();
+    stream.values.clear();
+  }
+  outcome.streams = std::move(streams);
+  outcome.text = timeline_text(outcome);
+  outcome.json = timeline_to_json(outcome);
+  return outcome;
+}
+
+}  // namespace
+
+TimelineOutcome run_resample(const TimelineConfig& config) {
+  require_array_output(config.output);
+  Streams streams = load_trajectories(config.input);
+  std::vector<std::string> names;
+  for (const Trajectories& stream : streams) names.push_back(stream.name);
+  if (config.stream.empty() && streams.size() > 1)
+    throw Error(Cause::usage, fmt::format("{} has {} streams", config.input, streams.size()),
+                fmt::format("--stream with one of {}; or amdahl sensor fuse", fmt::join(names, ", ")));
+  if (!config.stream.empty())
+    std::erase_if(streams, [&](const Trajectories& stream) { return stream.name != config.stream; });
+  if (streams.empty())
+    throw Error(Cause::usage, fmt::format("{} has no stream '{}'", config.input, config.stream),
+                choices_hint(config.stream, names));
+  return run(config, std::move(streams));
+}
+
+TimelineOutcome run_fuse(const TimelineConfig& config) {
+  require_array_output(config.output);
+  return run(config, load_trajectories(config.input));
+}
+
+}  // namespace amdahl

@@ -1,0 +1,91 @@
+// Tables of the sensor benchmark: what is a gain and against what, and what is said of trouble.
+#include "report/sensor.h"
+
+#include <gtest/gtest.h>
+
+namespace amdahl {
+namespace {
+
+Record cloud_record(int64_t devices, int64_t items, std::vector<double> time_us) {
+  Record record;
+  record.kind = "sensor";
+  record.provenance.device_kind = "cuda";
+  record.axes = {{"op", std::string("voxelize")},
+                 {"mode", std::string("data")},
+                 {"devices", devices},
+                 {"scaling", std::string("strong")},
+                 {"dtype", std::string("f32")},
+                 {"workload", "p" + std::to_string(items) + " 8x8x8"},
+                 {"items", items},
+                 {"points", items},
+                 {"path", std::string("direct")},
+                 {"cache", std::string("hot")},
+                 {"launch", std::string("graph")},
+                 {"voxel_mode", std::string("count")},
+                 {"merge", std::string(devices > 1 ? "collective" : "none")}};
+  std::vector<double> rates;
+  for (const double us : time_us) rates.push_back(static_cast<double>(items) / us * 1e6);
+  record.series = {{"time", "us", time_us}, {"throughput", "points/s", rates}, {"bandwidth", "GB/s", {1, 1}}};
+  if (devices > 1) {
+    record.series.push_back({"merge_time", "us", {20, 20}});
+    record.series.push_back({"communication_share", "percent", {25, 25}});
+  }
+  return record;
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(SensorText, StrongScalingComparesTheSameWork) {
+  const std::string text = sensor_text({cloud_record(1, 1000, {100, 100}), cloud_record(4, 1000, {40, 40})});
+  EXPECT_TRUE(says(text, "voxelize, mode data, strong scaling, f32, hot, graph")) << text;
+  EXPECT_TRUE(says(text, "2.50x [2.50, 2.50]")) << text;
+  EXPECT_TRUE(says(text, "62 %")) << text;
+  EXPECT_TRUE(says(text, "collective")) << text;
+  EXPECT_FALSE(says(text, "virtual")) << text;
+}
+
+TEST(SensorText, WeakScalingComparesTheSameWorkOfADevice) {
+  std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 2000, {125, 125})};
+  for (Record& record : records) record.axes["scaling"] = std::string("weak");
+  const std::string text = sensor_text(records);
+  EXPECT_TRUE(says(text, "1.60x [1.60, 1.60]")) << text;  // twice the points in 1.25 of the time
+  EXPECT_TRUE(says(text, "80 %")) << text;
+}
+
+TEST(SensorText, OtherWorkIsNoBaseline) {
+  for (const char* axis : {"voxel_mode", "dtype", "cache", "workload"}) {
+    std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 1000, {50, 50})};
+    records.front().axes[axis] = std::string("another");
+    EXPECT_FALSE(says(sensor_text(records), "2.00x")) << axis;
+  }
+  EXPECT_FALSE(says(sensor_text({cloud_record(1, 1000, {100, 100}), cloud_record(2, 500, {50, 50})}), "2.00x"));
+}
+
+TEST(SensorText, SaysWhatFailedAndWhatTheCardDid) {
+  Record record = cloud_record(2, 1000, {50, 50});
+  record.status = {Status::Kind::failed, "device 1: voxel 7 is 3 and must be 4"};
+  record.series.push_back({"sm_clock_before", "MHz", {1980, 1980}});
+  record.series.push_back({"sm_clock", "MHz", {1980, 1700}});
+  record.series.push_back({"throttle_reasons", "bits", {0x1, 0x4}});
+  const std::string text = sensor_text({record});
+  EXPECT_TRUE(says(text, "FAILED: voxelize, p1000 8x8x8, count, 2 devices: device 1: voxel 7 is 3 and must be 4"));
+  EXPECT_TRUE(says(text, "the SM clock of device 1 moved from 1980 to 1700 MHz")) << text;
+  EXPECT_TRUE(says(text, "device 1 was throttled")) << text;
+  EXPECT_FALSE(says(text, "device 0")) << text;
+}
+
+TEST(SensorText, ARecordWithoutTimesHasARow) {
+  Record record = cloud_record(1, 1000, {100, 100});
+  record.series.clear();
+  record.status = {Status::Kind::failed, "out of memory"};
+  EXPECT_TRUE(says(sensor_text({record}), "n/a")) << sensor_text({record});
+}
+
+TEST(SensorText, VirtualDevicesAreNamed) {
+  Record record = cloud_record(1, 1000, {100, 100});
+  record.provenance.device_kind = "cpu-virtual";
+  EXPECT_TRUE(sensor_text({record}).starts_with("Measured on CPU virtual devices, not GPUs."));
+}
+
+}  // namespace
+}  // namespace amdahl
