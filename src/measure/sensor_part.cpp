@@ -66,6 +66,8 @@ SensorPart::~SensorPart() {
 bool SensorPart::uses_graphs() const { return how_ == PartsMeet::communicator && rank_.device.supports_graphs().ok; }
 
 void SensorPart::prepare(ItemRange items) {
+  if (!(graph_items_ == items)) graph_.reset();  // it may know scratch memory that goes
+  if (grid_merge_) grid_merge_->make_room(slice_of(workload_.cloud(0), items));
   if (host_merge_) host_merge_->prepare(*stream_, slice_of(workload_.cloud(0), items), deadline());
 }
 
@@ -157,7 +159,8 @@ void SensorPart::enqueue(ItemRange items, int calls) {
 }
 
 PartTime SensorPart::sample_by_device(ItemRange items, int calls) {
-  if (uses_graphs() && !(graph_items_ == items)) {
+  prepare(items);
+  if (uses_graphs() && !graph_) {
     graph_ = rank_.device.capture(*stream_, [&] { enqueue(items, calls); });
     graph_items_ = items;
     graph_->launch(*stream_);  // uploads

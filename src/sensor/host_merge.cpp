@@ -98,14 +98,19 @@ void HostGrid::merge_sums(int64_t begin, int64_t end, float scale) {
 HostMerge::HostMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
                      int64_t num_points_of_all, HostGrid& grid)
     : device_(device), ops_(ops), communicator_(communicator), grid_(grid), num_points_of_all_(num_points_of_all) {
-  VoxelizeProblem part = partial(like);
-  int32_t placeholder = 0;  // counts of their own are no part of the scratch
-  if (is_mean(part)) part.counts = &placeholder;
   const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
   output_ = allocate(grid.part_bytes());
   counts_ = allocate(grid.counts_bytes());
-  scratch_ = allocate(ops.voxelize_scratch_bytes(part));
   scale_ = allocate(is_fixed_point(like) ? sizeof(float) : 0);
+  make_room(like);
+}
+
+/// Scratch need not grow with the points, so every problem is asked for its own.
+void HostMerge::make_room(const VoxelizeProblem& problem) {
+  const size_t needed = ops_.voxelize_scratch_bytes(part_of(problem));
+  if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
+  scratch_.reset();
+  scratch_ = device_.allocate(needed);
 }
 
 VoxelizeProblem HostMerge::part_of(const VoxelizeProblem& problem) const {
@@ -118,6 +123,7 @@ VoxelizeProblem HostMerge::part_of(const VoxelizeProblem& problem) const {
 }
 
 void HostMerge::prepare(Stream& stream, const VoxelizeProblem& problem, Deadline deadline) {
+  make_room(problem);
   if (!scale_) return;
   ops_.fixed_point_scale(stream, part_of(problem), num_points_of_all_, scale_->as<float>());
   device_.copy_out(stream, &agreed_scale_, scale_->data(), sizeof(agreed_scale_));

@@ -46,7 +46,7 @@ class HostMerge {
   HostMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
             int64_t num_points_of_all, HostGrid& grid);
 
-  /// Before `compute`: a deterministic mean waits here for the scale of all parts.
+  /// Before `compute`, when earlier calls have ended. A deterministic mean waits here for the scale of all parts.
   void prepare(Stream& stream, const VoxelizeProblem& problem, Deadline deadline);
   /// This rank's part of the grid, on its way to host memory.
   void compute(Stream& stream, const VoxelizeProblem& problem);
@@ -55,6 +55,7 @@ class HostMerge {
 
  private:
   VoxelizeProblem part_of(const VoxelizeProblem& problem) const;
+  void make_room(const VoxelizeProblem& problem);
 
   Device& device_;
   SensorOps& ops_;

@@ -104,6 +104,8 @@ void expect_result(const Case& c, const std::vector<char>& got, const std::vecto
   EXPECT_EQ(std::memcmp(got.data(), one.data(), one.size()), 0);
 }
 
+std::string name_of(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
 class SensorShares : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SensorShares, GiveOneDevicesResult) {
@@ -117,8 +119,7 @@ TEST_P(SensorShares, GiveOneDevicesResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(cases()),
-                         [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(cases()), name_of);
 
 }  // namespace
 }  // namespace amdahl::testing
