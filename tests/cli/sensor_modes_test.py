@@ -156,7 +156,7 @@ def check_wrong_input(case):
             ((*HETERO, "--cpu-share"), ["--cpu-share", "--hold-back"]),
             (changed(HETERO, "--points", "0"), ["nothing to share"]),
             ((*HETERO, "--cache", "cold"), ["cold", "--cache hot"]),
-            ((*HETERO, "--merge", "bitmask"), ["bitmask", "host"]),
+            ((*HETERO, "--merge", "none"), ["none", "host"]),
             ((*BENCH, "--mode", "data", "--merge", "host"), ["--merge host", "hetero"]),
             ((*PIPELINE, "--devices", "1"), ["two stages", "--devices 2"]),
             ((*PIPELINE, "--devices", "3"), ["two stages", "--devices 2"]),
