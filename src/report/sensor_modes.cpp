@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
@@ -33,7 +34,8 @@ std::string median_text(const Record& record, const char* name) {
 /// "70 / 30": one number a device.
 std::string device_texts(const Record& record, const char* name) {
   std::vector<std::string> texts;
-  for (const double value : samples(record, name)) texts.push_back(format_number(value));
+  for (const double value : samples(record, name))
+    texts.push_back(value == std::floor(value) ? with_thousands(static_cast<int64_t>(value)) : format_number(value));
   return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, " / "));
 }
 
