@@ -21,9 +21,15 @@ struct StreamShape {
   int64_t width = 0;   // D
 };
 
+/// A device slowed down on purpose: it does `fraction` of its speed.
+struct HeldBackDevice {
+  int device = 0;  // by its place in the fleet
+  double fraction = 1;
+};
+
 struct SensorBenchConfig {
   EngineConfig engine;
-  std::string op = "voxelize";   // fuse, voxelize, resample
+  std::string op = "voxelize";   // fuse, voxelize, resample; several with commas in modes task and hetero
   std::string mode = "single";   // single, data, task, pipeline, hetero
   std::vector<int64_t> devices;  // counts; empty: 1 for single, else 1, 2, 4, ... as far as there are GPUs
   Scaling scaling = Scaling::strong;
@@ -44,7 +50,14 @@ struct SensorBenchConfig {
   /// Where points lie. uniform: the whole grid. corner: half of each axis. readme: RoboCache's README, 3.28 % of the
   /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor.
   std::string distribution = "uniform";
-  std::string merge = "auto";  // auto, collective, bitmask, none: how the devices' grids become one
+  std::string merge = "auto";  // auto, collective, bitmask, none, host: how the devices' grids become one
+
+  // hetero
+  std::vector<HeldBackDevice> hold_back;
+  bool cpu_share = false;             // a CPU virtual device beside the GPUs, the last of the fleet
+  std::vector<std::string> policies;  // empty: all that the operations allow
+
+  std::string model = "medium";  // pipeline: preset or file of the model that is trained on fused batches
 
   std::string path = "direct";  // direct, host: devices do not reach each other's memory
   std::string cache = "hot";    // hot, cold, both: whether a call finds its buffers in the last-level cache

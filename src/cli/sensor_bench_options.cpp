@@ -10,7 +10,7 @@ namespace {
 struct SensorBenchTexts {
   std::string devices, shape = "30x512,100x64,200x12", batch_sizes = "4", dtype = "f32", points = "500000",
                        grid = "128", voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus,
-                       machine;
+                       machine, hold_back, policies;
 };
 
 struct ParsedSensorBench {
@@ -48,6 +48,23 @@ std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
   return modes;
 }
 
+/// "1:0.5,2:0.8" to devices and the parts of their speed.
+std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
+  std::vector<HeldBackDevice> held;
+  for (const std::string& item : split_list(text)) {
+    const size_t colon = std::min(item.find(':'), item.size());
+    const std::string fraction = item.substr(std::min(colon + 1, item.size()));
+    char* end = nullptr;
+    const double value = std::strtod(fraction.c_str(), &end);
+    if (fraction.empty() || *end != '\0' || colon == 0)
+      throw Error(Cause::usage, fmt::format("--hold-back: '{}' is not device:fraction", printable(item, 40)),
+                  "--hold-back 1:0.5");
+    const std::vector<int> device = parse_gpus(item.substr(0, colon));
+    held.push_back({device.front(), value});
+  }
+  return held;
+}
+
 // NCCL reads its variables from the process when it is opened: they must be there before the verb runs.
 void keep_apart() { set_environment(nccl_settings("pcie-host", {}, process_environment())); }
 
@@ -63,6 +80,8 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   config.type = one_of("--dtype", texts.dtype, named({ElementType::f32, ElementType::bf16, ElementType::f16}));
   config.layout = one_of("--layout", texts.layout, named({VoxelLayout::xyz, VoxelLayout::zyx}));
   config.scaling = one_of("--scaling", texts.scaling, named({Scaling::strong, Scaling::weak}));
+  config.hold_back = parse_hold_back(texts.hold_back);
+  config.policies = split_list(texts.policies);
   config.engine.gpus = parse_gpus(texts.gpus);
   use_machine(texts.machine, config.engine.machine);
   if (config.path == "host") keep_apart();
@@ -93,6 +112,16 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
       ->capture_default_str();
 }
 
+void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
+  sub->add_option("--hold-back", texts.hold_back, "hetero: devices at a part of their speed, for example 1:0.5");
+  sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")
+      ->capture_default_str();
+  sub->add_flag("--cpu-share", config.cpu_share, "hetero: a CPU virtual device beside the GPUs");
+  sub->add_option("--policy", texts.policies,
+                  "hetero: of one-device, even, proportional, refreshed; of several operations one-device, even, "
+                  "compute-here-memory-there, voxelize-here-fuse-there, cost (default: all)");
+}
+
 }  // namespace
 
 Command define_sensor_bench(CLI::App& sensor) {
@@ -102,15 +131,23 @@ Command define_sensor_bench(CLI::App& sensor) {
   CLI::App* sub = sensor.add_subcommand("bench", "Times of an operation on one or several devices, results verified");
   sub->footer(
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
-      "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max");
-  sub->add_option("--op", config.op, "fuse, voxelize or resample")->capture_default_str();
-  sub->add_option("--mode", config.mode, "single, or data: the items split over devices")->capture_default_str();
+      "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max\n  "
+      "amdahl sensor bench "
+      "--mode hetero --hold-back 1:0.5 --policy even,refreshed");
+  sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
+      ->capture_default_str();
+  sub->add_option("--mode", config.mode,
+                  "single; data: items split over devices; task: whole operations on different devices; pipeline: "
+                  "fusing feeds training; hetero: devices of unlike speed")
+      ->capture_default_str();
   sub->add_option("--devices", texts.devices, "Counts of devices, for example 1,2,4 (default: 1; data: 1, 2, 4, ...)");
   sub->add_option("--scaling", texts.scaling, "data: items of all devices (strong) or of each (weak)")
       ->capture_default_str();
   add_workload_options(sub, config, texts);
-  sub->add_option("--merge", config.merge, "data: how grids become one: auto, collective, bitmask or none")
+  sub->add_option("--merge", config.merge,
+                  "data: how grids become one: auto, collective, bitmask or none; hetero: auto or host")
       ->capture_default_str();
+  add_unlike_options(sub, config, texts);
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();

@@ -149,10 +149,10 @@ std::unique_ptr<Graph> CpuDevice::capture(Stream&, const std::function<void()>&)
   throw Error(Cause::usage, "launch mode graph needs a CUDA device; this is a CPU virtual device", "--launch eager");
 }
 
-std::vector<std::unique_ptr<Device>> make_cpu_devices(int count) {
+std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index) {
   if (count < 1) throw Error(Cause::usage, fmt::format("{} CPU virtual devices asked for", count), "ask for 1 or more");
   std::vector<std::unique_ptr<Device>> devices;
-  for (int index = 0; index < count; ++index) devices.push_back(std::make_unique<CpuDevice>(index));
+  for (int i = 0; i < count; ++i) devices.push_back(std::make_unique<CpuDevice>(first_index + i));
   return devices;
 }
 

@@ -142,8 +142,9 @@ class Device {
   std::function<bool()> stopped_;
 };
 
-/// `count` virtual devices. Each of their streams computes with one math thread, its worker. See cpu_device.h.
-std::vector<std::unique_ptr<Device>> make_cpu_devices(int count);
+/// `count` virtual devices, numbered from `first_index` on. Each of their streams computes with one math thread, its
+/// worker. See cpu_device.h.
+std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index = 0);
 
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);

@@ -40,6 +40,10 @@ std::unique_ptr<SensorOps> make_sensor_ops(Device& device);
 /// Fleet of the chosen backend.
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);
 
+/// `num_gpus` GPUs of this process, then a CPU virtual device. Their communicator exchanges messages; no collective
+/// moves data between devices of unlike kinds.
+std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, int num_gpus);
+
 std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
 std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);
 std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices);

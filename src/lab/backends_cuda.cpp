@@ -1,6 +1,7 @@
 // CUDA devices: NCCL, with all GPUs in one process or one launched process per GPU.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "lab/backends.h"
@@ -81,6 +82,21 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
         return make_nccl_communicator(rendezvous, name, rank, world_size, device, timeout);
       },
       timeout);
+}
+
+std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, int num_gpus) {
+  FleetParts parts;
+  parts.device_kind = "cuda";
+  parts.devices = make_safe_devices(config, pick_devices(config, {}, num_gpus));
+  for (auto& device : parts.devices) parts.ops.push_back(make_cuda_ops(*device, {config.math, config.deterministic}));
+  int next_index = 0;  // as it is recorded: beside those of the GPUs
+  for (const auto& device : parts.devices) next_index = std::max(next_index, device->spec().index + 1);
+  parts.devices.push_back(std::move(make_cpu_devices(1, next_index).front()));
+  parts.ops.push_back(make_cpu_ops(*parts.devices.back(), {config.math, config.deterministic}));
+  const double timeout = config.timeout_seconds;
+  return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
+    return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
+  });
 }
 
 }  // namespace amdahl

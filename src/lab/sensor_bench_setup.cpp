@@ -67,12 +67,14 @@ void check_cloud(const SensorBenchConfig& config) {
   grid.size = config.grid;
   check_grid(grid);
   distribution_of(config);
-  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none"});
+  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none", "host"});
+  if (config.merge == "host" && config.mode != "hetero")
+    throw Error(Cause::usage, fmt::format("--merge host with --mode {}", config.mode), "--mode hetero, or --path host");
   if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
   require_within("--features", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
   for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
-  if (config.merge == "auto" || config.merge == "none") return;
+  if (config.merge != "collective" && config.merge != "bitmask") return;
   const MergeWay way = config.merge == "bitmask" ? MergeWay::bitmask : MergeWay::collective;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, way);
@@ -83,7 +85,7 @@ void check_cloud(const SensorBenchConfig& config) {
   }
 }
 
-/// Jobs of one device's worth (weak) or of all devices (strong).
+/// Jobs of one device's worth (weak) or of all devices (strong), of one operation.
 std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
   SensorJob job;
   job.operation = operation_of(config);
@@ -131,7 +133,6 @@ std::vector<int64_t> counts_of(const SensorBenchConfig& config) {
 
 void check_sensor_bench(const SensorBenchConfig& config) {
   constexpr int kMost = 1'000'000;
-  require_name("--mode", config.mode, {"single", "data"});
   require_name("--path", config.path, {"direct", "host"});
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
@@ -141,15 +142,37 @@ void check_sensor_bench(const SensorBenchConfig& config) {
                 "GPUs, or no --path");
   if (config.type == ElementType::i32 || config.type == ElementType::u32)
     throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
-  for (const int64_t count : config.devices) {
-    require_within("--devices", count, 1, 1 << 16);
-    if (config.mode == "single" && count != 1)
-      throw Error(Cause::usage, fmt::format("--devices is {} and --mode single uses one device", count), "--mode data");
+  for (const int64_t count : config.devices) require_within("--devices", count, 1, 1 << 16);
+  for (const std::string& op : sensor_operations(config)) {
+    SensorBenchConfig one = config;
+    one.op = op;
+    if (operation_of(one) == SensorOperation::voxelize)
+      check_cloud(one);
+    else
+      check_streams(one);
   }
-  if (operation_of(config) == SensorOperation::voxelize)
-    check_cloud(config);
-  else
-    check_streams(config);
+}
+
+std::vector<std::string> sensor_operations(const SensorBenchConfig& config) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= config.op.size();) {
+    const size_t end = std::min(config.op.find(',', begin), config.op.size());
+    names.push_back(config.op.substr(begin, end - begin));
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      throw Error(Cause::usage, fmt::format("--op names {} twice", printable(names.back(), 40)), "each operation once");
+    begin = end + 1;
+  }
+  return names;
+}
+
+std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config) {
+  std::vector<SensorJob> jobs;
+  for (const std::string& op : sensor_operations(config)) {
+    SensorBenchConfig one = config;
+    one.op = op;
+    for (SensorJob& job : jobs_of(one)) jobs.push_back(std::move(job));
+  }
+  return jobs;
 }
 
 std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config) {
@@ -172,6 +195,21 @@ std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& confi
       }
     }
   return groups;
+}
+
+void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices) {
+  double needed = 0;
+  for (const SensorJob& job : jobs) needed += static_cast<double>(SensorWorkload::variant_bytes(job, job.num_items));
+  // Virtual devices share the host's memory.
+  const int sharers = fleet.device_kind() == "cuda" ? 1 : devices;
+  for (const DeviceSpec& device : fleet.devices())
+    if (device.memory_bytes > 0 && needed * sharers > static_cast<double>(device.memory_bytes))
+      throw Error(Cause::out_of_memory,
+                  fmt::format("{} on each of {} devices need {}, and {} has {}",
+                              jobs.size() > 1 ? fmt::format("{} tasks", jobs.size()) : workload_text(jobs[0]), devices,
+                              format_bytes(needed * sharers), device.name,
+                              format_bytes(static_cast<double>(device.memory_bytes))),
+                  "a smaller --grid, fewer --points or smaller --batch-sizes");
 }
 
 }  // namespace amdahl

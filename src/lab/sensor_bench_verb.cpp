@@ -10,6 +10,7 @@
 #include "lab/backends.h"
 #include "lab/provenance.h"
 #include "lab/sensor_bench_setup.h"
+#include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
 #include "report/sensor.h"
 #include "spec/json.h"
@@ -45,10 +46,9 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   return settings;
 }
 
-int most_devices(const std::vector<std::vector<SensorCell>>& groups) {
+int most_devices(const std::vector<SensorStep>& steps) {
   int most = 1;
-  for (const auto& group : groups)
-    for (const SensorCell& cell : group) most = std::max(most, cell.devices);
+  for (const SensorStep& step : steps) most = std::max(most, step.devices);
   return most;
 }
 
@@ -71,15 +71,16 @@ void conclude(SensorBenchOutcome& outcome) {
 }  // namespace
 
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
+  const SensorMode& mode = find_sensor_mode(config.mode);
   check_engine(config.engine);
   choose_backend(config.engine);
   check_sensor_bench(config);
-  const std::vector<std::vector<SensorCell>> groups = sensor_cells(config);
-  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, most_devices(groups));
+  mode.check(config);
+  const std::vector<SensorStep> steps = mode.steps(config);
+  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps));
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   if (config.path == "host") keep_apart(*fleet);
-  for (const auto& group : groups)
-    for (const SensorCell& cell : group) require_room(*fleet, cell, make_sensor_ops);
+  for (const SensorStep& step : steps) step.require_room(*fleet);
   SensorBenchOutcome outcome;
   outcome.is_root = fleet->is_root();
   outcome.run_dir = config.output_dir;
@@ -88,11 +89,11 @@ SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& o
     folder = RunFolder::create(config.output_dir, {"sensor", identity(config)});
   const SensorBenchSettings settings = settings_of(config, *fleet);
   int done = 0;
-  for (const auto& group : groups) {
+  for (const SensorStep& step : steps) {
     if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
-    if (fleet->is_root()) observer.progress(done++, static_cast<int>(groups.size()), workload_text(group.front().job));
-    const std::vector<Record> records = measure_sensor_cells(*fleet, group, settings);
+    if (fleet->is_root()) observer.progress(done++, static_cast<int>(steps.size()), step.what);
+    const std::vector<Record> records = step.measure(*fleet, settings);
     if (!fleet->is_root()) continue;
     for (const Record& record : records) {
       if (folder) folder->append(record);

@@ -81,6 +81,8 @@ size_t SensorWorkload::variant_bytes(const SensorJob& job, int64_t num_items) {
   return std::max(layout_of(job, num_items).total(), kAlign);
 }
 
+size_t SensorWorkload::output_bytes(const SensorJob& job) { return layout_of(job, job.num_items).output; }
+
 size_t SensorWorkload::shared_bytes(const SensorRank& rank, const SensorJob& job, MergeWay way) {
   if (!job.voxelizes()) return 0;
   return GridMerge::memory_bytes(rank.ops, cloud_problem(job, job.num_items), rank.communicator.world_size(), way);

@@ -30,12 +30,17 @@ class SensorWorkload {
 
   /// Device memory of one variant: inputs and output.
   static size_t variant_bytes(const SensorJob& job, int64_t num_items);
+  /// Of those, the output.
+  static size_t output_bytes(const SensorJob& job);
   /// Device memory beside the variants.
   static size_t shared_bytes(const SensorRank& rank, const SensorJob& job, MergeWay way);
   /// Copies with which two calls on the same memory have more than twice the last-level cache between them.
   static int cold_variants(const Device& device, const SensorJob& job, int64_t num_items);
 
   int num_variants() const { return num_variants_; }
+  /// A variant's call as the operations take it; the other of the two is empty.
+  const FuseProblem& fusion(int variant) const { return variants_[static_cast<size_t>(variant)].fuse; }
+  const VoxelizeProblem& cloud(int variant) const { return variants_[static_cast<size_t>(variant)].voxelize; }
   /// This rank's part of a call.
   void compute(Stream& stream, int variant);
   /// What makes one grid of all parts; nothing without a merge.

@@ -7,6 +7,7 @@
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
+#include "report/sensor_modes.h"
 #include "report/text.h"
 #include "report/words.h"
 #include "stats/bootstrap.h"
@@ -174,12 +175,14 @@ std::string sensor_text(const std::vector<Record>& records) {
   for (const Record& record : records) {
     if (record.kind != "sensor") continue;
     if (text.empty() && record.provenance.device_kind != "cuda") text = "Measured on CPU virtual devices, not GPUs.\n";
+    if (is_divided_work(record)) continue;
     const std::string title = heading(record);
     auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
     if (found == tables.end()) found = tables.insert(tables.end(), {title, {titles(record)}});
     found->second.push_back(row_of(records, record));
   }
   for (const auto& [title, rows] : tables) text += fmt::format("\n{}\n{}", printable(title), aligned_table(rows));
+  text += divided_work_text(records);
   for (const Record& record : records)
     if (record.kind == "sensor") text += card_text(record);
   return text + faults_text(records) + outliers_text(records) +

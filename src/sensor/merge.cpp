@@ -62,7 +62,7 @@ Feasibility can_merge(VoxelMode mode, MergeWay way) {
 
 GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
                      int64_t num_points_of_all, MergeWay way)
-    : ops_(ops), communicator_(communicator), num_points_of_all_(num_points_of_all), way_(way) {
+    : device_(device), ops_(ops), communicator_(communicator), num_points_of_all_(num_points_of_all), way_(way) {
   const Feasibility feasible = can_merge(like.options.mode, way);
   if (!feasible.ok)
     throw Error(Cause::usage,
@@ -79,6 +79,13 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
 
 size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
   return memory_of(ops, like, world_size, way).total();
+}
+
+void GridMerge::make_room(const VoxelizeProblem& problem) {
+  const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_).scratch;
+  if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
+  scratch_.reset();
+  scratch_ = device_.allocate(needed);
 }
 
 uint32_t* GridMerge::own_mask() const {

@@ -32,6 +32,10 @@ class GridMerge {
   /// Device memory that an object made with these takes.
   static size_t memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way);
 
+  /// For a problem with another number of points than before, whose scratch may need more: allocates, so not captured,
+  /// and waits for nothing, so that earlier calls must have ended.
+  void make_room(const VoxelizeProblem& problem);
+
   /// This rank's part of `problem`, whose output is the grid of the whole. A deterministic mean agrees on its scale
   /// here.
   void compute(Stream& stream, const VoxelizeProblem& problem);
@@ -44,6 +48,7 @@ class GridMerge {
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
 
+  Device& device_;
   SensorOps& ops_;
   Communicator& communicator_;
   int64_t num_points_of_all_;

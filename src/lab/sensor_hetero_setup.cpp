@@ -1,0 +1,142 @@
+#include "lab/sensor_hetero_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "comm/world.h"
+#include "lab/backends.h"
+#include "lab/sensor_bench_setup.h"
+#include "measure/sensor_hetero.h"
+#include "measure/sensor_placement.h"
+#include "measure/sensor_task.h"
+
+namespace amdahl {
+namespace {
+
+bool shares_one_job(const SensorBenchConfig& config) { return sensor_operations(config).size() == 1; }
+
+/// Devices of each run, the CPU's share counted: all GPUs there are, or two virtual devices, unless told.
+std::vector<int> device_counts(const SensorBenchConfig& config) {
+  std::vector<int64_t> counts = config.devices;
+  if (counts.empty()) counts = {default_device_counts(config.engine).back()};
+  std::vector<int> all;
+  for (const int64_t count : counts) all.push_back(static_cast<int>(count) + (config.cpu_share ? 1 : 0));
+  return all;
+}
+
+void check_hold_back(const SensorBenchConfig& config, int devices) {
+  std::vector<bool> named(static_cast<size_t>(devices));
+  for (const HeldBackDevice& held : config.hold_back) {
+    if (held.device < 0 || held.device >= devices)
+      throw Error(Cause::usage,
+                  fmt::format("--hold-back names device {} and the devices are 0 to {}", held.device, devices - 1),
+                  "more --devices, or one of these");
+    if (!(held.fraction > 0 && held.fraction <= 1))
+      throw Error(Cause::usage, fmt::format("--hold-back {}:{}", held.device, held.fraction),
+                  "a fraction above 0, at most 1");
+    if (named[static_cast<size_t>(held.device)])
+      throw Error(Cause::usage, fmt::format("--hold-back names device {} twice", held.device), "each device once");
+    named[static_cast<size_t>(held.device)] = true;
+  }
+}
+
+std::vector<std::string> policies_of(const SensorBenchConfig& config) {
+  if (!config.policies.empty()) return config.policies;
+  std::vector<std::string> all;
+  if (shares_one_job(config)) {
+    for (const SharePolicy& policy : share_policies()) all.emplace_back(policy.name);
+  } else {
+    for (const PlacementPolicy& policy : placement_policies()) all.emplace_back(policy.name);
+  }
+  return all;
+}
+
+std::vector<double> speeds_of(const SensorBenchConfig& config, int devices) {
+  std::vector<double> speeds(static_cast<size_t>(devices), 1.0);
+  for (const HeldBackDevice& held : config.hold_back) speeds[static_cast<size_t>(held.device)] = held.fraction;
+  return speeds;
+}
+
+SensorStep share_step(const SensorBenchConfig& config, const SensorJob& job, int devices) {
+  HeteroPlan plan;
+  plan.job = job;
+  plan.devices = devices;
+  plan.policies = policies_of(config);
+  plan.speeds = speeds_of(config, devices);
+  plan.meet = config.cpu_share || config.merge == "host" ? PartsMeet::host : PartsMeet::communicator;
+  plan.path = config.path;
+  return {fmt::format("{} on {}", workload_text(job), devices), devices,
+          [plan](Fleet& fleet) { require_room(fleet, {plan.job}, plan.devices); },
+          [plan](Fleet& fleet, const SensorBenchSettings& settings) {
+            return measure_sensor_shares(fleet, plan, settings);
+          }};
+}
+
+SensorStep placement_step(const SensorBenchConfig& config, int devices) {
+  TaskPlan plan;
+  plan.tasks = sensor_jobs(config);
+  plan.mode = "hetero";
+  plan.devices = devices;
+  plan.policies = policies_of(config);
+  plan.speeds = speeds_of(config, devices);
+  plan.path = config.path;
+  return {fmt::format("{} tasks on {}", plan.tasks.size(), devices), devices,
+          [plan](Fleet& fleet) { require_room(fleet, plan.tasks, plan.devices); },
+          [plan](Fleet& fleet, const SensorBenchSettings& settings) {
+            return measure_sensor_tasks(fleet, plan, settings);
+          }};
+}
+
+void check_policies(const SensorBenchConfig& config) {
+  for (const std::string& name : policies_of(config))
+    if (shares_one_job(config))
+      find_share_policy(name);
+    else
+      find_placement_policy(name);
+}
+
+void check_work(const SensorBenchConfig& config) {
+  for (const SensorJob& job : sensor_jobs(config))
+    if (job.num_items == 0) throw Error(Cause::usage, "--points is 0: nothing to share", "--points 500000");
+  if (config.merge == "none" || config.merge == "collective" || config.merge == "bitmask")
+    throw Error(Cause::usage, fmt::format("--merge {} with --mode hetero", config.merge), "--merge auto or host");
+  if (config.cache != "hot")
+    throw Error(Cause::usage, fmt::format("--cache is {} and --mode hetero keeps its buffers", config.cache),
+                "--cache hot");
+}
+
+}  // namespace
+
+void check_hetero(const SensorBenchConfig& config) {
+  check_policies(config);
+  check_work(config);
+  if (detect_launch(config.engine.environment).multi_process())
+    throw Error(Cause::usage, "--mode hetero drives all devices from one process", "no launcher");
+  if (config.cpu_share && choose_backend(config.engine).name == "cpu")
+    throw Error(Cause::usage, "--cpu-share: all devices are the CPU's already", "--hold-back 1:0.5, or GPUs");
+  for (const int devices : device_counts(config)) {
+    if (devices < 2)
+      throw Error(Cause::usage, "--mode hetero has one device", "--devices 2, or --cpu-share beside a GPU");
+    check_hold_back(config, devices);
+  }
+}
+
+std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config) {
+  std::vector<SensorStep> steps;
+  for (const int devices : device_counts(config)) {
+    if (!shares_one_job(config)) {
+      steps.push_back(placement_step(config, devices));
+      continue;
+    }
+    for (const SensorJob& job : sensor_jobs(config)) steps.push_back(share_step(config, job, devices));
+  }
+  return steps;
+}
+
+std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices) {
+  return config.cpu_share ? make_unlike_fleet(config.engine, devices - 1) : make_fleet(config.engine, devices);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,74 @@
+#include "sensor/held_back.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "amdahl/error.h"
+#include "sensor/slice.h"
+
+namespace amdahl {
+namespace {
+
+/// Repeats what costs time by the item; what merges and finishes is done once.
+class RepeatingOps final : public SensorOps {
+ public:
+  RepeatingOps(std::unique_ptr<SensorOps> ops, double times) : ops_(std::move(ops)), times_(times) {}
+
+  void fuse(Stream& stream, const FuseProblem& problem) override {
+    repeat(problem.batch, [&](ItemRange rows) { ops_->fuse(stream, slice_of(problem, rows)); });
+  }
+  void voxelize(Stream& stream, const VoxelizeProblem& problem) override {
+    repeat(problem.num_points, [&](ItemRange points) { ops_->voxelize(stream, slice_of(problem, points)); });
+  }
+
+  void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
+    ops_->check_times(stream, times, batch, length, fault);
+  }
+  size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
+    return ops_->voxelize_scratch_bytes(problem);
+  }
+  void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
+                         float* scale) override {
+    ops_->fixed_point_scale(stream, problem, num_points_of_all, scale);
+  }
+  void finish(Stream& stream, const VoxelizeProblem& merged) override { ops_->finish(stream, merged); }
+  void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
+    ops_->merge_masks(stream, mask, other, num_words);
+  }
+  void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t voxels) override {
+    ops_->expand_mask(stream, mask, grid, voxels);
+  }
+  void limit_processors(int count) override { ops_->limit_processors(count); }
+
+ private:
+  /// The whole comes last: a part of the points leaves the wrong grid.
+  template <class Work>
+  void repeat(int64_t num_items, const Work& work) const {
+    double left = times_ - 1;
+    for (; left >= 1; left -= 1) work({0, num_items});
+    const auto items = static_cast<int64_t>(std::llround(left * static_cast<double>(num_items)));
+    if (items > 0) work({0, items});
+    work({0, num_items});
+  }
+
+  std::unique_ptr<SensorOps> ops_;
+  double times_;
+};
+
+}  // namespace
+
+std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
+  if (!(fraction > 0 && fraction <= 1))
+    throw Error(Cause::usage, fmt::format("a device is held back to {} of its speed", fraction),
+                "a number above 0, at most 1");
+  if (fraction == 1) return ops;
+  if (pretends(device.spec(), fraction)) return std::make_unique<RepeatingOps>(std::move(ops), 1 / fraction);
+  ops->limit_processors(std::max(1, static_cast<int>(std::lround(fraction * device.spec().sm_count))));
+  return ops;
+}
+
+bool pretends(const DeviceSpec& device, double fraction) { return fraction < 1 && device.sm_count == 0; }
+
+}  // namespace amdahl
