@@ -67,15 +67,17 @@ void check_cloud(const SensorBenchConfig& config) {
   grid.size = config.grid;
   check_grid(grid);
   distribution_of(config);
-  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "none", "host"});
+  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "peer", "none", "host"});
   if (config.merge == "host" && config.mode != "hetero")
     throw Error(Cause::usage, fmt::format("--merge host with --mode {}", config.mode), "--mode hetero, or --path host");
   if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
   require_within("--features", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
   for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
-  if (config.merge != "collective" && config.merge != "bitmask") return;
-  const MergeWay way = config.merge == "bitmask" ? MergeWay::bitmask : MergeWay::collective;
+  if (config.merge != "collective" && config.merge != "bitmask" && config.merge != "peer") return;
+  const MergeWay way = config.merge == "collective" ? MergeWay::collective
+                       : config.merge == "bitmask"  ? MergeWay::bitmask
+                                                    : MergeWay::peer;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, way);
     if (!feasible.ok)
@@ -121,6 +123,7 @@ MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int dev
   if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
   if (config.merge == "collective") return MergeWay::collective;
   if (config.merge == "bitmask") return MergeWay::bitmask;
+  if (config.merge == "peer") return MergeWay::peer;
   return best_merge(job.options.mode);
 }
 

@@ -100,7 +100,7 @@ void check_policies(const SensorBenchConfig& config) {
 void check_work(const SensorBenchConfig& config) {
   for (const SensorJob& job : sensor_jobs(config))
     if (job.num_items == 0) throw Error(Cause::usage, "--points is 0: nothing to share", "--points 500000");
-  if (config.merge == "none" || config.merge == "collective" || config.merge == "bitmask")
+  if (config.merge == "none" || config.merge == "collective" || config.merge == "bitmask" || config.merge == "peer")
     throw Error(Cause::usage, fmt::format("--merge {} with --mode hetero", config.merge), "--merge auto or host");
   if (config.cache != "hot")
     throw Error(Cause::usage, fmt::format("--cache is {} and --mode hetero keeps its buffers", config.cache),

@@ -3,6 +3,7 @@
 // Order between devices rests on flags, written with release and read with acquire at system scope. A rank's gradients
 // may be read once it has entered; its memory is its own again once every rank has left. Peers' data are read by plain
 // loads past L1, never through the read-only path: they change between updates.
+#include "device/cuda_peer_flags.cuh"
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_peers.h"
@@ -11,7 +12,6 @@ namespace amdahl {
 namespace {
 
 constexpr int kPeerThreads = 512;
-constexpr unsigned kPollsPerLook = 256;  // between looks at the clock and at host memory, which is far away
 
 struct PeerUpdate {
   int64_t begin;                        // floats of the layout
@@ -22,44 +22,14 @@ struct PeerUpdate {
   bool last;
 };
 
-__device__ __forceinline__ uint64_t load_acquire(const uint64_t* flag) {
-  uint64_t value;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(flag) : "memory");
-  return value;
-}
-__device__ __forceinline__ void store_release(uint64_t* flag, uint64_t value) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(flag), "l"(value) : "memory");
-}
-__device__ __forceinline__ uint64_t now_ns() {
-  uint64_t value;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
-  return value;
-}
-
-/// Waits until `flag`, which rank `from` writes, has reached `number`. False once the wait is given up.
-__device__ bool await(const uint64_t* flag, uint64_t number, int from, const PeerLaunch& p) {
-  if (load_acquire(flag) >= number) return true;
-  const uint64_t start = now_ns();
-  const volatile PeerFlags* own = p.flags[p.rank];
-  volatile PeerReport* report = p.report;
-  for (unsigned poll = 1;; ++poll) {
-    if (load_acquire(flag) >= number) return true;
-    if (poll % kPollsPerLook != 0) continue;
-    if (own->broken || report->give_up) return false;
-    if (now_ns() - start < p.timeout_ns) continue;
-    report->missing_rank = static_cast<unsigned>(from) + 1;
-    __threadfence_system();
-    return false;
-  }
-}
-
 /// Called by all threads of a block; says the same to all. `announce`: this block tells the other ranks.
 __device__ bool meet(const PeerLaunch& p, uint64_t (PeerFlags::*flags)[kMaxPeers], uint64_t number, bool announce) {
   const int peer = static_cast<int>(threadIdx.x);
   bool met = true;
   if (peer < p.num_ranks && peer != p.rank) {
     if (announce) store_release(&(p.flags[peer]->*flags)[p.rank], number);
-    met = await(&(p.flags[p.rank]->*flags)[peer], number, peer, p);
+    PeerFlags* own = p.flags[p.rank];
+    met = await_flag(&(own->*flags)[peer], number, peer, &own->broken, p.report, p.timeout_ns);
   }
   return __syncthreads_and(met);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "device/cuda_peer_watch.h"
 #include "ops/cuda_kernels.h"
 #include "ops/peer_update.h"
 
@@ -19,12 +20,6 @@ struct PeerFlags {
   uint64_t ended;               // updates of this rank that have ended
   unsigned finished_blocks;     // of the running update
   unsigned broken;              // a wait was given up: later updates do nothing
-};
-
-/// In host memory that this rank's kernels reach.
-struct PeerReport {
-  unsigned give_up;       // set by the host: kernels end their waits
-  unsigned missing_rank;  // set by the device: rank + 1 of one that did not come in time
 };
 
 struct PeerLaunch {

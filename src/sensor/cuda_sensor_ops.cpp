@@ -3,6 +3,7 @@
 
 #include "device/cuda_device.h"
 #include "sensor/cuda_kernels.h"
+#include "sensor/cuda_mask_peers.h"
 
 namespace amdahl {
 namespace {
@@ -34,6 +35,11 @@ class CudaSensorOps final : public SensorOps {
   }
   void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t voxels) override {
     if (voxels > 0) launch_expand_mask(on(stream), mask, grid, voxels);
+  }
+
+  size_t mask_flag_bytes() const override { return sizeof(MaskFlags); }
+  std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
+    return make_cuda_mask_peers(device_, group);
   }
 
   void limit_processors(int count) override { limit_ = count; }

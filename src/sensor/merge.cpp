@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace amdahl {
 namespace {
 
@@ -12,21 +14,30 @@ int64_t num_values(const VoxelizeProblem& problem) { return num_voxels(problem.g
 
 /// Bytes of each kind of memory that a GridMerge holds.
 struct MergeMemory {
-  size_t scratch = 0, counts = 0, sums = 0, scale = 0, masks = 0;
-  size_t total() const { return scratch + counts + sums + scale + masks; }
+  size_t scratch = 0, counts = 0, sums = 0, scale = 0, masks = 0, shared = 0;
+  size_t total() const { return scratch + counts + sums + scale + masks + shared; }
 };
+
+bool by_mask(MergeWay way) { return way == MergeWay::bitmask || way == MergeWay::peer; }
+
+/// Of one mask, in whole vectors.
+size_t mask_bytes(const VoxelGrid& grid) {
+  constexpr size_t kVector = 16;
+  return (static_cast<size_t>(num_mask_words(grid)) * sizeof(uint32_t) + kVector - 1) / kVector * kVector;
+}
 
 MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
   VoxelizeProblem part = like;
   part.partial = way != MergeWay::none;
   int32_t placeholder = 0;  // counts of their own are no part of the scratch
   if (part.partial && is_mean(part)) part.counts = &placeholder;
-  if (way == MergeWay::bitmask) part.options.mode = VoxelMode::bitmask;
+  if (by_mask(way)) part.options.mode = VoxelMode::bitmask;
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
   if (is_fixed_point(like)) memory.scale = sizeof(float);
   if (way == MergeWay::bitmask)
     memory.masks = static_cast<size_t>(num_mask_words(like.grid)) * sizeof(uint32_t) * static_cast<size_t>(world_size);
+  if (way == MergeWay::peer) memory.shared = mask_bytes(like.grid) + ops.mask_flag_bytes();
   if (way == MergeWay::collective && is_mean(like)) {
     memory.counts = static_cast<size_t>(num_voxels(like.grid)) * sizeof(int32_t);
     if (is_fixed_point(like)) memory.sums = static_cast<size_t>(num_values(like)) * sizeof(int64_t);
@@ -44,6 +55,8 @@ std::string_view to_string(MergeWay way) {
       return "collective";
     case MergeWay::bitmask:
       return "bitmask";
+    case MergeWay::peer:
+      return "peer";
   }
   return "?";
 }
@@ -53,7 +66,7 @@ MergeWay best_merge(VoxelMode mode) {
 }
 
 Feasibility can_merge(VoxelMode mode, MergeWay way) {
-  if (way == MergeWay::bitmask && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
+  if (by_mask(way) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
     return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
   if (way == MergeWay::collective && mode == VoxelMode::bitmask)
     return {false, "no collective of every backend reduces by OR"};
@@ -75,6 +88,10 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
   sums_ = allocate(memory.sums);
   scale_ = allocate(memory.scale);
   masks_ = allocate(memory.masks);
+  if (way == MergeWay::peer) {
+    shared_ = {device.allocate(mask_bytes(like.grid)), device.allocate(std::max<size_t>(ops.mask_flag_bytes(), 1))};
+    connect_masks();
+  }
 }
 
 size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
@@ -88,7 +105,43 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
   scratch_ = device_.allocate(needed);
 }
 
+void GridMerge::connect_masks() {
+  struct Offer {
+    Device* device;
+    SharedMask shared;
+  };
+  constexpr double kTimeoutSeconds = 60;
+  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
+  const int world = communicator_.world_size();
+  if (!communicator_.shares_address_space() || ops_.mask_flag_bytes() == 0 || world > kMaxMaskPeers)
+    throw Error(Cause::usage, "--merge peer: the ranks do not see each other's device memory",
+                "several GPUs in one process, or --merge bitmask");
+  const std::unique_ptr<Stream> stream = device_.make_stream("merge");
+  device_.fill_zero(*stream, shared_.flags->data(), shared_.flags->bytes());
+  device_.fill_zero(*stream, shared_.mask->data(), shared_.mask->bytes());
+  stream->synchronize(deadline);
+  const auto mine = std::make_shared<Offer>(Offer{&device_, shared_});
+  communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
+  MaskGroup group{communicator_.rank(), {}, kTimeoutSeconds};
+  std::string refusal;
+  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
+  for (const std::string& text : communicator_.exchange(address, deadline)) {
+    const auto* offer = reinterpret_cast<const Offer*>(std::stoull(text));
+    group.ranks.push_back(offer->shared);
+    if (offer->device == &device_) continue;
+    const Feasibility reach = device_.reach(*offer->device);
+    if (!reach.ok) refusal = reach.reason;
+  }
+  if (refusal.empty()) peers_ = ops_.join_masks(group);
+  // Every rank has copied every offer before any goes on.
+  for (const std::string& other : communicator_.exchange(refusal, deadline))
+    if (refusal.empty()) refusal = other;
+  communicator_.release_kept();
+  if (!refusal.empty()) throw Error(Cause::usage, "--merge peer: " + refusal, "--merge bitmask");
+}
+
 uint32_t* GridMerge::own_mask() const {
+  if (way_ == MergeWay::peer) return shared_.mask->as<uint32_t>();
   const size_t words = masks_->bytes() / sizeof(uint32_t) / static_cast<size_t>(communicator_.world_size());
   return masks_->as<uint32_t>() + words * static_cast<size_t>(communicator_.rank());
 }
@@ -100,7 +153,7 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   part.scale = scale_ ? scale_->as<float>() : nullptr;
   if (counts_) part.counts = counts_->as<int32_t>();
   if (sums_) part.output = sums_->data();
-  if (way_ == MergeWay::bitmask) {
+  if (by_mask(way_)) {
     part.options.mode = VoxelMode::bitmask;
     part.output = own_mask();
   }
@@ -120,6 +173,11 @@ void GridMerge::compute(Stream& stream, const VoxelizeProblem& problem) {
 void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
   if (way_ == MergeWay::none) return;
   if (way_ == MergeWay::bitmask) return merge_masks(stream, problem);
+  if (way_ == MergeWay::peer) {
+    const bool grid = problem.options.mode == VoxelMode::occupancy;
+    return peers_->merge(stream, num_voxels(problem.grid), grid ? static_cast<int32_t*>(problem.output) : nullptr,
+                         grid ? nullptr : static_cast<uint32_t*>(problem.output));
+  }
   if (is_mean(problem)) return merge_mean(stream, problem);
   const auto voxels = static_cast<size_t>(num_voxels(problem.grid));
   switch (problem.options.mode) {

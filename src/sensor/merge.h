@@ -12,8 +12,8 @@
 namespace amdahl {
 
 /// none: each rank keeps the grid of its own points. collective: all-reduce of the grids. bitmask: all-gather of bit
-/// masks and OR, of occupancy and bitmask only.
-enum class MergeWay { none, collective, bitmask };
+/// masks and OR, of occupancy and bitmask only. peer: the same by one kernel that reads the other devices' memory.
+enum class MergeWay { none, collective, bitmask, peer };
 std::string_view to_string(MergeWay way);
 
 /// The way that moves the fewest bytes.
@@ -26,6 +26,8 @@ Feasibility can_merge(VoxelMode mode, MergeWay way);
 class GridMerge {
  public:
   /// `like` as problems come later; `num_points_of_all` bounds the sum over ranks for a deterministic mean. Allocates.
+  /// Way peer: collective over the ranks, whose devices must be idle; Error{usage} where the ranks are processes or a
+  /// device does not reach another's memory.
   GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
             int64_t num_points_of_all, MergeWay way);
 
@@ -47,6 +49,7 @@ class GridMerge {
   void merge_masks(Stream& stream, const VoxelizeProblem& problem);
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
+  void connect_masks();
 
   Device& device_;
   SensorOps& ops_;
@@ -54,6 +57,8 @@ class GridMerge {
   int64_t num_points_of_all_;
   MergeWay way_;
   std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
+  SharedMask shared_;                                                // way peer
+  std::unique_ptr<MaskPeers> peers_;
 };
 
 }  // namespace amdahl

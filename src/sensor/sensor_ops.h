@@ -73,6 +73,28 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem);
 /// values, so that the least of several scales is that of the parts that have some.
 float fixed_point_scale_of(float largest, int64_t num_points);
 
+inline constexpr int kMaxMaskPeers = 16;
+
+/// What a rank of a group shares: its bit mask, and its flags (mask_flag_bytes, zeroed once).
+struct SharedMask {
+  std::shared_ptr<Buffer> mask, flags;
+};
+struct MaskGroup {
+  int rank = 0;
+  std::vector<SharedMask> ranks;
+  double timeout_seconds = 60;
+};
+
+/// A rank's end of merging bit masks by reading the other ranks' memory.
+class MaskPeers {
+ public:
+  virtual ~MaskPeers() = default;
+  /// Once all ranks' masks are written: the OR of them as a grid (i32, may be null) and as a mask (may be null). Ends
+  /// when no rank reads this one's mask any more. All ranks enqueue it alike; one that does not come is an
+  /// Error{rank_hung} at the stream's next wait.
+  virtual void merge(Stream& stream, int64_t num_voxels, int32_t* grid, uint32_t* merged) = 0;
+};
+
 class SensorOps {
  public:
   virtual ~SensorOps() = default;
@@ -96,6 +118,14 @@ class SensorOps {
   virtual void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) = 0;
   /// grid[i] (i32) = bit i of the mask.
   virtual void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t num_voxels) = 0;
+
+  /// Bytes of a rank's flags; 0 where masks are not merged in peers' memory.
+  virtual size_t mask_flag_bytes() const { return 0; }
+  /// Null where they are not. Every rank's device reaches every other's memory.
+  virtual std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) {
+    (void)group;
+    return nullptr;
+  }
 
   /// Uses at most this many of the device's processors (SMs) from now on; 0: all.
   virtual void limit_processors(int count) = 0;

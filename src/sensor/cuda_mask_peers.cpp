@@ -1,0 +1,47 @@
+#include "sensor/cuda_mask_peers.h"
+
+namespace amdahl {
+namespace {
+
+class CudaMaskPeers final : public MaskPeers {
+ public:
+  CudaMaskPeers(Device& device, const MaskGroup& group)
+      : device_(device),
+        group_(group),
+        watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of bit masks")) {
+    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.ranks.size());
+    for (size_t r = 0; r < group_.ranks.size(); ++r) {
+      peers_.masks[r] = group_.ranks[r].mask->as<uint32_t>();
+      peers_.flags[r] = group_.ranks[r].flags->as<MaskFlags>();
+    }
+    peers_.report = watch_->report();
+    peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
+    watches_of(device).add(watch_);
+  }
+  // The others' memory, and the report, must outlive this rank's kernels.
+  ~CudaMaskPeers() override { watch_->drain(device_.spec().index, stream_); }
+  CudaMaskPeers(const CudaMaskPeers&) = delete;
+  CudaMaskPeers& operator=(const CudaMaskPeers&) = delete;
+
+  void merge(Stream& stream, int64_t num_voxels, int32_t* grid, uint32_t* merged) override {
+    device_.bind_thread();
+    stream_ = as_cuda(stream);
+    const DeviceSpec& spec = device_.spec();
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, num_voxels, grid, merged);
+  }
+
+ private:
+  Device& device_;
+  MaskGroup group_;
+  std::shared_ptr<PeerWatch> watch_;
+  MaskLaunch peers_{};
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group) {
+  return std::make_unique<CudaMaskPeers>(device, group);
+}
+
+}  // namespace amdahl
