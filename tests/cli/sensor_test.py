@@ -1,4 +1,5 @@
 """`amdahl sensor voxelize`, `resample` and `fuse`: files of numpy in, files for numpy out, and wrong input."""
+import copy
 import json
 
 import harness
@@ -266,6 +267,68 @@ def check_wrong_timelines(case):
             (2, "usage", ("resample", "good.npz", "--rate", "1", "--extrapolation", "cubic"), ["--extrapolation"]),
             (2, "usage", ("resample", "good.npz", "--rate", "1", "-o", "o.csv"), ["o.csv"])):
         case.refused(code, cause, "sensor", *words, *CPU, says=says)
+
+
+def schema_validator():
+    try:
+        import jsonschema
+    except ImportError:
+        raise harness.Skip("the Python package jsonschema is not installed (Debian: python3-jsonschema)") from None
+    schema = json.loads((harness.SOURCE / "docs" / "schema" / "sensor-files.schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def expect_only(validator, document, changes):
+    """The document fits the schema, and with any of the changes it does not."""
+    validator.validate(document)
+    for change, what in changes:
+        changed = copy.deepcopy(document)
+        change(changed)
+        assert not validator.is_valid(changed), f"accepted: {what}"
+    for field in document:
+        assert not validator.is_valid({k: v for k, v in document.items() if k != field}), f"accepted: no {field}"
+    assert not validator.is_valid({**document, "surprise": 1}), "accepted: a new key"
+
+
+def check_schema_of_grids(case):
+    validator = schema_validator()
+    for mode in ("count", "occupancy", "bitmask", "mean", "max"):
+        result = found(case, "voxelize", SCAN, "--voxel-size", "0.5", "--mode", mode)
+        dimensions = {"bitmask": 1, "mean": 4, "max": 4}.get(mode, 3)
+        assert len(result["shape"]) == dimensions, result
+        expect_only(validator, result, (
+            (lambda d: d.update(version=2), "another version"), (lambda d: d.update(mode="median"), "an unknown mode"),
+            (lambda d: d.update(format="LAS"), "an unknown format"), (lambda d: d.update(nan=-1), "fewer points than none"),
+            (lambda d: d.update(points=1.5), "half a point"), (lambda d: d["shape"].append(1), "one dimension more"),
+            (lambda d: d["shape"].pop(), "one dimension less"), (lambda d: d["grid"].update(voxel_size=0), "voxels of no size"),
+            (lambda d: d["grid"].update(size=[1, 1]), "a flat grid"), (lambda d: d["grid"]["size"].insert(0, 1), "four axes"),
+            (lambda d: d["grid"].pop("fitted_size"), "a grid that does not say whether it was fitted"),
+            (lambda d: d.update(device=""), "no device")))
+    assert not validator.is_valid({**result, "features": []}), "accepted: max of no features"
+    case.write("bare.ply", "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\n"
+               "property float z\nend_header\n0 nan 1\n")
+    validator.validate(found(case, "voxelize", "bare.ply", "--voxel-size", "1", "--grid", "2", "--min", "0,0,0"))
+
+
+def check_schema_of_timelines(case):
+    validator = schema_validator()
+    case.write("t.csv", "t,episode,v,note\n10,0,1,a\n11,0,2,b\n0,1,5,c\n2,1,7,d\n")
+    result = found(case, "resample", "t.csv", "--rate", "1")
+    assert result["streams"][0]["skipped"] == ["note"] and result["outside"] == 1, result
+    expect_only(validator, result, (
+        (lambda d: d.update(version=0), "another version"), (lambda d: d.update(streams=[]), "no stream"),
+        (lambda d: d["streams"][0].update(shape=[2, 1]), "a stream without width"),
+        (lambda d: d["streams"][0].pop("skipped"), "a stream that hides what was left out"),
+        (lambda d: d.update(shape=[2, 0, 1]), "no target"), (lambda d: d.update(first=None), "no first time"),
+        (lambda d: d.update(outside=-1), "fewer targets than none"), (lambda d: d.update(warnings="none"), "words, not a list")))
+    np = numpy()
+    require_npz(case)
+    times = np.arange(4.0)
+    np.savez(case.path("s.npz"), arm=np.zeros((4, 2)), arm_times=times, imu=np.zeros((4, 3)), imu_times=times)
+    fused = found(case, "fuse", "s.npz", "--targets", "5")
+    assert fused["shape"] == [1, 5, 5], fused
+    validator.validate(fused)
 
 
 def check_the_parent(case):
