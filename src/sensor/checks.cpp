@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kAny = -1;  // of an expected shape
 /// Floats count voxels of an axis exactly up to here.
 constexpr int64_t kMostVoxelsOfAxis = int64_t{1} << 24;
+constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max();  // of an axis: kernels count it in 32 bits
 constexpr int64_t kMostElements = std::numeric_limits<int64_t>::max() / 64;
 
 std::string place_of(int device) { return device < 0 ? "host memory" : fmt::format("GPU {}", device); }
@@ -35,6 +36,9 @@ class Argument {
              fmt::format("{} dimensions {}", shape.size(), letters));
     for (size_t i = 0; i < shape.size(); ++i) {
       if (tensor_.shape[i] < 0) refuse(fmt::format("has shape {}", shape_text(tensor_.shape)), "no negative extents");
+      if (tensor_.shape[i] > kMostExtent)
+        refuse(fmt::format("has shape {}", shape_text(tensor_.shape)),
+               "at most 2^31 - 1 along an axis, in several calls");
       fits = fits && (shape[i] == kAny || shape[i] == tensor_.shape[i]);
     }
     if (!fits) {

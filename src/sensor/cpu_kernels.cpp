@@ -60,7 +60,7 @@ float original_weight(const float* times, int64_t i, float t) {
 Place place_linear(const float* times, int64_t n, float t) {
   if (n == 1) return {0, 0, 0};
   int64_t i = 0;
-  if (t > times[0]) i = t >= times[n - 1] ? n - 2 : last_at_most(times, n, t);
+  if (t > times[0]) i = t >= times[n - 1] ? n - 2 : std::clamp<int64_t>(last_at_most(times, n, t), 0, n - 2);
   return {i, i + 1, original_weight(times, i, t)};
 }
 

@@ -108,7 +108,7 @@ __device__ Place place_of(const float* times, int n, float t, int below) {
   }
   if (n == 1) return {0, 0, 0};
   if (kRule == Extrapolation::linear) {
-    const int i = t <= times[0] ? 0 : t >= times[n - 1] ? n - 2 : below - 1;
+    const int i = t <= times[0] ? 0 : t >= times[n - 1] ? n - 2 : min(max(below - 1, 0), n - 2);
     return {i, i + 1, original_weight(times, i, t)};
   }
   const int at = min(below, n - 1);

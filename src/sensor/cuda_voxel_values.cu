@@ -54,6 +54,7 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
     if (end - begin > kVeryLong) continue;
     for (uint32_t column = 0; column < columns; ++column) {
       Sums<Rule, T, N> sums(args);
+#pragma unroll 4
       for (uint32_t at = begin + lane; at < end; at += 32) sums.add(args, load<T, N>(args, lists.order[at], column));
       sums.join_warp();
       if (lane == 0) sums.write(args, voxel_of(bins, bin, longs[i]), column, end - begin);
@@ -64,6 +65,7 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
     if (end - begin <= kVeryLong) continue;
     for (uint32_t column = 0; column < columns; ++column) {
       Sums<Rule, T, N> sums(args);
+#pragma unroll 4
       for (uint32_t at = begin + threadIdx.x; at < end; at += kThreads)
         sums.add(args, load<T, N>(args, lists.order[at], column));
       sums.join_warp();
@@ -164,7 +166,7 @@ __device__ __forceinline__ uint32_t take_place(uint32_t& counter) {
   return __shfl_sync(active, first, leader) + __popc(active & ((1u << lane) - 1));
 }
 
-/// Chains the points of a bin; false when there are too many.
+/// Chains the points of a bin; false when there are too many of them, or of them in a chain: a thread walks it alone.
 __device__ bool make_chains(const BinArgs& bins, uint32_t bin, Chains& chains) {
   for_each_entry<kLanesOfGroup>(bins, bin, [&](uint32_t entry, int tile) {
     const uint32_t place = take_place(chains.num_points);
@@ -177,7 +179,7 @@ __device__ bool make_chains(const BinArgs& bins, uint32_t bin, Chains& chains) {
     if (next == 0) chains.tails[take_place(chains.num_tails)] = static_cast<uint16_t>(place);
   });
   __syncthreads();
-  return chains.num_points <= kChained;
+  return chains.num_points <= kChained && chains.num_points * 2 <= chains.num_tails * 3;
 }
 
 /// Writes rows of empty voxels over the whole bin.
