@@ -12,8 +12,8 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
-#include "amdahl/sensor_files.h"
 #include "amdahl/sensor_comparison.h"
+#include "amdahl/sensor_files.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {
