@@ -145,7 +145,8 @@ class ShareRank {
       return check_output(plan_.job, all, got.data()).fault;
     const auto differs = std::mismatch(got.begin(), got.end(), expected_.begin(), expected_.end());
     if (differs.first == got.end() && differs.second == expected_.end()) {
-      run.checked = static_cast<double>(got.size() / sizeof(float));
+      const size_t values = got.size() / sizeof(float);
+      run.checked = static_cast<double>(values);
       return {};
     }
     return fmt::format("byte {} of {} is not that of one device", differs.first - got.begin(), expected_.size());

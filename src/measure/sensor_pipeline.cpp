@@ -296,7 +296,7 @@ std::vector<Record> measure_sensor_pipeline(Fleet& fleet, const PipelinePlan& pl
     times.trouble = trouble_of_making(rank.communicator, Deadline::after_seconds(settings.timeout_seconds),
                                       [&] { OneDevice(rank, plan, settings).measure(times); });
   });
-  if (fleet.agree(times.trouble) == "")
+  if (fleet.agree(times.trouble).empty())
     fleet.run(2, [&](RankContext& rank) {
       PipelineTimes own;
       measure_two(rank, plan, settings, own);
