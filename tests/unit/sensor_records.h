@@ -48,8 +48,8 @@ inline Record fake_sensor(const FakeSensor& fake) {
             {"cache", fake.cache},
             {"launch", fake.launch}};
   if (!fake.scaling.empty()) r.axes["scaling"] = fake.scaling;
-  if (!fake.voxel_mode.empty()) r.axes["voxel_mode"] = fake.voxel_mode;
-  if (fake.mode == "hetero") r.axes["policy"] = std::string("throughput");
+  if (!fake.voxel_mode.empty()) r.axes["voxel_mode"] = fake.voxel_mode, r.axes["layout"] = std::string("xyz");
+  if (fake.mode == "hetero") r.axes["policy"] = std::string("proportional");
   Series time{"time", "us", {}}, throughput{"throughput", fake.unit, {}};
   for (int i = 0; i < fake.num_samples; ++i) {
     const Philox4 bits = philox(fake.stream, static_cast<uint32_t>(i), 0, 0, 0);
@@ -57,7 +57,10 @@ inline Record fake_sensor(const FakeSensor& fake) {
     time.samples.push_back(sample);
     throughput.samples.push_back(static_cast<double>(fake.items) / sample * 1e6);
   }
-  r.series = {time, throughput};
+  Series bandwidth{"bandwidth", "GB/s", {}};
+  constexpr double kBytesOfItem = 1e5;
+  for (const double rate : throughput.samples) bandwidth.samples.push_back(rate * kBytesOfItem * 1e-9);
+  r.series = {time, throughput, bandwidth, {"checked", "1", {static_cast<double>(fake.items)}}};
   Provenance& p = r.provenance;
   p.tool_version = "0.1.0";
   p.commit = "abc1234";
