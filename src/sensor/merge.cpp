@@ -29,8 +29,8 @@ size_t mask_bytes(const VoxelGrid& grid) {
 MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
   VoxelizeProblem part = like;
   part.partial = way != MergeWay::none;
-  int32_t placeholder = 0;  // counts of their own are no part of the scratch
-  if (part.partial && is_mean(part)) part.counts = &placeholder;
+  int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
+  if (part.partial && is_mean(part)) part.counts = &outside;
   if (by_mask(way)) part.options.mode = VoxelMode::bitmask;
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
