@@ -174,7 +174,7 @@ def self_test(root):
         ("may not include", "include/amdahl/planted.h", '#include "base/planted.h"\n'),
         ("does not exist", "src/base/planted.cpp", '#include "base/absent.h"\n'),
         ("without its folder", "src/base/planted.cpp", '#include "planted.h"\n'),
-        ("belongs to spec", "src/base/planted.cpp", "#include <nlohmann/json.hpp>\n"),
+        ("belongs to chart, spec", "src/base/planted.cpp", "#include <nlohmann/json.hpp>\n"),
         ("belongs to ops", "src/comm/planted.cpp", "#include <oneapi/dnnl/dnnl.hpp>\n"),
         ("not listed", "src/base/planted.cpp", "#include <spdlog/spdlog.h>\n"),
         ("not listed", "include/amdahl/planted.h", "#include <fmt/format.h>\n"),
