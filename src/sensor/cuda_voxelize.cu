@@ -109,10 +109,8 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
         if (quad + i >= count) continue;
         const int64_t in_slab = locate<kQuotient>(grid, p + 3 * i, fates) - bins.first_voxel;
         if (in_slab < 0 || in_slab >= bins.num_voxels) continue;
-        const auto voxel = static_cast<uint32_t>(in_slab);
-        const uint32_t chunk = voxel / kChunkVoxels;
-        bin_of[at] = chunk & (num_bins - 1);
-        place_of[at] = (chunk >> bins.bin_bits) * kChunkVoxels + voxel % kChunkVoxels;
+        const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
+        bin_of[at] = place.bin, place_of[at] = place.offset;
         place_of[at] |= atomicAdd(&begins[bin_of[at]], 1u) << kOffsetBits;
       }
     }

@@ -39,7 +39,7 @@ struct BinArgs {
 
 /// Slab-local voxel of an offset in a bin. Slabs have fewer than 2^31 voxels.
 __device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, uint32_t offset) {
-  return ((offset / kChunkVoxels << bins.bin_bits) + bin) * kChunkVoxels + offset % kChunkVoxels;
+  return voxel_at({bin, offset}, bins.bin_bits);
 }
 
 /// The first block of a second step tells what became of the points.

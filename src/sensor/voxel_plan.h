@@ -21,6 +21,23 @@ inline constexpr int kMaxBins = 4096;
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
+/// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, turned by the slot.
+/// Without the turn a plane of a cube would be in few bins, because its chunks have the same low bits.
+struct BinPlace {
+  uint32_t bin, offset;
+  bool operator==(const BinPlace&) const = default;
+};
+constexpr uint32_t turn_of(uint32_t slot) { return slot * 0x9e3779b1u >> 8; }  // 2^32 over the golden ratio
+constexpr BinPlace place_in_bins(uint32_t voxel, int bin_bits) {
+  const uint32_t chunk = voxel / kChunkVoxels, slot = chunk >> bin_bits;
+  return {(chunk + turn_of(slot)) & ((1u << bin_bits) - 1), slot * kChunkVoxels + voxel % kChunkVoxels};
+}
+constexpr uint32_t voxel_at(BinPlace place, int bin_bits) {
+  const uint32_t slot = place.offset / kChunkVoxels;
+  const uint32_t low = (place.bin - turn_of(slot)) & ((1u << bin_bits) - 1);
+  return ((slot << bin_bits) + low) * kChunkVoxels + place.offset % kChunkVoxels;
+}
+
 /// Most blocks that look for the largest feature; each leaves a word in scratch memory.
 inline constexpr int kScaleBlocks = 512;
 

@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <vector>
+
+#include "sensor/voxel_plan.h"
+
+namespace amdahl {
+namespace {
+
+VoxelPlan plan_of(std::array<int64_t, 3> size, int64_t points, VoxelMode mode) {
+  VoxelizeProblem problem;
+  problem.grid.size = size;
+  problem.num_points = points;
+  problem.options.mode = mode;
+  return plan_voxels(problem, 132);
+}
+
+/// Every voxel has a place of its own, inside its bin, and the place leads back to it.
+TEST(VoxelPlan, PlacesAreOneToOne) {
+  for (const auto& size : {std::array<int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 64, 64}, {200, 200, 40}, {128, 128, 128}})
+    for (const VoxelMode mode : {VoxelMode::count, VoxelMode::max}) {
+      const VoxelPlan plan = plan_of(size, 100000, mode);
+      std::vector<bool> taken(size_t{plan.num_bins()} * plan.bin_voxels());
+      for (uint32_t voxel = 0; voxel < plan.slab_voxels; ++voxel) {
+        const BinPlace place = place_in_bins(voxel, plan.bin_bits);
+        ASSERT_LT(place.bin, plan.num_bins());
+        ASSERT_LT(place.offset, plan.bin_voxels());
+        ASSERT_EQ(voxel_at(place, plan.bin_bits), voxel);
+        const size_t at = size_t{place.bin} * plan.bin_voxels() + place.offset;
+        ASSERT_FALSE(taken[at]);
+        taken[at] = true;
+      }
+    }
+}
+
+/// A plane, a corner and a line of a cube are spread over most bins.
+TEST(VoxelPlan, CrowdedPlacesAreSpread) {
+  const VoxelPlan plan = plan_of({128, 128, 128}, 500000, VoxelMode::max);
+  const auto bins_of = [&](auto inside) {
+    std::set<uint32_t> bins;
+    for (uint32_t x = 0; x < 128; ++x)
+      for (uint32_t y = 0; y < 128; ++y)
+        for (uint32_t z = 0; z < 128; ++z)
+          if (inside(x, y, z)) bins.insert(place_in_bins((x * 128 + y) * 128 + z, plan.bin_bits).bin);
+    return bins.size();
+  };
+  EXPECT_GT(bins_of([](uint32_t, uint32_t, uint32_t z) { return z == 25; }), plan.num_bins() * 9 / 10);
+  EXPECT_GT(bins_of([](uint32_t, uint32_t y, uint32_t) { return y == 64; }), plan.num_bins() / 3);
+  EXPECT_GT(bins_of([](uint32_t x, uint32_t y, uint32_t z) { return x < 64 && y < 64 && z < 64; }),
+            plan.num_bins() * 9 / 10);
+}
+
+}  // namespace
+}  // namespace amdahl
