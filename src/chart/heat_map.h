@@ -22,7 +22,7 @@ struct HeatMap {
   std::string id, title, summary;  // of the Chart
   TableColumn row, column, value;
   std::vector<TableColumn> further;  // more columns of the table
-  std::string judgement_title;
+  std::string judgement_title;       // empty: no cell is outlined
   std::string outlined, plain;       // "below 90 % of what is expected", "as expected"
   std::vector<std::string> rows;     // their order, top to bottom
   std::vector<std::string> columns;  // likewise; empty: sizes in bytes, ascending

@@ -22,7 +22,7 @@ bool shows(const LinePlot& plot, const LinePoint& point) {
   return (plot.x_scale == LinePlot::XScale::linear || point.x > 0) && (!plot.log_y || point.y > 0);
 }
 
-/// Panels of at most kMostSeries names; which of them a series is in, and the rules with it.
+/// Panels of at most kMostSeriesOfAPicture names; which of them a series is in, and the rules with it.
 class Panels {
  public:
   explicit Panels(const LinePlot& plot) {
@@ -32,7 +32,7 @@ class Panels {
       if (std::find(list.begin(), list.end(), series.name) == list.end()) list.push_back(series.name);
     }
     for (const auto& [panel, list] : names) {
-      const size_t parts = (list.size() + kMostSeries - 1) / kMostSeries;
+      const size_t parts = (list.size() + kMostSeriesOfAPicture - 1) / kMostSeriesOfAPicture;
       const size_t each = (list.size() + parts - 1) / parts;
       for (size_t i = 0; i < list.size(); ++i) panel_of_[{panel, list[i]}] = part_name(panel, i / each, parts);
       for (size_t part = 0; part < parts; ++part) parts_[panel].push_back(part_name(panel, part, parts));
@@ -196,7 +196,7 @@ json rule_layers(const LinePlot& plot, const DataTable& table, bool limits) {
 }
 
 json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
-  const bool own_scales = with_panels && line_names(table).size() > kMostSeries;
+  const bool own_scales = with_panels && line_names(table).size() > kMostSeriesOfAPicture;
   json layers = lines_and_points(plot, table, own_scales);
   const std::vector<std::string> kinds = words_of_column(table, "kind");
   for (const char* kind : {kLimit, kCrossing})

@@ -10,6 +10,9 @@
 
 namespace amdahl {
 
+/// Series that one picture tells apart by colour and shape; more are split over several.
+inline constexpr size_t kMostSeriesOfAPicture = 8;
+
 struct LinePoint {
   double x = 0, y = 0;
   std::optional<Interval> interval;  // of y
@@ -44,8 +47,8 @@ struct LinePlot {
 };
 
 /// Nothing when no series has a point that the scales can show (above 0 where they are logarithmic). A panel of more
-/// than kMostSeries names becomes several. The table has a row a point and a row a rule; its column "kind" is "point",
-/// "curve" (modelled), "limit" or "crossing".
+/// than kMostSeriesOfAPicture names becomes several. The table has a row a point and a row a rule; its column "kind" is
+/// "point", "curve" (modelled), "limit" or "crossing".
 std::optional<Chart> line_chart(const LinePlot& plot);
 
 }  // namespace amdahl

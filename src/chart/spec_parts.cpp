@@ -70,18 +70,6 @@ json origin_dash(const DataTable& table) { return origin_channel(table, {{1, 0},
 
 json origin_opacity(const DataTable& table) { return origin_channel(table, {1.0, 0.65, 0.4}); }
 
-std::string origin_word(Origin origin) {
-  switch (origin) {
-    case Origin::measured:
-      return "measured";
-    case Origin::emulated:
-      return "emulated";
-    case Origin::modelled:
-      break;
-  }
-  return "modelled";
-}
-
 std::vector<std::string> words_of_column(const DataTable& table, std::string_view column) {
   const size_t index = column_index(table, column);
   std::vector<std::string> words;

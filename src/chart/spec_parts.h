@@ -10,9 +10,6 @@
 
 namespace amdahl {
 
-/// Categories that one picture tells apart by colour and shape; more are split over several.
-inline constexpr size_t kMostSeries = 8;
-
 inline constexpr int kPictureWidth = 520;  // pixels, of the plot itself
 inline constexpr int kPanelWidth = 280;    // of each of two beside each other
 
@@ -39,9 +36,6 @@ nlohmann::json number_axis();
 nlohmann::json origin_dash(const DataTable& table);
 /// The same for areas, which are paler when they were not measured.
 nlohmann::json origin_opacity(const DataTable& table);
-
-/// "measured", "emulated", "modelled".
-std::string origin_word(Origin origin);
 
 /// Position of a column; Error{internal} without it.
 size_t column_index(const DataTable& table, std::string_view column);
