@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "chart/document.h"
 #include "chart/spec_parts.h"
 
 namespace amdahl {
@@ -17,11 +18,10 @@ bool any_of_bars(const BarPlot& plot, bool (*has)(const Bar&)) {
 /// What the bars of a plot have; columns of what none has are left out.
 struct Kinds {
   explicit Kinds(const BarPlot& plot)
-      : panels(any_of_bars(plot, [](const Bar& bar) { return !bar.panel.empty(); })),
-        parts(any_of_bars(plot, [](const Bar& bar) { return !bar.part.empty(); })),
+      : parts(any_of_bars(plot, [](const Bar& bar) { return !bar.part.empty(); })),
         intervals(any_of_bars(plot, [](const Bar& bar) { return bar.interval.has_value(); })),
         bounds(any_of_bars(plot, [](const Bar& bar) { return bar.bound.has_value(); })) {}
-  bool panels, parts, intervals, bounds;
+  bool parts, intervals, bounds;
 };
 
 DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
@@ -33,16 +33,14 @@ DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
     table.columns.push_back({"high", plot.interval_title + ", high"});
   }
   if (kinds.bounds) table.columns.push_back({"bound", plot.bound_title});
-  if (kinds.panels) table.columns.push_back({"panel", "panel"});
   for (const Bar& bar : plot.bars) {
-    std::vector<TableValue> row{bar.name, bar.value, bar.samples, origin_word(bar.origin)};
+    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_words(bar.origin))};
     if (kinds.parts) row.emplace_back(bar.part);
     if (kinds.intervals) {
       row.push_back(bar.interval ? TableValue{bar.interval->low} : TableValue{});
       row.push_back(bar.interval ? TableValue{bar.interval->high} : TableValue{});
     }
     if (kinds.bounds) row.push_back(bar.bound ? TableValue{*bar.bound} : TableValue{});
-    if (kinds.panels) row.emplace_back(bar.panel);
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -94,18 +92,8 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
 
 json spec_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
   constexpr int kBarHeight = 34;
-  json layers = layers_of(plot, table, kinds);
-  const int height = static_cast<int>(words_of_column(table, plot.name.name).size()) * kBarHeight;
-  json spec = start_spec(height);
-  if (!kinds.panels) {
-    spec["layer"] = std::move(layers);
-    return spec;
-  }
-  spec.erase("width"), spec.erase("height");
-  spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
-  spec["columns"] = 2;
-  spec["spec"] = {{"width", kPanelWidth}, {"height", {{"step", kBarHeight}}}, {"layer", std::move(layers)}};
-  spec["resolve"] = {{"scale", {{"x", plot.percent ? "shared" : "independent"}, {"y", "independent"}}}};
+  json spec = start_spec(static_cast<int>(words_of_column(table, plot.name.name).size()) * kBarHeight);
+  spec["layer"] = layers_of(plot, table, kinds);
   return spec;
 }
 

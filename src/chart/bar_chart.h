@@ -11,7 +11,7 @@
 namespace amdahl {
 
 struct Bar {
-  std::string panel, name;
+  std::string name;
   std::string part;  // empty: the bar has none
   double value = 0;
   std::optional<Interval> interval;

@@ -34,7 +34,4 @@ struct Chart {
   DataTable table;   // what is drawn, and no more
 };
 
-/// "measured", "emulated", "modelled".
-std::string origin_word(Origin origin);
-
 }  // namespace amdahl

@@ -10,6 +10,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr double kCellGap = 0.05;  // of a cell
+
 DataTable table_of(const HeatMap& map) {
   const bool judged = !map.judgement_title.empty();
   DataTable table;
@@ -45,6 +47,7 @@ json column_channel(const HeatMap& map, const DataTable& table) {
   x["axis"]["labelAngle"] = 0;
   x["axis"]["domain"] = x["axis"]["ticks"] = x["axis"]["grid"] = false;
   if (!map.columns.empty()) x["sort"] = map.columns;
+  x["scale"] = {{"paddingInner", kCellGap}};
   return x;
 }
 
@@ -52,6 +55,7 @@ json row_channel(const HeatMap& map, const DataTable& table) {
   json y = channel(table, map.row.name, "nominal");
   y["axis"] = {{"labelLimit", 240}, {"domain", false}, {"ticks", false}, {"grid", false}};
   y["sort"] = map.rows;
+  y["scale"] = {{"paddingInner", kCellGap}};
   return y;
 }
 
@@ -60,7 +64,7 @@ json colour_channel(const HeatMap& map, const DataTable& table, double most) {
   json colour = channel(table, map.value.name, "quantitative");
   colour["scale"] = {{"scheme", map.high_is_dark ? "blues" : "teals"}, {"domain", {0, most}}, {"clamp", true}};
   if (!map.high_is_dark) colour["scale"]["reverse"] = true;
-  colour["legend"] = {{"gradientLength", 160}, {"format", "~g"}};
+  colour["legend"] = {{"gradientLength", 160}, {"format", ".4~g"}};
   return colour;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "chart/document.h"
 #include "chart/spec_parts.h"
 
 namespace amdahl {
@@ -102,17 +103,31 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
       add_row(table, panels.of(series),
               {series.name, x_value(point.x), number(point.y), end_of(point.interval, false),
                end_of(point.interval, true), modelled ? TableValue{} : TableValue{point.samples},
-               origin_word(series.origin), std::string(modelled ? kCurve : kPoint)});
+               std::string(origin_words(series.origin)), std::string(modelled ? kCurve : kPoint)});
     }
   if (table.rows.empty()) return table;
   for (const LineRule& rule : plot.limits)
     for (const std::string& panel : panels.all_of(rule.panel))
       add_row(table, panel,
-              {rule.words, {}, number(rule.at), {}, {}, {}, origin_word(Origin::modelled), std::string(kLimit)});
+              {rule.words,
+               {},
+               number(rule.at),
+               {},
+               {},
+               {},
+               std::string(origin_words(Origin::modelled)),
+               std::string(kLimit)});
   for (const LineRule& rule : plot.crossings)
     for (const std::string& panel : panels.all_of(rule.panel))
       add_row(table, panel,
-              {rule.words, x_value(rule.at), {}, {}, {}, {}, origin_word(Origin::measured), std::string(kCrossing)});
+              {rule.words,
+               x_value(rule.at),
+               {},
+               {},
+               {},
+               {},
+               std::string(origin_words(Origin::measured)),
+               std::string(kCrossing)});
   return table;
 }
 
@@ -150,20 +165,21 @@ json line_names(const DataTable& table) {
   return names;
 }
 
-json series_channel(const DataTable& table, bool own_scales) {
+json series_channel(const DataTable& table) {
   json series = channel(table, "series", "nominal");
-  if (!own_scales) series["scale"] = {{"domain", line_names(table)}};
+  series["scale"] = {{"domain", line_names(table)}};
   series["sort"] = nullptr;
-  series["legend"] = {{"columns", own_scales ? 1 : 2}};
+  series["legend"] = {{"columns", 2}};
   return series;
 }
 
-json lines_and_points(const LinePlot& plot, const DataTable& table, bool own_scales) {
-  const json x = x_channel(plot, table), y = y_channel(plot, table), series = series_channel(table, own_scales);
+json lines_and_points(const LinePlot& plot, const DataTable& table) {
+  const json x = x_channel(plot, table), y = y_channel(plot, table), series = series_channel(table);
   json low = channel(table, "low", "quantitative");
   low["title"] = plot.y.title;
   if (plot.log_y) low["scale"] = {{"type", "log"}};
-  const json lines = {{"filter", {{"field", "kind"}, {"oneOf", {kPoint, kCurve}}}}};
+  const json lines =
+      plot.joined ? json{{"filter", {{"field", "kind"}, {"oneOf", {kPoint, kCurve}}}}} : only_rows("kind", kCurve);
   const json with_interval = {{"filter", {{"field", "low"}, {"valid", true}}}};
   return {{{"transform", {lines}},
            {"mark", "line"},
@@ -195,24 +211,47 @@ json rule_layers(const LinePlot& plot, const DataTable& table, bool limits) {
           {{"transform", {rows}}, {"mark", text}, {"encoding", words}}};
 }
 
-json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
-  const bool own_scales = with_panels && line_names(table).size() > kMostSeriesOfAPicture;
-  json layers = lines_and_points(plot, table, own_scales);
+/// The rows of one panel, for the names of its lines.
+DataTable panel_table(const DataTable& table, const std::string& panel) {
+  const size_t column = column_index(table, "panel");
+  DataTable part{table.columns, {}};
+  for (const std::vector<TableValue>& row : table.rows)
+    if (std::get<std::string>(row[column]) == panel) part.rows.push_back(row);
+  return part;
+}
+
+json layers_of(const LinePlot& plot, const DataTable& table) {
+  json layers = lines_and_points(plot, table);
   const std::vector<std::string> kinds = words_of_column(table, "kind");
   for (const char* kind : {kLimit, kCrossing})
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
       for (json& layer : rule_layers(plot, table, kind == std::string_view(kLimit))) layers.push_back(std::move(layer));
+  return layers;
+}
+
+/// Panels whose lines have the same names share a legend; others have one each.
+json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
   constexpr int kHeight = 320, kPanelHeight = 220;
   json spec = start_spec(kHeight);
   if (!with_panels) {
-    spec["layer"] = std::move(layers);
+    spec["layer"] = layers_of(plot, table);
     return spec;
   }
   spec.erase("width"), spec.erase("height");
-  spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
   spec["columns"] = 2;
-  spec["spec"] = {{"width", kPanelWidth}, {"height", kPanelHeight}, {"layer", std::move(layers)}};
-  if (own_scales) spec["resolve"] = {{"scale", {{"color", "independent"}, {"shape", "independent"}}}};
+  if (line_names(table).size() <= kMostSeriesOfAPicture) {
+    spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
+    spec["spec"] = {{"width", kPanelWidth}, {"height", kPanelHeight}, {"layer", layers_of(plot, table)}};
+    return spec;
+  }
+  spec["concat"] = json::array();
+  for (const std::string& panel : words_of_column(table, "panel"))
+    spec["concat"].push_back({{"title", panel},
+                              {"width", kPanelWidth},
+                              {"height", kPanelHeight},
+                              {"transform", {only_rows("panel", panel)}},
+                              {"layer", layers_of(plot, panel_table(table, panel))}});
+  spec["resolve"] = {{"scale", {{"color", "independent"}, {"shape", "independent"}, {"x", "shared"}, {"y", "shared"}}}};
   return spec;
 }
 

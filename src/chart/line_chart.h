@@ -41,6 +41,7 @@ struct LinePlot {
   std::string interval_title;      // what the bars are: "95 % interval"
   XScale x_scale = XScale::bytes;
   bool log_y = true;
+  bool joined = true;  // false: points alone, where modelled curves lead through them
   std::vector<LineSeries> series;
   std::vector<LineRule> limits;     // y values
   std::vector<LineRule> crossings;  // x values

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/error.h"
+#include "chart/document.h"
 
 namespace amdahl {
 
@@ -15,7 +16,7 @@ namespace {
 bool all_measured(const DataTable& table) {
   const std::vector<std::string> origins = words_of_column(table, "origin");
   return std::all_of(origins.begin(), origins.end(),
-                     [](const std::string& word) { return word == origin_word(Origin::measured); });
+                     [](const std::string& word) { return word == origin_words(Origin::measured); });
 }
 
 /// The column "origin" on a channel with a value a word; no legend where all is measured.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "chart/bar_chart.h"
+#include "chart/document.h"
 #include "chart/heat_map.h"
 #include "chart/line_chart.h"
 #include "report/link_figures.h"
@@ -46,7 +47,7 @@ std::vector<TableValue> sample_columns(const Record& record, const char* series)
   const SampleSummary summary = summarise(samples_of(record, series));
   const auto& ci = summary.median_ci;
   return {ci ? TableValue{ci->low} : TableValue{}, ci ? TableValue{ci->high} : TableValue{}, summary.n,
-          origin_word(record.origin)};
+          std::string(origin_words(record.origin))};
 }
 
 std::string range_words(const HeatMap& map, const char* unit) {
@@ -110,6 +111,7 @@ std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const 
   plot.y = {"bandwidth_gbps", "Bandwidth (GB/s)"};
   plot.series_title = "Way";
   plot.interval_title = "95 % CI";
+  plot.joined = false;
   std::vector<const Record*> pairs;
   for (const Record& record : records)
     if (record.kind == "link" && word(record, "test") == test && record.status.kind == Status::Kind::ok)
@@ -117,7 +119,9 @@ std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const 
   double least_alpha = 0, most_beta = 0;
   for (const Record* record : pairs) {
     const std::string panel = pairs.size() > kMostSeriesOfAPicture ? "from " + word(*record, "source") : "";
-    const std::string name = fmt::format("{} → {}", word(*record, "source"), word(*record, "destination"));
+    const std::string name = panel.empty()
+                                 ? fmt::format("{} → {}", word(*record, "source"), word(*record, "destination"))
+                                 : "to " + word(*record, "destination");
     LineSeries measured{name, panel, record->origin, {}}, fitted{name, panel, Origin::modelled, {}};
     const std::vector<double>&sizes = samples_of(*record, "bytes"), &rates = samples_of(*record, "bandwidth_by_size");
     const double alpha = record->value("alpha").value_or(0), beta = record->value("beta").value_or(0);

@@ -6,14 +6,12 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "chart/bar_chart.h"
 #include "report/link_charts.h"
 #include "report/link_figures.h"
 #include "report/page_parts.h"
 #include "report/record_axes.h"
 #include "report/topology.h"
 #include "report/words.h"
-#include "spec/json.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
@@ -72,16 +70,15 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
 
 std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& machine) {
   const PairExtremes pairs = extremes_of(machine, 0);
-  if (!pairs.slowest) return {};
-  const Record* record = copy_engine_record(records, *pairs.slowest, machine);
+  const Record* record = pairs.slowest ? copy_engine_record(records, *pairs.slowest, machine) : nullptr;
   if (!record) return {};
-  std::string text =
-      fmt::format("Slowest of {} ways between devices: {}, {} in one direction", pairs.measured,
-                  way_words(machine, *pairs.slowest), median_words(samples_of(*record, "bandwidth"), "GB/s"));
-  if (pairs.slowest->expected_gbps > 0)
-    text += fmt::format(", {:.0f} % of what is expected",
-                        100 * pairs.slowest->measured_gbps / pairs.slowest->expected_gbps);
-  return text + ".";
+  const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
+  const double expected = pairs.slowest->expected_gbps;
+  return fmt::format(
+      "{}: one direction of {}, the slowest of {} ways between devices{} ({})", figure.number,
+      way_words(machine, *pairs.slowest), pairs.measured,
+      expected > 0 ? fmt::format(", {:.0f} % of what is expected", 100 * pairs.slowest->measured_gbps / expected) : "",
+      figure.basis);
 }
 
 /// Of the records of a test the one with the least or the most of a series.
@@ -101,29 +98,29 @@ const Record* extreme_record(const std::vector<Record>& records, const char* tes
 std::string latency_fact(const std::vector<Record>& records) {
   const Record* record = extreme_record(records, "device_to_device_latency_sm", "latency", true);
   if (!record) return {};
-  return fmt::format("A load from another device takes {} on the slowest way, {} → {}.",
-                     median_words(samples_of(*record, "latency"), "us"), word(*record, "source"),
-                     word(*record, "destination"));
+  const Figure figure = median_figure(samples_of(*record, "latency"), "us");
+  return fmt::format("{}: a load from another device's memory on the slowest way, {} → {} ({})", figure.number,
+                     word(*record, "source"), word(*record, "destination"), figure.basis);
 }
 
 std::string host_fact(const std::vector<Record>& records) {
   const Record* record = extreme_record(records, "host_to_device_memcpy_ce", "bandwidth", false);
   if (!record) return {};
-  return fmt::format("From host memory to a device: {} on the slowest way, {} → {}.",
-                     median_words(samples_of(*record, "bandwidth"), "GB/s"), word(*record, "source"),
-                     word(*record, "destination"));
+  const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
+  return fmt::format("{}: from host memory on the slowest way, {} → {} ({})", figure.number, word(*record, "source"),
+                     word(*record, "destination"), figure.basis);
 }
 
 std::string integrity_fact(const std::vector<Record>& records) {
   const IntegrityTotals totals = integrity_totals(records);
   if (totals.ways == totals.waived) return {};
-  std::string text = fmt::format("Integrity: {} bytes of {} wrong, n = {} transfers over {} ways",
+  std::string text = fmt::format("{} bytes wrong: of {} moved between memories (n = {} transfers over {} ways",
                                  with_thousands(static_cast<int64_t>(totals.bad_bytes)),
                                  with_thousands(static_cast<int64_t>(totals.bytes)),
                                  with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived);
   if (totals.injected > 0)
     text += fmt::format("; {:.0f} of {:.0f} corruptions made on purpose were found", totals.found, totals.injected);
-  return text + ".";
+  return text + ")";
 }
 
 /// A row a test: what its ways reach, from the least to the most.
@@ -131,13 +128,13 @@ PageTable tests_table(const std::vector<Record>& records) {
   PageTable table;
   table.caption = "All tests: medians of their ways";
   table.table.columns = {{"test", "Test"},
-                        {"quantity", "Quantity"},
-                        {"unit", "Unit"},
-                        {"least", "Least way"},
-                        {"most", "Most"},
-                        {"ways", "Ways"},
-                        {"samples", "Samples a way"},
-                        {"not_ok", "Failed or waived"}};
+                         {"quantity", "Quantity"},
+                         {"unit", "Unit"},
+                         {"least", "Least way"},
+                         {"most", "Most"},
+                         {"ways", "Ways"},
+                         {"samples", "Samples a way"},
+                         {"not_ok", "Failed or waived"}};
   for (const auto& [name, group] : link_test_groups(records)) {
     const bool latency = std::any_of(group.begin(), group.end(),
                                      [](const Record* record) { return record->value("latency").has_value(); });
@@ -155,24 +152,24 @@ PageTable tests_table(const std::vector<Record>& records) {
     }
     const bool any = ways > 0;
     table.table.rows.push_back({name,
-                               std::string(latency  ? "latency of a load"
-                                           : fitted ? "fitted bandwidth"
-                                                    : "bandwidth"),
-                               std::string(latency ? "us" : "GB/s"), any ? TableValue{least} : TableValue{},
-                               any ? TableValue{most} : TableValue{}, ways, samples, not_ok});
+                                std::string(latency  ? "latency of a load"
+                                            : fitted ? "fitted bandwidth"
+                                                     : "bandwidth"),
+                                std::string(latency ? "us" : "GB/s"), any ? TableValue{least} : TableValue{},
+                                any ? TableValue{most} : TableValue{}, ways, samples, not_ok});
   }
   return table;
 }
 
 PageSection tests_section(const std::vector<Record>& records) {
-  PageSection section{"tests", "All tests", {}, {}, {}, {}};
+  PageSection section{"tests", "All tests", {}, {}, {}};
   PageTable table = tests_table(records);
   if (!table.table.rows.empty()) section.tables.push_back(std::move(table));
   return section;
 }
 
 PageSection sizes_section(const std::vector<Record>& records) {
-  PageSection section{"sizes", "Small and large copies", {}, {}, {}, {}};
+  PageSection section{"sizes", "Small and large copies", {}, {}, {}};
   add_chart(section, link_sweep_chart(records, "device_to_device_sweep", "copy engines"));
   add_chart(section, link_sweep_chart(records, "device_to_device_sweep_sm", "kernels"));
   if (!section.charts.empty())
@@ -183,7 +180,7 @@ PageSection sizes_section(const std::vector<Record>& records) {
 }
 
 PageSection host_section(const std::vector<Record>& records) {
-  PageSection section{"host", "Between host memory and devices", {}, {}, {}, {}};
+  PageSection section{"host", "Between host memory and devices", {}, {}, {}};
   add_chart(section, host_chart(records));
   return section;
 }
@@ -191,23 +188,24 @@ PageSection host_section(const std::vector<Record>& records) {
 }  // namespace
 
 PageSection pairs_section(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps) {
-  PageSection section{"pairs", "Between devices", {}, {}, {}, {}};
+  PageSection section{"pairs", "Between devices", {}, {}, {}};
   add_chart(section, pair_bandwidth_chart(records, machine, min_gbps));
   add_chart(section, pair_latency_chart(records, machine));
   return section;
 }
 
 PageSection machine_section(const MachineSpec& machine) {
-  PageSection section{"machine", "The machine", {}, {}, {}, {}};
+  PageSection section{"machine", "The machine", {}, {}, {}};
   const bool drawn = !machine.links.empty() || std::any_of(machine.devices.begin(), machine.devices.end(),
                                                            [](const auto& device) { return device.kind == "cuda"; });
   if (!drawn) return section;
   std::set<std::string> paths;
   for (const LinkSpec& link : machine.links) paths.insert(path_label(link));
-  section.pictures.push_back({"topology", fmt::format("Devices of {} and the links between them", machine.host),
-                              fmt::format("{} devices on {} NUMA nodes; ways between them: {}.", machine.devices.size(),
-                                          machine.num_numa_nodes, fmt::format("{}", fmt::join(paths, ", "))),
-                              topology_svg(machine)});
+  section.pictures.push_back(
+      {"topology", fmt::format("Devices of {} and the links between them", machine.host),
+       fmt::format("{} devices on {} NUMA node{}; ways between them: {}.", machine.devices.size(),
+                   machine.num_numa_nodes, machine.num_numa_nodes == 1 ? "" : "s", fmt::join(paths, ", ")),
+       topology_svg(machine)});
   return section;
 }
 
@@ -217,7 +215,7 @@ Page links_page(const std::vector<Record>& records, const MachineSpec& machine, 
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records, machine, min_gbps);
   for (const std::string& fact :
-       {pairs_fact(records, machine), latency_fact(records), host_fact(records), integrity_fact(records)})
+       {pairs_fact(records, machine), integrity_fact(records), latency_fact(records), host_fact(records)})
     if (!fact.empty() && page.facts.size() < 3) page.facts.push_back(fact);
   add_section(page, pairs_section(records, machine, min_gbps));
   add_section(page, machine_section(machine));
@@ -229,7 +227,6 @@ Page links_page(const std::vector<Record>& records, const MachineSpec& machine, 
     if (!link.quarantine.empty())
       page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", way_words(machine, link), link.quarantine)));
   add_status_notes(page, records, way_words);
-  page.embedded_json = links_to_json(machine, records);
   return page;
 }
 

@@ -29,9 +29,9 @@ struct PageSection {
   std::string anchor;  // unique in its page, [a-z0-9-]
   std::string title;
   std::vector<std::string> paragraphs;  // plain text
-  std::vector<Picture> pictures;        // before the charts
   std::vector<Chart> charts;
   std::vector<PageTable> tables;
+  std::vector<Picture> pictures{};  // shown before the charts
 };
 
 /// One page about one or several runs. Plain text throughout: the renderers escape it.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -64,11 +65,23 @@ std::string environment_words(const Provenance& provenance) {
   return joined(parts, " ");
 }
 
-std::string interval_words(const std::vector<double>& samples, const std::optional<Interval>& interval,
-                           std::string_view what) {
-  if (!interval) return fmt::format("(n = {})", samples.size());
-  return fmt::format("({}, 95 % CI {} to {}, n = {})", what, format_number(interval->low),
-                     format_number(interval->high), samples.size());
+/// As many digits as the interval leaves certain, and one more; three significant ones at least.
+std::string as_exact_as(double value, const std::optional<Interval>& interval) {
+  const double half = interval ? interval->half_width() : 0;
+  const std::string short_form = format_number(value);
+  if (!(half > 0) || std::abs(value) >= 1e6) return short_form;
+  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 4);
+  const size_t point = short_form.find('.');
+  const int shown = point == std::string::npos ? 0 : static_cast<int>(short_form.size() - point - 1);
+  return decimals <= shown ? short_form : fmt::format("{:.{}f}", value, decimals);
+}
+
+Figure figure_of(double value, std::string_view unit, std::string_view what, size_t count,
+                 const std::optional<Interval>& ci) {
+  if (!ci) return {fmt::format("{} {}", format_number(value), unit), fmt::format("n = {}", count)};
+  return {
+      fmt::format("{} {}", as_exact_as(value, ci), unit),
+      fmt::format("{}, 95 % CI {} to {}, n = {}", what, as_exact_as(ci->low, ci), as_exact_as(ci->high, ci), count)};
 }
 
 }  // namespace
@@ -129,15 +142,13 @@ const std::vector<double>& samples_of(const Record& record, std::string_view ser
   return none;
 }
 
-std::string median_words(const std::vector<double>& samples, std::string_view unit) {
+Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
   const SampleSummary summary = summarise(samples);
-  return fmt::format("{} {} {}", format_number(summary.median), unit,
-                     interval_words(samples, summary.median_ci, "median"));
+  return figure_of(summary.median, unit, "median", samples.size(), summary.median_ci);
 }
 
-std::string mean_words(const std::vector<double>& samples, std::string_view unit) {
-  return fmt::format("{} {} {}", format_number(mean_of(samples)), unit,
-                     interval_words(samples, t_interval(samples), "mean"));
+Figure mean_figure(const std::vector<double>& samples, std::string_view unit) {
+  return figure_of(mean_of(samples), unit, "mean", samples.size(), t_interval(samples));
 }
 
 void add_chart(PageSection& section, std::optional<Chart> chart) {

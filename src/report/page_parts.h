@@ -23,10 +23,13 @@ std::string devices_words(const Provenance& provenance);
 /// All samples of a series; empty without it.
 const std::vector<double>& samples_of(const Record& record, std::string_view series);
 
-/// "396.4 GB/s (median, 95 % CI 396.1 to 396.6, n = 3)"; of a lone sample "(n = 1)". `samples` holds at least one.
-std::string median_words(const std::vector<double>& samples, std::string_view unit);
-/// The same of the mean.
-std::string mean_words(const std::vector<double>& samples, std::string_view unit);
+/// A number for a sentence that begins with it: "396.1 GB/s", and "median, 95 % CI 396.0 to 396.2, n = 3" behind it.
+struct Figure {
+  std::string number, basis;
+};
+/// `samples` holds at least one.
+Figure median_figure(const std::vector<double>& samples, std::string_view unit);
+Figure mean_figure(const std::vector<double>& samples, std::string_view unit);
 
 /// The charts there are.
 void add_chart(PageSection& section, std::optional<Chart> chart);
