@@ -50,8 +50,29 @@ json x_channel(const BarPlot& plot, const DataTable& table, const char* column) 
   json x = channel(table, column, "quantitative");
   x["title"] = plot.value.title;
   x["axis"] = number_axis();
-  if (plot.percent) x["scale"] = {{"domain", {0, 100}}};
+  x["axis"]["tickCount"] = 8;
+  x["scale"] = plot.percent ? json{{"domain", {0, 100}}} : json{{"domainMin", 0}};
   return x;
+}
+
+/// A colour that has a name and no column: bars, and what bounds them.
+json named_colour(const std::string& name, bool legend) {
+  json colour = {{"datum", name}, {"type", "nominal"}};
+  if (!legend) colour["legend"] = nullptr;
+  return colour;
+}
+
+/// Numbers in the parts of a bar that have room for them.
+json part_words(const BarPlot& plot, const json& bars) {
+  constexpr int kLeastPart = 4;  // percent, or units of the value
+  return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
+          {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
+          {"encoding",
+           {{"x", {{"field", plot.value.name}, {"type", "quantitative"}, {"stack", "zero"}}},
+            {"y", bars["y"]},
+            {"detail", {{"field", "part"}, {"type", "nominal"}}},
+            {"order", bars["order"]},
+            {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ".3~g"}}}}}};
 }
 
 json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
@@ -61,32 +82,27 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   json bars = {{"x", x_channel(plot, table, plot.value.name.c_str())},
                {"y", y},
                {"opacity", origin_opacity(table)},
+               {"color", named_colour(plot.value.title, kinds.bounds)},
                {"tooltip", tooltip(table)}};
   if (kinds.parts) {
     bars["color"] = channel(table, "part", "nominal");
-    bars["color"]["legend"] = {{"orient", "bottom"}};
     bars["order"] = {{"field", "part"}, {"type", "nominal"}};
   }
   json layers = json::array();
   layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  if (kinds.parts)
-    layers.push_back(
-        {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -4}, {"fontSize", 11}, {"color", "#16202a"}}},
-         {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", 4}}}}}},
-         {"encoding",
-          {{"x", {{"field", plot.value.name}, {"type", "quantitative"}, {"stack", "zero"}}},
-           {"y", y},
-           {"detail", {{"field", "part"}, {"type", "nominal"}}},
-           {"order", bars["order"]},
-           {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ".3~g"}}}}}});
+  if (kinds.parts) layers.push_back(part_words(plot, bars));
   if (kinds.intervals)
     layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},
-                      {"mark", {{"type", "rule"}, {"strokeWidth", 2}}},
+                      {"mark", {{"type", "rule"}, {"style", "total"}, {"clip", true}}},
                       {"encoding", {{"x", x_channel(plot, table, "low")}, {"x2", {{"field", "high"}}}, {"y", y}}}});
   if (kinds.bounds)
     layers.push_back({{"transform", {{{"filter", {{"field", "bound"}, {"valid", true}}}}}},
-                      {"mark", {{"type", "tick"}, {"thickness", 3}, {"strokeDash", {3, 3}}}},
-                      {"encoding", {{"x", x_channel(plot, table, "bound")}, {"y", y}, {"tooltip", tooltip(table)}}}});
+                      {"mark", {{"type", "tick"}, {"thickness", 4}}},
+                      {"encoding",
+                       {{"x", x_channel(plot, table, "bound")},
+                        {"y", y},
+                        {"color", named_colour(plot.bound_title, true)},
+                        {"tooltip", tooltip(table)}}}});
   return layers;
 }
 

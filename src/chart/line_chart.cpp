@@ -133,22 +133,36 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
 
 // ---- the specification ----
 
+constexpr int kPadding = 12;  // pixels between the axis and the first point
+
+/// The places on the x axis, where they are few enough for each to have its label.
+json few_places(const LinePlot& plot, const DataTable& table) {
+  constexpr size_t kMostLabels = 10;
+  std::set<int64_t> places;
+  const size_t column = column_index(table, plot.x.name);
+  for (const std::vector<TableValue>& row : table.rows)
+    if (const auto* place = std::get_if<int64_t>(&row[column])) places.insert(*place);
+  return places.size() <= kMostLabels ? json(places) : json();
+}
+
 json x_channel(const LinePlot& plot, const DataTable& table) {
   json x = channel(table, plot.x.name, "quantitative");
   if (plot.x_scale == LinePlot::XScale::linear) {
-    x["scale"] = {{"zero", false}, {"nice", false}};
-    x["axis"] = {{"format", "~g"}, {"tickMinStep", 1}};
+    x["scale"] = {{"zero", false}, {"nice", false}, {"padding", kPadding}};
+    x["axis"] = number_axis();
+    x["axis"]["tickMinStep"] = 1;
     return x;
   }
-  x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}};
+  x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", kPadding}};
   x["axis"] = plot.x_scale == LinePlot::XScale::bytes ? bytes_axis() : number_axis();
+  if (const json places = few_places(plot, table); !places.is_null()) x["axis"]["values"] = places;
   return x;
 }
 
 json y_channel(const LinePlot& plot, const DataTable& table) {
   json y = channel(table, plot.y.name, "quantitative");
   y["axis"] = number_axis();
-  if (plot.log_y) y["scale"] = {{"type", "log"}};
+  if (plot.log_y) y["scale"] = {{"type", "log"}}, y["axis"]["tickCount"] = 6;
   return y;
 }
 
@@ -169,7 +183,7 @@ json series_channel(const DataTable& table) {
   json series = channel(table, "series", "nominal");
   series["scale"] = {{"domain", line_names(table)}};
   series["sort"] = nullptr;
-  series["legend"] = {{"columns", 2}};
+  series["legend"] = line_names(table).size() > 1 ? json{{"columns", 2}} : json();
   return series;
 }
 
@@ -180,7 +194,9 @@ json lines_and_points(const LinePlot& plot, const DataTable& table) {
   if (plot.log_y) low["scale"] = {{"type", "log"}};
   const json lines =
       plot.joined ? json{{"filter", {{"field", "kind"}, {"oneOf", {kPoint, kCurve}}}}} : only_rows("kind", kCurve);
-  const json with_interval = {{"filter", {{"field", "low"}, {"valid", true}}}};
+  // A logarithmic axis has no place for an interval that reaches 0; the table has it.
+  const json with_interval = plot.log_y ? json{{"filter", {{"field", "low"}, {"gt", 0}}}}
+                                        : json{{"filter", {{"field", "low"}, {"valid", true}}}};
   return {{{"transform", {lines}},
            {"mark", "line"},
            {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"strokeDash", origin_dash(table)}}}},

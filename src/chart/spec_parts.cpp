@@ -65,7 +65,7 @@ json bytes_axis() {
           {"labelOverlap", "greedy"}};
 }
 
-json number_axis() { return {{"format", "~g"}, {"labelOverlap", "greedy"}}; }
+json number_axis() { return {{"labelExpr", kNumberLabel}, {"labelOverlap", "greedy"}}; }
 
 json origin_dash(const DataTable& table) { return origin_channel(table, {{1, 0}, {8, 4}, {3, 3}}); }
 

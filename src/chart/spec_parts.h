@@ -28,7 +28,9 @@ nlohmann::json only_rows(const char* column, const std::string& value);
 
 /// Sizes in bytes as "64 KiB" on an axis.
 nlohmann::json bytes_axis();
-/// Numbers of any size, without needless digits.
+/// Numbers of any size, without needless digits. The axis's own format takes its digits from the distance of ticks and
+/// writes 100 as 1e+2.
+inline constexpr const char* kNumberLabel = "format(datum.value, ',.9~g')";
 nlohmann::json number_axis();
 
 /// The column "origin" as a dash: measured solid, emulated long dashes, modelled short ones. The legend says so as soon

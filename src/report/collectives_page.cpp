@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
@@ -21,11 +22,21 @@ bool is_ok(const Record& record) { return record.status.kind == Status::Kind::ok
 
 int64_t bytes_of(const Record& record) { return axis<int64_t>(record, "bytes", 0); }
 
-/// The words that tell lines apart, the collective always among them; in panels of one collective without it.
-CollectiveWordFlags line_words(const CollectiveGroups& groups, bool in_panels) {
-  CollectiveWordFlags chosen = groups.differ;
-  chosen[kCollectiveWord] = !in_panels;
-  return chosen;
+/// A name for each line: the words in which lines of its panel differ, and the collective where there are no panels.
+std::vector<std::string> line_names(const CollectiveGroups& groups, bool in_panels) {
+  std::map<std::string, CollectiveWordFlags> chosen;  // by panel
+  std::map<std::string, const CollectiveWords*> first;
+  const auto panel_of = [&](const CollectiveWords& words) { return in_panels ? words[kCollectiveWord] : ""; };
+  for (const auto& [words, members] : groups.lines) {
+    const CollectiveWords& reference = *first.emplace(panel_of(words), &words).first->second;
+    CollectiveWordFlags& flags = chosen[panel_of(words)];
+    for (size_t i = 0; i < words.size(); ++i) flags[i] = flags[i] || words[i] != reference[i];
+    flags[kCollectiveWord] = !in_panels;
+    flags[kPlacementWord] = flags[kPlacementWord] || in_panels;
+  }
+  std::vector<std::string> names;
+  for (const auto& [words, members] : groups.lines) names.push_back(joined_words(words, chosen[panel_of(words)]));
+  return names;
 }
 
 std::optional<LinePoint> point_of(const Record& record, CollectiveQuantity quantity) {
@@ -70,7 +81,7 @@ std::string summary_of(const std::vector<Record>& records, CollectiveQuantity qu
 const Record* extreme_record(const std::vector<Record>& records, bool smallest) {
   const Record* found = nullptr;
   for (const Record& record : records) {
-    if (record.kind != "collective" || !is_ok(record) || samples_of(record, "call_time").empty()) continue;
+    if (!is_drawable(record) || !is_ok(record) || samples_of(record, "call_time").empty()) continue;
     if (!found || (smallest ? bytes_of(record) < bytes_of(*found)
                             : record.value("busbw").value_or(0) > found->value("busbw").value_or(0)))
       found = &record;
@@ -191,12 +202,10 @@ std::optional<Chart> collective_chart(const std::vector<Record>& records, Collec
       bandwidth ? TableColumn{"busbw_gbps", "Bus bandwidth (GB/s)"} : TableColumn{"call_us", "Time of a call (us)"};
   plot.series_title = "Line";
   plot.interval_title = bandwidth ? "interval" : "5th to 95th percentile";
-  for (const auto& [words, members] : groups.lines) {
-    const std::string name = joined_words(words, line_words(groups, in_panels));
-    LineSeries series{name.empty() ? words[kCollectiveWord] : name,
-                      in_panels ? words[kCollectiveWord] : "",
-                      members.front()->origin,
-                      {}};
+  const std::vector<std::string> names = line_names(groups, in_panels);
+  for (size_t line = 0; line < groups.lines.size(); ++line) {
+    const auto& [words, members] = groups.lines[line];
+    LineSeries series{names[line], in_panels ? words[kCollectiveWord] : "", members.front()->origin, {}};
     for (const Record* record : members)
       if (is_ok(*record))
         if (const std::optional<LinePoint> point = point_of(*record, quantity)) series.points.push_back(*point);

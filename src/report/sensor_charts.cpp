@@ -19,6 +19,8 @@
 namespace amdahl {
 namespace {
 
+constexpr double kUsOfSecond = 1e6;
+
 std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 int64_t items_of(const Record& record) { return axis<int64_t>(record, "items", 0); }
 int64_t devices_of(const Record& record) { return axis<int64_t>(record, "devices", 0); }
@@ -213,9 +215,8 @@ std::optional<Chart> ways_chart(const std::string& name, const std::vector<const
     Bar bar;
     bar.name = sensor_way(*record);
     bar.value = point.y, bar.interval = point.interval, bar.samples = point.samples, bar.origin = record->origin;
-    // Work is the same at the bound: the rate goes with one over the time.
-    if (const double bound = record->value("makespan_bound").value_or(0); bound > 0)
-      bar.bound = point.y * mean_of(samples_of(*record, "time")) / bound;
+    if (const double bound_us = record->value("makespan_bound").value_or(0); bound_us > 0)
+      bar.bound = static_cast<double>(items_of(*record)) / bound_us * kUsOfSecond / unit.divisor;
     plot.bars.push_back(std::move(bar));
   }
   for (const Bar& bar : plot.bars)

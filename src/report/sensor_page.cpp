@@ -24,7 +24,10 @@ bool is_measured(const Record& record) {
 }
 
 std::string record_words(const Record& record) {
-  std::string text = fmt::format("{} {}, {}", word(record, "op"), word(record, "workload"), word(record, "mode"));
+  const bool tasks = word(record, "mode") == "task" && !is_one_task(record);
+  std::string text = tasks
+                         ? "all tasks"
+                         : fmt::format("{} {}, {}", word(record, "op"), word(record, "workload"), word(record, "mode"));
   if (!voxel_option(record).empty()) text += ", " + voxel_option(record);
   text += fmt::format(", {} device{}", axis<int64_t>(record, "devices", 0),
                       axis<int64_t>(record, "devices", 0) == 1 ? "" : "s");
@@ -32,14 +35,16 @@ std::string record_words(const Record& record) {
   return way.empty() ? text : text + ", " + way;
 }
 
-/// Of records on several devices, or divided, the one with the largest speedup; and it.
+/// Of records on several devices, or divided, the one whose speedup is the largest for sure: by the low end of its
+/// interval.
 std::pair<const Record*, SensorGain> best_gain(const std::vector<Record>& records) {
   std::pair<const Record*, SensorGain> best{nullptr, {}};
   for (const Record& record : records) {
     if (!is_measured(record) || is_one_task(record)) continue;
     const std::optional<SensorGain> gain = sensor_gain(records, record);
     if (!gain || gain->base == &record) continue;
-    if (!best.first || gain->speedup > best.second.speedup) best = {&record, *gain};
+    const auto sure = [](const SensorGain& g) { return g.ci ? g.ci->low : 0; };
+    if (!best.first || sure(*gain) > sure(best.second)) best = {&record, *gain};
   }
   return best;
 }
@@ -90,21 +95,21 @@ std::string verdict_of(const std::vector<Record>& records) {
   const Record* top = fastest(records, "");
   if (!top) return "Nothing could be measured: see the notes.";
   const DeviceWords words = device_words(top->provenance.device_kind);
-  if (!best) return fmt::format("{} does {} at best ({}).", words.one, rate_words(*top), record_words(*top));
+  if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_words(*top), record_words(*top));
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
   const std::string way = word(*best, "policy") + word(*best, "schedule");
-  if (gain.ci && gain.ci->low <= 1)
+  if (!gain.ci || gain.ci->low <= 1)
     return fmt::format("Nothing measured is clearly faster than one {}; the best attempt reaches {}.", words.one,
                        format_speedup(gain.speedup, gain.ci));
-  return fmt::format("{} {}{} reach up to {:.2f} times the speed of {}.{}", devices,
-                     devices == 1 ? words.one : words.many, way.empty() ? "" : fmt::format(" ({})", way), gain.speedup,
+  return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
+                     way.empty() ? "" : fmt::format(" ({})", way), gain.speedup,
                      word(*best, "mode") == "pipeline" ? "one after the other" : "one", crossover_words(records));
 }
 
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   if (const auto [best, gain] = best_gain(records); best)
-    facts.push_back(fmt::format("{}: the largest speedup, {} (95 % CI, n = {} and {})",
+    facts.push_back(fmt::format("{}: the surest speedup, {} (95 % CI, n = {} and {})",
                                 format_speedup(gain.speedup, gain.ci), record_words(*best),
                                 samples_of(*best, "time").size(), samples_of(*gain.base, "time").size()));
   for (const std::string& op : operations(records)) {
