@@ -35,7 +35,8 @@ ordered_json spec_json(const Chart& chart) {
 
 struct Palette {
   const char *ink, *soft, *grid, *paper;
-  std::vector<const char*> category, ramp;
+  std::vector<const char*> category;
+  double ramp_from, ramp_to;  // of the colour scheme "plasma": what stands out from the paper
 };
 
 // Categories are told apart by colour-blind readers too (after Okabe and Ito 2008); shapes repeat the difference.
@@ -45,13 +46,15 @@ const Palette& palette_of(Scheme scheme) {
                              "#e4e8ee",
                              "#ffffff",
                              {"#2166c4", "#d9681d", "#14866a", "#a8428f", "#8a6a10", "#566476", "#c03535", "#0f8fa8"},
-                             {"#e39a3b", "#d5567c", "#7d4cc0", "#24348b"}};
+                             0.05,
+                             0.82};
   static const Palette dark{"#e6ebf2",
                             "#a2afc0",
                             "#2b3542",
                             "#141a22",
                             {"#6ea8ff", "#ffa25e", "#4ccfa9", "#e38bd0", "#d9b64c", "#a5b3c6", "#ff8080", "#5cd3ea"},
-                            {"#ffd08a", "#ff8fa8", "#b998ff", "#78a4ff"}};
+                            0.3,
+                            1.0};
   return scheme == Scheme::light ? light : dark;
 }
 
@@ -80,17 +83,18 @@ ordered_json config_of(Scheme scheme) {
       {"labelColor", colours.ink}, {"labelFontWeight", 600}, {"labelFontSize", 12}, {"titleColor", colours.soft}};
   config["title"] = {{"color", colours.ink}};
   config["view"] = {{"stroke", nullptr}, {"continuousWidth", 460}, {"continuousHeight", 260}};
-  config["range"] = {{"category", colours.category}, {"ordinal", colours.ramp}};
+  config["range"] = {{"category", colours.category},
+                     {"ordinal", {{"scheme", "plasma"}, {"extent", {colours.ramp_to, colours.ramp_from}}}}};
   config["line"] = {{"strokeWidth", 2}};
   config["point"] = {{"filled", true}, {"size", 55}, {"opacity", 1}};
   config["text"] = {{"color", colours.ink}, {"fontSize", 11.5}};
-  config["style"] = {{"limit", {{"stroke", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
-                     {"limit-label", {{"fill", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
+  config["style"] = {{"limit", {{"color", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
+                     {"limit-label", {{"color", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
                      {"interval", {{"strokeWidth", 1.5}, {"opacity", 0.75}}},
-                     {"mark-label", {{"fill", colours.ink}, {"fontSize", 11.5}}},
-                     {"marker", {{"stroke", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
-                     {"total", {{"stroke", colours.ink}, {"strokeWidth", 2}}},
-                     {"outlier", {{"stroke", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}}};
+                     {"mark-label", {{"color", colours.ink}, {"fontSize", 11.5}}},
+                     {"marker", {{"color", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
+                     {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
+                     {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}}};
   return config;
 }
 

@@ -67,7 +67,7 @@ constexpr std::string_view kSpec = R"json({
     {"mark": "line", "encoding": {"x": "$x", "y": "$y", "color": "$colour"}},
     {"mark": "point",
      "encoding": {"x": "$x", "y": "$y", "color": "$colour",
-                  "shape": {"field": "batch", "type": "ordinal", "sort": "$order"},
+                  "shape": "$colour",
                   "tooltip": [{"field": "batch", "title": "Batch"}, {"field": "devices", "title": "Devices"},
                               {"field": "$field", "title": "$title", "format": "$format"},
                               {"field": "low", "title": "95 % CI from", "format": "$format"},
@@ -90,7 +90,6 @@ std::string spec_of(const ScalingChart& chart, const DataTable& table, const std
                           {"axis", y_axis}}},
                         {"ideal", {{"field", "ideal"}, {"type", "quantitative"}, {"title", chart.title}}},
                         {"colour", {{"field", "batch"}, {"type", "ordinal"}, {"sort", order}, {"legend", legend}}},
-                        {"order", order},
                         {"field", chart.field},
                         {"title", chart.title},
                         {"format", chart.format}})
