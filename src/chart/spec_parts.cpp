@@ -62,10 +62,11 @@ json bytes_axis() {
            "datum.value >= 1073741824 ? format(datum.value / 1073741824, '~g') + ' GiB' : datum.value >= 1048576 ? "
            "format(datum.value / 1048576, '~g') + ' MiB' : datum.value >= 1024 ? format(datum.value / 1024, '~g') + ' "
            "KiB' : format(datum.value, '~g') + ' B'"},
-          {"labelOverlap", "greedy"}};
+          {"labelOverlap", "greedy"},
+          {"labelSeparation", 6}};
 }
 
-json number_axis() { return {{"labelExpr", kNumberLabel}, {"labelOverlap", "greedy"}}; }
+json number_axis() { return {{"labelExpr", kNumberLabel}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}}; }
 
 json origin_dash(const DataTable& table) { return origin_channel(table, {{1, 0}, {8, 4}, {3, 3}}); }
 

@@ -29,7 +29,7 @@ def opened(case, kind, **options):
     return Opened(report(case, kind))
 
 
-def check_sound(page):
+def expect_sound(page):
     page.draw_all()
     page.check_quiet()
     page.check_accessible()
@@ -39,7 +39,7 @@ def check_sound(page):
 
 def check_links(case):
     with opened(case, "links", slow=(1, 2)) as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.marks("pair-bandwidth", "rect") == 12 and page.marks("pair-bandwidth", "text") == 12
         slow = [row for row in rows_of(page, "pair-bandwidth") if row["judgement"] == "slower than it should be"]
         assert [(row["source"], row["destination"]) for row in slow] == [("gpu 1", "gpu 2")], slow
@@ -53,7 +53,7 @@ def check_links(case):
 
 def check_collectives(case):
     with opened(case, "collectives") as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.marks("bus-bandwidth", "symbol") == page.marks("call-time", "symbol") == 10
         assert page.marks("call-time", "rule") == 10  # an interval a point
         assert page.marks("bus-bandwidth", "rule") == 1  # the physical limit
@@ -62,7 +62,7 @@ def check_collectives(case):
 
 def check_arena(case):
     with opened(case, "arena") as page:
-        check_sound(page)
+        expect_sound(page)
         charts = page.value("[...document.querySelectorAll('figure.chart')].map((figure) => figure.id)")
         behind = next(chart for chart in charts if chart.startswith("behind-"))
         assert page.marks(behind, "rect") == page.marks(behind, "text") == 12
@@ -72,7 +72,7 @@ def check_arena(case):
 
 def check_sensor(case):
     with opened(case, "sensor") as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.marks("fuse-rate-against-batch", "symbol") == page.marks("fuse-rate-against-devices", "symbol") == 9
         kinds = [row["kind"] for row in rows_of(page, "fuse-rate-against-batch")]
         assert kinds.count("crossing") == 1, kinds
@@ -85,7 +85,7 @@ def check_sensor(case):
 
 def check_training(case):
     with opened(case, "train", device_kind="cpu-virtual", devices=1) as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.marks("loss", "symbol") == 12 and page.marks("throughput", "symbol") == 6
         assert "not GPUs" in page.value("document.querySelector('.qualifier').textContent")
         page.picture("train")
@@ -93,7 +93,7 @@ def check_training(case):
 
 def check_doctor(case):
     with opened(case, "doctor") as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.marks("matrix-rate", "rect") == 4
         text = page.value("document.querySelector('#findings').innerText")
         assert "warning: can slow work down" in text and "--shm-size 1g" in text and "<slow>" in text, text
@@ -104,7 +104,7 @@ def check_all_kinds_on_one_page(case):
     for kind in fabric_fixture.KINDS:
         fabric_fixture.run(case.path(kind), kind)
     with Opened(report(case, *fabric_fixture.KINDS)) as page:
-        check_sound(page)
+        expect_sound(page)
         ids = page.value("[...document.querySelectorAll('[id]')].map((node) => node.id)")
         assert len(ids) == len(set(ids)), sorted(i for i in ids if ids.count(i) > 1)
 
@@ -113,10 +113,10 @@ def check_dark_and_narrow(case):
     fabric_fixture.run(case.path("links"), "links", slow=(0, 1))
     file = report(case, "links")
     with Opened(file, scheme="dark") as page:
-        check_sound(page)
+        expect_sound(page)
         page.picture("links-dark")
     with Opened(file, width=400) as page:
-        check_sound(page)
+        expect_sound(page)
         assert page.value("document.documentElement.scrollWidth") <= 400
 
 

@@ -55,7 +55,7 @@ def check_damaged_files_beside_the_records(case):
     for kind, file in (("links", "machine.json"), ("doctor", "doctor.json")):
         fabric_fixture.run(case.path(kind), kind)
         case.path(kind).joinpath(file).write_text('{"version": 1, "findings": 3}')
-        case.refused(5, "store_corrupt", "report", kind, "--html", "page.html", says=[file])
+        case.refused(5, "store-corrupt", "report", kind, "--html", "page.html", says=[file])
     fabric_fixture.run(case.path("newer"), "doctor")
     case.path("newer/doctor.json").write_text('{"version": 2}')
     result = case.run("report", "newer", "--html", "page.html", code=2)
