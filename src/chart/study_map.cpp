@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 // The colour is the speedup's logarithm: twice and half as fast are equally far from none.
 constexpr std::string_view kSpec = R"json({
-  "width": 460, "height": {"step": 46},
+  "width": 460, "height": "$height",
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
                 {"calculate": "format(datum.speedup, '.2f') + 'x'", "as": "label"}],
   "encoding": {
@@ -64,7 +64,7 @@ const char* short_words(Recommendation recommendation) {
     case Recommendation::multi_device:
       return "pays";
     case Recommendation::single_device:
-      return "one is better";
+      return "single";
     case Recommendation::marginal:
       return "marginal";
     case Recommendation::unclear:
@@ -106,6 +106,7 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   chart.spec =
       filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
                      {"models", models},
+                     {"height", 46 * models.size()},
                      {"low", -reach},
                      {"high", reach},
                      {"ink", ink}})
@@ -116,7 +117,7 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   chart.summary = fmt::format(
       "{} {} pay in {} of {} combinations of model and batch. Blue is faster than one {}, brown slower; every field "
       "has "
-      "its ratio and verdict.",
+      "its ratio and verdict (single: one is better).",
       key.devices, words.many, paying, best.size(), words.one);
   return chart;
 }

@@ -89,24 +89,27 @@ std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, c
   const ordered_json log = {{"type", "log"}, {"nice", false}, {"padding", 12}};
   const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
   const ordered_json x_axis = {{"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", true}};
-  return filled(kSpec,
-                {{"x",
-                  {{"field", "batch"},
-                   {"type", "quantitative"},
-                   {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
-                   {"scale", log2},
-                   {"axis", x_axis}}},
-                 {"y",
-                  {{"field", "throughput"},
-                   {"type", "quantitative"},
-                   {"title", title},
-                   {"scale", log},
-                   {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
-                 {"log", log},
-                 {"title", title},
-                 {"order", order},
-                 {"colour",
-                  {{"field", "series"}, {"type", "nominal"}, {"sort", order}, {"legend", {{"title", nullptr}}}}}})
+  return filled(kSpec, {{"x",
+                         {{"field", "batch"},
+                          {"type", "quantitative"},
+                          {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
+                          {"scale", log2},
+                          {"axis", x_axis}}},
+                        {"y",
+                         {{"field", "throughput"},
+                          {"type", "quantitative"},
+                          {"title", title},
+                          {"scale", log},
+                          {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
+                        {"log", log},
+                        {"title", title},
+                        {"order", order},
+                        {"colour",
+                         {{"field", "series"},
+                          {"type", "nominal"},
+                          {"sort", order},
+                          {"scale", {{"domain", order}}},
+                          {"legend", {{"title", nullptr}}}}}})
       .dump();
 }
 

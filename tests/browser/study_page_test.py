@@ -99,9 +99,9 @@ def check_dark_is_dark(case):
         with Opened(file, scheme=scheme) as page:
             page.draw_all()
             papers[scheme] = (page.value("getComputedStyle(document.body).backgroundColor"),
-                              page.value("document.querySelector('.plot svg rect.background').getAttribute('fill')"))
+                              page.value("document.querySelector('.plot svg > rect').getAttribute('fill')"))
             page.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
-            page.until("document.querySelector('.plot svg rect.background').getAttribute('fill') !== "
+            page.until("document.querySelector('.plot svg > rect').getAttribute('fill') !== "
                        f"'{papers[scheme][1]}'")
     assert papers["light"][0] != papers["dark"][0] and papers["light"][1] != papers["dark"][1], papers
 

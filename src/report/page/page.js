@@ -30,8 +30,7 @@
     chart.view?.finalize();
     const result = await window.vegaEmbed(plot, specOf(chart, Math.floor(plot.clientWidth)), {
       mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
-      renderer: chart.rows.length > kManyRows ? "canvas" : "svg",
-      tooltip: { disableDefaultStyle: true }, logLevel: 1,  // errors: advice on design is for those who write charts
+      renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
     });
     chart.view = result.view;
     plot.dataset.state = "drawn";
