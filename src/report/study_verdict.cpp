@@ -23,9 +23,9 @@ bool pays(const StudyComparison& c) { return c.recommendation == Recommendation:
 
 const char* batch_name(const CellKey& key) { return key.scaling == "weak" ? "batch a device" : "global batch"; }
 
-std::string best_words(const StudyComparison& best) {
-  return fmt::format("{:.2f} times as fast as one at {} {} ({})", best.test.ratio, batch_name(best.multi),
-                     with_thousands(fixed_batch(best.multi)), best.multi.model);
+std::string best_words(const StudyComparison& best, bool name_model) {
+  return fmt::format("{:.2f} times as fast as one at {} {}{}", best.test.ratio, batch_name(best.multi),
+                     with_thousands(fixed_batch(best.multi)), name_model ? fmt::format(" ({})", best.multi.model) : "");
 }
 
 std::string account_fact(const StudySummary& summary, const CellKey& key) {
@@ -47,6 +47,7 @@ std::string study_verdict(const StudySummary& summary) {
   if (summary.comparisons.empty()) return summary.conclusion;
   std::set<std::string> models;
   for (const StudyComparison& c : summary.comparisons) models.insert(c.multi.model);
+  const bool several_models = models.size() > 1;
   const DeviceWords words = device_words(summary.device_kind);
   const StudyComparison& best = best_of(summary);
   const auto paying = std::count_if(summary.comparisons.begin(), summary.comparisons.end(), pays);
@@ -55,18 +56,18 @@ std::string study_verdict(const StudySummary& summary) {
     const bool unclear = best.recommendation == Recommendation::unclear;
     return fmt::format("{} {}: at best {} {} are {}.",
                        unclear ? "It is not settled whether more pay; stay with one" : "One is enough: stay with one",
-                       words.one, best.multi.devices, words.many, best_words(best));
+                       words.one, best.multi.devices, words.many, best_words(best, several_models));
   }
   if (paying == total)
     return fmt::format("Several {} pay in {} measured: {} are up to {}.", words.many,
                        total == 1 ? "the one case" : fmt::format("all {} cases", total), best.multi.devices,
-                       best_words(best));
+                       best_words(best, several_models));
   if (const auto from = crossover_batch(summary, group_of(best.multi), best.multi.devices))
     return fmt::format("{}{} {} pay from {} {} on: up to {}. Below that, one is the safe choice.",
-                       models.size() > 1 ? fmt::format("For {}, ", best.multi.model) : "", best.multi.devices,
-                       words.many, batch_name(best.multi), with_thousands(*from), best_words(best));
+                       several_models ? fmt::format("For {}, ", best.multi.model) : "", best.multi.devices, words.many,
+                       batch_name(best.multi), with_thousands(*from), best_words(best, false));
   return fmt::format("Several {} pay in {} of {} cases: {} are up to {}.", words.many, paying, total,
-                     best.multi.devices, best_words(best));
+                     best.multi.devices, best_words(best, several_models));
 }
 
 std::vector<std::string> study_facts(const StudySummary& summary) {

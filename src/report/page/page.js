@@ -21,14 +21,16 @@
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
     if (spec.spec && typeof spec.spec.width === "number")  // facets: what their labels leave
-      spec.spec.width = Math.max(160, width - (spec.usermeta?.outside ?? 150));
+      spec.spec.width = Math.max(160, width - 150);
     return spec;
   }
 
   async function draw(plot) {
     const chart = charts.get(plot.dataset.chart);
     chart.view?.finalize();
-    const result = await window.vegaEmbed(plot, specOf(chart, Math.floor(plot.clientWidth)), {
+    const room = Math.floor(plot.clientWidth), width = Math.max(room, chart.spec.usermeta?.least_width ?? 0);
+    if (width > room) plot.tabIndex = 0;  // scrolled, so also by keyboard
+    const result = await window.vegaEmbed(plot, specOf(chart, width), {
       mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
       renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
     });
