@@ -1,5 +1,7 @@
 #include "sensor/cuda_mask_peers.h"
 
+#include <algorithm>
+
 namespace amdahl {
 namespace {
 
@@ -9,11 +11,9 @@ class CudaMaskPeers final : public MaskPeers {
       : device_(device),
         group_(group),
         watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of bit masks")) {
-    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.ranks.size());
-    for (size_t r = 0; r < group_.ranks.size(); ++r) {
-      peers_.masks[r] = group_.ranks[r].mask->as<uint32_t>();
-      peers_.flags[r] = group_.ranks[r].flags->as<MaskFlags>();
-    }
+    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
+    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<MaskFlags>();
+    plan_mask_pieces(peers_, group.num_voxels);
     peers_.report = watch_->report();
     peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
     watches_of(device).add(watch_);
@@ -23,11 +23,11 @@ class CudaMaskPeers final : public MaskPeers {
   CudaMaskPeers(const CudaMaskPeers&) = delete;
   CudaMaskPeers& operator=(const CudaMaskPeers&) = delete;
 
-  void merge(Stream& stream, int64_t num_voxels, int32_t* grid, uint32_t* merged) override {
+  void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) override {
     device_.bind_thread();
     stream_ = as_cuda(stream);
     const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, num_voxels, grid, merged);
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, mask, grid, merged);
   }
 
  private:
@@ -39,6 +39,21 @@ class CudaMaskPeers final : public MaskPeers {
 };
 
 }  // namespace
+
+void plan_mask_pieces(MaskLaunch& launch, int64_t num_voxels) {
+  constexpr int64_t kLeast = 256, kVector = 4;  // words
+  const int64_t words = (num_voxels + 31) / 32;
+  const int64_t share = (words + kMaxMaskPieces - 1) / kMaxMaskPieces;
+  launch.num_voxels = num_voxels;
+  launch.piece_words = std::max(kLeast, (share + kVector - 1) / kVector * kVector);
+  launch.mask_words = (words + launch.piece_words - 1) / launch.piece_words * launch.piece_words;
+}
+
+size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size) {
+  MaskLaunch launch{};
+  plan_mask_pieces(launch, num_voxels);
+  return sizeof(MaskFlags) + 2 * static_cast<size_t>(world_size) * static_cast<size_t>(launch.mask_words) * 4;
+}
 
 std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group) {
   return std::make_unique<CudaMaskPeers>(device, group);

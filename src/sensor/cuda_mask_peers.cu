@@ -1,4 +1,4 @@
-// One kernel that merges bit masks of several GPUs: every rank reads the others' masks and writes its own grid.
+// One kernel that merges bit masks of several GPUs: every rank sends its mask to the others and writes its own grid.
 #include "device/cuda_peer_flags.cuh"
 #include "sensor/cuda_launch.cuh"
 #include "sensor/cuda_mask_peers.h"
@@ -8,22 +8,17 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 512;
-constexpr int kPiece = kThreads * 4;  // words that a block merges at once
+constexpr int kThreads = 256;
+constexpr int kStrip = kThreads * 4;  // words that a block merges at once
+static_assert(sizeof(MaskFlags) % sizeof(uint4) == 0);
 
-/// Called by all threads of a block; says the same to all. `announce`: this block tells the other ranks.
-__device__ bool meet(const MaskLaunch& p, uint64_t (MaskFlags::*flags)[kMaxMaskPeers], uint64_t number, bool announce) {
-  const int peer = static_cast<int>(threadIdx.x);
-  bool met = true;
-  if (peer < p.num_ranks && peer != p.rank) {
-    MaskFlags* own = p.flags[p.rank];
-    if (announce) store_release(&(p.flags[peer]->*flags)[p.rank], number);
-    met = await_flag(&(own->*flags)[peer], number, peer, &own->broken, p.report, p.timeout_ns);
-  }
-  return __syncthreads_and(met);
+/// Where rank `to` has the mask of rank `from` in this merge.
+__device__ __forceinline__ uint32_t* inbox(const MaskLaunch& p, int to, int from, uint64_t number) {
+  const int64_t place = static_cast<int64_t>(number % 2) * p.num_ranks + from;
+  return reinterpret_cast<uint32_t*>(p.shared[to] + 1) + place * p.mask_words;
 }
 
-/// Past the first-level cache, which may hold what a peer's memory was at the last merge.
+/// Past the first-level cache, which may hold what the inbox was two merges ago.
 __device__ __forceinline__ uint4 load_fresh(const uint32_t* from) {
   uint4 v;
   asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -32,73 +27,97 @@ __device__ __forceinline__ uint4 load_fresh(const uint32_t* from) {
   return v;
 }
 
-/// Four words of the OR, starting at a multiple of four. Masks are allocated in whole vectors.
-__device__ __forceinline__ uint4 merged_words(const MaskLaunch& p, int64_t word) {
-  uint4 all = make_uint4(0, 0, 0, 0);
+/// Sends words [first, first + count) of this rank's mask to all other ranks, and says so; count is a multiple of 4.
+__device__ void send_piece(const MaskLaunch& p, const uint32_t* mask, int64_t first, int count, uint64_t number) {
+  const int vectors = count / 4, others = p.num_ranks - 1;
+  for (int i = static_cast<int>(threadIdx.x); i < vectors * others; i += kThreads) {
+    const int to = (p.rank + 1 + i / vectors) % p.num_ranks;  // ranks send to different ones at a time
+    const int64_t word = first + i % vectors * 4;
+    *reinterpret_cast<uint4*>(inbox(p, to, p.rank, number) + word) = *reinterpret_cast<const uint4*>(mask + word);
+  }
+  __syncthreads();
+  const int to = static_cast<int>(threadIdx.x);
+  if (to < p.num_ranks && to != p.rank) {
+    __threadfence_system();
+    store_release(&p.shared[to]->sent[p.rank][blockIdx.x], number);
+  }
+}
+
+/// Whether the block's piece of every other rank has come; the same for all threads.
+__device__ bool await_piece(const MaskLaunch& p, uint64_t number) {
+  const int from = static_cast<int>(threadIdx.x);
+  MaskFlags* own = p.shared[p.rank];
+  bool come = true;
+  if (from < p.num_ranks && from != p.rank)
+    come = await_flag(&own->sent[from][blockIdx.x], number, from, &own->broken, p.report, p.timeout_ns);
+  return __syncthreads_and(come);
+}
+
+/// Four words of the OR, starting at a multiple of four.
+__device__ __forceinline__ uint4 merged_words(const MaskLaunch& p, const uint32_t* mask, int64_t word,
+                                              uint64_t number) {
+  uint4 all = *reinterpret_cast<const uint4*>(mask + word);
 #pragma unroll 4
-  for (int i = 0; i < p.num_ranks; ++i) {
-    const uint4 v = load_fresh(p.masks[i] + word);
+  for (int from = 0; from < p.num_ranks; ++from) {
+    if (from == p.rank) continue;
+    const uint4 v = load_fresh(inbox(p, p.rank, from, number) + word);
     all.x |= v.x, all.y |= v.y, all.z |= v.z, all.w |= v.w;
   }
   return all;
 }
 
+/// Voxels [0, voxels) of a strip whose bits are in `words`.
+__device__ __forceinline__ void write_voxels(const uint32_t* words, int64_t voxels, int32_t* grid) {
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+  for (int64_t i = static_cast<int64_t>(threadIdx.x) * 4; i < voxels; i += kThreads * 4) {
+    const uint32_t bits = words[i / 32] >> (i % 32);
+    if (aligned && i + 4 <= voxels) {
+      *reinterpret_cast<int4*>(grid + i) = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
+      continue;
+    }
+    for (int k = 0; k < 4 && i + k < voxels; ++k) grid[i + k] = static_cast<int32_t>(bits >> k & 1);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads)
-    merge_masks(MaskLaunch p, int64_t num_voxels, int32_t* grid, uint32_t* merged) {
-  __shared__ uint32_t words[kPiece];
-  MaskFlags* own = p.flags[p.rank];
+    merge_masks(MaskLaunch p, const uint32_t* mask, int32_t* grid, uint32_t* merged) {
+  __shared__ alignas(16) uint32_t words[kStrip];
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+  MaskFlags* own = p.shared[p.rank];
   const uint64_t number = own->ended + 1;
-  const int64_t num_words = (num_voxels + 31) / 32;
-  __threadfence_system();
-  const bool met = !own->broken && meet(p, &MaskFlags::entered, number, blockIdx.x == 0);
-  // Pieces are small enough that every block has one.
-  const int64_t share = ((num_words + gridDim.x - 1) / gridDim.x + 3) / 4 * 4;
-  const int64_t end = min(num_words, (blockIdx.x + 1) * share);
-  for (int64_t first = blockIdx.x * share; met && first < end; first += kPiece) {
-    const int64_t count = min(static_cast<int64_t>(kPiece), end - first);
-    if (threadIdx.x * 4 < count) {
-      const uint4 four = merged_words(p, first + threadIdx.x * 4);
-      reinterpret_cast<uint4*>(words)[threadIdx.x] = four;
-    }
+  const int64_t num_words = (p.num_voxels + 31) / 32;
+  const int64_t first = blockIdx.x * p.piece_words, rounded = (num_words + 3) / 4 * 4;
+  const int count = static_cast<int>(min(p.piece_words, rounded - first));
+  bool come = !own->broken;
+  if (come) {
+    send_piece(p, mask, first, count, number);
+    come = await_piece(p, number);
+  }
+  for (int strip = 0; come && strip < count; strip += kStrip) {
+    const int64_t word = first + strip;
+    if (strip + static_cast<int>(threadIdx.x) * 4 < count)
+      reinterpret_cast<uint4*>(words)[threadIdx.x] = merged_words(p, mask, word + threadIdx.x * 4, number);
     __syncthreads();
-    for (int64_t i = threadIdx.x; merged && i < count; i += kThreads) merged[first + i] = words[i];
-    const int64_t voxels = min(count * 32, num_voxels - first * 32);
-    for (int64_t i = threadIdx.x * 4; grid && i < voxels; i += kThreads * 4) {
-      const uint32_t bits = words[i / 32] >> (i % 32);
-      const int4 four = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
-      int32_t* to = grid + first * 32 + i;
-      if (i + 4 <= voxels && reinterpret_cast<uintptr_t>(to) % sizeof(int4) == 0) {
-        *reinterpret_cast<int4*>(to) = four;
-        continue;
-      }
-      for (int k = 0; k < 4 && i + k < voxels; ++k) to[k] = static_cast<int32_t>(bits >> k & 1);
-    }
+    const int64_t here = min(static_cast<int64_t>(min(kStrip, count - strip)), num_words - word);
+    for (int64_t i = threadIdx.x; merged && i < here; i += kThreads) merged[word + i] = words[i];
+    if (grid) write_voxels(words, min(here * 32, p.num_voxels - word * 32), grid + word * 32);
     __syncthreads();
   }
-  // The last block to end tells the others that this rank reads no more, and waits until none reads this rank's mask.
-  __shared__ bool last;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    last = atomicAdd(&own->finished_blocks, 1u) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!last) return;
-  const bool left = met && meet(p, &MaskFlags::left, number, true);
   if (threadIdx.x != 0) return;
-  own->finished_blocks = 0;
+  if (!come) own->broken = 1;
+  __threadfence();
+  if (atomicAdd(&own->finished_pieces, 1u) != gridDim.x - 1) return;
+  own->finished_pieces = 0;
   own->ended = number;
-  if (!left) own->broken = 1;
 }
 
 }  // namespace
 
-void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, int64_t num_voxels, int32_t* grid,
+void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, const uint32_t* mask, int32_t* grid,
                              uint32_t* merged) {
-  const int64_t pieces = ((num_voxels + 31) / 32 + 127) / 128;
-  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>(pieces, 1, launch.num_sms * 2));
-  merge_masks<<<blocks, kThreads, 0, launch.stream>>>(peers, num_voxels, grid, merged);
-  check_launch(launch, "merge_masks");
+  const auto pieces = static_cast<unsigned>(std::max<int64_t>(1, peers.mask_words / peers.piece_words));
+  launch_early(launch, pieces, kThreads, 0, &merge_masks, "merge_masks", peers, mask, grid, merged);
 }
 
 }  // namespace amdahl
