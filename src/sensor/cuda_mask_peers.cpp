@@ -1,7 +1,5 @@
 #include "sensor/cuda_mask_peers.h"
 
-#include <algorithm>
-
 namespace amdahl {
 namespace {
 
@@ -12,8 +10,8 @@ class CudaMaskPeers final : public MaskPeers {
         group_(group),
         watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of bit masks")) {
     peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
-    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<MaskFlags>();
-    plan_mask_pieces(peers_, group.num_voxels);
+    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<MaskInbox>();
+    peers_.num_voxels = group.num_voxels;
     peers_.report = watch_->report();
     peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
     watches_of(device).add(watch_);
@@ -40,19 +38,10 @@ class CudaMaskPeers final : public MaskPeers {
 
 }  // namespace
 
-void plan_mask_pieces(MaskLaunch& launch, int64_t num_voxels) {
-  constexpr int64_t kLeast = 256, kVector = 4;  // words
-  const int64_t words = (num_voxels + 31) / 32;
-  const int64_t share = (words + kMaxMaskPieces - 1) / kMaxMaskPieces;
-  launch.num_voxels = num_voxels;
-  launch.piece_words = std::max(kLeast, (share + kVector - 1) / kVector * kVector);
-  launch.mask_words = (words + launch.piece_words - 1) / launch.piece_words * launch.piece_words;
-}
-
 size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size) {
-  MaskLaunch launch{};
-  plan_mask_pieces(launch, num_voxels);
-  return sizeof(MaskFlags) + 2 * static_cast<size_t>(world_size) * static_cast<size_t>(launch.mask_words) * 4;
+  constexpr size_t kParities = 2, kPacketBytes = 16;
+  return sizeof(MaskInbox) +
+         kParities * static_cast<size_t>(world_size) * static_cast<size_t>(num_packets(num_voxels)) * kPacketBytes;
 }
 
 std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group) {
