@@ -62,10 +62,13 @@ ordered_json config_of(Scheme scheme) {
   const Palette& colours = palette_of(scheme);
   const char* font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
   ordered_json config;
-  config["aria"] = false;  // the page gives each picture one text alternative
+  // The page gives each picture one text alternative; hundreds of marks that speak would bury it.
+  config["aria"] = false;
+  config["mark"] = {{"aria", false}};
   config["background"] = colours.paper;
   config["font"] = font;
-  config["axis"] = {{"labelColor", colours.soft},
+  config["axis"] = {{"aria", false},
+                    {"labelColor", colours.soft},
                     {"titleColor", colours.ink},
                     {"domainColor", colours.soft},
                     {"tickColor", colours.grid},
@@ -76,12 +79,17 @@ ordered_json config_of(Scheme scheme) {
                     {"titlePadding", 8},
                     {"labelLimit", 260},
                     {"tickSize", 4}};
-  config["legend"] = {{"labelColor", colours.soft}, {"titleColor", colours.ink}, {"labelFontSize", 11.5},
-                      {"titleFontSize", 12},        {"orient", "bottom"},        {"columns", 4},
-                      {"titleFontWeight", 600},     {"labelLimit", 260},         {"symbolStrokeWidth", 2}};
-  config["header"] = {
-      {"labelColor", colours.ink}, {"labelFontWeight", 600}, {"labelFontSize", 12}, {"titleColor", colours.soft}};
-  config["title"] = {{"color", colours.ink}};
+  config["legend"] = {{"aria", false},         {"labelColor", colours.soft}, {"titleColor", colours.ink},
+                      {"labelFontSize", 11.5}, {"titleFontSize", 12},        {"orient", "bottom"},
+                      {"columns", 4},          {"titleFontWeight", 600},     {"labelLimit", 260},
+                      {"symbolStrokeWidth", 2}};
+  config["header"] = {{"aria", false},
+
+                      {"labelColor", colours.ink},
+                      {"labelFontWeight", 600},
+                      {"labelFontSize", 12},
+                      {"titleColor", colours.soft}};
+  config["title"] = {{"aria", false}, {"color", colours.ink}};
   config["view"] = {{"stroke", nullptr}, {"continuousWidth", 460}, {"continuousHeight", 260}};
   config["range"] = {{"category", colours.category},
                      {"ordinal", {{"scheme", "plasma"}, {"extent", {colours.ramp_to, colours.ramp_from}}}}};

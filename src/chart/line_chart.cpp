@@ -247,7 +247,7 @@ json layers_of(const LinePlot& plot, const DataTable& table) {
 
 /// Panels whose lines have the same names share a legend; others have one each.
 json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
-  constexpr int kHeight = 320, kPanelHeight = 220, kPanelLabels = 110;
+  constexpr int kHeight = 320, kPanelHeight = 220;
   json spec = start_spec(kHeight);
   if (!with_panels) {
     spec["layer"] = layers_of(plot, table);
@@ -255,7 +255,6 @@ json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
   }
   spec.erase("width"), spec.erase("height");
   spec["columns"] = 2;
-  spec["usermeta"] = {{"outside", kPanelLabels}};
   if (line_names(table).size() <= kMostSeriesOfAPicture) {
     spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
     spec["spec"] = {{"width", kPanelWidth}, {"height", kPanelHeight}, {"layer", layers_of(plot, table)}};

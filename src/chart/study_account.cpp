@@ -38,7 +38,7 @@ constexpr std::string_view kSpec = R"json({
   },
   "facet": {"row": {"field": "batch", "type": "ordinal", "sort": "$batches", "title": "$batch_title",
                     "header": {"labelAngle": 0, "labelAlign": "left", "labelFontSize": 12, "titlePadding": 4}}},
-  "resolve": {"scale": {"x": "independent", "y": "independent"}},
+  "resolve": {"scale": {"x": "independent"}},
   "spacing": 14
 })json";
 

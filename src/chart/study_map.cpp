@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 // The colour is the speedup's logarithm: twice and half as fast are equally far from none.
 constexpr std::string_view kSpec = R"json({
-  "width": 460, "height": {"step": 46},
+  "width": 460, "height": "$height", "usermeta": {"least_width": "$least_width"},
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
                 {"calculate": "format(datum.speedup, '.2f') + 'x'", "as": "label"}],
   "encoding": {
@@ -64,7 +64,7 @@ const char* short_words(Recommendation recommendation) {
     case Recommendation::multi_device:
       return "pays";
     case Recommendation::single_device:
-      return "one is better";
+      return "single";
     case Recommendation::marginal:
       return "marginal";
     case Recommendation::unclear:
@@ -87,12 +87,14 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
                          {"recommendation", "Recommendation"},
                          {"short", "In short"}};
   std::vector<std::string> models;
+  std::set<int64_t> batches;
   double most = 1;
   size_t paying = 0;
   for (const auto& [place, c] : best) {
     const std::string label = model_label(place.first);
     if (std::find(models.begin(), models.end(), label) == models.end()) models.insert(models.begin(), label);
     const auto& ci = c->test.ci;
+    batches.insert(place.second);
     most = std::max({most, c->test.ratio, c->test.ratio > 0 ? 1 / c->test.ratio : 1});
     paying += c->recommendation == Recommendation::multi_device;
     chart.table.rows.push_back({label, place.first.first, place.second, c->test.ratio,
@@ -102,10 +104,12 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   }
   const double reach = std::max(0.25, std::log2(most));
   ordered_json ink = {{"value", "#1b2430"}};
-  ink["condition"] = {{"test", fmt::format("abs(datum.doublings) > {}", 0.55 * reach)}, {"value", "#ffffff"}};
+  ink["condition"] = {{"test", fmt::format("abs(datum.doublings) > {}", 0.75 * reach)}, {"value", "#ffffff"}};
   chart.spec =
       filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
                      {"models", models},
+                     {"height", 46 * models.size()},
+                     {"least_width", 140 + 46 * batches.size()},
                      {"low", -reach},
                      {"high", reach},
                      {"ink", ink}})
@@ -116,7 +120,7 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   chart.summary = fmt::format(
       "{} {} pay in {} of {} combinations of model and batch. Blue is faster than one {}, brown slower; every field "
       "has "
-      "its ratio and verdict.",
+      "its ratio and verdict (single: one is better).",
       key.devices, words.many, paying, best.size(), words.one);
   return chart;
 }

@@ -15,11 +15,11 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kSpec = R"json({
-  "width": 460, "height": {"step": 20},
+  "width": 460, "height": "$height",
   "encoding": {
     "y": {"field": "cell", "type": "nominal", "sort": "$cells", "title": null},
     "x": {"field": "deviation_percent", "type": "quantitative", "title": "Step time against the cell's median (%)",
-          "axis": {"format": "+~g"}}},
+          "axis": {"format": "+.3~r"}}},
   "layer": [
     {"mark": {"type": "tick", "opacity": 0.45, "thickness": 1.5, "size": 13},
      "transform": [{"filter": "datum.outlier == 'no'"}]},
@@ -61,7 +61,9 @@ std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup
   if (chart.table.rows.empty()) return std::nullopt;
   chart.id = "samples-" + group_slug(group);
   chart.title = "Every run: step time against the median of its cell (%)";
-  chart.spec = filled(kSpec, {{"cells", order}}).dump();
+  ordered_json spec = filled(kSpec, {{"cells", order}, {"height", 20 * order.size()}});
+  drop_empty_layers(spec, chart.table);
+  chart.spec = spec.dump();
   const auto total = static_cast<int64_t>(chart.table.rows.size());
   chart.summary = fmt::format(
       "{} run{} in {} cell{}; a cell is a batch on a number of {}. {} flagged as outliers (modified z above 3.5), "

@@ -84,30 +84,36 @@ DataTable table_of(const std::vector<const StudyCell*>& cells, const Configurati
   return table;
 }
 
-std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, const std::vector<std::string>& order) {
+std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, const std::vector<std::string>& order,
+                    const DataTable& table) {
   const char* title = "Throughput (samples/s)";
   const ordered_json log = {{"type", "log"}, {"nice", false}, {"padding", 12}};
   const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
   const ordered_json x_axis = {{"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", true}};
-  return filled(kSpec,
-                {{"x",
-                  {{"field", "batch"},
-                   {"type", "quantitative"},
-                   {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
-                   {"scale", log2},
-                   {"axis", x_axis}}},
-                 {"y",
-                  {{"field", "throughput"},
-                   {"type", "quantitative"},
-                   {"title", title},
-                   {"scale", log},
-                   {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
-                 {"log", log},
-                 {"title", title},
-                 {"order", order},
-                 {"colour",
-                  {{"field", "series"}, {"type", "nominal"}, {"sort", order}, {"legend", {{"title", nullptr}}}}}})
-      .dump();
+  ordered_json spec =
+      filled(kSpec, {{"x",
+                      {{"field", "batch"},
+                       {"type", "quantitative"},
+                       {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
+                       {"scale", log2},
+                       {"axis", x_axis}}},
+                     {"y",
+                      {{"field", "throughput"},
+                       {"type", "quantitative"},
+                       {"title", title},
+                       {"scale", log},
+                       {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
+                     {"log", log},
+                     {"title", title},
+                     {"order", order},
+                     {"colour",
+                      {{"field", "series"},
+                       {"type", "nominal"},
+                       {"sort", order},
+                       {"scale", {{"domain", order}}},
+                       {"legend", {{"title", nullptr}}}}}});
+  drop_empty_layers(spec, table);
+  return spec.dump();
 }
 
 }  // namespace
@@ -152,7 +158,7 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   chart.title = "Throughput against the batch (samples/s, logarithmic)";
   chart.origin = best.origin;
   chart.table = table_of(cells, ConfigurationNames(summary, group), words, crossovers, order);
-  chart.spec = spec_of(group, batches, order);
+  chart.spec = spec_of(group, batches, order, chart.table);
   chart.summary = fmt::format(
       "Highest: {} samples/s on {} {} at batch {} (n = {} runs). {}.",
       format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,

@@ -100,6 +100,13 @@ std::string table_head(const DataTable& table, const std::vector<bool>& numbers)
   return text + "</tr></thead>\n";
 }
 
+constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
+
+std::string cell(const std::string& words, bool number) {
+  const char* kind = number ? " class=\"num\"" : words.size() > kLongCell ? " class=\"long\"" : "";
+  return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
+}
+
 // `label` names the scrollable region for those who reach it by keyboard.
 std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
   const std::vector<bool> numbers = number_columns(table);
@@ -110,8 +117,7 @@ std::string html_table(const DataTable& table, const std::string& caption, const
   if (rows)
     for (const std::vector<TableValue>& row : table.rows) {
       text += "<tr>";
-      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i)
-        text += fmt::format("<td{}>{}</td>", numbers[i] ? " class=\"num\"" : "", escape_xml(table_words(row[i])));
+      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_words(row[i]), numbers[i]);
       text += "</tr>\n";
     }
   return text + "</tbody></table></div>\n";

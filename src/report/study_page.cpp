@@ -124,8 +124,8 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
   add(section.charts, speedup_chart(summary, group));
   add(section.charts, efficiency_chart(summary, group));
   add(section.charts, throughput_chart(summary, group));
-  add(section.charts, account_chart(summary, group));
   add(section.charts, samples_chart(summary, group, samples));
+  add(section.charts, account_chart(summary, group));
   if (PageTable table = comparison_table(summary, group); !table.table.rows.empty())
     section.tables.push_back(std::move(table));
   section.tables.push_back(cell_table(summary, group));

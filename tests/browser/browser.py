@@ -45,11 +45,15 @@ class Opened:
         self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.add_init_script(WATCH)
+        session = self.context.new_cdp_session(self.page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         start = time.monotonic()
         self.page.goto(f"file://{pathlib.Path(file).resolve()}", wait_until="load")
         self.until("document.querySelectorAll('.plot').length === 0 || "
                    "document.querySelector('.plot').dataset.state !== undefined")
         self.seconds = time.monotonic() - start  # until the first chart is there
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        self.work_seconds = next(m["value"] for m in metrics if m["name"] == "TaskDuration")  # of the page's thread
         self.file = file
 
     def __enter__(self):

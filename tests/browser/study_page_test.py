@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import os
 import xml.etree.ElementTree as ElementTree
 
 import browser
@@ -92,17 +93,18 @@ def check_accessible_everywhere(case):
 
 
 def check_dark_is_dark(case):
+    """Page and charts follow the system's colours, also when they change while the page is open."""
     study_fixture.study(case.path("r"))
     file = report(case, "r")
+    ink = "document.querySelector('.plot .role-axis-label text').getAttribute('fill')"
     papers = {}
-    for scheme in ("light", "dark"):
+    for scheme, other in (("light", "dark"), ("dark", "light")):
         with Opened(file, scheme=scheme) as page:
             page.draw_all()
-            papers[scheme] = (page.value("getComputedStyle(document.body).backgroundColor"),
-                              page.value("document.querySelector('.plot svg rect.background').getAttribute('fill')"))
-            page.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
-            page.until("document.querySelector('.plot svg rect.background').getAttribute('fill') !== "
-                       f"'{papers[scheme][1]}'")
+            papers[scheme] = (page.value("getComputedStyle(document.body).backgroundColor"), page.value(ink))
+            page.page.emulate_media(color_scheme=other)
+            page.until(f"document.querySelector('.plot .role-axis-label text') && {ink} !== '{papers[scheme][1]}'")
+            page.check_quiet()
     assert papers["light"][0] != papers["dark"][0] and papers["light"][1] != papers["dark"][1], papers
 
 
@@ -162,20 +164,24 @@ def check_ten_thousand_records_open_within_two_seconds(case):
     file = report(case, "r")
     data = case.path("r/records.jsonl").stat().st_size
     assert file.stat().st_size < data + 2.5e6, (file.stat().st_size, data)
-    seconds = []
+    seconds, work = [], []
     for _ in range(5):  # other work on the machine makes it slower, never faster
         with Opened(file) as page:
             seconds.append(page.seconds)
+            work.append(page.work_seconds)
             if min(seconds) <= 2:
                 break
-    assert min(seconds) <= 2, seconds
+    crowded = os.getloadavg()[0] > os.cpu_count()
+    assert min(work) <= 2, work
+    assert min(seconds) <= 2 or crowded, seconds
+    print(f"10,000 records: first chart after {min(seconds):.2f} s, {min(work):.2f} s of work, "
+          f"{file.stat().st_size / 1e6:.1f} MB{'; not judged by the clock: the machine is busy' if crowded else ''}")
     with Opened(file) as page:
         page.draw_all()
         page.page.click(f"#samples-{GROUP} details summary")
         page.until(f"document.querySelectorAll('#samples-{GROUP} tbody tr').length === 10000", 30)
         assert len(page.save(f"samples-{GROUP}", "csv").decode().split("\r\n")) == 10002
         page.check_quiet()
-    print(f"10,000 records: first chart after {min(seconds):.2f} s, {file.stat().st_size / 1e6:.1f} MB")
 
 
 def check_a_page_without_charts_library_is_small_enough(case):

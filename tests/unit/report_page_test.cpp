@@ -141,6 +141,18 @@ TEST(Charts, HolesWithoutValueAreRefused) {
   EXPECT_THROW(filled("{", {}), Error);
 }
 
+TEST(Charts, LayersWithoutRowsAreDropped) {
+  const DataTable table{{{"a", "A"}, {"b", "B"}}, {{std::monostate{}, std::string("no")}}};
+  auto spec = filled(R"json({"layer": [{"mark": "line"},
+      {"mark": "rule", "transform": [{"filter": "isValid(datum.a)"}]},
+      {"mark": "tick", "transform": [{"filter": "datum.b == 'no'"}]},
+      {"mark": "point", "transform": [{"filter": "datum.b == 'yes'"}]}]})json",
+                     {});
+  drop_empty_layers(spec, table);
+  ASSERT_EQ(spec["layer"].size(), 2U);
+  EXPECT_EQ(spec["layer"][1]["mark"], "tick");
+}
+
 TEST(Charts, RowsThatDoNotFitAreRefused) {
   Chart chart;
   chart.id = "x";
