@@ -210,8 +210,8 @@ TEST(CollectivesPage, ManyLinesBecomePanels) {
   EXPECT_EQ(names.size(), 2u);
   for (const auto& [panel, lines] : names) EXPECT_LE(lines.size(), kMostSeriesOfAPicture) << panel;
   records.resize(8);
-  for (const TableColumn& c : collective_chart(records, CollectiveQuantity::bus_bandwidth)->table.columns)
-    EXPECT_NE(c.name, "panel");
+  const Chart few = *collective_chart(records, CollectiveQuantity::bus_bandwidth);
+  for (const TableColumn& c : few.table.columns) EXPECT_NE(c.name, "panel");
 }
 
 TEST(CollectivesPage, WrongResultsAreNoNumbers) {
