@@ -34,6 +34,11 @@ struct CompareArgs {
   bool markdown = false;
   Talk talk;
 };
+struct CostArgs {
+  CostConfig config;
+  bool markdown = false;
+  Talk talk;
+};
 struct ReportArgs {
   std::string run_dir;
   Talk talk;
@@ -106,6 +111,7 @@ int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);
 int compare_command(const CompareArgs& args);
 int sensor_compare_command(const CompareArgs& args);
+int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
 
