@@ -18,6 +18,7 @@
 #include "amdahl/plan.h"
 #include "amdahl/prices.h"
 #include "amdahl/record.h"
+#include "amdahl/report_page.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
 #include "amdahl/units.h"
@@ -170,12 +171,16 @@ struct ReportOutcome {
   std::vector<std::string> notes;  // what could not be read
 };
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
+/// One page about all runs, from their files alone: the same files give the same bytes. Runs that cannot be read are
+/// named in `problem` and `notes` as long as one can; else throws as run_report does.
+AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
   std::vector<std::string>
       runs;                   // the baseline, then those it is compared with; "DIR@batch=64,devices=2" is a cell of one
   bool allow_unlike = false;  // compare although provenance differs
   std::optional<double> fail_on_regression_percent;  // absent: never
+  std::string html;                                  // page to write; empty: none
 };
 struct CompareOutcome {
   RunsComparison comparison;
@@ -190,6 +195,7 @@ AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
 struct CostConfig {
   std::vector<std::string> runs;  // folders or JSON of studies and sensor benchmarks
   std::string prices;             // TOML file
+  std::string html;               // page to write; empty: none
 };
 struct CostOutcome {
   CostReport report;

@@ -75,6 +75,7 @@ Command define_compare(CLI::App& app) {
   compare->add_option("--hetero", args.sensors.hetero, "Sensor runs in mode hetero");
   compare->add_option("--prices", args.sensors.prices, "TOML file of what devices cost, like data/prices.toml");
   compare->add_flag("--md,--markdown", args.markdown, "Markdown on stdout, the verdict first");
+  compare->add_option("--html", args.config.html, "Page to write, one file that needs no network");
   compare->add_flag("--allow-unlike", args.config.allow_unlike, "Compare although host, math or launch differ");
   compare->add_option("--fail-on-regression", parsed->limit,
                       "Exit 1 when a run is slower than the baseline by more than this percentage, 3 or 3%");

@@ -14,6 +14,7 @@ int cost_command(const CostArgs& args) {
     fmt::print("{}\n", outcome.json);
   else
     show(stdout, args.markdown ? outcome.markdown : outcome.text);
+  if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return 0;
 }
 
@@ -28,6 +29,7 @@ Command define_cost(CLI::App& app) {
   cost->add_option("runs", args->config.runs, "Runs, all on the same kind of device")->required();
   cost->add_option("--prices", args->config.prices, "TOML file of what devices cost, like data/prices.toml")
       ->required();
+  cost->add_option("--html", args->config.html, "Page to write, one file that needs no network");
   cost->add_flag("--md,--markdown", args->markdown, "Markdown on stdout, the verdict first");
   add_talk(cost, args->talk);
   return {cost, [args](const std::string&) {

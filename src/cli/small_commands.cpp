@@ -28,6 +28,7 @@ int compare_command(const CompareArgs& args) {
     fmt::print("{}\n", outcome.json);
   else
     show(stdout, args.markdown ? outcome.markdown : outcome.text);
+  if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
 
@@ -37,17 +38,6 @@ int sensor_compare_command(const CompareArgs& args) {
     fmt::print("{}\n", outcome.json);
   else
     show(stdout, args.markdown ? outcome.markdown : outcome.text);
-  return 0;
-}
-
-int report_command(const ReportArgs& args) {
-  const ReportOutcome outcome = run_report(args.run_dir, true);
-  for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
-  if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
-  else
-    show(stdout, outcome.text);
-  show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
   return 0;
 }
 

@@ -7,8 +7,10 @@
 
 #include "amdahl/amdahl.h"
 #include "report/compare.h"
+#include "report/compare_page.h"
 #include "report/comparison_text.h"
 #include "report/fabric_compare.h"
+#include "report/html_page.h"
 #include "report/words.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -150,6 +152,8 @@ CompareOutcome run_compare(const CompareConfig& config) {
   outcome.text = comparison_text(outcome.comparison);
   outcome.markdown = comparison_markdown(outcome.comparison);
   outcome.json = comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
+  if (!config.html.empty())
+    save_text(config.html, html_page(compare_page(outcome.comparison, outcome.json), html_assets()));
   outcome.regression = limit && regression(outcome.comparison, *limit);
   return outcome;
 }

@@ -4,6 +4,8 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
 #include "report/cost.h"
+#include "report/cost_page.h"
+#include "report/html_page.h"
 #include "report/study.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -54,6 +56,7 @@ CostOutcome run_cost(const CostConfig& config) {
   outcome.text = cost_text(outcome.report);
   outcome.markdown = cost_markdown(outcome.report);
   outcome.json = cost_to_json(outcome.report, cost_verdict(outcome.report));
+  if (!config.html.empty()) save_text(config.html, html_page(cost_page(outcome.report, outcome.json), html_assets()));
   return outcome;
 }
 
