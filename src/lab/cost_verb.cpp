@@ -3,6 +3,7 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
+#include "files/whole_file.h"
 #include "report/cost.h"
 #include "report/cost_page.h"
 #include "report/html_page.h"

@@ -147,10 +147,10 @@ void add_sensors(const CostRun& run, std::vector<MeasuredRow>& rows, std::vector
   }
   if (without > 0)
     add_note(notes, fmt::format("{}: {} record{} without a result", run.name, without, without == 1 ? "" : "s"));
-  std::vector<std::string> elsewhere;  // that a record belongs to another side is no news here
+  std::vector<std::string> elsewhere;                         // that a record belongs to another side is no news here
+  const std::vector<SensorRun> one{{run.name, run.records}};  // results point into it
   for (const Role role : roles)
-    for (const SensorResult& result : results_on({{run.name, run.records}}, role, sides, elsewhere))
-      rows.push_back(sensor_row(run, result));
+    for (const SensorResult& result : results_on(one, role, sides, elsewhere)) rows.push_back(sensor_row(run, result));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "report/words.h"
 #include "spec/measurements.h"
 #include "stats/percentile.h"
 
@@ -85,6 +86,22 @@ CompareOptions shared_axes_only(CompareOptions options, const std::vector<Record
   return options;
 }
 
+struct Sides {
+  std::vector<Record> a, b;
+};
+
+/// Records of another tool know other axes for each operation, so that each is compared by itself; else all together.
+std::map<std::string, Sides> by_operation(const std::vector<Record>& a, const std::vector<Record>& b, bool foreign) {
+  std::map<std::string, Sides> parts;
+  const auto operation = [&](const Record& record) {
+    const auto found = record.axes.find("op");
+    return foreign && record.kind == "sensor" && found != record.axes.end() ? axis_text(found->second) : std::string();
+  };
+  for (const Record& record : a) parts[operation(record)].a.push_back(record);
+  for (const Record& record : b) parts[operation(record)].b.push_back(record);
+  return parts;
+}
+
 void note_without_result(const std::vector<Record>& records, const std::string& name, size_t used,
                          RunComparison& result) {
   if (const size_t rest = records.size() - std::min(used, records.size()); rest > 0)
@@ -105,12 +122,15 @@ RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Rec
     row.exact = row.exact && !foreign;
     const std::vector<Record> left = with_series(a, row), right = with_series(b, row);
     used_a += left.size(), used_b += right.size();
-    if (left.empty() || right.empty()) {
-      for (const auto& [records, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})
-        if (!records->empty()) add_note(result, fmt::format("only {} has {} of a {}", *name, row.series, row.kind));
-      continue;
+    for (const auto& [operation, sides] : by_operation(left, right, foreign)) {
+      if (sides.a.empty() || sides.b.empty()) {
+        const std::string what = operation.empty() ? std::string(row.kind) : operation;
+        for (const auto& [records, name] : {std::pair{&sides.a, &options.name_a}, {&sides.b, &options.name_b}})
+          if (!records->empty()) add_note(result, fmt::format("only {} has {} of a {}", *name, row.series, what));
+        continue;
+      }
+      join(result, compare_runs(sides.a, sides.b, shared_axes_only(options, sides.a, sides.b, row, result)));
     }
-    join(result, compare_runs(left, right, shared_axes_only(options, left, right, row, result)));
   }
   if (result.cells.empty())
     throw Error(Cause::usage,

@@ -119,9 +119,9 @@ def check_robocache_one_gpu(case):
     assert cell["axes"]["op"] == "fuse" and cell["axes"]["dtype"] == "bf16" and cell["a"]["mean"] == 50.0, cell
     assert cell["a_over_b_speed"]["verdict"] == "UNCLEAR" and cell["a_over_b_speed"]["n_first"] == 1, cell
     notes = "\n".join(found["notes"])
-    for words in ("measured by RoboCache (1 GPU)", "timed one by one", "'memory_bandwidth' was left out"):
+    for words in ("measured by RoboCache (1 GPU)", "timed one by one", "'memory_bandwidth' was left out",
+                  "only robocache_single.json has time of a voxelize"):
         assert words in notes, notes
-    assert len(found["only_a"]) == 4, found["only_a"]  # its voxel modes
 
 
 def check_robocache_several(case):

@@ -132,7 +132,9 @@ TEST(Cost, DoublingAPriceHalvesWorkForTheMoney) {
   for (size_t i = 0; i < once.rows.size(); ++i) {
     EXPECT_DOUBLE_EQ(*twice.rows[i].work_per_price * 2, *once.rows[i].work_per_price);
     EXPECT_EQ(twice.rows[i].work_per_hour, once.rows[i].work_per_hour);
-    if (once.rows[i].gain) EXPECT_EQ(twice.rows[i].gain->payoff, once.rows[i].gain->payoff);  // a ratio of prices
+    if (once.rows[i].gain) {
+      EXPECT_EQ(twice.rows[i].gain->payoff, once.rows[i].gain->payoff);  // a ratio of prices
+    }
   }
   EXPECT_EQ(break_even_of(once, "global_batch", true).value, break_even_of(twice, "global_batch", true).value);
 }
