@@ -40,11 +40,12 @@ int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
     if (!parsed.limit.empty()) args.config.fail_on_regression_percent = parse_percent(parsed.limit);
     return compare_command(args);
   }
-  if (!args.config.runs.empty() || !parsed.limit.empty())
-    throw Error(Cause::usage,
-                fmt::format("{} beside {}",
-                            args.config.runs.empty() ? std::string("--fail-on-regression") : args.config.runs.front(),
-                            sensor_option),
+  std::string other;  // what belongs to runs against a baseline
+  if (!args.config.html.empty()) other = "--html";
+  if (!parsed.limit.empty()) other = "--fail-on-regression";
+  if (!args.config.runs.empty()) other = args.config.runs.front();
+  if (!other.empty())
+    throw Error(Cause::usage, fmt::format("{} beside {}", other, sensor_option),
                 "runs of any kind, or --single, --multi and --hetero of sensor runs");
   if (sensors.single.empty() || (sensors.multi.empty() && sensors.hetero.empty()))
     throw Error(

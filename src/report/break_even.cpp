@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "amdahl/units.h"
 #include "report/words.h"
 
 namespace amdahl {
@@ -46,6 +47,11 @@ Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, 
   return found;
 }
 
+std::string size_words(double size) {
+  const bool whole = size == std::floor(size) && size < 1e15;
+  return whole ? with_thousands(static_cast<int64_t>(size)) : format_number(size);
+}
+
 }  // namespace
 
 BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
@@ -70,28 +76,28 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
 
 std::string break_even_words(const BreakEven& found) {
   const std::string range =
-      fmt::format("measured from {} to {}", format_number(found.measured_low), format_number(found.measured_high));
+      fmt::format("measured from {} to {}", size_words(found.measured_low), size_words(found.measured_high));
   // What the intervals leave open: an end that is absent lies outside of the measured range.
   const auto end = [](const std::optional<double>& size, const char* outside) {
-    return size ? format_number(*size) : std::string(outside);
+    return size ? size_words(*size) : std::string(outside);
   };
   const std::string interval = found.has_interval
                                    ? fmt::format(" [{}, {}]", end(found.low, "below"), end(found.high, "beyond"))
                                    : std::string(" [n/a]");
-  const std::string until = found.until ? fmt::format(", up to about {}", format_number(*found.until)) : std::string();
+  const std::string until = found.until ? fmt::format(", up to about {}", size_words(*found.until)) : std::string();
   switch (found.answer) {
     case BreakEven::Answer::never:
       if (found.low)
-        return fmt::format("never in the measured range, perhaps from {}; {}", format_number(*found.low), range);
+        return fmt::format("never in the measured range, perhaps from {}; {}", size_words(*found.low), range);
       return fmt::format("never in the measured range; {}", range);
     case BreakEven::Answer::always:
       if (found.has_interval && found.high)
-        return fmt::format("at every measured size, certainly from {}; {}", format_number(*found.high), range);
+        return fmt::format("at every measured size, certainly from {}; {}", size_words(*found.high), range);
       return fmt::format("at every measured size; {}", range);
     case BreakEven::Answer::at:
       break;
   }
-  return fmt::format("from about {}{}{}; {}", format_number(found.value.value_or(0)), interval, until, range);
+  return fmt::format("from about {}{}{}; {}", size_words(found.value.value_or(0)), interval, until, range);
 }
 
 }  // namespace amdahl

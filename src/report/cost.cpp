@@ -228,6 +228,11 @@ void add_alternatives(const PriceTable& prices, const Rows& rows, CostReport& re
     const CostRow& one = report.rows[*best];
     for (const AlternativePrice& alternative : prices.alternatives) {
       CostAlternative found{alternative.name, *best, alternative.purchase_price, {}, {}, {}, {}, "", alternative.note};
+      if (alternative.replaces_device && !one.owned) {
+        found.why_absent = "it replaces a bought device, and this one has an hourly price";
+        report.alternatives.push_back(std::move(found));
+        continue;
+      }
       found.gain = gain_of_step(alternative, rows[*best].input_share, found.why_absent);
       found.hourly_price = price_with(prices, alternative, one);
       if (!found.hourly_price && found.why_absent.empty()) found.why_absent = "an hour of it has no price";
