@@ -216,8 +216,8 @@ def check_damaged_published_study(case):
 
 def check_modes_of_the_sensor_benchmark(case):
     """Records of pipeline, task and hetero compare like all others."""
-    commands = {"pipeline": ("--op", "fuse", "--mode", "pipeline", "--model", "medium", "--batch-sizes", "2", "--shape", "4x2",
-                             "--targets", "3", "--devices", "2"),
+    commands = {"pipeline": ("--op", "fuse", "--mode", "pipeline", "--model", "medium", "--batch-sizes", "6",
+                             "--shape", "30x16,20x5", "--targets", "12"),
                 "task": ("--op", "fuse,voxelize", "--mode", "task", "--devices", "2", "--batch-sizes", "64", "--points", "5000",
                          "--grid", "16", "--voxel-modes", "count"),
                 "hetero": ("--op", "voxelize", "--mode", "hetero", "--voxel-modes", "count", "--points", "5000", "--grid", "16",

@@ -38,8 +38,8 @@ TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
   EXPECT_EQ(c.unit, "us");
   const std::string text = comparison_text({{c}});
   EXPECT_NE(text.find("A (baseline) is new\nB is old\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("0.562x [0.5"), std::string::npos) << text;  // the speed of old over new, 1 / 1.78
-  EXPECT_NE(text.find("50+50  < 0.0001  SLOWER"), std::string::npos) << text;
+  EXPECT_NE(text.find("0.56x [0.5"), std::string::npos) << text;  // the speed of old over new, 1 / 1.78
+  EXPECT_NE(text.find("50+50  < 0.0001   SLOWER"), std::string::npos) << text;
   EXPECT_EQ(text.rfind("B against A: slower in 1 of 1 cell (median speed 0.56", 0), 0u) << text;
   const std::string turned = comparison_text({{compare_runs(b, a, {})}});
   EXPECT_NE(turned.find("1.78x [1.7"), std::string::npos) << turned;
