@@ -134,17 +134,22 @@ std::string prices_words(const CostReport& report) {
 }
 
 std::vector<std::string> cost_method() {
-  return {
+  constexpr const char* kWork =
       "Work per hour is throughput x 3600; work for the money is that over the price of an hour of devices and "
-      "machine.",
+      "machine.";
+  constexpr const char* kPays =
       "Several devices pay where their speedup over the best one device of their kind is at least the ratio of the "
-      "prices of an hour; the verdict is by the 95 % interval of the speedup (delta method, Welch degrees of freedom).",
-      "Further devices are worth at most (speedup - 1) x the price of an hour of one device.",
+      "prices of an hour; the verdict is by the 95 % interval of the speedup (delta method, Welch degrees of freedom).";
+  constexpr const char* kWorth =
+      "Further devices are worth at most (speedup - 1) x the price of an hour of one device.";
+  constexpr const char* kPayback =
       "Payback: purchase of the further hardware over the further work a month, valued at what it costs on one device, "
-      "less the further electricity.",
+      "less the further electricity.";
+  constexpr const char* kBreakEven =
       "Break-even sizes are interpolated between neighbouring measured sizes, both axes logarithmic, never beyond "
       "them; "
-      "their interval comes from the ends of the speedups' intervals."};
+      "their interval comes from the ends of the speedups' intervals.";
+  return {kWork, kPays, kWorth, kPayback, kBreakEven};
 }
 
 }  // namespace amdahl
