@@ -140,7 +140,7 @@ void check_sensor_bench(const SensorBenchConfig& config) {
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
   require_within("--calls", config.calls, 0, kMost);
-  if (config.path == "host" && choose_backend(config.engine).name == "cpu")
+  if (config.path == "host" && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
     throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
                 "GPUs, or no --path");
   if (config.type == ElementType::i32 || config.type == ElementType::u32)

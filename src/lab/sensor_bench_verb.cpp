@@ -73,7 +73,7 @@ void conclude(SensorBenchOutcome& outcome) {
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
   const SensorMode& mode = find_sensor_mode(config.mode);
   check_engine(config.engine);
-  choose_backend(config.engine);
+  choose_backend(config.engine, FleetNeeds::devices);
   check_sensor_bench(config);
   mode.check(config);
   const std::vector<SensorStep> steps = mode.steps(config);

@@ -58,7 +58,6 @@ class CpuSensorOps final : public SensorOps {
     });
   }
 
-  void limit_processors(int) override {}  // a virtual device has one thread
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class CudaMaskPeers final : public MaskPeers {
     device_.bind_thread();
     stream_ = as_cuda(stream);
     const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, num_voxels, grid, merged);
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count}, peers_, num_voxels, grid, merged);
   }
 
  private:

@@ -126,9 +126,6 @@ class SensorOps {
     (void)group;
     return nullptr;
   }
-
-  /// Uses at most this many of the device's processors (SMs) from now on; 0: all.
-  virtual void limit_processors(int count) = 0;
 };
 
 std::unique_ptr<SensorOps> make_cpu_sensor_ops(Device& device);

@@ -53,7 +53,7 @@ std::unique_ptr<Fleet> fleet_of(std::vector<std::unique_ptr<Device>> devices) {
   FleetParts parts;
   parts.device_kind = "test";
   parts.devices = std::move(devices);
-  for (size_t i = 0; i < parts.devices.size(); ++i) parts.ops.push_back(make_cpu_ops(*parts.devices[i], {}));
+  parts.make_ops = [](Device& device) { return make_cpu_ops(device, {}); };
   return make_thread_fleet(std::move(parts), [](const std::vector<Device*>& group) {
     if (group.size() == 1) throw Error(Cause::environment_missing, "one device asks for a library");
     return make_inproc_communicators(static_cast<int>(group.size()), 20);
