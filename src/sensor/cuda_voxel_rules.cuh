@@ -64,7 +64,8 @@ struct PartialMax {
 
 struct Max : PartialMax {
   __device__ static float result(const ValueArgs&, Sum most, uint32_t) {
-    return most == kOrderOfNone ? 0.0f : __int_as_float(order_of(most));
+    const float value = __int_as_float(order_of(most));
+    return most == kOrderOfNone || value == 0 ? 0.0f : value;  // final_max of voxel_values.h
   }
 };
 

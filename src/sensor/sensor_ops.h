@@ -111,7 +111,8 @@ class SensorOps {
   /// parts of a cloud take the least of their scales. Uses the problem's scratch memory.
   virtual void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
                                  float* scale) = 0;
-  /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf becomes 0.
+  /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf and -0 become
+  /// 0.
   virtual void finish(Stream& stream, const VoxelizeProblem& merged) = 0;
 
   /// mask |= other, both num_words words.
