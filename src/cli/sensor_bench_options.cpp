@@ -75,6 +75,8 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
   if (!config.inputs.empty() && parsed.sub->count("--shape") > 0)
     throw Error(Cause::usage, "--shape beside --input: streams are those of the file", "one of the two");
+  if (parsed.sub->count("--features") > 0 && config.features < 1)
+    throw Error(Cause::usage, fmt::format("--features is {}", config.features), "1 or more");
   if (parsed.sub->count("--voxel-size") > 0 && !(config.voxel_size > 0))
     throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
   config.streams = parse_shapes(texts.shape);

@@ -10,9 +10,9 @@ namespace amdahl {
 /// the device's primary context, which must exist. Outlives its streams.
 class CudaPartition {
  public:
-  /// About `share` (above 0, below 1) of the GPU's `all_sms` multiprocessors: the nearest whole number of the groups that
-  /// the hardware divides into, 8 on Hopper. Error{usage} for less than the smallest group, Error{environment_missing}
-  /// for a driver before CUDA 12.5.
+  /// About `share` (above 0, below 1) of the GPU's `all_sms` multiprocessors: the nearest whole number of the groups
+  /// that the hardware divides into, 8 on Hopper. Error{usage} for less than the smallest group,
+  /// Error{environment_missing} for a driver before CUDA 12.5.
   CudaPartition(int device_index, int all_sms, double share);
   ~CudaPartition();
   CudaPartition(const CudaPartition&) = delete;

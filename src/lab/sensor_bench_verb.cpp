@@ -46,6 +46,8 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   settings.make_ops = make_sensor_ops;
   settings.provenance = sensor_provenance(config.engine, fleet);
   settings.provenance.facts.merge(input_facts(config));
+  for (const HeldBackDevice& held : config.hold_back)
+    settings.provenance.facts[fmt::format("held_back.{}", held.device)] = fmt::format("{}", held.fraction);
   return settings;
 }
 

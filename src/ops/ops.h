@@ -166,8 +166,8 @@ struct OpsOptions {
   bool deterministic = false;  // only algorithms that give bit-equal reruns
 };
 
-/// A device's Ops, made when they are first used: measurements that need none run where the library for them is missing.
-/// Copies are the same Ops.
+/// A device's Ops, made when they are first used: measurements that need none run where the library for them is
+/// missing. Copies are the same Ops.
 class OpsOnDemand {
  public:
   OpsOnDemand(Ops& made) : find_([&made]() -> Ops& { return made; }) {}  // NOLINT(google-explicit-constructor)

@@ -81,10 +81,11 @@ TEST_F(HeldBackGpuTest, TakesLongerByCalls) {
   RecordProperty("part_us", std::to_string(part_us));
   EXPECT_GE(part_us, 2 * whole_us) << "a quarter of the multiprocessors: " << part_us << " and all: " << whole_us;
   EXPECT_LE(part_us, 12 * whole_us);
-  EXPECT_LT(relative_error(part.result(), [&] {
-              const std::vector<float> wanted = whole.result();
-              return std::vector<double>(wanted.begin(), wanted.end());
-            }()),
+  EXPECT_LT(relative_error(part.result(),
+                           [&] {
+                             const std::vector<float> wanted = whole.result();
+                             return std::vector<double>(wanted.begin(), wanted.end());
+                           }()),
             1e-5);
 }
 
@@ -119,8 +120,7 @@ TEST_F(HeldBackGpuTest, LivesBesideTheWholeDevice) {
 }
 
 TEST_F(HeldBackGpuTest, RefusesWhatIsNoPart) {
-  for (const double share : {0.0, -1.0, 1.5, 0.001})
-    try {
+  for (const double share : {0.0, -1.0, 1.5, 0.001}) try {
       make_cuda_devices({device->spec().index}, {share});
       ADD_FAILURE() << share;
     } catch (const Error& error) {

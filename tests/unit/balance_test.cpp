@@ -1,6 +1,6 @@
 // Placement of tasks and shares of items over devices of unlike speed.
-#include "device/partition.h"
 #include "sensor/balance.h"
+#include "device/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -227,14 +227,13 @@ TEST(HeldBack, FractionsOutsideAreRefused) {
 }
 
 TEST(HeldBack, PartsOfAGpuAreWholeGroups) {
-  EXPECT_EQ(partition_size(0.5, 132, 8, 8), 64);    // 66 is nearer to 64 than to 72
+  EXPECT_EQ(partition_size(0.5, 132, 8, 8), 64);  // 66 is nearer to 64 than to 72
   EXPECT_EQ(partition_size(0.25, 132, 8, 8), 32);
   EXPECT_EQ(partition_size(0.06061, 132, 8, 8), 8);
   EXPECT_EQ(partition_size(0.999, 132, 8, 8), 128);  // never all
   EXPECT_EQ(partition_size(0.999, 128, 8, 8), 120);
   EXPECT_EQ(partition_size(0.1, 46, 4, 2), 4);
-  for (const auto& [share, all] : {std::pair{0.06, 132}, {0.5, 8}, {0.0, 132}, {1.0, 132}, {-1.0, 132}})
-    try {
+  for (const auto& [share, all] : {std::pair{0.06, 132}, {0.5, 8}, {0.0, 132}, {1.0, 132}, {-1.0, 132}}) try {
       partition_size(share, all, 8, 8);
       ADD_FAILURE() << share << " of " << all;
     } catch (const Error& error) {
