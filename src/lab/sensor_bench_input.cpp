@@ -42,9 +42,18 @@ void read_tracks(SensorBenchConfig& config, const std::string& path) {
   config.tracks = std::move(all);
 }
 
+/// Of memory the sizes are the caller's word.
+void require_size(const std::string& name, const char* what, size_t size, int64_t wanted) {
+  if (wanted < 0 || size != static_cast<size_t>(wanted))
+    throw Error(Cause::usage, fmt::format("{}: {} has {} numbers and its shape {}", name, what, size, wanted),
+                "as many as the shape says");
+}
+
 void fit_cloud(SensorBenchConfig& config) {
   const PointCloud& cloud = *config.cloud;
   const std::string name = input_name(config, true);
+  require_size(name, "points", cloud.points.size(), cloud.num_points * 3);
+  require_size(name, "features", cloud.features.size(), cloud.num_points * cloud.num_features);
   if (config.points.empty()) config.points = {cloud.num_points};
   for (const int64_t points : config.points)
     if (points > cloud.num_points)
@@ -69,7 +78,12 @@ void fit_tracks(SensorBenchConfig& config) {
   const std::vector<Trajectories>& tracks = *config.tracks;
   const std::string name = input_name(config, false);
   config.streams.clear();
+  if (tracks.empty()) throw Error(Cause::usage, fmt::format("{} holds no stream", name), "one at least");
   for (const Trajectories& track : tracks) {
+    if (track.batch < 1 || track.length < 1 || track.width < 1)
+      throw Error(Cause::usage, fmt::format("{}: stream '{}' is empty", name, track.name), "a sample at least");
+    require_size(name, "times", track.times.size(), track.batch * track.length);
+    require_size(name, "values", track.values.size(), track.batch * track.length * track.width);
     if (track.batch != tracks.front().batch)
       throw Error(Cause::usage,
                   fmt::format("{}: stream '{}' has {} rows, and '{}' has {}", name, tracks.front().name,
