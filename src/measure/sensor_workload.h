@@ -39,7 +39,7 @@ class SensorWorkload {
   static int cold_variants(const Device& device, const SensorJob& job, int64_t num_items);
   /// Whether copies of that size together are so many.
   static bool leaves_cache(const Device& device, double copied_bytes);
-  static constexpr size_t kMostCopies = 16384;  // each is a part of captured graphs
+  static constexpr size_t kMostCopies = 32768;  // each is a part of captured graphs
 
   int num_variants() const { return num_variants_; }
   /// A variant's call as the operations take it; the other of the two is empty.

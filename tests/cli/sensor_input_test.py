@@ -111,8 +111,8 @@ def check_the_report_and_the_run_folder(case):
 
 def check_tiny_workloads_say_that_they_are_not_cold(case):
     tiny = measured(case, "--points", "8", "--grid", "2", "--voxel-modes", "count", "--cache", "cold")[0]
-    assert tiny["axes"]["cache"] == "rotated" and samples(tiny, "copies") == [16384], tiny["axes"]
-    assert samples(tiny, "copied_memory")[0] == 16384 * 512  # 96 and 32 bytes, each in 256
+    assert tiny["axes"]["cache"] == "rotated" and samples(tiny, "copies") == [32768], tiny["axes"]
+    assert samples(tiny, "copied_memory")[0] == 32768 * 512  # 96 and 32 bytes, each in 256
     large = measured(case, "--points", "1000", "--grid", "128", "--voxel-modes", "count", "--cache", "cold")[0]
     assert large["axes"]["cache"] == "cold" and samples(large, "copies")[0] < 100, large["axes"]
     assert samples(large, "copied_memory")[0] > 128 << 20

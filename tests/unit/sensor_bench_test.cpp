@@ -217,7 +217,7 @@ TEST(SensorWorkload, ColdCopiesOfTheSmallestWorkloadsEnd) {
   SensorJob job = cloud_job(VoxelMode::count);
   job.grid.size = {2, 2, 2};
   const int copies = SensorWorkload::cold_variants(*devices.front(), job, 1);
-  EXPECT_EQ(copies, 16384);
+  EXPECT_EQ(copies, 32768);
   EXPECT_FALSE(SensorWorkload::leaves_cache(
       *devices.front(), static_cast<double>(copies) * static_cast<double>(SensorWorkload::variant_bytes(job, 1))));
 }
