@@ -200,7 +200,7 @@ TEST(SensorWorkload, UsefulBytesCountEveryByteOnce) {
 
 TEST(SensorWorkload, ColdCopiesExceedTwiceTheCache) {
   const auto devices = make_cpu_devices(1);
-  for (const int64_t items : {int64_t{1}, int64_t{3000}, int64_t{50'000'000}}) {
+  for (const int64_t items : {int64_t{1000}, int64_t{3000}, int64_t{50'000'000}}) {
     const SensorJob job = cloud_job(VoxelMode::count);
     const int copies = SensorWorkload::cold_variants(*devices.front(), job, items);
     EXPECT_GE(copies, 2);
