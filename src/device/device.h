@@ -147,7 +147,11 @@ class Device {
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index = 0);
 
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
-std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);
+/// A device with a share below 1 has that part of its multiprocessors, in the hardware's groups: `spec().sm_count` says
+/// how many, and nothing that its streams run, captured or not, uses others. Its memory and its copies stay those of
+/// the whole. Error{usage} for a share outside (0, 1] or below the smallest group. `sm_shares` empty: all are whole.
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices,
+                                                       const std::vector<double>& sm_shares = {});
 Availability cuda_availability();
 /// A stream that somebody else made: a cudaStream_t of that device, which is not destroyed with the result.
 std::unique_ptr<Stream> adopt_cuda_stream(Device& device, void* stream);

@@ -1,6 +1,4 @@
 // Sensor operations of CUDA devices.
-#include <algorithm>
-
 #include "device/cuda_device.h"
 #include "sensor/cuda_kernels.h"
 #include "sensor/cuda_mask_peers.h"
@@ -20,7 +18,7 @@ class CudaSensorOps final : public SensorOps {
   }
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
-    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, num_sms(), device_.spec().sm_count}, problem);
+    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, device_.spec().sm_count}, problem);
   }
   void voxelize(Stream& stream, const VoxelizeProblem& problem) override { launch_voxelize(on(stream), problem); }
 
@@ -44,20 +42,13 @@ class CudaSensorOps final : public SensorOps {
     return make_cuda_mask_peers(device_, group);
   }
 
-  void limit_processors(int count) override { limit_ = count; }
-
  private:
-  int num_sms() const {
-    const int all = device_.spec().sm_count;
-    return limit_ > 0 ? std::min(limit_, all) : all;
-  }
   SensorLaunch on(Stream& stream) const {
     device_.bind_thread();
-    return {as_cuda(stream), device_.spec().index, num_sms(), device_.spec().sm_count};
+    return {as_cuda(stream), device_.spec().index, device_.spec().sm_count};
   }
 
   Device& device_;
-  int limit_ = 0;
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ struct FixedMean : FixedSum {
   }
 };
 
-/// fmaxf ignores NaN and takes +0 for more than -0 (PTX ISA, max).
+/// fmaxf ignores NaN.
 struct PartialMax {
   using Sum = float;
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -60,7 +60,9 @@ struct PartialMax {
 };
 
 struct Max : PartialMax {
-  __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return most == -kInfinity ? 0.0f : most; }
+  __device__ static float result(const ValueArgs&, Sum most, uint32_t) {
+    return most == -kInfinity || most == 0 ? 0.0f : most;  // final_max of voxel_values.h
+  }
 };
 
 /// Feature pack `column` of a point.

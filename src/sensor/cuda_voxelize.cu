@@ -113,12 +113,12 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
 }  // namespace
 
 size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem) {
-  return plan_voxels(problem, launch.all_sms).bytes;
+  return plan_voxels(problem, launch.num_sms).bytes;
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
   if (marks_directly(problem)) return launch_voxel_marks(launch, problem);
-  const VoxelPlan plan = plan_voxels(problem, launch.all_sms);
+  const VoxelPlan plan = plan_voxels(problem, launch.num_sms);
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);

@@ -27,10 +27,10 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       options_(options),
       row_(find_strategy(options.plan.strategy)),
       compute_(rank.device.make_stream("compute")),
-      second_(rank.ops.gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
+      second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
-      model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
-      optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_, owned())),
+      model_(options.model, rank.device, *rank.ops, max_micro_rows(options.plan, row_), options.seed),
+      optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
       order_(choose_order()),
       pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
@@ -40,7 +40,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
-  strategy_ = row_.build({options_.plan, rank_.device, rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
+  strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
@@ -51,7 +51,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 }
 
 GradientOrder Trainer::choose_order() const {
-  if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  if (rank_.ops->fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::chain_first;
   if (second_) return GradientOrder::two_streams;
@@ -119,7 +119,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   enqueue_micro_batches(features, targets, stamps);
   if (stamps) stamps->end(*compute_, stamps->backward);
   strategy_->finish_step(stamps);
-  rank_.ops.increment(*compute_, model_.step_counter());
+  rank_.ops->increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 

@@ -15,7 +15,7 @@ struct RankContext {
   int rank = 0;
   int world_size = 1;
   Device& device;
-  Ops& ops;
+  OpsOnDemand ops;
   Communicator& communicator;
 };
 
