@@ -38,6 +38,18 @@ if(AMDAHL_LIBZIP_INCLUDE AND AMDAHL_LIBZIP_LIBRARY)
   set(AMDAHL_HAVE_LIBZIP ON)
 endif()
 
+# The JavaScript that draws a report's charts comes from a Python wheel (scripts/install_deps.sh puts it there).
+find_program(AMDAHL_CHART_PYTHON python PATHS ${PROJECT_SOURCE_DIR}/.deps/venv/bin NO_DEFAULT_PATH)
+set(AMDAHL_HAVE_CHART_BUNDLE OFF)
+set(AMDAHL_CHART_PYTHON_FOUND "")
+if(AMDAHL_CHART_PYTHON)
+  execute_process(COMMAND ${AMDAHL_CHART_PYTHON} -c "import vl_convert" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed EQUAL 0)
+    set(AMDAHL_HAVE_CHART_BUNDLE ON)
+    set(AMDAHL_CHART_PYTHON_FOUND ${AMDAHL_CHART_PYTHON})
+  endif()
+endif()
+
 set(AMDAHL_HAVE_CUDA OFF)
 if(NOT AMDAHL_CUDA STREQUAL "OFF")
   include(CheckLanguage)
