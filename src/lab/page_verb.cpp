@@ -121,7 +121,9 @@ void write_markdown(const Page& page, const PageConfig& config, PageOutcome& out
   std::vector<const Chart*> charts;
   for (const PageSection& section : page.sections)
     for (const Chart& chart : section.charts) charts.push_back(&chart);
-  const ChartPictures drawn = draw_charts(charts, config.picture_pythons, Deadline::after_seconds(kPicturesSeconds));
+  ChartPictures drawn = draw_charts(charts, config.picture_pythons, Deadline::after_seconds(kPicturesSeconds));
+  for (const PageSection& section : page.sections)
+    for (const Picture& picture : section.pictures) drawn.svg[picture.id] = picture.svg;
   std::map<std::string, std::string> pictures;
   if (!drawn.svg.empty()) make_folder(file.parent_path() / folder);
   for (const auto& [id, svg] : drawn.svg) {

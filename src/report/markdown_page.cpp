@@ -42,9 +42,17 @@ std::string chart_text(const Chart& chart, const std::map<std::string, std::stri
                             chart.table.rows.size() == 1 ? "" : "s", table);
 }
 
+std::string picture_text(const Picture& picture, const std::map<std::string, std::string>& pictures) {
+  const auto file = pictures.find(picture.id);
+  std::string text = fmt::format("### {}\n\n", escape_markdown(picture.title));
+  if (file != pictures.end()) text += fmt::format("![{}]({})\n\n", escape_markdown(picture.summary), file->second);
+  return text + fmt::format("{}\n\n", escape_markdown(picture.summary));
+}
+
 std::string section_text(const PageSection& section, const std::map<std::string, std::string>& pictures) {
   std::string text = fmt::format("## {}\n\n", escape_markdown(section.title));
   for (const std::string& line : section.paragraphs) text += escape_markdown(line) + "\n\n";
+  for (const Picture& picture : section.pictures) text += picture_text(picture, pictures);
   for (const Chart& chart : section.charts) text += chart_text(chart, pictures);
   for (const PageTable& table : section.tables) {
     if (!table.caption.empty()) text += fmt::format("**{}**\n\n", escape_markdown(table.caption));

@@ -20,8 +20,12 @@
       spec.width = width;
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
-    if (spec.spec && typeof spec.spec.width === "number")  // facets: what their labels leave
-      spec.spec.width = Math.max(160, width - 150);
+    const kNarrow = 560;  // below it panels stand one above the other
+    if (spec.columns > 1 && width < kNarrow) spec.columns = 1;
+    const kOutside = 150;  // what the labels of panels take
+    const panelWidth = Math.max(160, (width - kOutside) / (spec.columns ?? 1));
+    if (spec.spec && typeof spec.spec.width === "number") spec.spec.width = panelWidth;
+    for (const panel of spec.concat ?? []) panel.width = panelWidth;
     return spec;
   }
 
