@@ -51,7 +51,10 @@ void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamp
     context_.compute.record(*chain_[bucket]);
     context_.comm.wait(*chain_[bucket]);
   }
-  if (stamps) stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
+  if (stamps) {
+    stamps->set_bytes(order, bucket_bytes(bucket));
+    stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
+  }
   send(bucket, sent_.size() == buckets_.size());
   if (stamps) stamps->end(context_.comm, stamps->collectives[order]);
   context_.comm.record(*done_[bucket]);
