@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/environment.h"
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 #include "cli/trace_options.h"
 
@@ -103,6 +104,7 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   if (config.resume && config.output_dir.empty())
     throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
   if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
+  require_metrics_place(parsed.args.metrics);
   return study_command(parsed.args);
 }
 
@@ -135,6 +137,7 @@ Command define_study(CLI::App& app) {
   study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/study-TIME)");
   study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
   add_trace(study, texts.trace);
+  add_metrics(study, args.metrics);
   study->add_flag("--dry-run", args.dry_run, "Print plan, memory and expected time, measure nothing");
   return {study,
           [parsed, study](const std::string& command_line) { return run_parsed_study(*parsed, *study, command_line); }};
@@ -155,11 +158,13 @@ Command define_train(CLI::App& app) {
   train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Part of the rows held out")->capture_default_str();
   train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/train-TIME)");
+  add_metrics(train, args.metrics);
   return {train, [parsed](const std::string& command_line) {
             TrainConfig& chosen = parsed->args.config;
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
             if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");
+            require_metrics_place(parsed->args.metrics);
             return train_command(parsed->args);
           }};
 }

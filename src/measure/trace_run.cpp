@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 namespace {
 
@@ -40,8 +42,13 @@ class RankTracer {
     }
     prepare();
     set_clock();
+    // Threads of one process are one to a profiler.
+    const bool speaks = rank_.rank == 0 || !rank_.communicator.shares_address_space();
+    if (speaks) start_profiler_capture();
     for (int64_t begin = steps_.first; begin < steps_.end; begin += kStepsAtOnce)
       trace(begin, std::min(steps_.end, begin + kStepsAtOnce));
+    rank_.communicator.barrier(deadline());
+    if (speaks) stop_profiler_capture();
     return std::move(trace_);
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 
 BucketedStrategy::BucketedStrategy(const StrategyContext& context)
@@ -42,6 +44,7 @@ void BucketedStrategy::finish_step(StepStamps* stamps) {
 
 // `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
 void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
+  const ProfilerRange range("bucket", bucket_bytes(bucket));
   const size_t order = sent_.size();
   sent_.push_back(bucket);
   stream.record(*ready_[bucket]);

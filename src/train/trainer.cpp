@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 namespace {
 
@@ -94,12 +96,18 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     const bool accumulate = micro > 0, last = micro + 1 == plan.accumulate;
     if (stamps && micro == 0) stamps->start(*compute_, stamps->forward);
     if (stamps && stamps->detailed) stamps->begin_piece(*compute_, "compute", "forward");
-    model_.forward(*compute_, batch, true);
-    model_.loss(*compute_, batch, accumulate);
+    enqueue_forward(batch, accumulate);
     if (stamps && stamps->detailed) stamps->end_piece(*compute_);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
+    const ProfilerRange range("backward");
     model_.backward(*compute_, batch, accumulate, backward_options(last, stamps));
   }
+}
+
+void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
+  const ProfilerRange range("forward");
+  model_.forward(*compute_, batch, true);
+  model_.loss(*compute_, batch, accumulate);
 }
 
 BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
@@ -139,12 +147,16 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   }
   enqueue_micro_batches(features, targets, stamps);
   if (stamps) stamps->end(*compute_, stamps->backward);
-  strategy_->finish_step(stamps);
+  {
+    const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
+    strategy_->finish_step(stamps);
+  }
   rank_.ops.increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
 void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
+  const ProfilerRange range("step");
   if (mode == LaunchMode::eager || !warmed_) {
     enqueue(features, targets, stamps);
     warmed_ = true;

@@ -86,6 +86,7 @@ class Trainer {
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps);
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps);
+  void enqueue_forward(const BatchView& batch, bool accumulate);
   BackwardOptions backward_options(bool last, StepStamps* stamps);
   // Longer than a collective's own deadline, which knows who did not come.
   Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds + 2.0); }
