@@ -21,22 +21,27 @@ __device__ __forceinline__ uint64_t now_ns() {
   return value;
 }
 
-/// Waits until `flag`, which rank `from` writes, has reached `number`. False once the wait is given up: by the host, by
-/// this device before (*broken), or because the time is over, which the report then says.
+/// Whether a wait that began at `start` is given up: by the host, by this device before (*broken), or because the time
+/// is over, which the report then says. Looks at the clock and at host memory, which is far away: not at every poll.
+__device__ inline bool wait_is_over(uint64_t start, int from, const volatile unsigned* broken,
+                                    PeerReport* shared_report, uint64_t timeout_ns) {
+  volatile PeerReport* report = shared_report;
+  if (*broken || report->give_up) return true;
+  if (now_ns() - start < timeout_ns) return false;
+  report->missing_rank = static_cast<unsigned>(from) + 1;
+  __threadfence_system();
+  return true;
+}
+
+/// Waits until `flag`, which rank `from` writes, has reached `number`. False once the wait is given up.
 __device__ inline bool await_flag(const uint64_t* flag, uint64_t number, int from, const volatile unsigned* broken,
-                                  PeerReport* shared_report, uint64_t timeout_ns) {
-  constexpr unsigned kPollsPerLook = 256;  // at the clock and at host memory, which is far away
+                                  PeerReport* report, uint64_t timeout_ns) {
+  constexpr unsigned kPollsPerLook = 256;
   if (load_acquire(flag) >= number) return true;
   const uint64_t start = now_ns();
-  volatile PeerReport* report = shared_report;
   for (unsigned poll = 1;; ++poll) {
     if (load_acquire(flag) >= number) return true;
-    if (poll % kPollsPerLook != 0) continue;
-    if (*broken || report->give_up) return false;
-    if (now_ns() - start < timeout_ns) continue;
-    report->missing_rank = static_cast<unsigned>(from) + 1;
-    __threadfence_system();
-    return false;
+    if (poll % kPollsPerLook == 0 && wait_is_over(start, from, broken, report, timeout_ns)) return false;
   }
 }
 

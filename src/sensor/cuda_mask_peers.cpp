@@ -9,11 +9,9 @@ class CudaMaskPeers final : public MaskPeers {
       : device_(device),
         group_(group),
         watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of bit masks")) {
-    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.ranks.size());
-    for (size_t r = 0; r < group_.ranks.size(); ++r) {
-      peers_.masks[r] = group_.ranks[r].mask->as<uint32_t>();
-      peers_.flags[r] = group_.ranks[r].flags->as<MaskFlags>();
-    }
+    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
+    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<MaskInbox>();
+    peers_.num_voxels = group.num_voxels;
     peers_.report = watch_->report();
     peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
     watches_of(device).add(watch_);
@@ -23,11 +21,11 @@ class CudaMaskPeers final : public MaskPeers {
   CudaMaskPeers(const CudaMaskPeers&) = delete;
   CudaMaskPeers& operator=(const CudaMaskPeers&) = delete;
 
-  void merge(Stream& stream, int64_t num_voxels, int32_t* grid, uint32_t* merged) override {
+  void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) override {
     device_.bind_thread();
     stream_ = as_cuda(stream);
     const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, num_voxels, grid, merged);
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, mask, grid, merged);
   }
 
  private:
@@ -39,6 +37,12 @@ class CudaMaskPeers final : public MaskPeers {
 };
 
 }  // namespace
+
+size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size) {
+  constexpr size_t kParities = 2, kPacketBytes = 16;
+  return sizeof(MaskInbox) +
+         kParities * static_cast<size_t>(world_size) * static_cast<size_t>(num_packets(num_voxels)) * kPacketBytes;
+}
 
 std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group) {
   return std::make_unique<CudaMaskPeers>(device, group);

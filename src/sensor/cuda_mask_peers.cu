@@ -1,4 +1,4 @@
-// One kernel that merges bit masks of several GPUs: every rank reads the others' masks and writes its own grid.
+// One kernel that merges bit masks of several GPUs: every rank sends its mask to the others and writes its own grid.
 #include "device/cuda_peer_flags.cuh"
 #include "sensor/cuda_launch.cuh"
 #include "sensor/cuda_mask_peers.h"
@@ -8,97 +8,130 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 512;
-constexpr int kPiece = kThreads * 4;  // words that a block merges at once
+constexpr int kThreads = 256;
+constexpr int kPackets = 128;  // of a block
+constexpr int kWords = kPackets * kPacketWords;
 
-/// Called by all threads of a block; says the same to all. `announce`: this block tells the other ranks.
-__device__ bool meet(const MaskLaunch& p, uint64_t (MaskFlags::*flags)[kMaxMaskPeers], uint64_t number, bool announce) {
-  const int peer = static_cast<int>(threadIdx.x);
-  bool met = true;
-  if (peer < p.num_ranks && peer != p.rank) {
-    MaskFlags* own = p.flags[p.rank];
-    if (announce) store_release(&(p.flags[peer]->*flags)[p.rank], number);
-    met = await_flag(&(own->*flags)[peer], number, peer, &own->broken, p.report, p.timeout_ns);
-  }
-  return __syncthreads_and(met);
+/// Words of a mask and the merge they belong to; read and written as one.
+struct alignas(16) Packet {
+  uint32_t word[kPacketWords];
+  uint32_t number;
+};
+
+/// Scalar accesses of 128 bits are atomic (PTX ISA, memory consistency model), those of vectors are not.
+__device__ __forceinline__ void store_packet(Packet* to, const Packet& packet) {
+  const uint64_t low = packet.word[0] | static_cast<uint64_t>(packet.word[1]) << 32;
+  const uint64_t high = packet.word[2] | static_cast<uint64_t>(packet.number) << 32;
+  asm volatile("{\n .reg .b128 p;\n mov.b128 p, {%1, %2};\n st.relaxed.sys.global.b128 [%0], p;\n}" ::"l"(to), "l"(low),
+               "l"(high)
+               : "memory");
+}
+__device__ __forceinline__ Packet load_packet(const Packet* from) {
+  uint64_t low, high;
+  asm volatile("{\n .reg .b128 p;\n ld.relaxed.sys.global.b128 p, [%2];\n mov.b128 {%0, %1}, p;\n}"
+               : "=l"(low), "=l"(high)
+               : "l"(from)
+               : "memory");
+  return {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high)},
+          static_cast<uint32_t>(high >> 32)};
 }
 
-/// Past the first-level cache, which may hold what a peer's memory was at the last merge.
-__device__ __forceinline__ uint4 load_fresh(const uint32_t* from) {
-  uint4 v;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from));
-  return v;
+/// Where rank `to` has the mask of rank `from` in this merge.
+__device__ __forceinline__ Packet* inbox(const MaskLaunch& p, int to, int from, uint32_t number) {
+  const int64_t place = static_cast<int64_t>(number % 2) * p.num_ranks + from;
+  return reinterpret_cast<Packet*>(p.shared[to] + 1) + place * num_packets(p.num_voxels);
 }
 
-/// Four words of the OR, starting at a multiple of four. Masks are allocated in whole vectors.
-__device__ __forceinline__ uint4 merged_words(const MaskLaunch& p, int64_t word) {
-  uint4 all = make_uint4(0, 0, 0, 0);
-#pragma unroll 4
-  for (int i = 0; i < p.num_ranks; ++i) {
-    const uint4 v = load_fresh(p.masks[i] + word);
-    all.x |= v.x, all.y |= v.y, all.z |= v.z, all.w |= v.w;
+/// The packet of merge `number` once rank `from` has sent it. False once the wait is given up: see await_flag.
+__device__ bool await_packet(const MaskLaunch& p, const Packet* slot, int from, uint32_t number, Packet& packet) {
+  constexpr unsigned kPollsPerLook = 256;
+  packet = load_packet(slot);
+  if (packet.number == number) return true;
+  const uint64_t start = now_ns();
+  for (unsigned poll = 1; packet.number != number; ++poll) {
+    packet = load_packet(slot);
+    if (poll % kPollsPerLook == 0 && wait_is_over(start, from, &p.shared[p.rank]->broken, p.report, p.timeout_ns))
+      return false;
   }
-  return all;
+  return true;
+}
+
+/// Sends the packets of `words`, from packet `first` of the mask on, to all other ranks.
+__device__ __forceinline__ void send(const MaskLaunch& p, const uint32_t* words, int64_t first, int count,
+                                     uint32_t number) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * (p.num_ranks - 1); i += kThreads) {
+    const int to = (p.rank + 1 + i / count) % p.num_ranks, at = i % count;  // ranks send to different ones at a time
+    const uint32_t* from = words + at * kPacketWords;
+    store_packet(inbox(p, to, p.rank, number) + first + at, {{from[0], from[1], from[2]}, number});
+  }
+}
+
+/// Adds the other ranks' words to `words`; false when one did not come.
+__device__ __forceinline__ bool receive(const MaskLaunch& p, uint32_t* words, int64_t first, int count,
+                                        uint32_t number) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * (p.num_ranks - 1); i += kThreads) {
+    const int from = (p.rank + 1 + i / count) % p.num_ranks, at = i % count;
+    Packet packet;
+    if (!await_packet(p, inbox(p, p.rank, from, number) + first + at, from, number, packet)) return false;
+#pragma unroll
+    for (int k = 0; k < kPacketWords; ++k)
+      if (packet.word[k] != 0) atomicOr(&words[at * kPacketWords + k], packet.word[k]);
+  }
+  return true;
+}
+
+/// Voxels [0, voxels) whose bits are in `words`.
+__device__ __forceinline__ void write_voxels(const uint32_t* words, int voxels, int32_t* grid) {
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < voxels; i += kThreads * 4) {
+    const uint32_t bits = words[i / 32] >> (i % 32);
+    if (aligned && i + 4 <= voxels) {
+      *reinterpret_cast<int4*>(grid + i) = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
+      continue;
+    }
+    for (int k = 0; k < 4 && i + k < voxels; ++k) grid[i + k] = static_cast<int32_t>(bits >> k & 1);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
-    merge_masks(MaskLaunch p, int64_t num_voxels, int32_t* grid, uint32_t* merged) {
-  __shared__ uint32_t words[kPiece];
-  MaskFlags* own = p.flags[p.rank];
-  const uint64_t number = own->ended + 1;
-  const int64_t num_words = (num_voxels + 31) / 32;
-  __threadfence_system();
-  const bool met = !own->broken && meet(p, &MaskFlags::entered, number, blockIdx.x == 0);
-  // Pieces are small enough that every block has one.
-  const int64_t share = ((num_words + gridDim.x - 1) / gridDim.x + 3) / 4 * 4;
-  const int64_t end = min(num_words, (blockIdx.x + 1) * share);
-  for (int64_t first = blockIdx.x * share; met && first < end; first += kPiece) {
-    const int64_t count = min(static_cast<int64_t>(kPiece), end - first);
-    if (threadIdx.x * 4 < count) {
-      const uint4 four = merged_words(p, first + threadIdx.x * 4);
-      reinterpret_cast<uint4*>(words)[threadIdx.x] = four;
-    }
-    __syncthreads();
-    for (int64_t i = threadIdx.x; merged && i < count; i += kThreads) merged[first + i] = words[i];
-    const int64_t voxels = min(count * 32, num_voxels - first * 32);
-    for (int64_t i = threadIdx.x * 4; grid && i < voxels; i += kThreads * 4) {
-      const uint32_t bits = words[i / 32] >> (i % 32);
-      const int4 four = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
-      int32_t* to = grid + first * 32 + i;
-      if (i + 4 <= voxels && reinterpret_cast<uintptr_t>(to) % sizeof(int4) == 0) {
-        *reinterpret_cast<int4*>(to) = four;
-        continue;
-      }
-      for (int k = 0; k < 4 && i + k < voxels; ++k) to[k] = static_cast<int32_t>(bits >> k & 1);
-    }
-    __syncthreads();
-  }
-  // The last block to end tells the others that this rank reads no more, and waits until none reads this rank's mask.
-  __shared__ bool last;
+    merge_masks(MaskLaunch p, const uint32_t* mask, int32_t* grid, uint32_t* merged) {
+  __shared__ uint32_t words[kWords];
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+  MaskInbox* own = p.shared[p.rank];
+  const uint64_t merge = own->ended + 1;
+  const auto number = static_cast<uint32_t>(merge);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kPackets, first_word = first * kPacketWords;
+  const int count = static_cast<int>(min(static_cast<int64_t>(kPackets), num_packets(p.num_voxels) - first));
+  const int num_words = static_cast<int>(min(static_cast<int64_t>(kWords), (p.num_voxels + 31) / 32 - first_word));
+  for (int i = static_cast<int>(threadIdx.x); i < kWords; i += kThreads)
+    words[i] = i < num_words ? mask[first_word + i] : 0;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    last = atomicAdd(&own->finished_blocks, 1u) == gridDim.x - 1;
+  bool come = !own->broken;
+  if (come) send(p, words, first, count, number);
+  __syncthreads();  // what was sent are this rank's words alone
+  come = __syncthreads_and(come && receive(p, words, first, count, number));
+  if (come) {
+    for (int i = static_cast<int>(threadIdx.x); merged && i < num_words; i += kThreads)
+      merged[first_word + i] = words[i];
+    if (grid)
+      write_voxels(words, static_cast<int>(min(int64_t{num_words} * 32, p.num_voxels - first_word * 32)),
+                   grid + first_word * 32);
   }
-  __syncthreads();
-  if (!last) return;
-  const bool left = met && meet(p, &MaskFlags::left, number, true);
   if (threadIdx.x != 0) return;
+  if (!come) own->broken = 1;
+  __threadfence();
+  if (atomicAdd(&own->finished_blocks, 1u) != gridDim.x - 1) return;
   own->finished_blocks = 0;
-  own->ended = number;
-  if (!left) own->broken = 1;
+  own->ended = merge;
 }
 
 }  // namespace
 
-void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, int64_t num_voxels, int32_t* grid,
+void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, const uint32_t* mask, int32_t* grid,
                              uint32_t* merged) {
-  const int64_t pieces = ((num_voxels + 31) / 32 + 127) / 128;
-  const auto blocks = static_cast<unsigned>(std::clamp<int64_t>(pieces, 1, launch.num_sms * 2));
-  merge_masks<<<blocks, kThreads, 0, launch.stream>>>(peers, num_voxels, grid, merged);
-  check_launch(launch, "merge_masks");
+  const auto blocks = static_cast<unsigned>((num_packets(peers.num_voxels) + kPackets - 1) / kPackets);
+  launch_early(launch, blocks, kThreads, 0, &merge_masks, "merge_masks", peers, mask, grid, merged);
 }
 
 }  // namespace amdahl

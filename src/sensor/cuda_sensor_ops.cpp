@@ -43,7 +43,9 @@ class CudaSensorOps final : public SensorOps {
     if (voxels > 0) launch_expand_mask(on(stream), mask, grid, voxels);
   }
 
-  size_t mask_flag_bytes() const override { return sizeof(MaskFlags); }
+  size_t mask_peer_bytes(int64_t voxels, int world_size) const override {
+    return cuda_mask_peer_bytes(voxels, world_size);
+  }
   std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
     return make_cuda_mask_peers(device_, group);
   }

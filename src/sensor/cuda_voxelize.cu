@@ -1,8 +1,8 @@
 // First step of a voxelization: tiles of points sorted by bin. See voxel_plan.h.
 #include "sensor/cuda_voxelize.cuh"
 
-#include <bit>
-
+#include "sensor/cuda_fill.cuh"
+#include "sensor/cuda_voxel_locate.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
@@ -13,84 +13,21 @@ using namespace sensor_cuda;
 constexpr int kThreads = 1024;
 constexpr uint32_t kNone = ~0u;
 
-/// What became of a thread's points.
-struct Fates {
-  unsigned nan = 0, outside = 0;
-};
-
-/// (p - minimum) / edge.
-template <Quotient kQuotient>
-__device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, float p) {
-  float quotient;
-  if (kQuotient == Quotient::approximate) {
-    asm("sub.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(p), "f"(grid.minimum[axis]));
-    asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(quotient), "f"(grid.edge));
-    return quotient;
-  }
-  const float from = __fsub_rn(p, grid.minimum[axis]);
-  if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
-  quotient = __fmul_rn(from, grid.inverse);
-  float refined = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
-  refined = __fmaf_rn(__fmaf_rn(-refined, grid.edge, from), grid.inverse, refined);          // rounded
-  // Far outside any grid the step may overflow, and there one voxel more or less does not matter.
-  return fabsf(quotient) < 0x1p25f ? refined : quotient;
-}
-
-/// Voxel of a point, -1 for none.
-template <Quotient kQuotient>
-__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
-  bool nan = false, outside = false;
-  int index[3];
-#pragma unroll
-  for (int axis = 0; axis < 3; ++axis) {
-    const float quotient = quotient_of<kQuotient>(grid, axis, p[axis]);
-    if (kQuotient != Quotient::approximate) nan = nan || quotient != quotient;
-    index[axis] = __float2int_rd(quotient);  // NaN is 0, and what an int cannot hold its nearest
-    outside = outside || static_cast<unsigned>(index[axis]) >= static_cast<unsigned>(grid.size[axis]);
-  }
-  if (nan || outside) {
-    (nan ? fates.nan : fates.outside) += 1;
-    if (nan || !grid.clamp) return -1;
-#pragma unroll
-    for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
-  }
-  return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
-}
-
-struct Points {
-  const float* data;
-  int64_t count;
-  bool aligned;  // to 16 bytes
-};
-
-/// Coordinates of points [first, first + 4), of which `count` exist.
-__device__ __forceinline__ void load_quad(const Points& points, int64_t first, int count, float (&p)[12]) {
-  const float* from = points.data + first * 3;
-  if (points.aligned && count == 4) {
-    const auto* packed = reinterpret_cast<const float4*>(from);
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      const float4 part = __ldcs(packed + i);
-      p[4 * i] = part.x, p[4 * i + 1] = part.y, p[4 * i + 2] = part.z, p[4 * i + 3] = part.w;
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 12; ++i) p[i] = i < count * 3 ? from[i] : 0.0f;
-}
-
-/// Sorts tiles of up to kQuads x 4 x kThreads points.
+/// Sorts tiles of up to kQuads x 4 x kThreads points, and fills the grid meanwhile.
 template <int kQuads, Quotient kQuotient>
-__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
+__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points, EmptyGrid empty) {
   extern __shared__ uint32_t shared[];
   __shared__ uint32_t warps[32];
   uint32_t* begins = shared;  // of the bins' segments; first their lengths
   const uint32_t num_bins = bins.num_bins();
   uint32_t* sorted = shared + num_bins + 4;
-  Fates fates;
+  Fates fates{};
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
   if (blockIdx.x == 0 && threadIdx.x == 0) *bins.cursor = 0;
+  __shared__ alignas(128) uint4 row_pattern[kFillBytes / sizeof(uint4)], count_pattern[kFillBytes / sizeof(uint4)];
+  start_fill(empty.rows, row_pattern);
+  start_fill(empty.counts, count_pattern);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
     for (uint32_t i = threadIdx.x; i < num_bins + 4; i += kThreads) begins[i] = 0;
     __syncthreads();
@@ -131,44 +68,16 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
       *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
     __syncthreads();
   }
+  end_fill();
   if (!bins.stats) return;
-  __shared__ unsigned block_nan, block_outside;
-  if (threadIdx.x == 0) block_nan = block_outside = 0;
-  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&block_nan, fates.nan);
-  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&block_outside, fates.outside);
-  __syncthreads();
-  if (threadIdx.x == 0) bins.fates[blockIdx.x] = {block_nan, block_outside};
+  const Fates all = fates_of_block(fates);
+  if (threadIdx.x == 0) bins.fates[blockIdx.x] = {all.nan, all.outside};
 }
 
-/// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
-bool refines(float edge) {
-  constexpr uint32_t kFraction = 0x7fffff;
-  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f;
-}
-
-GridArgs grid_args(const VoxelizeProblem& problem) {
-  const VoxelGrid& grid = problem.grid;
-  GridArgs args{};
-  for (int axis = 0; axis < 3; ++axis) {
-    args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
-    args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
-  }
-  args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
-  const bool xyz = problem.options.layout == VoxelLayout::xyz;
-  args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
-  args.stride[1] = xyz ? grid.size[2] : grid.size[0];
-  args.stride[2] = xyz ? 1 : grid.size[0] * grid.size[1];
-  args.clamp = problem.options.bounds == OutOfBounds::clamp;
-  args.quotient = problem.options.fast_quotient ? Quotient::approximate
-                  : refines(args.edge)          ? Quotient::refined
-                                                : Quotient::exact;
-  return args;
-}
-
-unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
-  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, launch.num_sms));
+/// All multiprocessors fill.
+unsigned partition_blocks(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  const bool fills = empty_grid(problem, bins).rows.bytes > 0;
+  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, fills ? launch.num_sms : 1, launch.num_sms));
 }
 
 BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
@@ -183,7 +92,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
   args.fates = reinterpret_cast<VoxelizeCounts*>(scratch + plan.fates);
-  args.num_fates = static_cast<int>(partition_blocks(launch, args));
+  args.num_fates = static_cast<int>(partition_blocks(launch, problem, args));
   args.stats = slab == 0 ? problem.stats : nullptr;
   return args;
 }
@@ -191,11 +100,12 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
 template <Quotient kQuotient>
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                       const BinArgs& bins) {
-  const Points points{problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
+  const Points points = points_of(problem);
   const size_t shared = ((size_t{1} << bins.bin_bits) + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
   const auto run = [&](auto* kernel) {
     allow_shared(launch, kernel, shared);
-    launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "partition", grid, bins, points);
+    launch_early(launch, partition_blocks(launch, problem, bins), kThreads, shared, kernel, "partition", grid, bins,
+                 points, empty_grid(problem, bins));
   };
   if (bins.tile_points <= 4 * kThreads) return run(&partition<1, kQuotient>);
   if (bins.tile_points <= 8 * kThreads) return run(&partition<2, kQuotient>);
@@ -204,9 +114,8 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   const GridArgs grid = grid_args(problem);
-  if (grid.quotient == Quotient::refined) return launch_partition<Quotient::refined>(launch, problem, grid, bins);
-  if (grid.quotient == Quotient::exact) return launch_partition<Quotient::exact>(launch, problem, grid, bins);
-  launch_partition<Quotient::approximate>(launch, problem, grid, bins);
+  with_quotient(grid.quotient,
+                [&](auto quotient) { launch_partition<decltype(quotient)::value>(launch, problem, grid, bins); });
 }
 
 }  // namespace
@@ -216,6 +125,7 @@ size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizePro
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
+  if (marks_directly(problem)) return launch_voxel_marks(launch, problem);
   const VoxelPlan plan = plan_voxels(problem, launch.all_sms);
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);

@@ -37,7 +37,10 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
   if (is_fixed_point(like)) memory.scale = sizeof(float);
   if (way == MergeWay::bitmask)
     memory.masks = static_cast<size_t>(num_mask_words(like.grid)) * sizeof(uint32_t) * static_cast<size_t>(world_size);
-  if (way == MergeWay::peer) memory.shared = mask_bytes(like.grid) + ops.mask_flag_bytes();
+  if (way == MergeWay::peer) {
+    memory.masks = mask_bytes(like.grid);
+    memory.shared = ops.mask_peer_bytes(num_voxels(like.grid), world_size);
+  }
   if (way == MergeWay::collective && is_mean(like)) {
     memory.counts = static_cast<size_t>(num_voxels(like.grid)) * sizeof(int32_t);
     if (is_fixed_point(like)) memory.sums = static_cast<size_t>(num_values(like)) * sizeof(int64_t);
@@ -89,8 +92,8 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
   scale_ = allocate(memory.scale);
   masks_ = allocate(memory.masks);
   if (way == MergeWay::peer) {
-    shared_ = {device.allocate(mask_bytes(like.grid)), device.allocate(std::max<size_t>(ops.mask_flag_bytes(), 1))};
-    connect_masks();
+    shared_ = device.allocate(std::max<size_t>(memory.shared, 1));
+    connect_masks(num_voxels(like.grid));
   }
 }
 
@@ -105,29 +108,29 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
   scratch_ = device_.allocate(needed);
 }
 
-void GridMerge::connect_masks() {
+void GridMerge::connect_masks(int64_t voxels) {
   struct Offer {
     Device* device;
-    SharedMask shared;
+    std::shared_ptr<Buffer> shared;
   };
   constexpr double kTimeoutSeconds = 60;
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
   const int world = communicator_.world_size();
-  if (!communicator_.shares_address_space() || ops_.mask_flag_bytes() == 0 || world > kMaxMaskPeers)
+  if (!communicator_.shares_address_space() || ops_.mask_peer_bytes(voxels, world) == 0 || world > kMaxMaskPeers)
     throw Error(Cause::usage, "--merge peer: the ranks do not see each other's device memory",
                 "several GPUs in one process, or --merge bitmask");
   const std::unique_ptr<Stream> stream = device_.make_stream("merge");
-  device_.fill_zero(*stream, shared_.flags->data(), shared_.flags->bytes());
-  device_.fill_zero(*stream, shared_.mask->data(), shared_.mask->bytes());
+  device_.fill_zero(*stream, shared_->data(), shared_->bytes());
+  device_.fill_zero(*stream, masks_->data(), masks_->bytes());
   stream->synchronize(deadline);
   const auto mine = std::make_shared<Offer>(Offer{&device_, shared_});
   communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
-  MaskGroup group{communicator_.rank(), {}, kTimeoutSeconds};
+  MaskGroup group{communicator_.rank(), voxels, {}, kTimeoutSeconds};
   std::string refusal;
   const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
   for (const std::string& text : communicator_.exchange(address, deadline)) {
     const auto* offer = reinterpret_cast<const Offer*>(std::stoull(text));
-    group.ranks.push_back(offer->shared);
+    group.shared.push_back(offer->shared);
     if (offer->device == &device_) continue;
     const Feasibility reach = device_.reach(*offer->device);
     if (!reach.ok) refusal = reach.reason;
@@ -141,7 +144,7 @@ void GridMerge::connect_masks() {
 }
 
 uint32_t* GridMerge::own_mask() const {
-  if (way_ == MergeWay::peer) return shared_.mask->as<uint32_t>();
+  if (way_ == MergeWay::peer) return masks_->as<uint32_t>();
   const size_t words = masks_->bytes() / sizeof(uint32_t) / static_cast<size_t>(communicator_.world_size());
   return masks_->as<uint32_t>() + words * static_cast<size_t>(communicator_.rank());
 }
@@ -175,7 +178,7 @@ void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
   if (way_ == MergeWay::bitmask) return merge_masks(stream, problem);
   if (way_ == MergeWay::peer) {
     const bool grid = problem.options.mode == VoxelMode::occupancy;
-    return peers_->merge(stream, num_voxels(problem.grid), grid ? static_cast<int32_t*>(problem.output) : nullptr,
+    return peers_->merge(stream, own_mask(), grid ? static_cast<int32_t*>(problem.output) : nullptr,
                          grid ? nullptr : static_cast<uint32_t*>(problem.output));
   }
   if (is_mean(problem)) return merge_mean(stream, problem);

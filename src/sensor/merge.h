@@ -12,7 +12,7 @@
 namespace amdahl {
 
 /// none: each rank keeps the grid of its own points. collective: all-reduce of the grids. bitmask: all-gather of bit
-/// masks and OR, of occupancy and bitmask only. peer: the same by one kernel that reads the other devices' memory.
+/// masks and OR, of occupancy and bitmask only. peer: the same by one kernel that writes the other devices' memory.
 enum class MergeWay { none, collective, bitmask, peer };
 std::string_view to_string(MergeWay way);
 
@@ -49,7 +49,7 @@ class GridMerge {
   void merge_masks(Stream& stream, const VoxelizeProblem& problem);
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
-  void connect_masks();
+  void connect_masks(int64_t voxels);
 
   Device& device_;
   SensorOps& ops_;
@@ -57,7 +57,7 @@ class GridMerge {
   int64_t num_points_of_all_;
   MergeWay way_;
   std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
-  SharedMask shared_;                                                // way peer
+  std::shared_ptr<Buffer> shared_;                                   // way peer
   std::unique_ptr<MaskPeers> peers_;
 };
 

@@ -75,24 +75,22 @@ float fixed_point_scale_of(float largest, int64_t num_points);
 
 inline constexpr int kMaxMaskPeers = 16;
 
-/// What a rank of a group shares: its bit mask, and its flags (mask_flag_bytes, zeroed once).
-struct SharedMask {
-  std::shared_ptr<Buffer> mask, flags;
-};
+/// Ranks that merge masks of this many voxels. `shared` of each rank: SensorOps::mask_peer_bytes, zeroed once.
 struct MaskGroup {
   int rank = 0;
-  std::vector<SharedMask> ranks;
+  int64_t num_voxels = 0;
+  std::vector<std::shared_ptr<Buffer>> shared;
   double timeout_seconds = 60;
 };
 
-/// A rank's end of merging bit masks by reading the other ranks' memory.
+/// A rank's end of merging bit masks through the other ranks' memory.
 class MaskPeers {
  public:
   virtual ~MaskPeers() = default;
-  /// Once all ranks' masks are written: the OR of them as a grid (i32, may be null) and as a mask (may be null). Ends
-  /// when no rank reads this one's mask any more. All ranks enqueue it alike; one that does not come is an
-  /// Error{rank_hung} at the stream's next wait.
-  virtual void merge(Stream& stream, int64_t num_voxels, int32_t* grid, uint32_t* merged) = 0;
+  /// Sends this rank's mask to all and takes theirs: the OR of them as a grid (i32, may be null) and as a mask (may be
+  /// null). `mask` has whole vectors of 16 bytes, as `merged`, and may be written again once the stream is past this.
+  /// All ranks enqueue it alike; one that does not come is an Error{rank_hung} at the stream's next wait.
+  virtual void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) = 0;
 };
 
 class SensorOps {
@@ -119,8 +117,11 @@ class SensorOps {
   /// grid[i] (i32) = bit i of the mask.
   virtual void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t num_voxels) = 0;
 
-  /// Bytes of a rank's flags; 0 where masks are not merged in peers' memory.
-  virtual size_t mask_flag_bytes() const { return 0; }
+  /// Bytes that each of `world_size` ranks shares to merge masks through peers' memory; 0 where that is not done.
+  virtual size_t mask_peer_bytes(int64_t num_voxels, int world_size) const {
+    (void)num_voxels, (void)world_size;
+    return 0;
+  }
   /// Null where they are not. Every rank's device reaches every other's memory.
   virtual std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) {
     (void)group;

@@ -279,7 +279,9 @@ std::vector<Cloud> large_clouds() {
   for (size_t i = 0; i < crowd.points.size(); ++i)  // a third in one voxel, a third in some
     if (i / 3 % 3 != 0)
       crowd.points[i] = hall.minimum[i % 3] + (2.5f + (i / 3 % 3 == 1 ? 0 : 0.02f) * crowd.points[i]) * hall.voxel_size;
-  return {{"large", cube, points_in(150'001, 41, cube, 0.05f)}, crowd};
+  return {{"large", cube, points_in(300'001, 41, cube, 0.05f)},
+          {"medium", cube, points_in(150'001, 41, cube, 0.05f)},
+          crowd};
 }
 
 std::string to_string(FeatureKind kind) {

@@ -1,0 +1,126 @@
+// Which voxel a point lies in, on the device, and what became of the points that lie in none.
+#pragma once
+
+#include <bit>
+#include <type_traits>
+
+#include "sensor/cuda_voxelize.cuh"
+
+namespace amdahl::sensor_cuda {
+
+/// What became of a thread's points.
+struct Fates {
+  unsigned nan, outside;
+};
+
+/// (p - minimum) / edge.
+template <Quotient kQuotient>
+__device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, float p) {
+  float quotient;
+  if (kQuotient == Quotient::approximate) {
+    asm("sub.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(p), "f"(grid.minimum[axis]));
+    asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(quotient), "f"(grid.edge));
+    return quotient;
+  }
+  const float from = __fsub_rn(p, grid.minimum[axis]);
+  if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
+  quotient = __fmul_rn(from, grid.inverse);
+  float refined = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
+  refined = __fmaf_rn(__fmaf_rn(-refined, grid.edge, from), grid.inverse, refined);          // rounded
+  // Far outside any grid the step may overflow, and there one voxel more or less does not matter.
+  return fabsf(quotient) < 0x1p25f ? refined : quotient;
+}
+
+/// Voxel of a point, -1 for none.
+template <Quotient kQuotient>
+__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
+  bool nan = false, outside = false;
+  int index[3];
+#pragma unroll
+  for (int axis = 0; axis < 3; ++axis) {
+    const float quotient = quotient_of<kQuotient>(grid, axis, p[axis]);
+    if (kQuotient != Quotient::approximate) nan = nan || quotient != quotient;
+    index[axis] = __float2int_rd(quotient);  // NaN is 0, and what an int cannot hold its nearest
+    outside = outside || static_cast<unsigned>(index[axis]) >= static_cast<unsigned>(grid.size[axis]);
+  }
+  if (nan || outside) {
+    (nan ? fates.nan : fates.outside) += 1;
+    if (nan || !grid.clamp) return -1;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
+  }
+  return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
+}
+
+/// Of all threads of a block; thread 0 has them.
+__device__ inline Fates fates_of_block(Fates fates) {
+  __shared__ Fates all;
+  if (threadIdx.x == 0) all = {};
+  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&all.nan, fates.nan);
+  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&all.outside, fates.outside);
+  __syncthreads();
+  return all;
+}
+
+struct Points {
+  const float* data;
+  int64_t count;
+  bool aligned;  // to 16 bytes
+};
+
+/// Coordinates of points [first, first + 4), of which `count` exist.
+__device__ __forceinline__ void load_quad(const Points& points, int64_t first, int count, float (&p)[12]) {
+  const float* from = points.data + first * 3;
+  if (points.aligned && count == 4) {
+    const auto* packed = reinterpret_cast<const float4*>(from);
+#pragma unroll
+    for (int i = 0; i < 3; ++i) {
+      const float4 part = __ldcs(packed + i);
+      p[4 * i] = part.x, p[4 * i + 1] = part.y, p[4 * i + 2] = part.z, p[4 * i + 3] = part.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 12; ++i) p[i] = i < count * 3 ? from[i] : 0.0f;
+}
+
+/// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
+inline bool refines(float edge) {
+  constexpr uint32_t kFraction = 0x7fffff;
+  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f;
+}
+
+inline GridArgs grid_args(const VoxelizeProblem& problem) {
+  const VoxelGrid& grid = problem.grid;
+  GridArgs args{};
+  for (int axis = 0; axis < 3; ++axis) {
+    args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
+    args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
+  }
+  args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
+  const bool xyz = problem.options.layout == VoxelLayout::xyz;
+  args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
+  args.stride[1] = xyz ? grid.size[2] : grid.size[0];
+  args.stride[2] = xyz ? 1 : grid.size[0] * grid.size[1];
+  args.clamp = problem.options.bounds == OutOfBounds::clamp;
+  args.quotient = problem.options.fast_quotient ? Quotient::approximate
+                  : refines(args.edge)          ? Quotient::refined
+                                                : Quotient::exact;
+  return args;
+}
+
+inline Points points_of(const VoxelizeProblem& problem) {
+  return {problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
+}
+
+/// Calls `work` with the quotient as a type.
+template <class Work>
+void with_quotient(Quotient quotient, const Work& work) {
+  if (quotient == Quotient::refined) return work(std::integral_constant<Quotient, Quotient::refined>{});
+  if (quotient == Quotient::exact) return work(std::integral_constant<Quotient, Quotient::exact>{});
+  work(std::integral_constant<Quotient, Quotient::approximate>{});
+}
+
+}  // namespace amdahl::sensor_cuda
