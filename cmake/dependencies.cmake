@@ -44,6 +44,16 @@ if(AMDAHL_ZLIB_INCLUDE AND AMDAHL_ZLIB_LIBRARY)
   set(AMDAHL_HAVE_ZLIB ON)
 endif()
 
+# The JavaScript that draws a report's charts comes from a Python wheel (scripts/install_deps.sh puts it there).
+find_program(AMDAHL_CHART_PYTHON python PATHS ${PROJECT_SOURCE_DIR}/.deps/venv/bin NO_DEFAULT_PATH)
+set(AMDAHL_HAVE_CHART_BUNDLE OFF)
+if(AMDAHL_CHART_PYTHON)
+  execute_process(COMMAND ${AMDAHL_CHART_PYTHON} -c "import vl_convert" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed EQUAL 0)
+    set(AMDAHL_HAVE_CHART_BUNDLE ON)
+  endif()
+endif()
+
 set(AMDAHL_HAVE_CUDA OFF)
 if(NOT AMDAHL_CUDA STREQUAL "OFF")
   include(CheckLanguage)

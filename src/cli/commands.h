@@ -37,7 +37,8 @@ struct CompareArgs {
   Talk talk;
 };
 struct ReportArgs {
-  std::string run_dir;
+  PageConfig page;  // its runs are those of the text report too
+  bool open = false;
   Talk talk;
 };
 struct InfoArgs {

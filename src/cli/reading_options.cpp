@@ -80,14 +80,6 @@ Command define_compare(CLI::App& app) {
   return {compare, [args, compare](const std::string&) { return run_parsed_compare(*compare, *args); }};
 }
 
-Command define_report(CLI::App& app) {
-  auto args = std::make_shared<ReportArgs>();
-  CLI::App* report = app.add_subcommand("report", "Rebuild a run folder's report from its records alone");
-  report->add_option("run", args->run_dir, "Run folder")->required();
-  add_talk(report, args->talk);
-  return {report, [args](const std::string&) { return report_command(*args); }};
-}
-
 Command define_info(CLI::App& app) {
   auto args = std::make_shared<InfoArgs>();
   CLI::App* info = app.add_subcommand("info", "Version, build, devices and optional backends");

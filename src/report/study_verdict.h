@@ -1,0 +1,17 @@
+// What a study means, for people who read one sentence.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/summary.h"
+
+namespace amdahl {
+
+/// "4 GPUs pay from global batch 1,024 on (large): up to 2.93 times as fast as one. Below that one GPU is preferred."
+std::string study_verdict(const StudySummary& summary);
+
+/// At most three facts behind it: the best speedup, what it costs in efficiency, and where the step's time goes.
+std::vector<std::string> study_facts(const StudySummary& summary);
+
+}  // namespace amdahl
