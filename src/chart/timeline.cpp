@@ -121,12 +121,22 @@ std::string spec_of(const DataTable& table, double span_us) {
                    {"legend", {{"orient", "bottom"}}}};
   // A label only where its bar has room for it.
   const std::string fits = fmt::format("datum.duration_us > length(datum.piece) * {:.6g}", span_us / kLettersWide);
-  const json bars{
-      {"mark", {{"type", "bar"}, {"height", {{"band", 0.78}}}}},
-      {"encoding", {{"x", x}, {"x2", {{"field", "end_us"}}}, {"y", y}, {"color", color}, {"tooltip", tips}}}};
+  // Pale bars, so that labels in the page's ink can be read on every colour; waiting is hollow, for it is no work.
+  const json fill{{"condition", {{"test", "datum.kind === 'waiting for a bucket'"}, {"value", 0.08}}}, {"value", 0.42}};
+  json outline = color;
+  outline["legend"] = nullptr;
+  const json bars{{"mark", {{"type", "bar"}, {"height", {{"band", 0.78}}}, {"strokeWidth", 1}}},
+                  {"encoding",
+                   {{"x", x},
+                    {"x2", {{"field", "end_us"}}},
+                    {"y", y},
+                    {"color", color},
+                    {"stroke", outline},
+                    {"fillOpacity", fill},
+                    {"tooltip", tips}}}};
   const json labels{
       {"transform", {{{"filter", fits}}, {{"calculate", "(datum.start_us + datum.end_us) / 2"}, {"as", "middle_us"}}}},
-      {"mark", {{"type", "text"}, {"fontSize", 10}, {"tooltip", nullptr}}},
+      {"mark", {{"type", "text"}, {"style", "mark-label"}, {"fontSize", 10}, {"tooltip", nullptr}}},
       {"encoding",
        {{"x", {{"field", "middle_us"}, {"type", "quantitative"}}},
         {"y", y},

@@ -164,6 +164,7 @@ RankRun StudyCellRank::run() {
 }
 
 RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
+  trainer_.step(pool_.features(0), pool_.targets(0));  // choices that a first step makes, where no run was before
   trainer_.reset();
   return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
 }

@@ -74,6 +74,21 @@ def check_schema(case):
         assert list(validator.iter_errors({**trace, **change})), f"{change} fits the schema"
 
 
+def check_page_has_the_timeline(case):
+    case.run(*TRACED, "--trace", "-o", "r")
+    case.run("report", "r", "--html", "page.html")
+    page = case.path("page.html").read_text()
+    assert "One step on a timeline: ddp, batch 32 on 2 devices" in page and 'id="timeline-1"' in page
+    text = case.path("r/trace.json").read_text()
+    case.path("r/trace.json").write_text(text[:len(text) // 2])
+    case.run("report", "r", "--html", "damaged.html")
+    page = case.path("damaged.html").read_text()
+    assert "no timeline: r/trace.json" in page and "One step on a timeline" not in page
+    case.path("r/trace.json").unlink()
+    case.run("report", "r", "--html", "without.html")
+    assert "timeline" not in case.path("without.html").read_text().split("<script")[0]
+
+
 def check_pieces_lie_within_their_step_and_do_not_overlap(case):
     case.run(*TRACED, "--trace", "t.json", "--trace-steps", "3:6", "--trace-cell", "batch=16,devices=2", "-o", "r")
     events = complete(chrome(case.path("t.json")))

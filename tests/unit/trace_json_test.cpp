@@ -99,7 +99,7 @@ TEST(ChromeTrace, NeighboursNeitherOverlapNorGape) {
   int events = 0;
   for (size_t line = json.find("\"ph\":\"X\""); line != std::string::npos; line = json.find("\"ph\":\"X\"", line + 1)) {
     const int64_t start = ns_after(line, "\"ts\":");
-    if (events++ > 0) EXPECT_EQ(start, end);
+    EXPECT_EQ(start, events++ > 0 ? end : start);
     end = start + ns_after(line, "\"dur\":");
   }
   EXPECT_EQ(events, 200);
