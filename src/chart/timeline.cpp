@@ -113,6 +113,7 @@ std::string spec_of(const DataTable& table, double span_us) {
   const json x{{"field", "start_us"},
                {"type", "quantitative"},
                {"title", "Time since the step began (us)"},
+               {"axis", {{"tickCount", 8}}},
                {"scale", {{"domain", {0, span_us}}, {"nice", false}}}};
   const json color{{"field", "kind"},
                    {"type", "nominal"},

@@ -63,13 +63,13 @@ std::string records_csv(const std::vector<Record>& records) {
                     p.seed, text_cell(p.tool_version), text_cell(p.commit));
     bool any = false;
     for (const Series& series : record.series) {
-      const std::string name = fmt::format(",{},{},", text_cell(series.name), text_cell(series.unit));
       for (size_t sample = 0; sample < series.samples.size(); ++sample) {
-        csv += before + name + fmt::format("{},{}", sample, series.samples[sample]) + after;
+        csv += fmt::format("{},{},{},{},{}{}", before, text_cell(series.name), text_cell(series.unit), sample,
+                           series.samples[sample], after);
         any = true;
       }
     }
-    if (!any) csv += before + ",,,," + after;
+    if (!any) csv += fmt::format("{},,,,{}", before, after);
   }
   return csv;
 }

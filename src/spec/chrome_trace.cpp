@@ -73,10 +73,7 @@ class ChromeWriter {
       add(rank.rank, 0, "process_name", "name", fmt::format("rank {}, {}, {}", rank.rank, rank.device, rank.host));
       add(rank.rank, 0, "process_sort_index", "sort_index", rank.rank);
       for (const auto& [stream, number] : threads_) {
-        const bool used = std::any_of(trace_.events.begin(), trace_.events.end(), [&](const TraceEvent& event) {
-          return event.rank == rank.rank && event.stream == stream;
-        });
-        if (!used) continue;
+        if (!uses(rank.rank, stream)) continue;
         add(rank.rank, number, "thread_name", "name", thread_title(stream));
         add(rank.rank, number, "thread_sort_index", "sort_index", number);
       }
@@ -84,6 +81,11 @@ class ChromeWriter {
     std::string text;
     for (const json& line : lines) text += (text.empty() ? "" : ",\n") + dump(line, -1);
     return text;
+  }
+
+  bool uses(int rank, const std::string& stream) const {
+    return std::any_of(trace_.events.begin(), trace_.events.end(),
+                       [&](const TraceEvent& event) { return event.rank == rank && event.stream == stream; });
   }
 
   std::vector<const TraceEvent*> in_time() const {

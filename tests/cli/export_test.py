@@ -44,7 +44,7 @@ def read_csv(text):
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
-def check_csv_against(rows, records):
+def expect_csv_of(rows, records):
     """Every sample of every record, in order, and nothing else."""
     expected = []
     for number, record in enumerate(records):
@@ -76,7 +76,7 @@ def check_round_trip_of_a_study(case):
     case.run("export", "r", "--csv", "r.csv")
     data = case.path("r.csv").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n") and data.endswith(b"\r\n")
-    check_csv_against(read_csv(data.decode()), records)
+    expect_csv_of(read_csv(data.decode()), records)
     case.run("export", "r", "--jsonl", "r.jsonl")
     assert [json.loads(line) for line in case.path("r.jsonl").read_text().splitlines()] == records
 
@@ -113,7 +113,7 @@ def check_odd_texts(case):
     records = odd_run(case)
     case.run("export", "r", "--csv", "r.csv")
     rows = read_csv(case.path("r.csv").read_bytes().decode())
-    check_csv_against(rows, records)
+    expect_csv_of(rows, records)
     numbers = {"record", "sample", "value", "seed", "axis.n", "axis.x", "axis.big"}
     for row in rows:
         for key, cell in row.items():
@@ -186,7 +186,7 @@ def check_metrics_of_a_study(case):
         assert [v for labels, v in found["amdahl_step_time_seconds_samples"] if labels["devices"] == devices] == [3]
     verdicts = {labels["verdict"]: value for labels, value in found["amdahl_verdict"]}
     assert sorted(verdicts) == ["FASTER", "SAME", "SLOWER", "UNCLEAR"] and sum(verdicts.values()) == 1
-    told = json.loads(case.run("report", "r", "--json").stdout)["comparisons"][0]["test"]["verdict"]
+    told = json.loads(case.run("report", "r", "--json").stdout)["comparisons"][0]["speedup"]["verdict"]
     assert verdicts[told] == 1, (verdicts, told)
     assert all(labels["device_kind"] == "cpu-virtual" for labels, _ in found["amdahl_records"])
 
