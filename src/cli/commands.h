@@ -36,6 +36,11 @@ struct CompareArgs {
   bool markdown = false;
   Talk talk;
 };
+struct CostArgs {
+  CostConfig config;
+  bool markdown = false;
+  Talk talk;
+};
 struct ReportArgs {
   PageConfig page;  // its runs are those of the text report too
   bool open = false;
@@ -113,6 +118,7 @@ int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);
 int compare_command(const CompareArgs& args);
 int sensor_compare_command(const CompareArgs& args);
+int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
 
