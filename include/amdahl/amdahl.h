@@ -17,8 +17,10 @@
 #include "amdahl/plan.h"
 #include "amdahl/prices.h"
 #include "amdahl/record.h"
+#include "amdahl/report_page.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
+#include "amdahl/trace.h"
 #include "amdahl/units.h"
 
 namespace amdahl {
@@ -101,6 +103,7 @@ struct StudyConfig {
   std::string output_dir;
   bool resume = false;
   std::string evidence;  // run folder that the selector may use in mode auto
+  TraceConfig trace;
 };
 
 struct StudyOutcome {
@@ -169,6 +172,9 @@ struct ReportOutcome {
   std::vector<std::string> notes;  // what could not be read
 };
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
+/// One page about all runs, from their files alone: the same files give the same bytes. Runs that cannot be read are
+/// named in `problem` and `notes` as long as one can; else throws as run_report does.
+AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
   std::string a, b;                                  // run folders, optionally with a cell: "DIR@batch=64,devices=2"

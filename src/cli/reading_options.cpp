@@ -1,6 +1,7 @@
 // Options of the commands that measure nothing: they read records, rules, or this build.
 #include <memory>
 
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
@@ -79,14 +80,6 @@ Command define_compare(CLI::App& app) {
   return {compare, [args, compare](const std::string&) { return run_parsed_compare(*compare, *args); }};
 }
 
-Command define_report(CLI::App& app) {
-  auto args = std::make_shared<ReportArgs>();
-  CLI::App* report = app.add_subcommand("report", "Rebuild a run folder's report from its records alone");
-  report->add_option("run", args->run_dir, "Run folder")->required();
-  add_talk(report, args->talk);
-  return {report, [args](const std::string&) { return report_command(*args); }};
-}
-
 Command define_info(CLI::App& app) {
   auto args = std::make_shared<InfoArgs>();
   CLI::App* info = app.add_subcommand("info", "Version, build, devices and optional backends");
@@ -97,7 +90,7 @@ Command define_info(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_reading_commands(CLI::App& app) {
-  return {define_advise(app), define_compare(app), define_report(app), define_info(app)};
+  return {define_advise(app), define_compare(app), define_report(app), define_export(app), define_info(app)};
 }
 
 }  // namespace amdahl::cli

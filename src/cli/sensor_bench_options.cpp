@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/environment.h"
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
@@ -95,6 +96,7 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   config.engine.environment = process_environment();
   config.engine.command_line = command_line;
   config.engine.on_fatal = end_at_once;
+  require_metrics_place(parsed.args.metrics);
   return sensor_bench_command(parsed.args);
 }
 
@@ -179,6 +181,7 @@ Command define_sensor_bench(CLI::App& sensor) {
       ->capture_default_str();
   sub->add_option("-o,--output", parsed->args.json_file, "JSON file of all records");
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
   return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
 }

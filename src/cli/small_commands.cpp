@@ -40,17 +40,6 @@ int sensor_compare_command(const CompareArgs& args) {
   return 0;
 }
 
-int report_command(const ReportArgs& args) {
-  const ReportOutcome outcome = run_report(args.run_dir, true);
-  for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
-  if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
-  else
-    show(stdout, outcome.text);
-  show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
-  return 0;
-}
-
 int info_command(const InfoArgs& args) {
   const InfoOutcome info = run_info(process_environment());
   if (args.talk.json) {

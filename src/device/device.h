@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,11 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   /// Microseconds between two passed stamps of this device. Host clocks never mix in.
   virtual double elapsed_us(const Event& start, const Event& end) = 0;
+  /// A passed stamp on the host's steady clock in ns, where that is the device's clock; nothing where it has its own.
+  virtual std::optional<int64_t> host_time_ns(const Event& event) {
+    (void)event;
+    return std::nullopt;
+  }
 
   /// Throws Error{out_of_memory} that says how much was asked and how much is free. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "amdahl/units.h"
+#include "report/study_method.h"
 #include "report/words.h"
 #include "stats/compare.h"
 
@@ -231,64 +231,17 @@ std::string missing_section(const StudySummary& summary) {
   return text;
 }
 
-void add_fact(std::map<std::string, std::set<std::string>>& facts, const std::string& name, const std::string& value) {
-  if (!value.empty()) facts[name].insert(value);
-}
-
 std::string provenance_section(const StudySummary& summary) {
-  if (summary.provenance.empty()) return {};
-  std::map<std::string, std::set<std::string>> run, facts;
-  for (const Provenance& p : summary.provenance) {
-    add_fact(run, "1 Tool", p.tool_version + (p.commit.empty() ? "" : " (" + p.commit + ")"));
-    add_fact(run, "2 Command line", p.command_line);
-    add_fact(run, "3 Started (UTC)", p.start_time);
-    add_fact(run, "4 Host", p.host);
-    add_fact(run, "5 Device kind", p.device_kind);
-    add_fact(run, "6 Seed", std::to_string(p.seed));
-    for (const auto& [name, value] : p.facts) add_fact(facts, name, value);
-  }
   std::vector<Row> rows;
-  for (const auto& [name, values] : run)
-    rows.push_back({name.substr(2), escape_markdown(fmt::format("{}", fmt::join(values, "; ")))});
-  for (const auto& [name, values] : facts)
-    rows.push_back({escape_markdown(name), escape_markdown(fmt::format("{}", fmt::join(values, "; ")))});
-  return "## Provenance\n\n" + table({"What", "Value"}, rows);
+  for (const auto& [name, value] : study_provenance(summary))
+    rows.push_back({escape_markdown(name), escape_markdown(value)});
+  return rows.empty() ? std::string() : "## Provenance\n\n" + table({"What", "Value"}, rows);
 }
 
 std::string method_section(const StudySummary& summary) {
-  std::set<int64_t> runs, steps, warmups;
-  std::set<std::string> origins;
-  for (const StudyCell& cell : summary.cells) {
-    if (cell.throughput.n == 0) continue;
-    runs.insert(cell.throughput.n);
-    steps.insert(cell.steps);
-    warmups.insert(cell.warmup);
-    origins.insert(cell.origin == Origin::measured   ? "measured"
-                   : cell.origin == Origin::emulated ? "emulated"
-                                                     : "modelled");
-  }
-  return fmt::format(
-      "## How it was measured\n\n"
-      "- Origin of the numbers: {}. Runs per cell: {}; warm-up steps per run: {}; timed steps per run: {}. One run "
-      "gives one "
-      "sample, the mean of its timed steps.\n"
-      "- ± is the half-width of the 95 % Student t interval of the mean over runs. Speedup intervals are seeded "
-      "percentile "
-      "bootstraps of the ratio of means, widened for small n.\n"
-      "- Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: speedup = "
-      "throughput "
-      "n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest one-device configuration measured "
-      "for "
-      "that batch.\n"
-      "- Verdict, of several devices against one: Welch's t test, two-tailed, Holm-adjusted over all comparisons of "
-      "this report; FASTER or SLOWER at p < "
-      "{} with an interval that excludes 1; SAME when two one-sided tests place the ratio within 1 ± {}; else "
-      "UNCLEAR.\n"
-      "- Recommendation, on the interval of the speedup: lower end at least {:.2f} several devices; inside {:.2f} to "
-      "{:.2f} "
-      "marginal; upper end below {:.2f} one device; else unclear.\n",
-      fmt::join(origins, ", "), fmt::join(runs, ", "), fmt::join(warmups, ", "), fmt::join(steps, ", "), kSignificance,
-      kSameMargin, kMultiBeneficial, kSinglePreferred, kMultiBeneficial, kSinglePreferred);
+  std::string text = "## How it was measured\n\n";
+  for (const std::string& line : study_method(summary)) text += fmt::format("- {}\n", line);
+  return text;
 }
 
 }  // namespace

@@ -3,17 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "amdahl/units.h"
 
 namespace amdahl {
-
-DeviceWords device_words(std::string_view device_kind) {
-  if (device_kind == "cuda") return {"GPU", "GPUs", "single GPU", "multi-GPU"};
-  return {"CPU virtual device", "CPU virtual devices", "one CPU virtual device", "several CPU virtual devices"};
-}
 
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind) {
   const DeviceWords words = device_words(device_kind);
@@ -33,29 +26,6 @@ std::string recommendation_words(Recommendation recommendation, std::string_view
 std::string average_words(const AverageSpeedup& average, std::string_view device_kind) {
   return average.batches_disagree ? "depends on the batch" : recommendation_words(average.recommendation, device_kind);
 }
-
-std::string format_number(double value) {
-  const double size = std::abs(value);
-  if (size >= 1e15) return fmt::format("{:.3g}", value);
-  if (size >= 99.95) return with_thousands(std::llround(value));
-  if (size == 0) return "0";
-  const int digits = std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
-  return fmt::format("{:.{}f}", value, digits);
-}
-
-std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset) {
-  return fmt::format("{} {} {}", format_number(mean), charset == Charset::ascii ? "+-" : "±",
-                     ci ? format_number(ci->half_width()) : "n/a");
-}
-
-std::string format_speedup(double ratio, const std::optional<Interval>& ci) {
-  if (!ci) return fmt::format("{:.2f}x [n/a]", ratio);
-  return fmt::format("{:.2f}x [{:.2f}, {:.2f}]", ratio, ci->low, ci->high);
-}
-
-std::string format_percent(double fraction) { return fmt::format("{:.0f} %", 100 * fraction); }
-
-std::string format_p(double p) { return p < 1e-4 ? "p < 0.0001" : fmt::format("p = {:.2g}", p); }
 
 bool was_throttled(double throttle_reasons) {
   constexpr uint64_t kHarmless = 0x3;
@@ -99,16 +69,6 @@ std::string escape_xml(std::string_view text) {
       escaped += c;
   }
   return escaped;
-}
-
-std::string binary_bytes(int64_t bytes) {
-  static constexpr std::array<const char*, 3> kUnits{"GiB", "MiB", "KiB"};
-  int64_t unit = int64_t{1} << 30;
-  for (const char* name : kUnits) {
-    if (bytes >= unit && bytes % unit == 0) return fmt::format("{} {}", bytes / unit, name);
-    unit >>= 10;
-  }
-  return with_thousands(bytes) + " B";
 }
 
 std::string configuration_words(const CellKey& key) {

@@ -1,4 +1,4 @@
-// How numbers, verdicts and devices are written, the same in every report.
+// How verdicts and cells are written, the same in every report; numbers are in base/number_words.h.
 #pragma once
 
 #include <optional>
@@ -6,37 +6,15 @@
 #include <string_view>
 
 #include "amdahl/summary.h"
+#include "base/number_words.h"
 
 namespace amdahl {
-
-/// Whether text may hold only ASCII ("+-", "->") or also "±", "→", "×".
-enum class Charset { utf8, ascii };
-
-/// Words for the devices of a run: GPUs, or CPU virtual devices, which are never called GPUs.
-struct DeviceWords {
-  std::string_view one;     // "GPU", "CPU virtual device"
-  std::string_view many;    // "GPUs", "CPU virtual devices"
-  std::string_view single;  // "single GPU"
-  std::string_view multi;   // "multi-GPU"
-};
-DeviceWords device_words(std::string_view device_kind);
 
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the same of CPU virtual devices.
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind);
 
 /// The same of an average, or "depends on the batch".
 std::string average_words(const AverageSpeedup& average, std::string_view device_kind);
-
-/// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
-std::string format_number(double value);
-/// "1,234 ± 45"; without an interval "1,234 ± n/a".
-std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset = Charset::utf8);
-/// "1.78x [1.75, 1.81]"; without an interval "1.78x [n/a]".
-std::string format_speedup(double ratio, const std::optional<Interval>& ci);
-/// "41 %".
-std::string format_percent(double fraction);
-/// "p < 0.0001" or "p = 0.031".
-std::string format_p(double p);
 
 /// Whether a card was slowed by power, heat or hardware: NVML's throttle reasons but for idleness and a chosen clock.
 bool was_throttled(double throttle_reasons);
@@ -52,9 +30,6 @@ std::string escape_markdown(std::string_view text);
 
 /// User text inside XML: what would start markup is escaped, control characters and broken UTF-8 become \xNN.
 std::string escape_xml(std::string_view text);
-
-/// 33554432 as "32 MiB"; what is no whole number of KiB, MiB or GiB in bytes, "1,000 B".
-std::string binary_bytes(int64_t bytes);
 
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap where they matter.
 std::string configuration_words(const CellKey& key);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 namespace {
 
@@ -93,19 +95,46 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
                           .global_rows = plan.global_batch};
     const bool accumulate = micro > 0, last = micro + 1 == plan.accumulate;
     if (stamps && micro == 0) stamps->start(*compute_, stamps->forward);
-    model_.forward(*compute_, batch, true);
-    model_.loss(*compute_, batch, accumulate);
+    if (stamps && stamps->detailed) stamps->begin_piece(*compute_, "compute", "forward");
+    enqueue_forward(batch, accumulate);
+    if (stamps && stamps->detailed) stamps->end_piece(*compute_);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
-    model_.backward(*compute_, batch, accumulate,
-                    {order_, second_.get(), &pieces_, strategy_->update_in_backward(), strategy_->held_sms(),
-                     [&](int64_t begin, int64_t end, Stream& stream) {
-                       if (last) strategy_->gradient_ready(begin, end, stream, stamps);
-                     }});
+    const ProfilerRange range("backward");
+    model_.backward(*compute_, batch, accumulate, backward_options(last, stamps));
   }
 }
 
+void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
+  const ProfilerRange range("forward");
+  model_.forward(*compute_, batch, true);
+  model_.loss(*compute_, batch, accumulate);
+}
+
+BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
+  BackwardOptions options{order_,
+                          second_.get(),
+                          &pieces_,
+                          strategy_->update_in_backward(),
+                          strategy_->held_sms(),
+                          [=, this](int64_t begin, int64_t end, Stream& stream) {
+                            if (last) strategy_->gradient_ready(begin, end, stream, stamps);
+                          }};
+  if (stamps && stamps->detailed)
+    options.around = [=, this](bool begins, const char* product, size_t layer, Stream& stream) {
+      const char* name = &stream == second_.get() ? "weights" : "compute";
+      if (begins)
+        stamps->begin_piece(stream, name, fmt::format("{} {}", product, layer));
+      else
+        stamps->end_piece(stream);
+    };
+  return options;
+}
+
 void Trainer::enqueue(const float* features, const float* targets, StepStamps* stamps) {
-  if (stamps) stamps->start(*compute_, stamps->step);
+  if (stamps) {
+    stamps->begin();
+    stamps->start(*compute_, stamps->step);
+  }
   if (!row_.data_on_root) {
     strategy_->begin_step({}, nullptr, nullptr);
   } else {
@@ -118,23 +147,37 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   }
   enqueue_micro_batches(features, targets, stamps);
   if (stamps) stamps->end(*compute_, stamps->backward);
-  strategy_->finish_step(stamps);
+  {
+    const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
+    strategy_->finish_step(stamps);
+  }
   rank_.ops->increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
 void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
+  const ProfilerRange range("step");
   if (mode == LaunchMode::eager || !warmed_) {
     enqueue(features, targets, stamps);
     warmed_ = true;
     return;
   }
-  std::unique_ptr<Graph>& graph = graphs_[{features, stamps != nullptr}];
+  graph_of(features, targets, stamps).launch(*compute_);
+}
+
+Graph& Trainer::graph_of(const float* features, const float* targets, StepStamps* stamps) {
+  std::unique_ptr<Graph>& graph = graphs_[{features, stamps}];
   if (!graph) graph = rank_.device.capture(*compute_, [&] { enqueue(features, targets, stamps); });
-  graph->launch(*compute_);
+  return *graph;
 }
 
 void Trainer::step(const float* features, const float* targets) { launch(features, targets, options_.launch, nullptr); }
+
+void Trainer::stamped_step(const float* features, const float* targets, LaunchMode mode, StepStamps& stamps,
+                           bool prepare_only) {
+  if (!prepare_only) return launch(features, targets, mode, &stamps);
+  if (mode == LaunchMode::graph && warmed_) graph_of(features, targets, &stamps);
+}
 
 StepTimes Trainer::instrumented_step(const float* features, const float* targets, LaunchMode mode) {
   synchronize();

@@ -1,0 +1,97 @@
+#include "chart/study_groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "amdahl/units.h"
+
+namespace amdahl {
+namespace {
+
+constexpr size_t kLongestSlug = 80;
+
+}  // namespace
+
+StudyGroup group_of(const CellKey& key) { return {key.model, key.num_parameters, key.scaling, key.math, key.data}; }
+
+std::vector<StudyGroup> groups_of(const StudySummary& summary) {
+  std::set<StudyGroup> groups;
+  for (const StudyCell& cell : summary.cells)
+    if (cell.throughput.n > 0) groups.insert(group_of(cell.key));
+  return {groups.begin(), groups.end()};
+}
+
+std::string group_words(const StudyGroup& group) {
+  return fmt::format("{}, {} parameters, {} scaling, {}", group.model, with_thousands(group.num_parameters),
+                     group.scaling, group.math);
+}
+
+std::string group_slug(const StudyGroup& group) {
+  const std::string text =
+      fmt::format("{}-{}-{}-{}-{}", group.model, group.num_parameters, group.scaling, group.math, group.data);
+  std::string slug;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 && static_cast<unsigned char>(c) < 0x80)
+      slug += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!slug.empty() && slug.back() != '-')
+      slug += '-';
+  }
+  if (slug.size() > kLongestSlug) slug.resize(kLongestSlug);  // part of a file's name; pages make names unique
+  while (!slug.empty() && slug.back() == '-') slug.pop_back();
+  return slug;
+}
+
+ConfigurationNames::ConfigurationNames(const StudySummary& summary, const StudyGroup& group) {
+  std::set<std::string> strategies, launches, optimizers;
+  std::set<int64_t> accumulates, buckets;
+  std::set<bool> overlaps;
+  for (const StudyCell& cell : summary.cells) {
+    const CellKey& key = cell.key;
+    if (group_of(key) != group) continue;
+    launches.insert(key.launch);
+    optimizers.insert(key.optimizer);
+    accumulates.insert(key.accumulate);
+    if (key.devices < 2) continue;  // these say nothing of one device
+    strategies.insert(key.strategy);
+    overlaps.insert(key.overlap);
+    buckets.insert(key.bucket_bytes);
+  }
+  strategy_ = strategies.size() > 1;
+  launch_ = launches.size() > 1;
+  accumulate_ = accumulates.size() > 1;
+  overlap_ = overlaps.size() > 1;
+  bucket_ = buckets.size() > 1;
+  optimizer_ = optimizers.size() > 1;
+}
+
+std::string ConfigurationNames::of(const CellKey& key) const {
+  std::vector<std::string> words;
+  const bool several = key.devices > 1;
+  if (strategy_ && several) words.push_back(key.strategy);
+  if (launch_) words.push_back(key.launch);
+  if (accumulate_) words.push_back(fmt::format("{} micro-batch{}", key.accumulate, key.accumulate == 1 ? "" : "es"));
+  if (overlap_ && several) words.emplace_back(key.overlap ? "overlap" : "no overlap");
+  if (bucket_ && several)
+    words.push_back(fmt::format("buckets of {}", format_bytes(static_cast<double>(key.bucket_bytes))));
+  if (optimizer_) words.push_back(key.optimizer);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string ConfigurationNames::series(const CellKey& key) const {
+  const std::string words = of(key);
+  const std::string batch = with_thousands(fixed_batch(key));
+  return words.empty() ? batch : fmt::format("{}, {}", batch, words);
+}
+
+std::string ConfigurationNames::cell(const CellKey& key) const {
+  const std::string words = of(key);
+  return fmt::format("batch {} on {}{}", with_thousands(key.global_batch), key.devices,
+                     words.empty() ? "" : ", " + words);
+}
+
+int64_t fixed_batch(const CellKey& key) { return key.scaling == "weak" ? key.device_batch() : key.global_batch; }
+
+}  // namespace amdahl

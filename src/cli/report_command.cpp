@@ -1,0 +1,112 @@
+// amdahl report: text and Markdown of single runs, or a page about all of them.
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/environment.h"
+#include "cli/output.h"
+
+extern char** environ;
+
+namespace amdahl::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A program of the PATH; empty when there is none.
+std::string find_program(const std::string& name) {
+  const auto environment = process_environment();
+  const auto found = environment.find("PATH");
+  std::string path = found == environment.end() ? "/usr/bin:/bin" : found->second;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
+    std::error_code error;
+    if (end > begin && fs::is_regular_file(candidate, error) && access(candidate.c_str(), X_OK) == 0)
+      return candidate.string();
+    begin = end + 1;
+  }
+  return {};
+}
+
+// What draws the pictures of Markdown: the one that was asked for, else this build's, else that of the PATH.
+std::vector<std::string> picture_pythons() {
+  const auto environment = process_environment();
+  if (const auto chosen = environment.find("AMDAHL_CHART_PYTHON"); chosen != environment.end()) return {chosen->second};
+  return {"", find_program("python3")};
+}
+
+// Opened in the background: some openers stay until the browser is closed. One that fails does so within a second.
+void open_page(const std::string& file) {
+  std::string opener = find_program("xdg-open");
+  if (opener.empty())
+    throw Error(Cause::environment_missing, "--open: there is no xdg-open on this machine",
+                fmt::format("open {} in a browser", file));
+  std::string path = fs::absolute(file).string();
+  char* arguments[] = {opener.data(), path.data(), nullptr};
+  pid_t child = 0;
+  if (posix_spawn(&child, opener.c_str(), nullptr, nullptr, arguments, environ) != 0)
+    throw Error(Cause::environment_missing, fmt::format("--open: {} cannot be started", opener),
+                fmt::format("open {} in a browser", file));
+  for (int i = 0; i < 100; ++i) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) {
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+      throw Error(Cause::environment_missing, fmt::format("--open: {} found no browser", opener),
+                  fmt::format("open {} in one", file));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+int page_command(const ReportArgs& args) {
+  if (args.talk.json)
+    throw Error(Cause::usage, "--json beside --html, --md or --open",
+                "the page holds the records as JSON, or two commands");
+  PageConfig config = args.page;
+  if (args.open && config.html.empty()) {
+    const fs::path run(config.runs.front());
+    config.html = ((fs::is_directory(run) ? run : run.parent_path()) / "report.html").string();
+  }
+  if (!config.markdown.empty()) config.picture_pythons = picture_pythons();
+  const PageOutcome outcome = run_page_report(config);
+  for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
+  if (!args.talk.quiet) {
+    show(stdout, fmt::format("{}{}\n", outcome.title, outcome.qualifier.empty() ? "" : " (" + outcome.qualifier + ")"));
+    show(stdout, fmt::format("{}\n", outcome.verdict));
+  }
+  for (const std::string& file : outcome.written) show(stdout, fmt::format("report: {}\n", file));
+  std::fflush(stdout);
+  if (outcome.problem) throw *outcome.problem;
+  if (args.open) open_page(config.html);
+  return 0;
+}
+
+}  // namespace
+
+int report_command(const ReportArgs& args) {
+  if (args.open || !args.page.html.empty() || !args.page.markdown.empty()) return page_command(args);
+  if (args.talk.json && args.page.runs.size() > 1)
+    throw Error(Cause::usage, fmt::format("--json of {} runs", args.page.runs.size()),
+                "one run, or --html FILE for all");
+  for (const std::string& run : args.page.runs) {
+    const ReportOutcome outcome = run_report(run, true);
+    for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
+    if (args.talk.json)
+      fmt::print("{}\n", outcome.json);
+    else
+      show(stdout, outcome.text);
+    show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
+  }
+  return 0;
+}
+
+}  // namespace amdahl::cli
