@@ -23,6 +23,7 @@ build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
 build libgloo-dev         optional header:gloo/allreduce.h
 build libhwloc-dev        optional header:hwloc.h
 build libzip-dev          optional header:zip.h
+build zlib1g-dev          optional header:zlib.h
 build libopenmpi-dev      optional header:mpi/mpi.h
 test  libgtest-dev        required header:gtest/gtest.h
 test  python3             required command:python3
@@ -30,10 +31,21 @@ test  python3-jsonschema  optional python:jsonschema
 test  openmpi-bin         optional command:mpirun
 test  iproute2            optional command:ip
 test  python3-torch       optional python:torch
+test  chromium            optional command:chromium
+build python3-venv        optional python:ensurepip
 bench libbenchmark-dev    required header:benchmark/benchmark.h
 ci    clang-format-14     required command:clang-format-14
 ci    clang-tidy-14       required command:clang-tidy-14
 '
+
+# Wheels, into a virtual environment under .deps/: what draws the charts of a report, and what drives a browser over one.
+# group wheel=version module. All are optional: reports then have tables only, and the browser tests say that they skip.
+WHEELS='
+build vl-convert-python==1.9.0.post1 vl_convert
+test  playwright==1.65.2             playwright
+test  axe-core-python==0.1.0         axe_core_python
+'
+VENV=.deps/venv
 
 declare -A group_asked=()
 [ $# -eq 0 ] && set -- build
@@ -83,6 +95,7 @@ look() {
 }
 
 give_up() {  # reason: names what is missing in one line; non-zero only for something required
+  [ ${#missing_required[@]} -gt 0 ] || install_wheels
   if [ ${#missing_required[@]} -gt 0 ]; then
     echo "install_deps: missing ${missing_required[*]}: $1" >&2
     exit 3
@@ -91,8 +104,41 @@ give_up() {  # reason: names what is missing in one line; non-zero only for some
   exit 0
 }
 
+missing_wheels=()
+look_wheels() {
+  missing_wheels=()
+  local group wheel module
+  while read -r group wheel module; do
+    [ -n "${group:-}" ] && [ -n "${group_asked[$group]:-}" ] || continue
+    compgen -G "$VENV/lib/python3*/site-packages/$module" >/dev/null && continue
+    [ -e ".deps/unavailable/${wheel%%=*}" ] || missing_wheels+=("$wheel")
+  done <<<"$WHEELS"
+}
+
+install_wheels() {  # one by one, as optional packages are
+  look_wheels
+  [ ${#missing_wheels[@]} -eq 0 ] && return 0
+  command -v python3 >/dev/null 2>&1 || return 0
+  echo "install_deps: installing ${missing_wheels[*]} into $VENV"
+  local wheel
+  if [ -x "$VENV/bin/python" ] || timeout 120 python3 -m venv "$VENV" >/dev/null 2>&1; then
+    for wheel in "${missing_wheels[@]}"; do
+      timeout 300 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 \
+        --only-binary :all: "$wheel" >/dev/null 2>&1
+    done
+  fi
+  look_wheels
+  for wheel in "${missing_wheels[@]}"; do
+    echo "install_deps: $wheel (optional) cannot be installed with pip; going on without" >&2
+    mkdir -p .deps/unavailable && : >".deps/unavailable/${wheel%%=*}"
+  done
+}
+
 look
-[ ${#missing_required[@]} -eq 0 ] && [ ${#missing_optional[@]} -eq 0 ] && exit 0
+if [ ${#missing_required[@]} -eq 0 ] && [ ${#missing_optional[@]} -eq 0 ]; then
+  install_wheels
+  exit 0
+fi
 
 command -v apt-get >/dev/null 2>&1 || give_up "no apt-get here; install them by the means of this system"
 as_root=()
@@ -129,4 +175,5 @@ done
 
 look
 [ ${#missing_required[@]} -gt 0 ] && give_up "apt-get did not install them"
+install_wheels
 exit 0

@@ -21,6 +21,7 @@
 #include "amdahl/report_page.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
+#include "amdahl/trace.h"
 #include "amdahl/units.h"
 
 namespace amdahl {
@@ -103,6 +104,7 @@ struct StudyConfig {
   std::string output_dir;
   bool resume = false;
   std::string evidence;  // run folder that the selector may use in mode auto
+  TraceConfig trace;
 };
 
 struct StudyOutcome {

@@ -13,7 +13,7 @@ struct PageConfig {
   std::vector<std::string> runs;  // run folders, or their records.jsonl
   std::string html;               // file to write; empty: none
   std::string markdown;           // file to write, its pictures in a folder FILE_charts beside it; empty: none
-  /// Python interpreters, the first of which that has vl_convert draws the pictures of Markdown.
+  /// Python interpreters; the first that has vl_convert draws Markdown's pictures. An empty name: that of this build.
   std::vector<std::string> picture_pythons;
 };
 

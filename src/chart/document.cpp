@@ -35,7 +35,8 @@ ordered_json spec_json(const Chart& chart) {
 
 struct Palette {
   const char *ink, *soft, *grid, *paper;
-  std::vector<const char*> category, ramp;
+  std::vector<const char*> category;
+  double ramp_from, ramp_to;  // of the colour scheme "plasma": what stands out from the paper
 };
 
 // Categories are told apart by colour-blind readers too (after Okabe and Ito 2008); shapes repeat the difference.
@@ -45,13 +46,15 @@ const Palette& palette_of(Scheme scheme) {
                              "#e4e8ee",
                              "#ffffff",
                              {"#2166c4", "#d9681d", "#14866a", "#a8428f", "#8a6a10", "#566476", "#c03535", "#0f8fa8"},
-                             {"#e39a3b", "#d5567c", "#7d4cc0", "#24348b"}};
+                             0.05,
+                             0.82};
   static const Palette dark{"#e6ebf2",
                             "#a2afc0",
                             "#2b3542",
                             "#141a22",
                             {"#6ea8ff", "#ffa25e", "#4ccfa9", "#e38bd0", "#d9b64c", "#a5b3c6", "#ff8080", "#5cd3ea"},
-                            {"#ffd08a", "#ff8fa8", "#b998ff", "#78a4ff"}};
+                            0.3,
+                            1.0};
   return scheme == Scheme::light ? light : dark;
 }
 
@@ -59,10 +62,13 @@ ordered_json config_of(Scheme scheme) {
   const Palette& colours = palette_of(scheme);
   const char* font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
   ordered_json config;
-  config["aria"] = false;  // the page gives each picture one text alternative
+  // The page gives each picture one text alternative; hundreds of marks that speak would bury it.
+  config["aria"] = false;
+  config["mark"] = {{"aria", false}};
   config["background"] = colours.paper;
   config["font"] = font;
-  config["axis"] = {{"labelColor", colours.soft},
+  config["axis"] = {{"aria", false},
+                    {"labelColor", colours.soft},
                     {"titleColor", colours.ink},
                     {"domainColor", colours.soft},
                     {"tickColor", colours.grid},
@@ -73,24 +79,30 @@ ordered_json config_of(Scheme scheme) {
                     {"titlePadding", 8},
                     {"labelLimit", 260},
                     {"tickSize", 4}};
-  config["legend"] = {{"labelColor", colours.soft}, {"titleColor", colours.ink}, {"labelFontSize", 11.5},
-                      {"titleFontSize", 12},        {"orient", "bottom"},        {"columns", 4},
-                      {"titleFontWeight", 600},     {"labelLimit", 260},         {"symbolStrokeWidth", 2}};
-  config["header"] = {
-      {"labelColor", colours.ink}, {"labelFontWeight", 600}, {"labelFontSize", 12}, {"titleColor", colours.soft}};
-  config["title"] = {{"color", colours.ink}};
+  config["legend"] = {{"aria", false},         {"labelColor", colours.soft}, {"titleColor", colours.ink},
+                      {"labelFontSize", 11.5}, {"titleFontSize", 12},        {"orient", "bottom"},
+                      {"columns", 4},          {"titleFontWeight", 600},     {"labelLimit", 260},
+                      {"symbolStrokeWidth", 2}};
+  config["header"] = {{"aria", false},
+
+                      {"labelColor", colours.ink},
+                      {"labelFontWeight", 600},
+                      {"labelFontSize", 12},
+                      {"titleColor", colours.soft}};
+  config["title"] = {{"aria", false}, {"color", colours.ink}};
   config["view"] = {{"stroke", nullptr}, {"continuousWidth", 460}, {"continuousHeight", 260}};
-  config["range"] = {{"category", colours.category}, {"ordinal", colours.ramp}};
+  config["range"] = {{"category", colours.category},
+                     {"ordinal", {{"scheme", "plasma"}, {"extent", {colours.ramp_to, colours.ramp_from}}}}};
   config["line"] = {{"strokeWidth", 2}};
   config["point"] = {{"filled", true}, {"size", 55}, {"opacity", 1}};
   config["text"] = {{"color", colours.ink}, {"fontSize", 11.5}};
-  config["style"] = {{"limit", {{"stroke", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
-                     {"limit-label", {{"fill", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
+  config["style"] = {{"limit", {{"color", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
+                     {"limit-label", {{"color", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
                      {"interval", {{"strokeWidth", 1.5}, {"opacity", 0.75}}},
-                     {"mark-label", {{"fill", colours.ink}, {"fontSize", 11.5}}},
-                     {"marker", {{"stroke", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
-                     {"total", {{"stroke", colours.ink}, {"strokeWidth", 2}}},
-                     {"outlier", {{"stroke", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}}};
+                     {"mark-label", {{"color", colours.ink}, {"fontSize", 11.5}}},
+                     {"marker", {{"color", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
+                     {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
+                     {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}}};
   return config;
 }
 

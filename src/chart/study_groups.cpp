@@ -9,6 +9,11 @@
 #include "amdahl/units.h"
 
 namespace amdahl {
+namespace {
+
+constexpr size_t kLongestSlug = 80;
+
+}  // namespace
 
 StudyGroup group_of(const CellKey& key) { return {key.model, key.num_parameters, key.scaling, key.math, key.data}; }
 
@@ -34,6 +39,7 @@ std::string group_slug(const StudyGroup& group) {
     else if (!slug.empty() && slug.back() != '-')
       slug += '-';
   }
+  if (slug.size() > kLongestSlug) slug.resize(kLongestSlug);  // part of a file's name; pages make names unique
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug;
 }

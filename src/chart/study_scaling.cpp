@@ -67,7 +67,7 @@ constexpr std::string_view kSpec = R"json({
     {"mark": "line", "encoding": {"x": "$x", "y": "$y", "color": "$colour"}},
     {"mark": "point",
      "encoding": {"x": "$x", "y": "$y", "color": "$colour",
-                  "shape": {"field": "batch", "type": "ordinal", "sort": "$order"},
+                  "shape": "$shape",
                   "tooltip": [{"field": "batch", "title": "Batch"}, {"field": "devices", "title": "Devices"},
                               {"field": "$field", "title": "$title", "format": "$format"},
                               {"field": "low", "title": "95 % CI from", "format": "$format"},
@@ -81,20 +81,25 @@ std::string spec_of(const ScalingChart& chart, const DataTable& table, const std
   const ordered_json y_axis = {{"format", chart.efficiency ? ".0%" : "~g"}};
   const ordered_json scale = {{"zero", true}};
   const ordered_json legend = {{"title", weak ? "Batch of a device" : "Global batch"}};
-  return filled(kSpec, {{"x", devices_axis(table)},
-                        {"y",
-                         {{"field", chart.field},
-                          {"type", "quantitative"},
-                          {"title", chart.title},
-                          {"scale", scale},
-                          {"axis", y_axis}}},
-                        {"ideal", {{"field", "ideal"}, {"type", "quantitative"}, {"title", chart.title}}},
-                        {"colour", {{"field", "batch"}, {"type", "ordinal"}, {"sort", order}, {"legend", legend}}},
-                        {"order", order},
-                        {"field", chart.field},
-                        {"title", chart.title},
-                        {"format", chart.format}})
-      .dump();
+  ordered_json spec = filled(
+      kSpec,
+      {{"x", devices_axis(table)},
+       {"y",
+        {{"field", chart.field}, {"type", "quantitative"}, {"title", chart.title}, {"scale", scale}, {"axis", y_axis}}},
+       {"ideal", {{"field", "ideal"}, {"type", "quantitative"}, {"title", chart.title}}},
+       {"colour",
+        {{"field", "batch"},
+         {"type", "nominal"},
+         {"sort", order},
+         {"scale", {{"domain", order}, {"range", "ordinal"}}},
+         {"legend", legend}}},
+       {"shape",
+        {{"field", "batch"}, {"type", "nominal"}, {"sort", order}, {"scale", {{"domain", order}}}, {"legend", legend}}},
+       {"field", chart.field},
+       {"title", chart.title},
+       {"format", chart.format}});
+  drop_empty_layers(spec, table);
+  return spec.dump();
 }
 
 DataTable table_of(const std::vector<const StudyComparison*>& comparisons, const ConfigurationNames& names,

@@ -18,10 +18,12 @@ struct Talk {
 struct StudyArgs {
   StudyConfig config;
   bool dry_run = false;
+  std::string metrics;  // file to write
   Talk talk;
 };
 struct TrainArgs {
   TrainConfig config;
+  std::string metrics;  // file to write
   Talk talk;
 };
 struct AdviseArgs {
@@ -65,6 +67,7 @@ struct LinksArgs {
   bool list = false;
   std::string heat_map;  // file to write
   std::string machine;   // file to write
+  std::string metrics;   // file to write
   Talk talk;
 };
 
@@ -72,7 +75,8 @@ struct CollectivesArgs {
   CollectivesConfig config;
   std::string format = "table";  // table, nccl-tests, json
   std::string json_file;
-  std::string curves;  // file to write
+  std::string curves;   // file to write
+  std::string metrics;  // file to write
   Talk talk;
 };
 
@@ -80,12 +84,14 @@ struct ArenaArgs {
   ArenaConfig config;
   std::string format = "table";  // table, json
   std::string json_file, environment_file;
+  std::string metrics;  // file to write
   Talk talk;
 };
 
 struct SensorBenchArgs {
   SensorBenchConfig config;
   std::string json_file;
+  std::string metrics;  // file to write
   Talk talk;
 };
 

@@ -1,6 +1,7 @@
 // Options of the commands that measure nothing: they read records, rules, or this build.
 #include <memory>
 
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
@@ -39,7 +40,8 @@ Command define_info(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_reading_commands(CLI::App& app) {
-  return {define_advise(app), define_compare(app), define_cost(app), define_report(app), define_info(app)};
+  return {define_advise(app), define_compare(app), define_cost(app),
+          define_report(app), define_export(app),  define_info(app)};
 }
 
 }  // namespace amdahl::cli

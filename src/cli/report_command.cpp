@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -35,12 +37,11 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
+// What draws the pictures of Markdown: the one that was asked for, else this build's, else that of the PATH.
 std::vector<std::string> picture_pythons() {
-  std::vector<std::string> pythons;
   const auto environment = process_environment();
   if (const auto chosen = environment.find("AMDAHL_CHART_PYTHON"); chosen != environment.end()) return {chosen->second};
-  if (const std::string python = find_program("python3"); !python.empty()) pythons.push_back(python);
-  return pythons;
+  return {"", find_program("python3")};
 }
 
 // Opened in the background: some openers stay until the browser is closed. One that fails does so within a second.

@@ -10,6 +10,7 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "lab/backends.h"
+#include "lab/fabric_reports.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/collective_sweep.h"
@@ -221,8 +222,8 @@ class Examination {
     outcome_.json = doctor_to_json(outcome_);
     outcome_.machine_json = machine_to_json(outcome_.machine);
     if (folder_) {
-      folder_->write_text("doctor.json", outcome_.json);
-      folder_->write_text("machine.json", outcome_.machine_json);
+      folder_->write_text(kDoctorFile, outcome_.json);
+      folder_->write_text(kMachineFile, outcome_.machine_json);
       folder_->write_text("report.txt", outcome_.text);
     }
     return std::move(outcome_);

@@ -21,13 +21,24 @@ bool any_failed(const std::vector<Record>& records) {
                      [](const Record& record) { return record.status.kind == Status::Kind::failed; });
 }
 
-/// The asked-for least rate of a run, 0 when none was.
+}  // namespace
+
 double min_gbps_of(const RunHeader& header) {
   const auto found = header.config.find(kMinGbpsKey);
   return found == header.config.end() ? 0 : std::strtod(found->second.c_str(), nullptr);
 }
 
-}  // namespace
+MachineSpec machine_of_run(const fs::path& folder, const std::vector<Record>& records,
+                           std::vector<std::string>& notes) {
+  const fs::path file = folder / kMachineFile;
+  if (!fs::exists(file)) {
+    notes.push_back(file.string() + " is not there: what the links should carry is not known");
+    return machine_of_records(records);
+  }
+  MachineSpec machine = machine_from_json(read_file(file, Cause::store_corrupt), file.string());
+  forget_measurements(machine);  // the records say what they are
+  return machine;
+}
 
 void conclude_links(LinksOutcome& outcome, double min_gbps) {
   note_links(outcome.machine, outcome.records);
@@ -62,15 +73,8 @@ ReportOutcome report_links(const fs::path& folder, const RunContents& contents, 
   report.notes = contents.notes;
   LinksOutcome outcome;
   outcome.records = contents.records;
-  const fs::path machine = folder / kMachineFile;
-  const bool known = fs::exists(machine);
-  if (known) {
-    outcome.machine = machine_from_json(read_file(machine, Cause::store_corrupt), machine.string());
-    forget_measurements(outcome.machine);  // the records say what they are
-  } else {
-    outcome.machine = machine_of_records(contents.records);
-    report.notes.push_back(machine.string() + " is not there: what the links should carry is not known");
-  }
+  const bool known = fs::exists(folder / kMachineFile);
+  outcome.machine = machine_of_run(folder, contents.records, report.notes);
   conclude_links(outcome, min_gbps_of(contents.header));
   report.text = outcome.text;
   report.json = known ? outcome.json : records_to_json(contents.records);

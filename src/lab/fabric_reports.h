@@ -25,6 +25,14 @@ void write_collectives_report(const std::filesystem::path& folder, const Collect
 ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write);
 ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write);
 
+/// The machine of a links or doctor run as its folder describes it, without what was measured; from its records, and
+/// with a note, where the file is missing.
+MachineSpec machine_of_run(const std::filesystem::path& folder, const std::vector<Record>& records,
+                           std::vector<std::string>& notes);
+/// The asked-for least rate of a links run, 0 when none was.
+double min_gbps_of(const RunHeader& header);
+
+inline constexpr const char* kDoctorFile = "doctor.json";
 inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kMinGbpsKey = "min_gbps";  // in the header's config of a links run
 

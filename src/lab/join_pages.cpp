@@ -14,6 +14,14 @@ std::string unique_name(const std::string& name, std::set<std::string>& taken) {
   return candidate;
 }
 
+// Anchors and charts' names, which are elements of one document.
+void make_unique(Page& page, std::set<std::string>& taken) {
+  for (PageSection& section : page.sections) {
+    section.anchor = unique_name(section.anchor, taken);
+    for (Chart& chart : section.charts) chart.id = unique_name(chart.id, taken);
+  }
+}
+
 // What one page says at its head, as a section of the whole.
 PageSection heading_of(const Page& page, size_t number) {
   PageSection section;
@@ -27,24 +35,24 @@ PageSection heading_of(const Page& page, size_t number) {
 }  // namespace
 
 Page join_pages(std::vector<Page> pages) {
-  if (pages.size() == 1) return std::move(pages.front());
+  std::set<std::string> names{"content", "notes", "provenance", "amdahl-charts", "amdahl-records"};
+  if (pages.size() == 1) {
+    make_unique(pages.front(), names);
+    return std::move(pages.front());
+  }
   Page whole;
   whole.title = fmt::format("{} reports", pages.size());
   whole.verdict = "What each says stands at its beginning; nothing here is compared across them.";
-  std::set<std::string> anchors{"content", "notes", "provenance"};
   std::set<std::string> qualifiers;
   size_t number = 0, qualified = 0;
   for (Page& page : pages) {
     ++number;
     PageSection heading = heading_of(page, number);
-    heading.anchor = unique_name(heading.anchor, anchors);
+    heading.anchor = unique_name(heading.anchor, names);
     if (whole.facts.size() < 3) whole.facts.push_back(page.verdict);
     whole.sections.push_back(std::move(heading));
-    for (PageSection& section : page.sections) {
-      section.anchor = unique_name(section.anchor, anchors);
-      for (Chart& chart : section.charts) chart.id = unique_name(chart.id, anchors);
-      whole.sections.push_back(std::move(section));
-    }
+    make_unique(page, names);
+    for (PageSection& section : page.sections) whole.sections.push_back(std::move(section));
     for (auto& [name, value] : page.provenance)
       whole.provenance.emplace_back(fmt::format("{}: {}", number, name), std::move(value));
     for (const std::string& note : page.notes) whole.notes.push_back(fmt::format("{}: {}", number, note));

@@ -8,8 +8,10 @@
 #include "amdahl/units.h"
 #include "chart/document.h"
 #include "files/whole_file.h"
+#include "lab/chart_pictures.h"
 #include "lab/report_pages.h"
 #include "report/html_page.h"
+#include "report/markdown_page.h"
 
 namespace amdahl {
 namespace {
@@ -102,6 +104,38 @@ std::vector<Page> pages_of(Runs& runs) {
   return pages;
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw Error(Cause::usage, fmt::format("{} cannot be made: {}", folder.string(), error.message()),
+                "a place for the Markdown file that can be written");
+}
+
+constexpr double kPicturesSeconds = 120;
+
+// FILE, and FILE's pictures in FILE_charts beside it: "study.md", "study_charts/speedup-....svg".
+void write_markdown(const Page& page, const PageConfig& config, PageOutcome& outcome) {
+  const fs::path file(config.markdown);
+  const std::string folder = file.stem().string() + "_charts";
+  std::vector<const Chart*> charts;
+  for (const PageSection& section : page.sections)
+    for (const Chart& chart : section.charts) charts.push_back(&chart);
+  ChartPictures drawn = draw_charts(charts, config.picture_pythons, Deadline::after_seconds(kPicturesSeconds));
+  for (const PageSection& section : page.sections)
+    for (const Picture& picture : section.pictures) drawn.svg[picture.id] = picture.svg;
+  std::map<std::string, std::string> pictures;
+  if (!drawn.svg.empty()) make_folder(file.parent_path() / folder);
+  for (const auto& [id, svg] : drawn.svg) {
+    write_atomic(file.parent_path() / folder / (id + ".svg"), svg);
+    pictures[id] = fmt::format("{}/{}.svg", folder, id);
+  }
+  if (!drawn.why_none.empty())
+    outcome.notes.push_back(fmt::format("{}: no pictures: {}", config.markdown, drawn.why_none));
+  write_atomic(file, markdown_page(page, pictures, drawn.why_none));
+  outcome.written.push_back(config.markdown);
+}
+
 }  // namespace
 
 PageOutcome run_page_report(const PageConfig& config) {
@@ -121,6 +155,7 @@ PageOutcome run_page_report(const PageConfig& config) {
     write_atomic(config.html, html_page(page, html_assets()));
     outcome.written.push_back(config.html);
   }
+  if (!config.markdown.empty()) write_markdown(page, config, outcome);
   if (!runs.problems.empty()) outcome.problem = runs.problems.front();
   outcome.title = page.title;
   outcome.qualifier = page.qualifier;

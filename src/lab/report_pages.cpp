@@ -1,12 +1,14 @@
 #include "lab/report_pages.h"
 
+#include "lab/fabric_pages.h"
 #include "lab/study_pages.h"
 
 namespace amdahl {
 
 const std::vector<PageKind>& page_kinds() {
   static const std::vector<PageKind> kinds{
-      {"study", study_pages},
+      {"study", study_pages},   {"links", links_pages},   {"collectives", collectives_pages}, {"arena", arena_pages},
+      {"doctor", doctor_pages}, {"sensor", sensor_pages}, {"train", training_pages},
   };
   return kinds;
 }

@@ -37,6 +37,7 @@ std::vector<Record> with_series(const std::vector<Record>& records, const Series
       if (series.name != row.series || series.samples.empty()) continue;
       kept.push_back(record);
       kept.back().axes.erase(kSeen);
+      if (row.kind == "sensor") kept.back().axes.erase("device");  // where a task was placed, by costs measured then
       kept.back().series = {series};
       if (!row.exact) kept.back().series.front().samples = {percentile(series.samples, 50)};
     }

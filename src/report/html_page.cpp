@@ -30,12 +30,8 @@ std::string script_safe(const std::string& json) {
 
 int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
-// "'sha256-...'" of a content security policy, from lower-case hex.
-std::string policy_hash(std::string_view hex) {
+std::string base64_of(std::string_view bytes) {
   static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes += static_cast<char>(hex_digit(hex[i]) * 16 + hex_digit(hex[i + 1]));
   std::string base64;
   for (size_t i = 0; i < bytes.size(); i += 3) {
     uint32_t group = 0;
@@ -43,7 +39,15 @@ std::string policy_hash(std::string_view hex) {
       group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
     for (size_t j = 0; j < 4; ++j) base64 += i + j <= bytes.size() ? kDigits[group >> (6 * (3 - j)) & 63U] : '=';
   }
-  return fmt::format("'sha256-{}'", base64);
+  return base64;
+}
+
+// "'sha256-...'" of a content security policy, from lower-case hex.
+std::string policy_hash(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(hex_digit(hex[i]) * 16 + hex_digit(hex[i + 1]));
+  return fmt::format("'sha256-{}'", base64_of(bytes));
 }
 
 std::string head(const Page& page, const HtmlAssets& assets) {
@@ -96,6 +100,13 @@ std::string table_head(const DataTable& table, const std::vector<bool>& numbers)
   return text + "</tr></thead>\n";
 }
 
+constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
+
+std::string cell(const std::string& words, bool number) {
+  const char* kind = number ? " class=\"num\"" : words.size() > kLongCell ? " class=\"long\"" : "";
+  return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
+}
+
 // `label` names the scrollable region for those who reach it by keyboard.
 std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
   const std::vector<bool> numbers = number_columns(table);
@@ -106,8 +117,7 @@ std::string html_table(const DataTable& table, const std::string& caption, const
   if (rows)
     for (const std::vector<TableValue>& row : table.rows) {
       text += "<tr>";
-      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i)
-        text += fmt::format("<td{}>{}</td>", numbers[i] ? " class=\"num\"" : "", escape_xml(table_words(row[i])));
+      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_words(row[i]), numbers[i]);
       text += "</tr>\n";
     }
   return text + "</tbody></table></div>\n";
@@ -139,10 +149,19 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
   return text;
 }
 
+// As an image: styles of the drawing reach nothing else, and the policy admits them.
+std::string picture_figure(const Picture& picture) {
+  return fmt::format(
+      "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<img alt=\"{1}. {2}\" "
+      "src=\"data:image/svg+xml;base64,{3}\">\n<figcaption>{2}</figcaption>\n</figure>\n",
+      picture.id, escape_xml(picture.title), escape_xml(picture.summary), base64_of(picture.svg));
+}
+
 std::string section(const PageSection& part, const HtmlAssets& assets) {
   std::string text = fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n",
                                  part.anchor, escape_xml(part.title));
   for (const std::string& line : part.paragraphs) text += fmt::format("<p>{}</p>\n", escape_xml(line));
+  for (const Picture& picture : part.pictures) text += picture_figure(picture);
   if (!part.charts.empty()) {
     text += "<div class=\"charts\">\n";
     for (const Chart& chart : part.charts) text += figure(chart, assets);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "amdahl/units.h"
+#include "report/link_figures.h"
 #include "report/record_axes.h"
 #include "report/text.h"
 #include "report/topology.h"
@@ -81,41 +82,29 @@ size_t sample_count(const Record& record) {
 }
 
 std::string integrity_text(const std::vector<Record>& records) {
-  double transfers = 0, bytes = 0, bad = 0;
-  size_t ways = 0, waived = 0;
+  const IntegrityTotals totals = integrity_totals(records);
   std::string faults;
-  for (const Record& record : records) {
-    if (record.kind == "integrity-proof")
-      faults += fmt::format("{:.0f} of {:.0f} injected corruptions were found, each with its place and kind\n",
-                            record.value("found").value_or(0), record.value("injected").value_or(0));
-    if (record.kind != "integrity") continue;
-    ++ways;
-    waived += record.status.kind == Status::Kind::waived;
-    transfers += record.value("transfers").value_or(0), bytes += record.value("bytes").value_or(0);
-    bad += record.value("bad_bytes").value_or(0);
-    if (record.status.kind == Status::Kind::failed)
+  if (totals.injected > 0)
+    faults += fmt::format("{:.0f} of {:.0f} injected corruptions were found, each with its place and kind\n",
+                          totals.found, totals.injected);
+  for (const Record& record : records)
+    if (record.kind == "integrity" && record.status.kind == Status::Kind::failed)
       faults += fmt::format("  CORRUPT {} -> {}, {}: {}\n", word(record, "source"), word(record, "destination"),
                             word(record, "way"), record.status.reason);
-  }
-  if (ways == 0) return faults;
+  if (totals.ways == 0) return faults;
   return fmt::format("integrity: {} bytes in {} transfers over {} ways, {} bytes wrong{}\n",
-                     with_thousands(static_cast<int64_t>(bytes)), with_thousands(static_cast<int64_t>(transfers)),
-                     ways - waived, with_thousands(static_cast<int64_t>(bad)),
-                     waived ? fmt::format("; {} ways waived, kernels do not reach", waived) : "") +
+                     with_thousands(static_cast<int64_t>(totals.bytes)),
+                     with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived,
+                     with_thousands(static_cast<int64_t>(totals.bad_bytes)),
+                     totals.waived ? fmt::format("; {} ways waived, kernels do not reach", totals.waived) : "") +
          faults;
 }
 
 std::string expectation_text(const MachineSpec& machine) {
-  double least = 0, most = 0;
-  int pairs = 0;
-  for (const LinkSpec& link : machine.links) {
-    if (link.measured_gbps <= 0 || link.expected_gbps <= 0) continue;
-    const double part = 100 * link.measured_gbps / link.expected_gbps;
-    least = pairs ? std::min(least, part) : part, most = std::max(most, part);
-    ++pairs;
-  }
-  if (pairs == 0) return {};
-  return fmt::format("expected of the links found: {} ordered pairs reach {:.0f} to {:.0f} %\n", pairs, least, most);
+  const ExpectedParts parts = expected_parts(machine);
+  if (parts.pairs == 0) return {};
+  return fmt::format("expected of the links found: {} ordered pairs reach {:.0f} to {:.0f} %\n", parts.pairs,
+                     100 * parts.least, 100 * parts.most);
 }
 
 std::string notes_of(const std::vector<const Record*>& records) {
@@ -134,16 +123,10 @@ std::string notes_of(const std::vector<const Record*>& records) {
 
 std::string links_text(const std::vector<Record>& records, const MachineSpec& machine,
                        const std::vector<std::string>& slow) {
-  std::vector<std::pair<std::string, std::vector<const Record*>>> tests;
-  for (const Record& record : records) {
-    if (record.kind != "link") continue;
-    if (tests.empty() || tests.back().first != word(record, "test")) tests.push_back({word(record, "test"), {}});
-    tests.back().second.push_back(&record);
-  }
   std::string text;
   if (!records.empty() && records.front().provenance.device_kind == "cpu-virtual")
     text += "CPU virtual devices: threads that copy within the host's memory, not links\n\n";
-  for (const auto& [name, cells] : tests)
+  for (const auto& [name, cells] : link_test_groups(records))
     text += heading(*cells.front(), sample_count(*cells.front())) + matrix_of(cells) + notes_of(cells) + '\n';
   text += integrity_text(records) + expectation_text(machine);
   for (const std::string& line : slow) text += "SLOW " + line + '\n';
@@ -182,7 +165,7 @@ std::string links_heat_map(const MachineSpec& machine) {
     if (link.measured_gbps <= 0) continue;
     const double part = link.measured_gbps / most;
     const int shade = static_cast<int>(245 - 175 * part);
-    const bool slow = link.expected_gbps > 0 && link.measured_gbps < 0.9 * link.expected_gbps;
+    const bool slow = is_slow(link, 0);
     const int x = kMargin + position(link.destination) * kCell, y = kTop + position(link.source) * kCell;
     svg += fmt::format(
         "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"rgb({},{},245)\"{}/>\n"

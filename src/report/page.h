@@ -17,12 +17,21 @@ struct PageTable {
   DataTable table;
 };
 
+/// A drawing that is there already, not a chart of a table: a machine's topology.
+struct Picture {
+  std::string id;  // unique in its page, [a-z0-9-], like a chart's
+  std::string title;
+  std::string summary;  // text alternative
+  std::string svg;      // a document of its own, with styles for light and dark: to be shown as an image
+};
+
 struct PageSection {
   std::string anchor;  // unique in its page, [a-z0-9-]
   std::string title;
   std::vector<std::string> paragraphs;  // plain text
   std::vector<Chart> charts;
   std::vector<PageTable> tables;
+  std::vector<Picture> pictures{};  // shown before the charts
 };
 
 /// One page about one or several runs. Plain text throughout: the renderers escape it.

@@ -7,10 +7,10 @@
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
+#include "report/sensor_gain.h"
 #include "report/sensor_modes.h"
 #include "report/text.h"
 #include "report/words.h"
-#include "stats/bootstrap.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -38,12 +38,6 @@ std::string heading(const Record& record) {
   return text;
 }
 
-std::string mode_text(const Record& record) {
-  std::string text = word(record, "voxel_mode");
-  if (axis<bool>(record, "deterministic", false)) text += " deterministic";
-  return text.empty() ? "-" : text;
-}
-
 /// "1,234.5 +- 12.3": mean and half of its interval.
 std::string mean_text(const Record& record, const char* name) {
   const std::vector<double>* values = samples(record, name);
@@ -55,40 +49,12 @@ std::string median_text(const Record& record, const char* name) {
   return values ? format_number(median_of(*values)) : "n/a";
 }
 
-/// Items of one device's worth under weak scaling, of all under strong.
-int64_t base_items(const Record& record) {
-  const int64_t items = axis<int64_t>(record, "items", 0);
-  return word(record, "scaling") == "weak" ? items / std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1) : items;
-}
-
-/// What one device makes of the same work; null without such a record.
-const Record* one_device(const std::vector<Record>& records, const Record& many) {
-  for (const Record& record : records) {
-    const std::string mode = word(record, "mode");
-    if (record.kind != "sensor" || axis<int64_t>(record, "devices", 0) != 1 || !samples(record, "throughput")) continue;
-    if ((mode != word(many, "mode") && mode != "single") || base_items(record) != base_items(many)) continue;
-    const auto same = [&](const char* name) { return word(record, name) == word(many, name); };
-    if (same("op") && same("dtype") && same("voxel_mode") && same("cache") && mode_text(record) == mode_text(many) &&
-        (word(many, "scaling") == "weak" || same("workload")))
-      return &record;
-  }
-  return nullptr;
-}
-
 /// Speedup by throughput, which under strong scaling is the ratio of times, and efficiency.
 std::pair<std::string, std::string> gain_text(const std::vector<Record>& records, const Record& record) {
-  const Record* one = one_device(records, record);
-  const std::vector<double>* own = samples(record, "time");
-  if (!one || !own) return {"n/a", "n/a"};
-  if (one == &record) return {"1", "100 %"};
-  const double items = static_cast<double>(axis<int64_t>(record, "items", 0)) /
-                       static_cast<double>(std::max<int64_t>(axis<int64_t>(*one, "items", 1), 1));
-  const std::vector<double>& base = *samples(*one, "time");
-  std::optional<Interval> interval = bootstrap_ratio_of_means({base, *own});
-  if (interval) interval = Interval{interval->low * items, interval->high * items};
-  const double speedup = items * mean_of(base) / mean_of(*own);
-  return {format_speedup(speedup, interval),
-          format_percent(speedup / static_cast<double>(axis<int64_t>(record, "devices", 1)))};
+  const std::optional<SensorGain> gain = sensor_gain(records, record);
+  if (!gain) return {"n/a", "n/a"};
+  if (gain->base == &record) return {"1", "100 %"};
+  return {format_speedup(gain->speedup, gain->ci), format_percent(gain->efficiency)};
 }
 
 bool shares_work(const Record& record) { return word(record, "mode") != "single"; }
@@ -108,7 +74,7 @@ Row titles(const Record& first) {
 Row row_of(const std::vector<Record>& records, const Record& record) {
   Row row{printable(word(record, "workload"))};
   const bool voxels = word(record, "op") == "voxelize";
-  if (voxels) row.push_back(mode_text(record));
+  if (voxels) row.push_back(voxel_words(record));
   if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
   const std::vector<double>* rate = samples(record, "throughput");
   row.push_back(mean_text(record, "time"));
@@ -136,7 +102,7 @@ std::string faults_text(const std::vector<Record>& records) {
     if (record.kind == "sensor" && record.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}, {}, {}, {} devices: {}\n",
                           record.status.kind == Status::Kind::failed ? "FAILED" : "waived", word(record, "op"),
-                          printable(word(record, "workload")), mode_text(record), axis<int64_t>(record, "devices", 0),
+                          printable(word(record, "workload")), voxel_words(record), axis<int64_t>(record, "devices", 0),
                           printable(record.status.reason));
   return text;
 }
@@ -149,11 +115,11 @@ std::string card_text(const Record& record) {
   for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
     if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
       text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
-                          printable(word(record, "workload")), mode_text(record), i, (*before)[i], (*after)[i]);
+                          printable(word(record, "workload")), voxel_words(record), i, (*before)[i], (*after)[i]);
   for (size_t i = 0; reasons && i < reasons->size(); ++i)
     if (was_throttled((*reasons)[i]))
       text += fmt::format("note: {}, {}: device {} was throttled\n", printable(word(record, "workload")),
-                          mode_text(record), i);
+                          voxel_words(record), i);
   return text;
 }
 

@@ -8,9 +8,9 @@
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
+#include "report/sensor_gain.h"
 #include "report/text.h"
 #include "report/words.h"
-#include "stats/bootstrap.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -39,34 +39,10 @@ std::string device_texts(const Record& record, const char* name) {
   return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, " / "));
 }
 
-/// A task among others, not all of them.
-bool is_one_task(const Record& record) { return record.axes.contains("device"); }
-
-bool is_base(const Record& record) {
-  if (word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
-  if (word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
-  return axis<int64_t>(record, "devices", 0) == 1;
-}
-
-/// The same work by one device, or in sequence; null without such a record.
-const Record* base_of(const std::vector<Record>& records, const Record& record) {
-  for (const Record& base : records) {
-    if (base.kind != "sensor" || !is_base(base) || is_one_task(base) || samples(base, "time").empty()) continue;
-    bool same = true;
-    for (const char* name : {"mode", "op", "workload", "voxel_mode", "dtype", "path", "model"})
-      same &= word(base, name) == word(record, name);
-    if (same && axis<bool>(base, "deterministic", false) == axis<bool>(record, "deterministic", false)) return &base;
-  }
-  return nullptr;
-}
-
 std::string speedup_text(const std::vector<Record>& records, const Record& record) {
-  const Record* base = base_of(records, record);
-  const std::vector<double> own = samples(record, "time");
-  if (!base || own.empty()) return "n/a";
-  if (base == &record) return "1";
-  const std::vector<double> one = samples(*base, "time");
-  return format_speedup(mean_of(one) / mean_of(own), bootstrap_ratio_of_means({one, own}));
+  const std::optional<SensorGain> gain = sensor_gain(records, record);
+  if (!gain) return "n/a";
+  return gain->base == &record ? "1" : format_speedup(gain->speedup, gain->ci);
 }
 
 /// Mean and half of its 95 % interval.
@@ -84,38 +60,11 @@ std::string bound_text(const Record& record) {
 
 std::string count_text(const Record& record) { return fmt::to_string(samples(record, "time").size()); }
 
-std::string voxel_text(const Record& record) {
-  std::string text = word(record, "voxel_mode");
-  if (axis<bool>(record, "deterministic", false)) text += " deterministic";
-  return text;
-}
-
-std::string heading(const Record& record) {
-  std::string text =
-      fmt::format("{}, mode {}", is_one_task(record) ? "tasks" : word(record, "op"), word(record, "mode"));
-  if (word(record, "mode") == "hetero") text += fmt::format(", {} devices", axis<int64_t>(record, "devices", 0));
-  if (!is_one_task(record)) text += fmt::format(", {}", word(record, "dtype"));
-  if (!word(record, "launch").empty()) text += fmt::format(", {}", word(record, "launch"));
-  if (word(record, "merge") == "host") text += ", results gathered in host memory";
-  if (!word(record, "model").empty())
-    text += fmt::format(", model {} ({} parameters)", word(record, "model"),
-                        with_thousands(axis<int64_t>(record, "parameters", 0)));
-  if (record.origin == Origin::emulated) text += ", EMULATED";
-  if (!is_one_task(record)) text += fmt::format("\n{}", word(record, "workload"));
-  return voxel_text(record).empty() || is_one_task(record) ? text : text + ' ' + voxel_text(record);
-}
-
-/// How the row differs from the others of its table.
-std::string way_of(const Record& record) {
-  const std::string named = word(record, "policy") + word(record, "schedule");
-  return named.empty() ? fmt::format("on {}", axis<int64_t>(record, "devices", 0)) : named;
-}
-
 // ---- rows ----
 
 Row task_row(const Record& record) {
-  return {fmt::format("{} {} {}", word(record, "op"), voxel_text(record), word(record, "workload")),
-          way_of(record),
+  return {fmt::format("{} {} {}", word(record, "op"), voxel_option(record), word(record, "workload")),
+          sensor_way(record),
           fmt::to_string(axis<int64_t>(record, "device", 0)),
           mean_text(record, "time"),
           median_text(record, "alone_time"),
@@ -123,7 +72,7 @@ Row task_row(const Record& record) {
 }
 
 Row divided_row(const std::vector<Record>& records, const Record& record) {
-  return {way_of(record),
+  return {sensor_way(record),
           mean_text(record, "time"),
           speedup_text(records, record),
           median_text(record, "makespan_bound"),
@@ -135,7 +84,7 @@ Row divided_row(const std::vector<Record>& records, const Record& record) {
 }
 
 Row pipeline_row(const std::vector<Record>& records, const Record& record) {
-  return {way_of(record),
+  return {sensor_way(record),
           fmt::to_string(axis<int64_t>(record, "devices", 0)),
           mean_text(record, "time"),
           speedup_text(records, record),
@@ -177,16 +126,11 @@ std::string legend(const std::vector<Record>& records) {
 
 }  // namespace
 
-bool is_divided_work(const Record& record) {
-  const std::string mode = word(record, "mode");
-  return record.kind == "sensor" && (mode == "task" || mode == "pipeline" || mode == "hetero");
-}
-
 std::string divided_work_text(const std::vector<Record>& records) {
   std::vector<std::pair<std::string, std::vector<Row>>> tables;
   for (const Record& record : records) {
     if (!is_divided_work(record)) continue;
-    const std::string title = heading(record);
+    const std::string title = divided_work_words(record);
     auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
     if (found == tables.end()) found = tables.insert(tables.end(), {title, {titles_of(record)}});
     found->second.push_back(row_of(records, record));

@@ -8,9 +8,6 @@
 
 namespace amdahl {
 
-/// Whether a sensor record is shown here, not in the tables of single and data.
-bool is_divided_work(const Record& record);
-
 /// A table for each mode, workload and way to run; each row beside the same work on one device.
 std::string divided_work_text(const std::vector<Record>& records);
 

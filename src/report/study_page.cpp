@@ -2,16 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
+#include "chart/study_account.h"
 #include "chart/study_groups.h"
+#include "chart/study_map.h"
+#include "chart/study_samples.h"
 #include "chart/study_scaling.h"
+#include "chart/study_throughput.h"
 #include "report/study.h"
 #include "report/study_method.h"
 #include "report/study_verdict.h"
 #include "report/words.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {
@@ -92,13 +98,34 @@ std::string group_sentence(const StudySummary& summary, const StudyGroup& group)
                        : fmt::format("{}.", fmt::join(parts, "; "));
 }
 
-PageSection group_section(const StudySummary& summary, const StudyGroup& group) {
+// The step times of every cell with a result, in the order of the records.
+std::vector<CellSamples> samples_of(const StudySummary& summary, const std::vector<Record>& records) {
+  std::map<CellKey, std::vector<double>> times;
+  for (const Record& record : records)
+    if (record.kind == "study-run" && record.status.kind == Status::Kind::ok)
+      if (const auto time = record.value("step_time")) times[cell_key_of(record)].push_back(*time);
+  std::vector<CellSamples> samples;
+  for (const StudyCell& cell : summary.cells) {
+    const auto found = times.find(cell.key);
+    if (found == times.end()) continue;
+    CellSamples one{cell.key, cell.origin, cell.step_time_us.median, found->second, {}};
+    for (const double z : modified_z(one.step_time_us)) one.outlier.push_back(std::abs(z) > kOutlierModifiedZ);
+    samples.push_back(std::move(one));
+  }
+  return samples;
+}
+
+PageSection group_section(const StudySummary& summary, const StudyGroup& group,
+                          const std::vector<CellSamples>& samples) {
   PageSection section;
   section.anchor = "scaling-" + group_slug(group);
   section.title = group_words(group);
   section.paragraphs.push_back(group_sentence(summary, group));
   add(section.charts, speedup_chart(summary, group));
   add(section.charts, efficiency_chart(summary, group));
+  add(section.charts, throughput_chart(summary, group));
+  add(section.charts, samples_chart(summary, group, samples));
+  add(section.charts, account_chart(summary, group));
   if (PageTable table = comparison_table(summary, group); !table.table.rows.empty())
     section.tables.push_back(std::move(table));
   section.tables.push_back(cell_table(summary, group));
@@ -132,14 +159,20 @@ std::string title_of(const StudySummary& summary) {
 }  // namespace
 
 Page study_page(const StudySummary& summary, const std::vector<Record>& records) {
-  (void)records;
   Page page;
   page.title = title_of(summary);
   if (summary.device_kind == "cpu-virtual")
     page.qualifier = "measured on CPU virtual devices, not GPUs: CPU threads stand in for devices";
   page.verdict = study_verdict(summary);
   page.facts = study_facts(summary);
-  for (const StudyGroup& group : groups_of(summary)) page.sections.push_back(group_section(summary, group));
+  if (std::vector<Chart> maps = crossover_maps(summary); !maps.empty())
+    page.sections.push_back({"map",
+                             "Where several devices pay",
+                             {"Each field is one model at one batch, against the fastest configuration on one device."},
+                             std::move(maps),
+                             {}});
+  const std::vector<CellSamples> samples = samples_of(summary, records);
+  for (const StudyGroup& group : groups_of(summary)) page.sections.push_back(group_section(summary, group, samples));
   add_missing_cells(summary, page);
   page.sections.push_back({"method", "How it was measured", study_method(summary), {}, {}});
   page.provenance = study_provenance(summary);

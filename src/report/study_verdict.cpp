@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "amdahl/units.h"
 #include "base/number_words.h"
 #include "chart/study_groups.h"
+#include "chart/study_throughput.h"
 
 namespace amdahl {
 namespace {
@@ -22,30 +23,9 @@ bool pays(const StudyComparison& c) { return c.recommendation == Recommendation:
 
 const char* batch_name(const CellKey& key) { return key.scaling == "weak" ? "batch a device" : "global batch"; }
 
-// The batch from which on all comparisons like `best` (its work, devices and configuration) say that several pay; 0
-// when it is the smallest measured, or when paying and not paying alternate (then `clear` is false).
-int64_t pays_from(const StudySummary& summary, const StudyComparison& best, bool& clear) {
-  std::map<int64_t, bool> by_batch;
-  for (const StudyComparison& c : summary.comparisons) {
-    if (group_of(c.multi) != group_of(best.multi) || c.multi.devices != best.multi.devices) continue;
-    by_batch[fixed_batch(c.multi)] |= pays(c);
-  }
-  int64_t from = 0;
-  bool paid = false, first = true;
-  clear = true;
-  for (const auto& [batch, pay] : by_batch) {
-    if (pay && !paid && !first) from = batch;
-    if (!pay && paid) clear = false;
-    paid = pay;
-    first = false;
-  }
-  clear = clear && paid;
-  return from;
-}
-
-std::string best_words(const StudyComparison& best) {
-  return fmt::format("{:.2f} times as fast as one at {} {} ({})", best.test.ratio, batch_name(best.multi),
-                     with_thousands(fixed_batch(best.multi)), best.multi.model);
+std::string best_words(const StudyComparison& best, bool name_model) {
+  return fmt::format("{:.2f} times as fast as one at {} {}{}", best.test.ratio, batch_name(best.multi),
+                     with_thousands(fixed_batch(best.multi)), name_model ? fmt::format(" ({})", best.multi.model) : "");
 }
 
 std::string account_fact(const StudySummary& summary, const CellKey& key) {
@@ -65,6 +45,9 @@ std::string account_fact(const StudySummary& summary, const CellKey& key) {
 
 std::string study_verdict(const StudySummary& summary) {
   if (summary.comparisons.empty()) return summary.conclusion;
+  std::set<std::string> models;
+  for (const StudyComparison& c : summary.comparisons) models.insert(c.multi.model);
+  const bool several_models = models.size() > 1;
   const DeviceWords words = device_words(summary.device_kind);
   const StudyComparison& best = best_of(summary);
   const auto paying = std::count_if(summary.comparisons.begin(), summary.comparisons.end(), pays);
@@ -73,19 +56,18 @@ std::string study_verdict(const StudySummary& summary) {
     const bool unclear = best.recommendation == Recommendation::unclear;
     return fmt::format("{} {}: at best {} {} are {}.",
                        unclear ? "It is not settled whether more pay; stay with one" : "One is enough: stay with one",
-                       words.one, best.multi.devices, words.many, best_words(best));
+                       words.one, best.multi.devices, words.many, best_words(best, several_models));
   }
   if (paying == total)
     return fmt::format("Several {} pay in {} measured: {} are up to {}.", words.many,
                        total == 1 ? "the one case" : fmt::format("all {} cases", total), best.multi.devices,
-                       best_words(best));
-  bool clear = false;
-  const int64_t from = pays_from(summary, best, clear);
-  if (clear && from > 0)
-    return fmt::format("{} {} pay from {} {} on: up to {}. Smaller batches are better off with one.",
-                       best.multi.devices, words.many, batch_name(best.multi), with_thousands(from), best_words(best));
+                       best_words(best, several_models));
+  if (const auto from = crossover_batch(summary, group_of(best.multi), best.multi.devices))
+    return fmt::format("{}{} {} pay from {} {} on: up to {}. Below that, one is the safe choice.",
+                       several_models ? fmt::format("For {}, ", best.multi.model) : "", best.multi.devices, words.many,
+                       batch_name(best.multi), with_thousands(*from), best_words(best, false));
   return fmt::format("Several {} pay in {} of {} cases: {} are up to {}.", words.many, paying, total,
-                     best.multi.devices, best_words(best));
+                     best.multi.devices, best_words(best, several_models));
 }
 
 std::vector<std::string> study_facts(const StudySummary& summary) {
@@ -98,9 +80,9 @@ std::vector<std::string> study_facts(const StudySummary& summary) {
                               format_speedup(best.test.ratio, best.test.ci), best.multi.devices, words.many,
                               batch_name(best.multi), with_thousands(fixed_batch(best.multi)), best.test.n_first,
                               best.test.n_second));
-  facts.push_back(fmt::format("{}: efficiency there{}; {} loses {} of {} {}", format_percent(best.efficiency),
-                              ci ? fmt::format(" [{}, {}]", format_percent(ci->low), format_percent(ci->high)) : "",
-                              "coordination", format_number(std::max(0.0, (1 - best.efficiency)) * best.multi.devices),
+  facts.push_back(fmt::format("{:.1f} %: efficiency there{}; coordination costs {} of {} {}", 100 * best.efficiency,
+                              ci ? fmt::format(", 95 % CI [{:.1f}, {:.1f}] %", 100 * ci->low, 100 * ci->high) : "",
+                              format_number(std::max(0.0, (1 - best.efficiency)) * best.multi.devices),
                               best.multi.devices, words.many));
   if (const std::string account = account_fact(summary, best.multi); !account.empty()) facts.push_back(account);
   return facts;

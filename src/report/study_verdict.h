@@ -8,7 +8,8 @@
 
 namespace amdahl {
 
-/// "4 GPUs pay from global batch 1,024 on (large): up to 2.93 times as fast as one. Below that one GPU is preferred."
+/// "4 GPUs pay from global batch 1,024 on: up to 2.93 times as fast as one at global batch 8,192. Below that, one is
+/// the safe choice."
 std::string study_verdict(const StudySummary& summary);
 
 /// At most three facts behind it: the best speedup, what it costs in efficiency, and where the step's time goes.

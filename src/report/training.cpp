@@ -32,8 +32,9 @@ std::string accuracy_of(const Record& record) {
   return value ? fmt::format("{:.2f} %", 100 * *value) : "";
 }
 
-// Of what and on what: the same in both forms.
-std::string subject_of(const Record& record) {
+}  // namespace
+
+std::string training_subject(const Record& record) {
   const int64_t devices = count_of(record, "devices");
   const DeviceWords words = device_words(record.provenance.device_kind);
   return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", word_of(record, "model"),
@@ -41,11 +42,9 @@ std::string subject_of(const Record& record) {
                      word_of(record, "strategy"), devices, devices == 1 ? words.one : words.many);
 }
 
-}  // namespace
-
 std::string training_text(const std::vector<Record>& records) {
   const Record& last = records.back();
-  std::string text = fmt::format("{}: {} epochs, train loss {}", subject_of(last), count_of(last, "epoch"),
+  std::string text = fmt::format("{}: {} epochs, train loss {}", training_subject(last), count_of(last, "epoch"),
                                  loss_of(last, "train_loss"));
   if (const std::string loss = loss_of(last, "validation_loss"); !loss.empty()) text += ", validation loss " + loss;
   if (const std::string accuracy = accuracy_of(last); !accuracy.empty()) text += ", validation accuracy " + accuracy;
@@ -55,7 +54,7 @@ std::string training_text(const std::vector<Record>& records) {
 std::string training_markdown(const std::vector<Record>& records) {
   const Record& last = records.back();
   std::string text = fmt::format("# Training of {}\n\n{}. Seed {}, {}, started {}.\n\n",
-                                 escape_markdown(word_of(last, "model")), escape_markdown(subject_of(last)),
+                                 escape_markdown(word_of(last, "model")), escape_markdown(training_subject(last)),
                                  last.provenance.seed, last.provenance.device_kind, last.provenance.start_time);
   text += "| epoch | train loss | validation loss | validation accuracy | samples/s | seconds |\n";
   text += "|---:|---:|---:|---:|---:|---:|\n";

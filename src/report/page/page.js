@@ -20,18 +20,23 @@
       spec.width = width;
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
-    if (spec.spec && typeof spec.spec.width === "number")  // facets: what their labels leave
-      spec.spec.width = Math.max(160, width - (spec.usermeta?.outside ?? 150));
+    const kNarrow = 560;  // below it panels stand one above the other
+    if (spec.columns > 1 && width < kNarrow) spec.columns = 1;
+    const kOutside = 150;  // what the labels of panels take
+    const panelWidth = Math.max(160, (width - kOutside) / (spec.columns ?? 1));
+    if (spec.spec && typeof spec.spec.width === "number") spec.spec.width = panelWidth;
+    for (const panel of spec.concat ?? []) panel.width = panelWidth;
     return spec;
   }
 
   async function draw(plot) {
     const chart = charts.get(plot.dataset.chart);
     chart.view?.finalize();
-    const result = await window.vegaEmbed(plot, specOf(chart, Math.floor(plot.clientWidth)), {
+    const room = Math.floor(plot.clientWidth), width = Math.max(room, chart.spec.usermeta?.least_width ?? 0);
+    if (width > room) plot.tabIndex = 0;  // scrolled, so also by keyboard
+    const result = await window.vegaEmbed(plot, specOf(chart, width), {
       mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
-      renderer: chart.rows.length > kManyRows ? "canvas" : "svg",
-      tooltip: { disableDefaultStyle: true },
+      renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
     });
     chart.view = result.view;
     plot.dataset.state = "drawn";

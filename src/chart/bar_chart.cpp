@@ -1,0 +1,130 @@
+#include "chart/bar_chart.h"
+
+#include <algorithm>
+
+#include "chart/document.h"
+#include "chart/spec_parts.h"
+
+namespace amdahl {
+
+using nlohmann::json;
+
+namespace {
+
+bool any_of_bars(const BarPlot& plot, bool (*has)(const Bar&)) {
+  return std::any_of(plot.bars.begin(), plot.bars.end(), has);
+}
+
+/// What the bars of a plot have; columns of what none has are left out.
+struct Kinds {
+  explicit Kinds(const BarPlot& plot)
+      : parts(any_of_bars(plot, [](const Bar& bar) { return !bar.part.empty(); })),
+        intervals(any_of_bars(plot, [](const Bar& bar) { return bar.interval.has_value(); })),
+        bounds(any_of_bars(plot, [](const Bar& bar) { return bar.bound.has_value(); })) {}
+  bool parts, intervals, bounds;
+};
+
+DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
+  DataTable table;
+  table.columns = {plot.name, plot.value, {"samples", "samples"}, {"origin", "origin"}};
+  if (kinds.parts) table.columns.push_back({"part", plot.part_title});
+  if (kinds.intervals) {
+    table.columns.push_back({"low", plot.interval_title + ", low"});
+    table.columns.push_back({"high", plot.interval_title + ", high"});
+  }
+  if (kinds.bounds) table.columns.push_back({"bound", plot.bound_title});
+  for (const Bar& bar : plot.bars) {
+    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_words(bar.origin))};
+    if (kinds.parts) row.emplace_back(bar.part);
+    if (kinds.intervals) {
+      row.push_back(bar.interval ? TableValue{bar.interval->low} : TableValue{});
+      row.push_back(bar.interval ? TableValue{bar.interval->high} : TableValue{});
+    }
+    if (kinds.bounds) row.push_back(bar.bound ? TableValue{*bar.bound} : TableValue{});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+json x_channel(const BarPlot& plot, const DataTable& table, const char* column) {
+  json x = channel(table, column, "quantitative");
+  x["title"] = plot.value.title;
+  x["axis"] = number_axis();
+  x["axis"]["tickCount"] = 8;
+  x["scale"] = plot.percent ? json{{"domain", {0, 100}}} : json{{"domainMin", 0}};
+  return x;
+}
+
+/// A colour that has a name and no column: bars, and what bounds them.
+json named_colour(const std::string& name, bool legend) {
+  json colour = {{"datum", name}, {"type", "nominal"}};
+  if (!legend) colour["legend"] = nullptr;
+  return colour;
+}
+
+/// Numbers in the parts of a bar that have room for them.
+json part_words(const BarPlot& plot, const json& bars) {
+  constexpr int kLeastPart = 4;  // percent, or units of the value
+  return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
+          {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
+          {"encoding",
+           {{"x", {{"field", plot.value.name}, {"type", "quantitative"}, {"stack", "zero"}}},
+            {"y", bars["y"]},
+            {"detail", {{"field", "part"}, {"type", "nominal"}}},
+            {"order", bars["order"]},
+            {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ".3~g"}}}}}};
+}
+
+json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
+  json y = channel(table, plot.name.name, "nominal");
+  y["sort"] = nullptr;
+  y["axis"] = {{"labelLimit", 260}};
+  json bars = {{"x", x_channel(plot, table, plot.value.name.c_str())},
+               {"y", y},
+               {"opacity", origin_opacity(table)},
+               {"color", named_colour(plot.value.title, kinds.bounds)},
+               {"tooltip", tooltip(table)}};
+  if (kinds.parts) {
+    bars["color"] = channel(table, "part", "nominal");
+    bars["order"] = {{"field", "part"}, {"type", "nominal"}};
+  }
+  json layers = json::array();
+  layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
+  if (kinds.parts) layers.push_back(part_words(plot, bars));
+  if (kinds.intervals)
+    layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},
+                      {"mark", {{"type", "rule"}, {"style", "total"}, {"clip", true}}},
+                      {"encoding", {{"x", x_channel(plot, table, "low")}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  if (kinds.bounds)
+    layers.push_back({{"transform", {{{"filter", {{"field", "bound"}, {"valid", true}}}}}},
+                      {"mark", {{"type", "tick"}, {"thickness", 4}}},
+                      {"encoding",
+                       {{"x", x_channel(plot, table, "bound")},
+                        {"y", y},
+                        {"color", named_colour(plot.bound_title, true)},
+                        {"tooltip", tooltip(table)}}}});
+  return layers;
+}
+
+json spec_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
+  constexpr int kBarHeight = 34;
+  json spec = start_spec(static_cast<int>(words_of_column(table, plot.name.name).size()) * kBarHeight);
+  spec["layer"] = layers_of(plot, table, kinds);
+  return spec;
+}
+
+}  // namespace
+
+std::optional<Chart> bar_chart(const BarPlot& plot) {
+  if (plot.bars.empty()) return std::nullopt;
+  const Kinds kinds(plot);
+  Chart chart;
+  chart.id = plot.id, chart.title = plot.title, chart.summary = plot.summary;
+  chart.table = table_of(plot, kinds);
+  for (const Bar& bar : plot.bars)
+    if (bar.origin != Origin::measured) chart.origin = bar.origin;
+  chart.spec = spec_of(plot, chart.table, kinds).dump();
+  return chart;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,288 @@
+#include "chart/line_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "chart/document.h"
+#include "chart/spec_parts.h"
+
+namespace amdahl {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *kPoint = "point", *kCurve = "curve", *kLimit = "limit", *kCrossing = "crossing";
+
+bool shows(const LinePlot& plot, const LinePoint& point) {
+  if (!std::isfinite(point.x) || !std::isfinite(point.y)) return false;
+  return (plot.x_scale == LinePlot::XScale::linear || point.x > 0) && (!plot.log_y || point.y > 0);
+}
+
+/// Panels of at most kMostSeriesOfAPicture names; which of them a series is in, and the rules with it.
+class Panels {
+ public:
+  explicit Panels(const LinePlot& plot) {
+    std::map<std::string, std::vector<std::string>> names;
+    for (const LineSeries& series : plot.series) {
+      std::vector<std::string>& list = names[series.panel];
+      if (std::find(list.begin(), list.end(), series.name) == list.end()) list.push_back(series.name);
+    }
+    for (const auto& [panel, list] : names) {
+      const size_t parts = (list.size() + kMostSeriesOfAPicture - 1) / kMostSeriesOfAPicture;
+      const size_t each = (list.size() + parts - 1) / parts;
+      for (size_t i = 0; i < list.size(); ++i) panel_of_[{panel, list[i]}] = part_name(panel, i / each, parts);
+      for (size_t part = 0; part < parts; ++part) parts_[panel].push_back(part_name(panel, part, parts));
+    }
+  }
+
+  const std::string& of(const LineSeries& series) const { return panel_of_.at({series.panel, series.name}); }
+  /// Where a rule of that panel is drawn.
+  std::vector<std::string> all_of(const std::string& panel) const {
+    const auto found = parts_.find(panel);
+    return found == parts_.end() ? std::vector<std::string>{} : found->second;
+  }
+
+ private:
+  static std::string part_name(const std::string& panel, size_t part, size_t parts) {
+    if (parts == 1) return panel;
+    return fmt::format("{}{} of {}", panel.empty() ? "" : panel + ", ", part + 1, parts);
+  }
+
+  std::map<std::pair<std::string, std::string>, std::string> panel_of_;
+  std::map<std::string, std::vector<std::string>> parts_;
+};
+
+TableValue number(double value) { return value; }
+
+TableValue end_of(const std::optional<Interval>& interval, bool high) {
+  if (!interval) return {};
+  return number(high ? interval->high : interval->low);
+}
+
+/// X values are counts or bytes: whole ones stay whole.
+TableValue x_value(double x) {
+  if (x == std::floor(x) && std::fabs(x) < 9e15) return static_cast<int64_t>(x);
+  return x;
+}
+
+DataTable table_of(const LinePlot& plot, bool with_panels) {
+  DataTable table;
+  table.columns = {{"series", plot.series_title},
+                   plot.x,
+                   plot.y,
+                   {"low", plot.interval_title + ", low"},
+                   {"high", plot.interval_title + ", high"},
+                   {"samples", "samples"},
+                   {"origin", "origin"},
+                   {"kind", "kind"}};
+  if (with_panels) table.columns.push_back({"panel", "panel"});
+  return table;
+}
+
+void add_row(DataTable& table, const std::string& panel, std::vector<TableValue> row) {
+  if (row.size() < table.columns.size()) row.emplace_back(panel);
+  table.rows.push_back(std::move(row));
+}
+
+bool has_panels(const LinePlot& plot, const Panels& panels) {
+  return std::any_of(plot.series.begin(), plot.series.end(),
+                     [&](const LineSeries& series) { return !panels.of(series).empty(); });
+}
+
+DataTable rows_of(const LinePlot& plot, const Panels& panels) {
+  DataTable table = table_of(plot, has_panels(plot, panels));
+  for (const LineSeries& series : plot.series)
+    for (const LinePoint& point : series.points) {
+      if (!shows(plot, point)) continue;
+      const bool modelled = series.origin == Origin::modelled;
+      add_row(table, panels.of(series),
+              {series.name, x_value(point.x), number(point.y), end_of(point.interval, false),
+               end_of(point.interval, true), modelled ? TableValue{} : TableValue{point.samples},
+               std::string(origin_words(series.origin)), std::string(modelled ? kCurve : kPoint)});
+    }
+  if (table.rows.empty()) return table;
+  for (const LineRule& rule : plot.limits)
+    for (const std::string& panel : panels.all_of(rule.panel))
+      add_row(table, panel,
+              {rule.words,
+               {},
+               number(rule.at),
+               {},
+               {},
+               {},
+               std::string(origin_words(Origin::modelled)),
+               std::string(kLimit)});
+  for (const LineRule& rule : plot.crossings)
+    for (const std::string& panel : panels.all_of(rule.panel))
+      add_row(table, panel,
+              {rule.words,
+               x_value(rule.at),
+               {},
+               {},
+               {},
+               {},
+               std::string(origin_words(Origin::measured)),
+               std::string(kCrossing)});
+  return table;
+}
+
+// ---- the specification ----
+
+constexpr int kPadding = 12;  // pixels between the axis and the first point
+
+/// The places on the x axis, where they are few enough for each to have its label.
+json few_places(const LinePlot& plot, const DataTable& table) {
+  constexpr size_t kMostLabels = 10;
+  std::set<int64_t> places;
+  const size_t column = column_index(table, plot.x.name);
+  for (const std::vector<TableValue>& row : table.rows)
+    if (const auto* place = std::get_if<int64_t>(&row[column])) places.insert(*place);
+  return places.size() <= kMostLabels ? json(places) : json();
+}
+
+json x_channel(const LinePlot& plot, const DataTable& table) {
+  json x = channel(table, plot.x.name, "quantitative");
+  if (plot.x_scale == LinePlot::XScale::linear) {
+    x["scale"] = {{"zero", false}, {"nice", false}, {"padding", kPadding}};
+    x["axis"] = number_axis();
+    x["axis"]["tickMinStep"] = 1;
+    return x;
+  }
+  x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", kPadding}};
+  x["axis"] = plot.x_scale == LinePlot::XScale::bytes ? bytes_axis() : number_axis();
+  if (const json places = few_places(plot, table); !places.is_null()) x["axis"]["values"] = places;
+  return x;
+}
+
+json y_channel(const LinePlot& plot, const DataTable& table) {
+  json y = channel(table, plot.y.name, "quantitative");
+  y["axis"] = number_axis();
+  if (plot.log_y) y["scale"] = {{"type", "log"}}, y["axis"]["tickCount"] = 6;
+  return y;
+}
+
+/// The names of the lines in their order; rules are no lines.
+json line_names(const DataTable& table) {
+  const size_t name = column_index(table, "series"), kind = column_index(table, "kind");
+  json names = json::array();
+  std::set<std::string> seen;
+  for (const std::vector<TableValue>& row : table.rows) {
+    const auto& word = std::get<std::string>(row[kind]);
+    if (word != kPoint && word != kCurve) continue;
+    if (seen.insert(std::get<std::string>(row[name])).second) names.push_back(std::get<std::string>(row[name]));
+  }
+  return names;
+}
+
+json series_channel(const DataTable& table) {
+  json series = channel(table, "series", "nominal");
+  series["scale"] = {{"domain", line_names(table)}};
+  series["sort"] = nullptr;
+  series["legend"] = line_names(table).size() > 1 ? json{{"columns", 2}} : json();
+  return series;
+}
+
+json lines_and_points(const LinePlot& plot, const DataTable& table) {
+  const json x = x_channel(plot, table), y = y_channel(plot, table), series = series_channel(table);
+  json low = channel(table, "low", "quantitative");
+  low["title"] = plot.y.title;
+  if (plot.log_y) low["scale"] = {{"type", "log"}};
+  const json lines =
+      plot.joined ? json{{"filter", {{"field", "kind"}, {"oneOf", {kPoint, kCurve}}}}} : only_rows("kind", kCurve);
+  // A logarithmic axis has no place for an interval that reaches 0; the table has it.
+  const json with_interval = plot.log_y ? json{{"filter", {{"field", "low"}, {"gt", 0}}}}
+                                        : json{{"filter", {{"field", "low"}, {"valid", true}}}};
+  return {{{"transform", {lines}},
+           {"mark", "line"},
+           {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"strokeDash", origin_dash(table)}}}},
+          {{"transform", {only_rows("kind", kPoint), with_interval}},
+           {"mark", {{"type", "rule"}, {"style", "interval"}}},
+           {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", series}}}},
+          {{"transform", {only_rows("kind", kPoint)}},
+           {"mark", {{"type", "point"}, {"filled", true}}},
+           {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"shape", series}, {"tooltip", tooltip(table)}}}}};
+}
+
+json rule_layers(const LinePlot& plot, const DataTable& table, bool limits) {
+  const json place = limits ? y_channel(plot, table) : x_channel(plot, table);
+  const char* axis = limits ? "y" : "x";
+  json words = {{axis, place}, {"text", {{"field", "series"}, {"type", "nominal"}}}};
+  json text = {{"type", "text"}, {"style", limits ? "limit-label" : "mark-label"}};
+  if (limits) {
+    words["x"] = {{"value", 6}};
+    text["align"] = "left", text["dy"] = -7;
+  } else {
+    words["y"] = {{"value", 0}};
+    text["align"] = "left", text["dx"] = 5, text["dy"] = 8;
+  }
+  const json rows = only_rows("kind", limits ? kLimit : kCrossing);
+  return {{{"transform", {rows}},
+           {"mark", {{"type", "rule"}, {"style", limits ? "limit" : "marker"}}},
+           {"encoding", {{axis, place}}}},
+          {{"transform", {rows}}, {"mark", text}, {"encoding", words}}};
+}
+
+/// The rows of one panel, for the names of its lines.
+DataTable panel_table(const DataTable& table, const std::string& panel) {
+  const size_t column = column_index(table, "panel");
+  DataTable part{table.columns, {}};
+  for (const std::vector<TableValue>& row : table.rows)
+    if (std::get<std::string>(row[column]) == panel) part.rows.push_back(row);
+  return part;
+}
+
+json layers_of(const LinePlot& plot, const DataTable& table) {
+  json layers = lines_and_points(plot, table);
+  const std::vector<std::string> kinds = words_of_column(table, "kind");
+  for (const char* kind : {kLimit, kCrossing})
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end())
+      for (json& layer : rule_layers(plot, table, kind == std::string_view(kLimit))) layers.push_back(std::move(layer));
+  return layers;
+}
+
+/// Panels whose lines have the same names share a legend; others have one each.
+json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
+  constexpr int kHeight = 320, kPanelHeight = 220;
+  json spec = start_spec(kHeight);
+  if (!with_panels) {
+    spec["layer"] = layers_of(plot, table);
+    return spec;
+  }
+  spec.erase("width"), spec.erase("height");
+  spec["columns"] = 2;
+  if (line_names(table).size() <= kMostSeriesOfAPicture) {
+    spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
+    spec["spec"] = {{"width", kPanelWidth}, {"height", kPanelHeight}, {"layer", layers_of(plot, table)}};
+    return spec;
+  }
+  spec["concat"] = json::array();
+  for (const std::string& panel : words_of_column(table, "panel"))
+    spec["concat"].push_back({{"title", panel},
+                              {"width", kPanelWidth},
+                              {"height", kPanelHeight},
+                              {"transform", {only_rows("panel", panel)}},
+                              {"layer", layers_of(plot, panel_table(table, panel))}});
+  spec["resolve"] = {{"scale", {{"color", "independent"}, {"shape", "independent"}, {"x", "shared"}, {"y", "shared"}}}};
+  return spec;
+}
+
+}  // namespace
+
+std::optional<Chart> line_chart(const LinePlot& plot) {
+  const Panels panels(plot);
+  Chart chart;
+  chart.table = rows_of(plot, panels);
+  if (chart.table.rows.empty()) return std::nullopt;
+  chart.id = plot.id, chart.title = plot.title, chart.summary = plot.summary;
+  for (const LineSeries& series : plot.series)
+    if (series.origin == Origin::emulated) chart.origin = Origin::emulated;
+  chart.spec = spec_of(plot, chart.table, has_panels(plot, panels)).dump();
+  return chart;
+}
+
+}  // namespace amdahl

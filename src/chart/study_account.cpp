@@ -1,0 +1,147 @@
+#include "chart/study_account.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "amdahl/units.h"
+#include "base/number_words.h"
+#include "chart/spec_text.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kSpec = R"json({
+  "spec": {
+    "width": 380, "height": {"step": 24},
+    "layer": [
+      {"mark": {"type": "bar", "height": {"band": 0.76}},
+       "encoding": {
+         "y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
+         "x": {"field": "time_us", "type": "quantitative", "stack": "zero", "title": null,
+               "axis": {"format": ",~r", "tickCount": 5}},
+         "color": {"field": "part", "type": "nominal", "sort": "$parts", "legend": {"title": null, "columns": 2},
+                   "scale": {"domain": "$parts"}},
+         "order": {"field": "part_number"},
+         "tooltip": [{"field": "configuration", "title": "On"}, {"field": "part", "title": "Part"},
+                     {"field": "time_us", "title": "Time (us)", "format": ",.4~r"},
+                     {"field": "share_percent", "title": "Of the step (%)", "format": ".1f"},
+                     {"field": "step_us", "title": "Step (us)", "format": ",.4~r"},
+                     {"field": "num_runs", "title": "n (runs)"}]}},
+      {"mark": {"type": "tick", "style": "total", "size": 20},
+       "encoding": {"y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
+                    "x": {"field": "step_us", "type": "quantitative"}}}
+    ]
+  },
+  "facet": {"row": {"field": "batch", "type": "ordinal", "sort": "$batches", "title": "$batch_title",
+                    "header": {"labelAngle": 0, "labelAlign": "left", "labelFontSize": 12, "titlePadding": 4}}},
+  "resolve": {"scale": {"x": "independent"}},
+  "spacing": 14
+})json";
+
+struct Part {
+  const char* name;
+  double (*time_us)(const StepAccount&);
+};
+
+// In the order of the bar. What no part explains is one when it is positive; parts that overlap pass the tick instead.
+constexpr std::array<Part, 8> kParts{{
+    {"forward", [](const StepAccount& a) { return a.forward_us; }},
+    {"backward", [](const StepAccount& a) { return a.backward_us; }},
+    {"other compute", [](const StepAccount& a) { return std::max(0.0, a.compute_us - a.forward_us - a.backward_us); }},
+    {"optimizer", [](const StepAccount& a) { return a.optimizer_us; }},
+    {"exposed communication", [](const StepAccount& a) { return a.exposed_communication_us; }},
+    {"waiting", [](const StepAccount& a) { return a.waiting_us; }},
+    {"launch gaps and input", [](const StepAccount& a) { return a.launch_gaps_us + a.input_us; }},
+    {"unexplained", [](const StepAccount& a) { return std::max(0.0, a.unaccounted_us()); }},
+}};
+
+std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const StudyGroup& group) {
+  std::vector<const StudyCell*> cells;
+  for (const StudyCell& cell : summary.cells)
+    if (group_of(cell.key) == group && cell.account && cell.account->step_us > 0) cells.push_back(&cell);
+  std::stable_sort(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
+    return std::pair(fixed_batch(a->key), a->key.devices) < std::pair(fixed_batch(b->key), b->key.devices);
+  });
+  return cells;
+}
+
+// "exposed communication 31 % on 4 at batch 64"
+std::string largest_loss(const std::vector<const StudyCell*>& cells) {
+  const StudyCell* worst = nullptr;
+  double most = 0;
+  for (const StudyCell* cell : cells) {
+    const StepAccount& a = *cell->account;
+    const double lost = (a.exposed_communication_us + a.waiting_us) / a.step_us;
+    if (cell->key.devices > 1 && lost >= most) {
+      most = lost;
+      worst = cell;
+    }
+  }
+  if (!worst) return "One device alone was accounted";
+  return fmt::format(
+      "Most is lost on {} devices at batch {}: {} of the step of {} us is exposed communication or waiting "
+      "(n = {} runs)",
+      worst->key.devices, with_thousands(worst->key.global_batch), format_percent(most),
+      format_number(worst->account->step_us), worst->account->n);
+}
+
+// Columns and parts that are nowhere more than nothing are left out of the legend.
+bool is_drawn(const Part& part, const std::vector<const StudyCell*>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [&](const StudyCell* cell) {
+    return part.time_us(*cell->account) > 1e-3 * cell->account->step_us;
+  });
+}
+
+}  // namespace
+
+std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup& group) {
+  const std::vector<const StudyCell*> cells = accounted_cells(summary, group);
+  if (cells.empty()) return std::nullopt;
+  const ConfigurationNames names(summary, group);
+  const DeviceWords words = device_words(summary.device_kind);
+  Chart chart;
+  chart.table.columns = {{"batch", "Batch"},
+                         {"configuration", "On"},
+                         {"part", "Part of the step"},
+                         {"time_us", "Time (us)"},
+                         {"share_percent", "Of the step (%)"},
+                         {"step_us", "Step (us)"},
+                         {"num_runs", "n (runs)"},
+                         {"part_number", "Order"}};
+  std::vector<std::string> parts, configurations, batches;
+  for (const StudyCell* cell : cells) {
+    const std::string more = names.of(cell->key);
+    const std::string configuration = fmt::format(
+        "{} {}{}", cell->key.devices, cell->key.devices == 1 ? words.one : words.many, more.empty() ? "" : ", " + more);
+    const std::string batch = with_thousands(fixed_batch(cell->key));
+    if (std::find(configurations.begin(), configurations.end(), configuration) == configurations.end())
+      configurations.push_back(configuration);
+    if (batches.empty() || batches.back() != batch) batches.push_back(batch);
+    int64_t number = 0;
+    for (const Part& part : kParts) {
+      if (number > 0 && !is_drawn(part, cells)) continue;
+      if (cell == cells.front()) parts.emplace_back(part.name);
+      const double time = part.time_us(*cell->account);
+      chart.table.rows.push_back({batch, configuration, std::string(part.name), time,
+                                  100 * time / cell->account->step_us, cell->account->step_us, cell->account->n,
+                                  number});
+      ++number;
+    }
+  }
+  chart.spec = filled(kSpec, {{"parts", parts},
+                              {"configurations", configurations},
+                              {"batches", batches},
+                              {"batch_title", group.scaling == "weak" ? "Batch of a device" : "Global batch"}})
+                   .dump();
+  chart.id = "account-" + group_slug(group);
+  chart.title = "Where a step's time goes (us; the tick is the whole step)";
+  chart.origin = cells.front()->origin;
+  chart.summary = largest_loss(cells) + ". Each panel has a time axis of its own.";
+  return chart;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,171 @@
+#include "chart/study_throughput.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "amdahl/units.h"
+#include "base/number_words.h"
+#include "chart/spec_text.h"
+
+namespace amdahl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kSpec = R"json({
+  "width": 460, "height": 300,
+  "layer": [
+    {"mark": {"type": "rule", "style": "marker"}, "transform": [{"filter": "isValid(datum.crossover)"}],
+     "encoding": {"x": "$x"}},
+    {"mark": {"type": "text", "style": "mark-label", "align": "right", "baseline": "bottom", "dx": -6, "y": "height",
+              "dy": -8},
+     "transform": [{"filter": "isValid(datum.crossover)"}],
+     "encoding": {"x": "$x", "text": {"field": "crossover"}}},
+    {"mark": {"type": "rule", "style": "interval"}, "transform": [{"filter": "isValid(datum.low)"}],
+     "encoding": {"x": "$x", "y": {"field": "low", "type": "quantitative", "title": "$title", "scale": "$log"},
+                  "y2": {"field": "high"}, "color": "$colour"}},
+    {"mark": "line", "encoding": {"x": "$x", "y": "$y", "color": "$colour"}},
+    {"mark": "point",
+     "encoding": {"x": "$x", "y": "$y", "color": "$colour", "shape": "$colour",
+                  "tooltip": [{"field": "series", "title": "On"}, {"field": "batch", "title": "Batch"},
+                              {"field": "throughput", "title": "$title", "format": ",.4~r"},
+                              {"field": "low", "title": "95 % CI from", "format": ",.4~r"},
+                              {"field": "high", "title": "95 % CI to", "format": ",.4~r"},
+                              {"field": "num_runs", "title": "n (runs)"}]}}
+  ]
+})json";
+
+std::string series_of(const CellKey& key, const ConfigurationNames& names, const DeviceWords& words) {
+  const std::string configuration = names.of(key);
+  return fmt::format("{} {}{}", key.devices, key.devices == 1 ? words.one : words.many,
+                     configuration.empty() ? "" : ", " + configuration);
+}
+
+// What stands beside the dotted line at a batch: "2 and 4 GPUs pay from 1,024".
+std::map<int64_t, std::string> crossover_words(const StudySummary& summary, const StudyGroup& group,
+                                               const DeviceWords& words) {
+  std::map<int64_t, std::vector<int64_t>> devices_at;
+  std::set<int64_t> counts;
+  for (const StudyComparison& c : summary.comparisons)
+    if (group_of(c.multi) == group) counts.insert(c.multi.devices);
+  for (const int64_t devices : counts)
+    if (const auto batch = crossover_batch(summary, group, devices)) devices_at[*batch].push_back(devices);
+  std::map<int64_t, std::string> text;
+  for (const auto& [batch, devices] : devices_at)
+    text[batch] = fmt::format("{} {} pay from {}", fmt::join(devices, " and "), words.many, with_thousands(batch));
+  return text;
+}
+
+DataTable table_of(const std::vector<const StudyCell*>& cells, const ConfigurationNames& names,
+                   const DeviceWords& words, std::map<int64_t, std::string> crossovers,
+                   std::vector<std::string>& order) {
+  DataTable table;
+  table.columns = {{"series", "On"},         {"batch", "Batch (samples)"},
+                   {"devices", "Devices"},   {"throughput", "Throughput (samples/s)"},
+                   {"low", "95 % CI from"},  {"high", "95 % CI to"},
+                   {"num_runs", "n (runs)"}, {"crossover", "Crossing"}};
+  for (const StudyCell* cell : cells) {
+    const std::string series = series_of(cell->key, names, words);
+    if (std::find(order.begin(), order.end(), series) == order.end()) order.push_back(series);
+    const auto& ci = cell->throughput.ci;
+    const int64_t batch = fixed_batch(cell->key);
+    TableValue crossing;
+    if (const auto found = crossovers.find(batch); cell->key.devices > 1 && found != crossovers.end()) {
+      crossing = found->second;  // once a batch
+      crossovers.erase(found);
+    }
+    table.rows.push_back({series, batch, cell->key.devices, cell->throughput.mean,
+                          ci && ci->low > 0 ? TableValue(ci->low) : TableValue(),
+                          ci ? TableValue(ci->high) : TableValue(), cell->throughput.n, crossing});
+  }
+  return table;
+}
+
+std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, const std::vector<std::string>& order,
+                    const DataTable& table) {
+  const char* title = "Throughput (samples/s)";
+  const ordered_json log = {{"type", "log"}, {"nice", false}, {"padding", 12}};
+  const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
+  const ordered_json x_axis = {{"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", true}};
+  ordered_json spec =
+      filled(kSpec, {{"x",
+                      {{"field", "batch"},
+                       {"type", "quantitative"},
+                       {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
+                       {"scale", log2},
+                       {"axis", x_axis}}},
+                     {"y",
+                      {{"field", "throughput"},
+                       {"type", "quantitative"},
+                       {"title", title},
+                       {"scale", log},
+                       {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
+                     {"log", log},
+                     {"title", title},
+                     {"order", order},
+                     {"colour",
+                      {{"field", "series"},
+                       {"type", "nominal"},
+                       {"sort", order},
+                       {"scale", {{"domain", order}}},
+                       {"legend", {{"title", nullptr}}}}}});
+  drop_empty_layers(spec, table);
+  return spec.dump();
+}
+
+}  // namespace
+
+std::optional<int64_t> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
+  std::map<int64_t, bool> pays;  // by batch; any configuration will do
+  for (const StudyComparison& c : summary.comparisons)
+    if (group_of(c.multi) == group && c.multi.devices == devices)
+      pays[fixed_batch(c.multi)] |= c.recommendation == Recommendation::multi_device;
+  std::optional<int64_t> from;
+  for (const auto& [batch, pay] : pays) {
+    if (!pay)
+      from.reset();
+    else if (!from)
+      from = batch;
+  }
+  if (from && *from == pays.begin()->first) from.reset();
+  return from;
+}
+
+std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGroup& group) {
+  std::vector<const StudyCell*> cells;
+  std::set<int64_t> batches;
+  for (const StudyCell& cell : summary.cells)
+    if (group_of(cell.key) == group && cell.throughput.n > 0) {
+      cells.push_back(&cell);
+      batches.insert(fixed_batch(cell.key));
+    }
+  if (batches.size() < 2) return std::nullopt;
+  std::stable_sort(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
+    return std::pair(a->key.devices, fixed_batch(a->key)) < std::pair(b->key.devices, fixed_batch(b->key));
+  });
+  const DeviceWords words = device_words(summary.device_kind);
+  const auto crossovers = crossover_words(summary, group, words);
+  std::vector<std::string> order, crossing_texts;
+  for (const auto& [batch, text] : crossovers) crossing_texts.push_back(text);
+  const StudyCell& best = **std::max_element(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
+    return a->throughput.mean < b->throughput.mean;
+  });
+  Chart chart;
+  chart.id = "throughput-" + group_slug(group);
+  chart.title = "Throughput against the batch (samples/s, logarithmic)";
+  chart.origin = best.origin;
+  chart.table = table_of(cells, ConfigurationNames(summary, group), words, crossovers, order);
+  chart.spec = spec_of(group, batches, order, chart.table);
+  chart.summary = fmt::format(
+      "Highest: {} samples/s on {} {} at batch {} (n = {} runs). {}.",
+      format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,
+      best.key.devices == 1 ? words.one : words.many, with_thousands(fixed_batch(best.key)), best.throughput.n,
+      crossing_texts.empty() ? "No batch within the measured range from which on several begin to pay"
+                             : fmt::format("{}", fmt::join(crossing_texts, "; ")));
+  return chart;
+}
+
+}  // namespace amdahl

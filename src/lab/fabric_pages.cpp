@@ -1,0 +1,72 @@
+#include "lab/fabric_pages.h"
+
+#include "lab/fabric_reports.h"
+#include "measure/link_machine.h"
+#include "report/arena_page.h"
+#include "report/collectives_page.h"
+#include "report/doctor_page.h"
+#include "report/links_page.h"
+#include "report/sensor_page.h"
+#include "report/training_page.h"
+#include "spec/doctor_file.h"
+#include "spec/json.h"
+
+namespace amdahl {
+namespace {
+
+namespace fs = std::filesystem;
+
+Page links_page_of(const PageRun& run) {
+  std::vector<std::string> notes;
+  MachineSpec machine = machine_of_run(run.folder, run.contents.records, notes);
+  note_links(machine, run.contents.records);
+  Page page = links_page(run.contents.records, machine, min_gbps_of(run.contents.header));
+  page.notes.insert(page.notes.end(), notes.begin(), notes.end());
+  return page;
+}
+
+Page doctor_page_of(const PageRun& run) {
+  const fs::path file = run.folder / kDoctorFile;
+  const bool judged = fs::exists(file);
+  std::vector<std::string> notes;
+  DoctorOutcome outcome;
+  if (judged) outcome = doctor_from_json(read_file(file, Cause::store_corrupt), file.string());
+  outcome.records = run.contents.records;
+  outcome.machine = machine_of_run(run.folder, outcome.records, notes);
+  note_links(outcome.machine, outcome.records);
+  Page page = doctor_page(outcome, judged);
+  if (!judged) notes.push_back(file.string() + " is not there: what was found is not known");
+  page.notes.insert(page.notes.end(), notes.begin(), notes.end());
+  return page;
+}
+
+template <class Function>
+std::vector<Page> each(const std::vector<const PageRun*>& runs, Function&& page_of) {
+  std::vector<Page> pages;
+  for (const PageRun* run : runs) pages.push_back(page_of(*run));
+  return pages;
+}
+
+}  // namespace
+
+std::vector<Page> links_pages(const std::vector<const PageRun*>& runs) { return each(runs, links_page_of); }
+
+std::vector<Page> collectives_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return collectives_page(run.contents.records); });
+}
+
+std::vector<Page> arena_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return arena_page(run.contents.records); });
+}
+
+std::vector<Page> training_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return training_page(run.contents.records); });
+}
+
+std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return sensor_page(run.contents.records); });
+}
+
+std::vector<Page> doctor_pages(const std::vector<const PageRun*>& runs) { return each(runs, doctor_page_of); }
+
+}  // namespace amdahl

@@ -1,0 +1,120 @@
+"""A browser over report pages. Used by the scripts in this folder, which use the harness of tests/cli.
+
+Every page is opened from disk with a listener for whatever must not happen: requests, console messages, exceptions and
+violations of the content policy.
+"""
+import pathlib
+import shutil
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import harness  # noqa: E402
+from harness import Skip  # noqa: E402
+
+try:
+    import axe_core_python
+    from playwright.sync_api import sync_playwright
+except ImportError as missing:
+    print(f"SKIP: {missing}; scripts/install_deps.sh test installs it where it can be had")
+    sys.exit(harness.SKIPPED)
+CHROMIUM = shutil.which("chromium")
+if not CHROMIUM:
+    print("SKIP: no chromium here; scripts/install_deps.sh test installs it where it can be had")
+    sys.exit(harness.SKIPPED)
+
+AXE = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+WATCH = "window.violations = []; document.addEventListener('securitypolicyviolation', (e) => " \
+        "window.violations.push(e.violatedDirective + ': ' + e.blockedURI + ' ' + e.sample));"
+PICTURES = harness.BINARY / "pictures"
+
+_playwright = sync_playwright().start()
+_browser = _playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # as root there is none
+
+
+class Opened:
+    """One page in a window of its own."""
+
+    def __init__(self, file, scheme="light", width=1280, height=900):
+        self.context = _browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height},
+                                            accept_downloads=True, reduced_motion="reduce")
+        self.page = self.context.new_page()
+        self.problems, self.requests = [], []
+        self.page.on("console", lambda message: self.problems.append(f"console {message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
+        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.add_init_script(WATCH)
+        session = self.context.new_cdp_session(self.page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        start = time.monotonic()
+        self.page.goto(f"file://{pathlib.Path(file).resolve()}", wait_until="load")
+        self.until("document.querySelectorAll('.plot').length === 0 || "
+                   "document.querySelector('.plot').dataset.state !== undefined")
+        self.seconds = time.monotonic() - start  # until the first chart is there
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        self.work_seconds = next(m["value"] for m in metrics if m["name"] == "TaskDuration")  # of the page's thread
+        self.file = file
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        self.context.close()
+
+    def value(self, script):
+        return self.page.evaluate(script)
+
+    def until(self, condition, seconds=60):
+        harness.wait_until(lambda: self.value(condition), condition, seconds)
+
+    def draw_all(self):
+        self.until("[...document.querySelectorAll('.plot')].every((plot) => plot.dataset.state !== undefined)")
+        states = self.value("[...document.querySelectorAll('.plot')].map((plot) => plot.dataset.state)")
+        assert set(states) <= {"drawn"}, states
+
+    def marks(self, chart, kind):
+        """How many marks of a kind (symbol, rule, rect, text, path) a chart shows; legends and axes do not count."""
+        return self.value(f"document.querySelectorAll('#{chart} .plot .role-mark.mark-{kind} > *').length")
+
+    def check_quiet(self):
+        """Nothing was fetched, refused by the policy or complained about."""
+        assert not self.problems, self.problems
+        assert self.value("window.violations") == [], self.value("window.violations")
+        others = [url for url in self.requests if not url.startswith(("file:///", "blob:"))]
+        assert not others and sum(url.startswith("file:") for url in self.requests) == 1, self.requests
+
+    def check_accessible(self):
+        self.value(AXE + "; 0")
+        found = self.value("axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations)")
+        bad = [(violation["id"], violation["impact"], violation["nodes"][0]["html"][:200], len(violation["nodes"]))
+               for violation in found if violation["impact"] in ("serious", "critical")]
+        assert not bad, bad
+
+    def save(self, chart, kind):
+        """Presses a button and returns the file that it gives."""
+        with self.page.expect_download() as download:
+            self.page.click(f"#{chart} button[data-file={kind}]")
+        assert download.value.suggested_filename == f"{chart}.{kind}", download.value.suggested_filename
+        return pathlib.Path(download.value.path()).read_bytes()
+
+    def picture(self, name):
+        PICTURES.mkdir(exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def report(case, *runs):
+    """The page about runs of a case, opened by `Opened`."""
+    case.run("report", *runs, "--html", "page.html", timeout=120)
+    file = case.path("page.html")
+    if "Charts are not drawn" in file.read_text():
+        raise Skip("this build has no chart bundle")
+    return file
+
+
+def main(names):
+    try:
+        harness.main(names)
+    finally:
+        _browser.close()
+        _playwright.stop()

@@ -1,0 +1,262 @@
+// Pages: charts from summaries, the sentence at the head, HTML and Markdown of it, several pages as one.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+
+#include "chart/document.h"
+#include "chart/spec_text.h"
+#include "chart/study_account.h"
+#include "chart/study_map.h"
+#include "chart/study_scaling.h"
+#include "chart/study_throughput.h"
+#include "lab/report_pages.h"
+#include "report/html_page.h"
+#include "report/markdown_page.h"
+#include "report/study.h"
+#include "report/study_page.h"
+#include "report/study_verdict.h"
+#include "report_records.h"
+
+namespace amdahl {
+namespace {
+
+using test::fake_record;
+using test::FakeCell;
+
+// One device needs `single_us`, two `multi_us`, at each of these batches.
+struct BatchTimes {
+  int64_t batch;
+  double single_us, multi_us;
+};
+
+std::vector<Record> records_of(const std::vector<BatchTimes>& batches, const std::string& model = "medium",
+                               int64_t parameters = 54'403) {
+  std::vector<Record> records;
+  for (const BatchTimes& times : batches)
+    for (const int64_t devices : {1, 2}) {
+      FakeCell cell;
+      cell.model = model;
+      cell.num_parameters = parameters;
+      cell.global_batch = times.batch;
+      cell.devices = devices;
+      cell.step_us = devices == 1 ? times.single_us : times.multi_us;
+      for (int64_t run = 0; run < cell.num_runs; ++run) records.push_back(fake_record(cell, run));
+    }
+  return records;
+}
+
+const std::vector<BatchTimes> kCrossing{{64, 100, 130}, {256, 200, 200}, {1024, 800, 500}, {4096, 3200, 1700}};
+
+StudySummary crossing() { return summarise_study(records_of(kCrossing)); }
+
+size_t column(const Chart& chart, const std::string& name) {
+  for (size_t i = 0; i < chart.table.columns.size(); ++i)
+    if (chart.table.columns[i].name == name) return i;
+  ADD_FAILURE() << chart.id << " has no column " << name;
+  return 0;
+}
+
+TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
+  const StudySummary summary = crossing();
+  const auto chart = speedup_chart(summary, groups_of(summary).front());
+  ASSERT_TRUE(chart);
+  ASSERT_EQ(chart->table.rows.size(), 8U);
+  size_t compared = 0;
+  for (const auto& row : chart->table.rows) {
+    if (std::get<int64_t>(row[column(*chart, "devices")]) == 1) {
+      EXPECT_EQ(std::get<double>(row[column(*chart, "speedup")]), 1.0);
+      EXPECT_TRUE(std::holds_alternative<std::monostate>(row[column(*chart, "low")]));
+      continue;
+    }
+    const StudyComparison& c = summary.comparisons[compared++];
+    EXPECT_EQ(std::get<double>(row[column(*chart, "speedup")]), c.test.ratio);
+    EXPECT_EQ(std::get<double>(row[column(*chart, "low")]), c.test.ci->low);
+    EXPECT_EQ(std::get<double>(row[column(*chart, "ideal")]), 2.0);
+  }
+  EXPECT_EQ(compared, 4U);
+}
+
+TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
+  const StudySummary summary = crossing();
+  const StudyGroup group = groups_of(summary).front();
+  EXPECT_EQ(crossover_batch(summary, group, 2), 1024);
+  EXPECT_EQ(crossover_batch(summary, group, 4), std::nullopt);
+  const auto pays_always = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
+  EXPECT_EQ(crossover_batch(pays_always, group, 2), std::nullopt) << "nothing is crossed";
+  const auto falls_back = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}, {512, 400, 200}}));
+  EXPECT_EQ(crossover_batch(falls_back, group, 2), 512);
+  const auto ends_low = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}}));
+  EXPECT_EQ(crossover_batch(ends_low, group, 2), std::nullopt);
+}
+
+TEST(Charts, PartsOfAStepAddUpToIt) {
+  const StudySummary summary = crossing();
+  const auto chart = account_chart(summary, groups_of(summary).front());
+  ASSERT_TRUE(chart);
+  std::map<std::pair<std::string, std::string>, double> sums, steps;
+  for (const auto& row : chart->table.rows) {
+    const std::pair key{std::get<std::string>(row[column(*chart, "batch")]),
+                        std::get<std::string>(row[column(*chart, "configuration")])};
+    sums[key] += std::get<double>(row[column(*chart, "time_us")]);
+    steps[key] = std::get<double>(row[column(*chart, "step_us")]);
+  }
+  ASSERT_EQ(sums.size(), 8U);
+  for (const auto& [key, sum] : sums) EXPECT_NEAR(sum, steps[key], 1e-3 * steps[key]) << key.first << " " << key.second;
+}
+
+TEST(Charts, MapNeedsTwoModels) {
+  EXPECT_TRUE(crossover_maps(crossing()).empty());
+  std::vector<Record> records = records_of(kCrossing);
+  for (const Record& record : records_of(kCrossing, "large", 2'021'379)) records.push_back(record);
+  const std::vector<Chart> maps = crossover_maps(summarise_study(records));
+  ASSERT_EQ(maps.size(), 1U);
+  EXPECT_EQ(maps[0].table.rows.size(), 8U);
+}
+
+TEST(Charts, SpecificationsReadOnlyColumnsOfTheirTable) {
+  std::vector<Record> records = records_of(kCrossing);
+  for (const Record& record : records_of(kCrossing, "large", 2'021'379)) records.push_back(record);
+  const Page page = study_page(summarise_study(records), records);
+  const std::set<std::string> computed{"doublings", "label"};
+  size_t charts = 0;
+  for (const PageSection& section : page.sections)
+    for (const Chart& chart : section.charts) {
+      ++charts;
+      std::set<std::string> columns;
+      for (const TableColumn& c : chart.table.columns) columns.insert(c.name);
+      const std::regex field("\"field\":\"([^\"]+)\"");
+      for (std::sregex_iterator at(chart.spec.begin(), chart.spec.end(), field), end; at != end; ++at)
+        EXPECT_TRUE(columns.contains((*at)[1].str()) || computed.contains((*at)[1].str()))
+            << chart.id << " " << at->str();
+      EXPECT_FALSE(chart.summary.empty());
+      EXPECT_NO_THROW(chart_document(chart, Scheme::dark));
+    }
+  EXPECT_EQ(charts, 11U) << "a map and five for each of two models";
+}
+
+TEST(Charts, HolesWithoutValueAreRefused) {
+  EXPECT_EQ(filled(R"({"a": ["$b", 1]})", {{"b", {{"c", 2}}}}).dump(), R"({"a":[{"c":2},1]})");
+  EXPECT_THROW(filled(R"({"a": "$b"})", {}), Error);
+  EXPECT_THROW(filled("{", {}), Error);
+}
+
+TEST(Charts, LayersWithoutRowsAreDropped) {
+  const DataTable table{{{"a", "A"}, {"b", "B"}}, {{std::monostate{}, std::string("no")}}};
+  auto spec = filled(R"json({"layer": [{"mark": "line"},
+      {"mark": "rule", "transform": [{"filter": "isValid(datum.a)"}]},
+      {"mark": "tick", "transform": [{"filter": "datum.b == 'no'"}]},
+      {"mark": "point", "transform": [{"filter": "datum.b == 'yes'"}]}]})json",
+                     {});
+  drop_empty_layers(spec, table);
+  ASSERT_EQ(spec["layer"].size(), 2U);
+  EXPECT_EQ(spec["layer"][1]["mark"], "tick");
+}
+
+TEST(Charts, RowsThatDoNotFitAreRefused) {
+  Chart chart;
+  chart.id = "x";
+  chart.spec = "{}";
+  chart.table.columns = {{"a", "A"}, {"b", "B"}};
+  chart.table.rows = {{int64_t{1}}};
+  EXPECT_THROW(charts_json({&chart}), Error);
+  chart.table.rows = {{int64_t{1}, std::string("x")}};
+  EXPECT_NE(charts_json({&chart}).find(R"("rows":[[1,"x"]])"), std::string::npos);
+  chart.spec = "[]";
+  EXPECT_THROW(charts_json({&chart}), Error);
+}
+
+TEST(StudyVerdict, SaysFromWhichBatchOn) {
+  EXPECT_EQ(study_verdict(crossing()).rfind("2 GPUs pay from global batch 1,024 on: up to 1.8", 0), 0U)
+      << study_verdict(crossing());
+  const auto all = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
+  EXPECT_NE(study_verdict(all).find("in all 2 cases"), std::string::npos) << study_verdict(all);
+  const auto none = summarise_study(records_of({{64, 100, 160}, {256, 200, 210}}));
+  EXPECT_NE(study_verdict(none).find("stay with one GPU"), std::string::npos) << study_verdict(none);
+  const auto mixed = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}}));
+  EXPECT_NE(study_verdict(mixed).find("in 1 of 2 cases"), std::string::npos) << study_verdict(mixed);
+}
+
+TEST(StudyVerdict, FactsHaveUnitCountAndInterval) {
+  const std::vector<std::string> facts = study_facts(crossing());
+  ASSERT_EQ(facts.size(), 3U);
+  EXPECT_NE(facts[0].find("n = 5 and 5 runs"), std::string::npos) << facts[0];
+  EXPECT_TRUE(std::regex_search(facts[0], std::regex("^1\\.[0-9]{2}x \\[1\\.[0-9]{2}, [12]\\.[0-9]{2}\\]: ")))
+      << facts[0];
+}
+
+Page small_page() {
+  Page page;
+  page.title = "A <b> & \"c\"";
+  page.qualifier = "emulated";
+  page.verdict = "Yes.";
+  page.facts = {"2.00x [1.9, 2.1]: twice", "plain"};
+  Chart chart;
+  chart.id = "c";
+  chart.title = "Chart";
+  chart.summary = "Rising.";
+  chart.origin = Origin::modelled;
+  chart.spec = R"({"mark":"point"})";
+  chart.table.columns = {{"a", "A"}, {"b", "B"}};
+  chart.table.rows = {{int64_t{1234}, std::string("</script>")}, {0.5, {}}};
+  page.sections = {{"s", "Section", {"Text | with *marks*"}, {chart}, {}}};
+  page.provenance = {{"Host", "h"}};
+  page.notes = {"a note"};
+  page.embedded_json = R"({"x":"</script>"})";
+  return page;
+}
+
+// SHA-256 of the empty text, of which the base64 form is well known.
+constexpr const char* kEmptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+TEST(HtmlPage, EscapesAndAdmitsByHash) {
+  const HtmlAssets assets{{"", kEmptyHash}, {"", kEmptyHash}, {}, "no library"};
+  const std::string html = html_page(small_page(), assets);
+  EXPECT_NE(html.find("'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"), std::string::npos);
+  EXPECT_NE(html.find("<h1>A &lt;b&gt; &amp; &quot;c&quot;</h1>"), std::string::npos);
+  EXPECT_NE(html.find("<strong>2.00x [1.9, 2.1]</strong> <span>twice</span>"), std::string::npos);
+  EXPECT_NE(html.find("Charts are not drawn: no library"), std::string::npos);
+  EXPECT_NE(html.find("<span class=\"badge modelled\">modelled</span>"), std::string::npos);
+  EXPECT_NE(html.find(R"({"x":"\u003c/script>"})"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"num\">1,234</td>"), std::string::npos);
+  EXPECT_EQ(html.find("data-file=\"svg\""), std::string::npos) << "no button for what cannot be drawn";
+  size_t scripts = 0;
+  for (size_t at = html.find("</script>"); at != std::string::npos; at = html.find("</script>", at + 1)) ++scripts;
+  EXPECT_EQ(scripts, 3U) << "charts, records, script";
+}
+
+TEST(HtmlPage, OfThisBuildIsTheSameTwice) {
+  const std::string html = html_page(small_page(), html_assets());
+  EXPECT_EQ(html, html_page(small_page(), html_assets()));
+  EXPECT_LT(html.size(), 1'500'000U);
+}
+
+TEST(MarkdownPage, HasTablesWherePicturesAreMissing) {
+  const std::string with = markdown_page(small_page(), {{"c", "p/c.svg"}}, "");
+  EXPECT_NE(with.find("![Rising.](p/c.svg)"), std::string::npos) << with;
+  EXPECT_NE(with.find("<details><summary>Data: 2 rows</summary>"), std::string::npos) << with;
+  const std::string without = markdown_page(small_page(), {}, "no Python");
+  EXPECT_NE(without.find("Pictures are left out: no Python."), std::string::npos) << without;
+  EXPECT_EQ(without.find("<details>"), std::string::npos) << without;
+  EXPECT_NE(without.find("| 1,234 |"), std::string::npos) << without;
+  EXPECT_NE(without.find("**modelled, not measured**"), std::string::npos) << without;
+  EXPECT_NE(without.find("Text \\| with \\*marks\\*"), std::string::npos) << without;
+}
+
+TEST(JoinPages, NamesStayUniqueAndQualifiersAreKept) {
+  Page plain = small_page();
+  plain.qualifier.clear();
+  const Page whole = join_pages({small_page(), plain});
+  std::set<std::string> names;
+  for (const PageSection& section : whole.sections) {
+    EXPECT_TRUE(names.insert(section.anchor).second) << section.anchor;
+    for (const Chart& chart : section.charts) EXPECT_TRUE(names.insert(chart.id).second) << chart.id;
+  }
+  EXPECT_EQ(whole.sections.size(), 4U);
+  EXPECT_EQ(whole.qualifier, "1 of 2 parts emulated");
+  EXPECT_EQ(whole.notes, (std::vector<std::string>{"1: a note", "2: a note"}));
+  EXPECT_EQ(join_pages({small_page()}).title, small_page().title);
+}
+
+}  // namespace
+}  // namespace amdahl
