@@ -5,7 +5,7 @@ namespace amdahl {
 
 ProfilerRange::ProfilerRange(const char*) {}
 ProfilerRange::ProfilerRange(const char*, int64_t) {}
-ProfilerRange::~ProfilerRange() = default;
+ProfilerRange::~ProfilerRange() {}
 
 void start_profiler_capture() {}
 void stop_profiler_capture() {}
