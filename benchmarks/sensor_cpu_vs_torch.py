@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Preprocessing on one CPU thread: ours beside RoboCache's PyTorch implementation, on the same data, in one run.
 
-usage: sensor_cpu_vs_torch.py SENSOR_CPU_BENCH OUTPUT_DIR --peer ops_fallback.py [--rounds 15] [--samples 7] [--cases fuse,...]
+usage: sensor_cpu_vs_torch.py SENSOR_CPU_BENCH OUTPUT.json --peer ops_fallback.py [--rounds 15] [--samples 7] [--cases fuse,...]
+       sensor_cpu_vs_torch.py ... --quick   2 rounds of 2 calls of the small cases: whether it runs, not how fast
 
 The peer is robocache/python/robocache/ops_fallback.py of github.com/GOATnote-Inc/robogoat, what its package runs on hosts
 without CUDA. Rounds of blocks alternate, each round in the other order, so that what else the machine does falls on both. A
@@ -12,10 +13,13 @@ What differs: ours writes into memory it is given, the peer allocates its result
 f32 (PyTorch promotes), ours bf16; ours also checks that times do not fall. All targets lie within the times and all points
 within the grid, where both mean the same by their operation.
 
-OUTPUT_DIR gets sensor_cpu_vs_torch.jsonl: one object a case, with all samples. Exit code 77: PyTorch is not installed.
+OUTPUT.json gets a Record a case (docs/schema/records.schema.json, kind sensor-peer) with all samples, series "ours" and "peer"
+in the order of the rounds, written anew after every case. Exit code 77: PyTorch is not installed.
 """
 import argparse
+import datetime
 import functools
+import hashlib
 import importlib.util
 import json
 import os
@@ -24,6 +28,7 @@ import random
 import statistics
 import subprocess
 import sys
+import shlex
 import tempfile
 import time
 import warnings
@@ -164,12 +169,44 @@ def measure(options, folder, case):
         for side in sides if number % 2 == 0 else reversed(sides):
             side()
     flat = [[sample for block in blocks for sample in block] for blocks in (ours, theirs)]
-    return {"case": case.name, "arguments": case.arguments, "ours_us": ours, "peer_us": theirs,
-            "ours_median_us": statistics.median(flat[0]), "peer_median_us": statistics.median(flat[1]),
-            "ratio": statistics.median(flat[1]) / statistics.median(flat[0]),
-            "ratio_interval": bootstrap_interval(ours, theirs), "samples": len(flat[0]), "threads": 1,
-            "largest_difference": difference, "torch": torch.__version__, "python": platform.python_version(),
-            "cpu": cpu_name(), "load_average": os.getloadavg()[0]}
+    low, high = bootstrap_interval(ours, theirs)
+    record = {"kind": "sensor-peer",
+              "axes": {"case": case.name, "op": case.arguments[0], "arguments": " ".join(case.arguments), "devices": 1,
+                       "rounds": options.rounds, "samples": options.samples, "cache": "hot",
+                       "agreement": f"largest difference {difference:.3g} of the largest element"},
+              "status": {"kind": "ok"}, "origin": "measured",
+              "series": [{"name": "ours", "unit": "us", "samples": flat[0]},
+                         {"name": "peer", "unit": "us", "samples": flat[1]},
+                         {"name": "ratio", "unit": "1", "samples": [statistics.median(flat[1]) / statistics.median(flat[0])]},
+                         {"name": "ratio_interval_95", "unit": "1", "samples": [low, high]},
+                         {"name": "load_average", "unit": "1", "samples": [os.getloadavg()[0]]}]}
+    return record
+
+
+def provenance(options):
+    """What a Record says of where it comes from."""
+    source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    git = subprocess.run(["git", "-C", source, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    changed = subprocess.run(["git", "-C", source, "status", "--porcelain", "--untracked-files=no"], capture_output=True,
+                             text=True).stdout.strip()
+    with open(options.peer, "rb") as file:
+        peer = hashlib.sha256(file.read()).hexdigest()
+    facts = {"cpu": cpu_name(), "cores": str(os.cpu_count()), "os": platform.platform(), "kernel": platform.release(),
+             "threads": "1", "torch": torch.__version__, "python": platform.python_version(), "peer": "RoboCache ops_fallback.py",
+             "peer.sha256": peer}
+    if changed:
+        facts["changed"] = "files of the checkout differ from the commit"
+    return {"tool_version": "sensor_cpu_vs_torch", "commit": git.stdout.strip() or "unknown",
+            "command_line": shlex.join(sys.argv), "start_time": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
+            "host": platform.node(), "device_kind": "cpu-virtual", "seed": 1, "facts": facts}
+
+
+def save(path, records):
+    """Whole or not at all."""
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump({"version": 1, "records": records}, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".part", path)
 
 
 def cpu_name():
@@ -190,12 +227,15 @@ def load_peer(path):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("bench")
-    parser.add_argument("output")
+    parser.add_argument("output", help="JSON file, for example results/cpu/sensor-vs-torch.json")
     parser.add_argument("--peer", required=True, help="RoboCache's ops_fallback.py")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--samples", type=int, default=7, help="timed calls of a block")
     parser.add_argument("--cases", default="", help="only cases whose name starts so; several with commas")
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 2 calls, without the large clouds")
     options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.samples = 2, 2
     if options.rounds < 2 or options.samples < 1:
         parser.error("at least 2 rounds of 1 sample")
     return options
@@ -206,21 +246,24 @@ def main():
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="scatter_reduce")
     module = load_peer(options.peer)
-    os.makedirs(options.output, exist_ok=True)
-    chosen = {name: build for name, build in case_builders().items() if name.startswith(tuple(options.cases.split(",")))}
+    os.makedirs(os.path.dirname(os.path.abspath(options.output)), exist_ok=True)
+    chosen = {name: build for name, build in case_builders().items()
+              if name.startswith(tuple(options.cases.split(","))) and not (options.quick and "500k" in name)}
     if not chosen:
         sys.exit(f"no case starts with {options.cases}")
     print(f"{cpu_name()}, PyTorch {torch.__version__}, one thread each, medians over {options.rounds * options.samples} calls")
     print(f"{'case':<24} {'ours us':>10} {'peer us':>10} {'ratio':>7}  95 % interval", flush=True)
-    with open(os.path.join(options.output, "sensor_cpu_vs_torch.jsonl"), "a", encoding="utf-8") as results:
-        for name, build in chosen.items():
-            with tempfile.TemporaryDirectory() as folder:
-                row = measure(options, folder, build(module, folder, name))
-            results.write(json.dumps(row) + "\n")
-            results.flush()
-            low, high = row["ratio_interval"]
-            print(f"{name:<24} {row['ours_median_us']:>10.0f} {row['peer_median_us']:>10.0f} {row['ratio']:>6.2f}x  "
-                  f"[{low:.2f}, {high:.2f}]", flush=True)
+    origin = provenance(options)
+    records = []
+    for name, build in chosen.items():
+        with tempfile.TemporaryDirectory() as folder:
+            record = measure(options, folder, build(module, folder, name))
+        records.append(record | {"provenance": origin})
+        save(options.output, records)
+        samples = {series["name"]: series["samples"] for series in record["series"]}
+        low, high = samples["ratio_interval_95"]
+        print(f"{name:<24} {statistics.median(samples['ours']):>10.0f} {statistics.median(samples['peer']):>10.0f} "
+              f"{samples['ratio'][0]:>6.2f}x  [{low:.2f}, {high:.2f}]", flush=True)
     return 0
 
 

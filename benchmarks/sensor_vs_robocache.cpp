@@ -15,6 +15,7 @@
 
 #include "base/small_floats.h"
 #include "device/cuda_device.h"
+#include "lab/provenance.h"
 #include "sensor/sensor_ops.h"
 #include "spec/json.h"
 #include "stats/bootstrap.h"
@@ -37,13 +38,28 @@ using namespace amdahl;
 constexpr int kBlocks = 30;               // of each side
 constexpr size_t kColdBytes = 150 << 20;  // between two uses of a buffer: more than twice an H200's L2
 
+constexpr uint64_t kSeed = 42;
+
+/// Commit, host, GPU, driver and libraries; and whose kernels the other side's are.
+Provenance provenance_of(const Device& device) {
+  EngineConfig engine;
+  engine.seed = kSeed;
+  Provenance provenance = make_provenance(engine, "cuda", {device.spec()});
+  for (const char* of_models : {"math", "cache", "launch", "deterministic", "processes"})
+    provenance.facts.erase(of_models);
+  provenance.facts["peer"] = "RoboCache";
+  provenance.facts["peer.commit"] = AMDAHL_ROBOCACHE_COMMIT;
+  return provenance;
+}
+
 Deadline soon() { return Deadline::after_seconds(60); }
 
 struct Machine {
   std::unique_ptr<Device> device = std::move(make_cuda_devices({0}).front());
   std::unique_ptr<Stream> stream = (device->bind_thread(), device->make_stream("bench"));
   std::unique_ptr<SensorOps> ops = make_cuda_sensor_ops(*device);
-  std::mt19937_64 random{42};
+  Provenance provenance = provenance_of(*device);
+  std::mt19937_64 random{kSeed};
   cudaStream_t handle() const { return as_cuda(*stream); }
 
   std::unique_ptr<Buffer> put(const std::vector<float>& host, ElementType type = ElementType::f32) {
@@ -153,10 +169,7 @@ class Runner {
     record.axes["case"] = test.name, record.axes["cache"] = std::string(cache);
     record.axes["launch"] = std::string(launch), record.axes["agreement"] = test.agreement;
     record.series = {{"ours", "us", ours}, {"peer", "us", peer}};
-    record.provenance.device_kind = "cuda";
-    record.provenance.seed = 42;
-    record.provenance.facts["device.0"] = machine_.device->spec().name;
-    for (const auto& [name, version] : cuda_versions()) record.provenance.facts[name] = version;
+    record.provenance = machine_.provenance;
     if (out_.is_open()) out_ << record_to_json(record) << "\n" << std::flush;
   }
 

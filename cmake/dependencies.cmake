@@ -37,6 +37,12 @@ set(AMDAHL_HAVE_LIBZIP OFF)
 if(AMDAHL_LIBZIP_INCLUDE AND AMDAHL_LIBZIP_LIBRARY)
   set(AMDAHL_HAVE_LIBZIP ON)
 endif()
+find_path(AMDAHL_ZLIB_INCLUDE zlib.h)
+find_library(AMDAHL_ZLIB_LIBRARY NAMES z)
+set(AMDAHL_HAVE_ZLIB OFF)
+if(AMDAHL_ZLIB_INCLUDE AND AMDAHL_ZLIB_LIBRARY)
+  set(AMDAHL_HAVE_ZLIB ON)
+endif()
 
 # The JavaScript that draws a report's charts comes from a Python wheel (scripts/install_deps.sh puts it there).
 find_program(AMDAHL_CHART_PYTHON python PATHS ${PROJECT_SOURCE_DIR}/.deps/venv/bin NO_DEFAULT_PATH)

@@ -23,6 +23,7 @@ build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
 build libgloo-dev         optional header:gloo/allreduce.h
 build libhwloc-dev        optional header:hwloc.h
 build libzip-dev          optional header:zip.h
+build zlib1g-dev          optional header:zlib.h
 build libopenmpi-dev      optional header:mpi/mpi.h
 test  libgtest-dev        required header:gtest/gtest.h
 test  python3             required command:python3

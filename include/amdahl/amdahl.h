@@ -9,6 +9,7 @@
 
 #include "amdahl/advice.h"
 #include "amdahl/comparison.h"
+#include "amdahl/cost.h"
 #include "amdahl/engine.h"
 #include "amdahl/error.h"
 #include "amdahl/fabric.h"
@@ -20,6 +21,7 @@
 #include "amdahl/report_page.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
+#include "amdahl/trace.h"
 #include "amdahl/units.h"
 
 namespace amdahl {
@@ -102,6 +104,7 @@ struct StudyConfig {
   std::string output_dir;
   bool resume = false;
   std::string evidence;  // run folder that the selector may use in mode auto
+  TraceConfig trace;
 };
 
 struct StudyOutcome {
@@ -175,16 +178,36 @@ AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
 AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
-  std::string a, b;                                  // run folders, optionally with a cell: "DIR@batch=64,devices=2"
-  bool allow_unlike = false;                         // compare although provenance differs
+  std::vector<std::string>
+      runs;                   // the baseline, then those it is compared with; "DIR@batch=64,devices=2" is a cell of one
+  bool allow_unlike = false;  // compare although provenance differs
   std::optional<double> fail_on_regression_percent;  // absent: never
+  std::string html;                                  // page to write; empty: none
 };
 struct CompareOutcome {
+  RunsComparison comparison;
   std::string text;
-  std::string json;
+  std::string markdown;
+  std::string json;  // docs/schema/comparison.schema.json
   bool regression = false;
 };
+/// Error{usage} for less than two runs, runs of unlike kinds or provenance, and runs without a cell in common.
 AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
+
+struct CostConfig {
+  std::vector<std::string> runs;  // folders or JSON of studies and sensor benchmarks
+  std::string prices;             // TOML file
+  std::string html;               // page to write; empty: none
+};
+struct CostOutcome {
+  CostReport report;
+  std::string text;
+  std::string markdown;
+  std::string json;  // docs/schema/cost.schema.json
+};
+/// What the measured work costs, and from which size on several devices pay. Error{usage} for a price file that cannot
+/// be read, runs of other kinds, without a result, or on unlike kinds of device.
+AMDAHL_API CostOutcome run_cost(const CostConfig& config);
 
 /// Runs of `amdahl sensor bench`: folders, or the JSON it writes.
 struct SensorCompareConfig {

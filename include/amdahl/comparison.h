@@ -1,4 +1,4 @@
-// What `compare` says about two runs: cell by cell, with a verdict each, and what could not be matched.
+// What `compare` says about runs: cell by cell, with a verdict each, and what could not be matched.
 #pragma once
 
 #include <map>
@@ -31,6 +31,11 @@ struct RunComparison {
   std::vector<std::string> only_a;  // cells with a result on one side only, as text
   std::vector<std::string> only_b;
   std::vector<std::string> notes;  // failed runs, differences that the caller allowed
+};
+
+/// One baseline and each of the others against it. Holm's adjustment spans all cells of all of them.
+struct RunsComparison {
+  std::vector<RunComparison> against;  // at least one; name_a is the same in all
 };
 
 }  // namespace amdahl

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "amdahl/engine.h"
 #include "amdahl/record.h"
 #include "amdahl/sensor.h"
+#include "amdahl/sensor_files.h"
 
 namespace amdahl {
 
@@ -35,15 +37,25 @@ struct SensorBenchConfig {
   Scaling scaling = Scaling::strong;
   ElementType type = ElementType::f32;  // of streams and features
 
+  /// Files instead of generated data: a cloud for voxelize, streams for fuse and resample (formats: sensor_files.h).
+  /// Points and features are then those of the file, streams and their shapes too; rows are taken again from the first
+  /// where a batch has more.
+  std::vector<std::string> inputs;
+  /// The same from memory; run_sensor_bench puts here what the files hold.
+  std::shared_ptr<const PointCloud> cloud;
+  std::shared_ptr<const std::vector<Trajectories>> tracks;
+
   // fuse, and resample with the first stream only
-  std::vector<int64_t> batch_sizes{4};  // rows of all devices (strong) or of one (weak)
+  std::vector<int64_t> batch_sizes;  // rows of all devices (strong) or of one (weak); empty: 4, or all of the input
   std::vector<StreamShape> streams{{30, 512}, {100, 64}, {200, 12}};
   int64_t targets = 50;
 
   // voxelize
-  std::vector<int64_t> points{500'000};  // of all devices (strong) or of one (weak)
+  /// Of all devices (strong) or of one (weak); empty: 500,000, or all of the input. Of an input the first so many.
+  std::vector<int64_t> points;
   std::array<int64_t, 3> grid{128, 128, 128};
-  int64_t features = 8;
+  double voxel_size = 0;  // 0: 0.1; or the least with which the grid holds all of the input. Its grid is centred on it
+  int64_t features = 0;   // 0: 8, or all of the input
   std::vector<VoxelMode> voxel_modes{VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max};
   VoxelLayout layout = VoxelLayout::xyz;
   bool deterministic = false;  // mean in fixed point

@@ -146,10 +146,10 @@ struct PairTest {
   std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one sample
   int64_t n_first = 0;
   int64_t n_second = 0;
-  double p_welch = 1;         // two-tailed
-  double p_mann_whitney = 1;  // two-tailed
-  double p_holm = 1;          // p_welch adjusted over the grid it was tested in
-  double p_same = 1;          // two one-sided tests of a ratio within 1 +- 0.01
+  double p_welch = 1;                          // two-tailed
+  std::optional<double> p_mann_whitney = 1.0;  // two-tailed; absent where mean and sd are all that is known
+  double p_holm = 1;                           // p_welch adjusted over the grid it was tested in
+  double p_same = 1;                           // two one-sided tests of a ratio within 1 +- 0.01
   Verdict verdict = Verdict::unclear;
   int64_t more_runs = 0;  // estimated further runs of each side that would settle an UNCLEAR; 0 when settled
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/export.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 
@@ -21,6 +22,7 @@ int collectives_command(const CollectivesArgs& args) {
     return kWaived;
   }
   if (!outcome.is_root) return 0;
+  if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
   const bool json = args.talk.json || args.format == "json";
   fmt::print("{}{}",
@@ -46,6 +48,7 @@ int arena_command(const ArenaArgs& args) {
     fmt::print("waived: {}\n", outcome.waived);
     return kWaived;
   }
+  if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
   if (!args.environment_file.empty()) save_text(args.environment_file, outcome.environment_file);
   const bool json = args.talk.json || args.format == "json";

@@ -18,10 +18,12 @@ struct Talk {
 struct StudyArgs {
   StudyConfig config;
   bool dry_run = false;
+  std::string metrics;  // file to write
   Talk talk;
 };
 struct TrainArgs {
   TrainConfig config;
+  std::string metrics;  // file to write
   Talk talk;
 };
 struct AdviseArgs {
@@ -31,6 +33,11 @@ struct AdviseArgs {
 struct CompareArgs {
   CompareConfig config;
   SensorCompareConfig sensors;  // with --single, --multi or --hetero
+  bool markdown = false;
+  Talk talk;
+};
+struct CostArgs {
+  CostConfig config;
   bool markdown = false;
   Talk talk;
 };
@@ -60,6 +67,7 @@ struct LinksArgs {
   bool list = false;
   std::string heat_map;  // file to write
   std::string machine;   // file to write
+  std::string metrics;   // file to write
   Talk talk;
 };
 
@@ -67,7 +75,8 @@ struct CollectivesArgs {
   CollectivesConfig config;
   std::string format = "table";  // table, nccl-tests, json
   std::string json_file;
-  std::string curves;  // file to write
+  std::string curves;   // file to write
+  std::string metrics;  // file to write
   Talk talk;
 };
 
@@ -75,12 +84,14 @@ struct ArenaArgs {
   ArenaConfig config;
   std::string format = "table";  // table, json
   std::string json_file, environment_file;
+  std::string metrics;  // file to write
   Talk talk;
 };
 
 struct SensorBenchArgs {
   SensorBenchConfig config;
   std::string json_file;
+  std::string metrics;  // file to write
   Talk talk;
 };
 
@@ -107,6 +118,7 @@ int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);
 int compare_command(const CompareArgs& args);
 int sensor_compare_command(const CompareArgs& args);
+int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/environment.h"
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
@@ -88,6 +89,7 @@ Command define_links(CLI::App& app) {
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
   sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
+  add_metrics(sub, parsed->args.metrics);
   sub->add_flag("-j,--json", parsed->args.talk.json, "Machine-readable result on stdout");
   sub->add_flag("--quiet,-q", parsed->args.talk.quiet, "No progress");
   return {sub, [parsed, sub](const std::string& command_line) {
@@ -101,6 +103,7 @@ Command define_links(CLI::App& app) {
             chosen.environment = process_environment();
             chosen.command_line = command_line;
             chosen.on_fatal = end_at_once;
+            require_metrics_place(parsed->args.metrics);
             return links_command(parsed->args);
           }};
 }
@@ -141,6 +144,7 @@ int run_parsed_arena(const CLI::App& app, ParsedCollectives& parsed) {
   arena.config.program = own_program();
   arena.format = parsed.args.format;
   arena.json_file = parsed.args.json_file;
+  arena.metrics = parsed.args.metrics;
   arena.talk = parsed.args.talk;
   return arena_command(arena);
 }
@@ -170,6 +174,7 @@ int run_parsed_collectives(const CLI::App& app, ParsedCollectives& parsed, const
   apply_nccl_settings(texts, config);
   config.command_line = command_line;
   config.on_fatal = end_at_once;
+  require_metrics_place(parsed.args.metrics);
   const bool arena =
       texts.arena || app.count("--transports") + app.count("--env-file") + app.count("--transport-timeout") > 0;
   return arena ? run_parsed_arena(app, parsed) : collectives_command(parsed.args);
@@ -230,6 +235,7 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
   sub->add_option("--format", args.format, "table, nccl-tests or json")->capture_default_str();
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_metrics(sub, args.metrics);
   add_arena_options(sub, *parsed);
   add_talk(sub, args.talk);
   return {sub, [parsed, sub](const std::string& command_line) {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/export.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 
@@ -24,6 +25,7 @@ int links_command(const LinksArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   const LinksOutcome outcome = run_links(args.config, observer);
   fmt::print("{}{}", args.talk.json ? outcome.json : outcome.text, args.talk.json ? "\n" : "");
+  if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.machine.empty()) save_text(args.machine, outcome.machine_json + "\n");
   if (!args.heat_map.empty()) {
     if (outcome.heat_map.empty())

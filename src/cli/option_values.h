@@ -25,6 +25,9 @@ std::vector<Command> define_training_commands(CLI::App& app);
 std::vector<Command> define_reading_commands(CLI::App& app);
 std::vector<Command> define_fabric_commands(CLI::App& app);
 std::vector<Command> define_sensor_commands(CLI::App& app);
+/// Commands with a file of options each.
+Command define_compare(CLI::App& app);
+Command define_cost(CLI::App& app);
 Command define_report(CLI::App& app);
 /// Commands below `sensor`, a file each.
 Command define_sensor_bench(CLI::App& sensor);

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/export.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -12,6 +13,7 @@ int sensor_bench_command(const SensorBenchArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   const SensorBenchOutcome outcome = run_sensor_bench(args.config, observer);
   if (!outcome.is_root) return 0;
+  if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
   if (args.talk.json)
     fmt::print("{}\n", outcome.json);

@@ -2,20 +2,22 @@
 #include <memory>
 
 #include "cli/environment.h"
+#include "cli/export_options.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
 namespace {
 
 struct SensorBenchTexts {
-  std::string devices, shape = "30x512,100x64,200x12", batch_sizes = "4", dtype = "f32", points = "500000",
-                       grid = "128", voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus,
-                       machine, hold_back, policies;
+  std::string devices, shape = "30x512,100x64,200x12", batch_sizes, dtype = "f32", points, grid = "128",
+                       voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus, machine,
+                       hold_back, policies;
 };
 
 struct ParsedSensorBench {
   SensorBenchArgs args;
   SensorBenchTexts texts;
+  CLI::App* sub = nullptr;
 };
 
 /// "30x512,100x64".
@@ -72,9 +74,15 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   SensorBenchConfig& config = parsed.args.config;
   const SensorBenchTexts& texts = parsed.texts;
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
+  if (!config.inputs.empty() && parsed.sub->count("--shape") > 0)
+    throw Error(Cause::usage, "--shape beside --input: streams are those of the file", "one of the two");
+  if (parsed.sub->count("--features") > 0 && config.features < 1)
+    throw Error(Cause::usage, fmt::format("--features is {}", config.features), "1 or more");
+  if (parsed.sub->count("--voxel-size") > 0 && !(config.voxel_size > 0))
+    throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
   config.streams = parse_shapes(texts.shape);
-  config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
-  config.points = parse_count_list(texts.points, "--points", 0);
+  if (!texts.batch_sizes.empty()) config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
+  if (!texts.points.empty()) config.points = parse_count_list(texts.points, "--points", 0);
   config.grid = parse_grid(texts.grid);
   config.voxel_modes = parse_voxel_modes(texts.voxel_modes);
   config.type = one_of("--dtype", texts.dtype, named({ElementType::f32, ElementType::bf16, ElementType::f16}));
@@ -88,22 +96,32 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   config.engine.environment = process_environment();
   config.engine.command_line = command_line;
   config.engine.on_fatal = end_at_once;
+  require_metrics_place(parsed.args.metrics);
   return sensor_bench_command(parsed.args);
 }
 
 void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
+  sub->add_option("--input", config.inputs,
+                  "Data of a file instead of generated ones: a cloud (.ply, .bin of KITTI, .npy) or streams (.npz, "
+                  ".csv); may be repeated")
+      ->allow_extra_args(false);
   sub->add_option("--dtype", texts.dtype, "Of streams and features: f32, bf16 or f16")->capture_default_str();
   sub->add_option("--shape", texts.shape, "fuse: samples x values of each stream; resample: the first one")
       ->capture_default_str();
   sub->add_option("--targets", config.targets, "fuse, resample: target times a row")
       ->check(kWhole)
       ->capture_default_str();
-  sub->add_option("--batch-sizes", texts.batch_sizes, "fuse, resample: rows, for example 4,256")->capture_default_str();
-  sub->add_option("--points", texts.points, "voxelize: points, for example 500000,4000000")->capture_default_str();
+  sub->add_option("--batch-sizes", texts.batch_sizes,
+                  "fuse, resample: rows, for example 4,256 (default: 4, or those of --input)");
+  sub->add_option("--points", texts.points,
+                  "voxelize: points, for example 500000,4000000 (default: 500000, or those of --input; of a file the "
+                  "first so many)");
   sub->add_option("--grid", texts.grid, "voxelize: voxels, 128 of a cube or 200x200x40")->capture_default_str();
-  sub->add_option("--features", config.features, "voxelize: features a point, of mean and max")
-      ->check(kWhole)
-      ->capture_default_str();
+  sub->add_option("--voxel-size", config.voxel_size,
+                  "voxelize: edge of a voxel (default: 0.1, or the least with which --grid holds all of --input)");
+  sub->add_option("--features", config.features,
+                  "voxelize: features a point, of mean and max (default: 8, or those of --input)")
+      ->check(kWhole);
   sub->add_option("--voxel-modes", texts.voxel_modes, "Of count, occupancy, bitmask, mean and max")
       ->capture_default_str();
   sub->add_option("--layout", texts.layout, "Of the grid in memory: xyz or zyx")->capture_default_str();
@@ -113,7 +131,8 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
 }
 
 void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
-  sub->add_option("--hold-back", texts.hold_back, "hetero: devices at a part of their speed, for example 1:0.5");
+  sub->add_option("--hold-back", texts.hold_back,
+                  "hetero: devices at a part of their speed, a GPU with that part of its multiprocessors: 1:0.5");
   sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")
       ->capture_default_str();
   sub->add_flag("--cpu-share", config.cpu_share, "hetero: a CPU virtual device beside the GPUs");
@@ -129,11 +148,12 @@ Command define_sensor_bench(CLI::App& sensor) {
   SensorBenchConfig& config = parsed->args.config;
   SensorBenchTexts& texts = parsed->texts;
   CLI::App* sub = sensor.add_subcommand("bench", "Times of an operation on one or several devices, results verified");
+  parsed->sub = sub;
   sub->footer(
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
       "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max\n  "
       "amdahl sensor bench "
-      "--mode hetero --hold-back 1:0.5 --policy even,refreshed");
+      "--mode hetero --hold-back 1:0.5 --policy even,refreshed\n  amdahl sensor bench --input data/vlp16.ply");
   sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
       ->capture_default_str();
   sub->add_option("--mode", config.mode,
@@ -161,6 +181,7 @@ Command define_sensor_bench(CLI::App& sensor) {
       ->capture_default_str();
   sub->add_option("-o,--output", parsed->args.json_file, "JSON file of all records");
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
+  add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
   return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
 }

@@ -27,7 +27,8 @@ int compare_command(const CompareArgs& args) {
   if (args.talk.json)
     fmt::print("{}\n", outcome.json);
   else
-    show(stdout, outcome.text);
+    show(stdout, args.markdown ? outcome.markdown : outcome.text);
+  if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
 

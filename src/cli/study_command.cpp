@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/export.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -17,6 +18,7 @@ int study_command(const StudyArgs& args) {
   }
   const StudyOutcome outcome = run_study(args.config, observer);
   if (!outcome.is_root) return 0;
+  if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   if (args.talk.json)
     fmt::print("{}", outcome.json);
   else

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/export.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -12,6 +13,7 @@ int train_command(const TrainArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   const TrainOutcome outcome = run_train(args.config, observer);
   if (!outcome.is_root) return 0;
+  if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   const EpochResult& last = outcome.epochs.back();
   if (args.talk.json) {
     fmt::print("{}\n", outcome.json);

@@ -2,7 +2,9 @@
 #include <memory>
 
 #include "cli/environment.h"
+#include "cli/export_options.h"
 #include "cli/option_values.h"
+#include "cli/trace_options.h"
 
 namespace amdahl::cli {
 namespace {
@@ -14,6 +16,7 @@ struct Texts {
   std::string launch = "eager", math = "fp32", scaling = "strong", delimiter;
   double bucket_mb = 25;
   bool no_overlap = false, quick = false;
+  TraceTexts trace;
 };
 
 template <class Args>
@@ -86,7 +89,7 @@ void finish_training(TrainingConfig& training, const Texts& texts) {
   training.overlap = !texts.no_overlap;
 }
 
-int run_parsed_study(Parsed<StudyArgs>& parsed, bool runs_given, const std::string& command_line) {
+int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::string& command_line) {
   Texts& texts = parsed.texts;
   StudyConfig& config = parsed.args.config;
   finish_engine(config.engine, texts, command_line);
@@ -94,12 +97,14 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, bool runs_given, const std::stri
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
   config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
   config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
-  if (texts.quick && !runs_given) config.runs = 5;
+  if (texts.quick && app.count("--runs") == 0) config.runs = 5;
+  config.trace = parse_trace(app, texts.trace);
   if (parsed.args.dry_run && parsed.args.talk.json)
     throw Error(Cause::usage, "--dry-run prints its plan as text, not as --json", "drop one of the two options");
   if (config.resume && config.output_dir.empty())
     throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
   if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
+  require_metrics_place(parsed.args.metrics);
   return study_command(parsed.args);
 }
 
@@ -108,7 +113,8 @@ Command define_study(CLI::App& app) {
   auto& [args, texts] = *parsed;
   CLI::App* study = app.add_subcommand("study", "Measure one device against several, with a verdict per batch size");
   study->footer(
-      "examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32");
+      "examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32\n"
+      "  amdahl study --quick --trace --trace-steps 10:13 --trace-cell batch=64,devices=2");
   StudyConfig& config = args.config;
   add_engine(study, config.engine, texts);
   add_training(study, config.training, texts);
@@ -130,10 +136,11 @@ Command define_study(CLI::App& app) {
   study->add_option("--from", config.evidence, "Run folder whose records the selector may use (mode auto)");
   study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/study-TIME)");
   study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
+  add_trace(study, texts.trace);
+  add_metrics(study, args.metrics);
   study->add_flag("--dry-run", args.dry_run, "Print plan, memory and expected time, measure nothing");
-  return {study, [parsed, study](const std::string& command_line) {
-            return run_parsed_study(*parsed, study->count("--runs") > 0, command_line);
-          }};
+  return {study,
+          [parsed, study](const std::string& command_line) { return run_parsed_study(*parsed, *study, command_line); }};
 }
 
 Command define_train(CLI::App& app) {
@@ -151,11 +158,13 @@ Command define_train(CLI::App& app) {
   train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Part of the rows held out")->capture_default_str();
   train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/train-TIME)");
+  add_metrics(train, args.metrics);
   return {train, [parsed](const std::string& command_line) {
             TrainConfig& chosen = parsed->args.config;
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
             if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");
+            require_metrics_place(parsed->args.metrics);
             return train_command(parsed->args);
           }};
 }

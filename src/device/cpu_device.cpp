@@ -117,6 +117,12 @@ double CpuDevice::elapsed_us(const Event& start, const Event& end) {
   return static_cast<double>(last.mark()->time_ns - first.mark()->time_ns) * 1e-3;
 }
 
+std::optional<int64_t> CpuDevice::host_time_ns(const Event& event) {
+  const auto& passed = dynamic_cast<const CpuEvent&>(event);
+  if (!passed.mark() || !passed.done()) throw Error(Cause::internal, "host_time_ns needs an event that was passed");
+  return passed.mark()->time_ns;
+}
+
 std::unique_ptr<Buffer> CpuDevice::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) throw_out_of_memory(spec_.name, bytes);
   if (bytes >= kCheckedBytes && static_cast<int64_t>(bytes) > available_memory_bytes())

@@ -21,6 +21,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::unique_ptr<Event> make_event() override;
   double elapsed_us(const Event& start, const Event& end) override;
+  std::optional<int64_t> host_time_ns(const Event& event) override;
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
   size_t allocated_bytes() const override { return memory_->current.load(); }

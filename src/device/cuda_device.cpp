@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "device/cuda_check.h"
+#include "device/cuda_partition.h"
 #include "device/cuda_staging.h"
 #include "device/cuda_stream.h"
 #include "device/nvml.h"
@@ -89,11 +90,15 @@ DeviceSpec read_spec(int index) {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index)
+  CudaDevice(int index, double sm_share)
       : spec_(read_spec(index)), staging_(std::make_shared<CudaStaging>(index)), nvml_(Nvml::open()) {
     watches_.add(staging_);
     bind_thread();
     cuda_check(cudaFree(nullptr), index, "cudaFree");  // creates the context now, not inside a measurement
+    if (sm_share < 1) {
+      partition_ = std::make_shared<CudaPartition>(index, spec_.sm_count, sm_share);
+      spec_.sm_count = partition_->num_sms();
+    }
     std::array<char, 32> pci{};
     if (nvml_ && cudaDeviceGetPCIBusId(pci.data(), pci.size(), index) == cudaSuccess)
       nvml_device_ = nvml_->find_device(pci.data());
@@ -103,7 +108,7 @@ class CudaDevice final : public Device {
   const DeviceSpec& spec() const override { return spec_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     bind_thread();
-    return std::make_unique<CudaStream>(*this, watches_, name);
+    return std::make_unique<CudaStream>(*this, watches_, name, partition_);
   }
   std::unique_ptr<Event> make_event() override {
     bind_thread();
@@ -163,6 +168,7 @@ class CudaDevice final : public Device {
   }
 
   DeviceSpec spec_;
+  std::shared_ptr<const CudaPartition> partition_;  // null: the whole GPU
   StreamWatches watches_;
   std::shared_ptr<Account> account_ = std::make_shared<Account>();
   std::shared_ptr<CudaStaging> staging_;
@@ -266,17 +272,23 @@ std::vector<PeerAbility> list_cuda_peers() {
   return peers;
 }
 
-std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices) {
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices,
+                                                       const std::vector<double>& sm_shares) {
   const Availability availability = cuda_availability();
   if (!availability.ok) throw Error(Cause::environment_missing, availability.reason, availability.remedy);
   int count = 0;
   cuda_check(cudaGetDeviceCount(&count), 0, "cudaGetDeviceCount");
   std::vector<std::unique_ptr<Device>> devices;
-  for (int index : indices) {
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int index = indices[i];
+    const double share = i < sm_shares.size() ? sm_shares[i] : 1.0;
     if (index < 0 || index >= count)
       throw Error(Cause::environment_missing, fmt::format("there is no GPU {}: this machine shows {}", index, count),
                   fmt::format("GPUs 0 to {}", count - 1));
-    devices.push_back(std::make_unique<CudaDevice>(index));
+    if (!(share > 0 && share <= 1))
+      throw Error(Cause::usage, fmt::format("GPU {}: a share of {} of its multiprocessors", index, share),
+                  "a number above 0, at most 1");
+    devices.push_back(std::make_unique<CudaDevice>(index, share));
   }
   return devices;
 }

@@ -39,11 +39,20 @@ bool CudaEvent::done() const {
   return true;
 }
 
-CudaStream::CudaStream(Device& device, const StreamWatches& watches, std::string name)
-    : device_(device), watches_(watches), index_(device.spec().index), name_(std::move(name)) {
+CudaStream::CudaStream(Device& device, const StreamWatches& watches, std::string name,
+                       std::shared_ptr<const CudaPartition> partition)
+    : device_(device),
+      watches_(watches),
+      index_(device.spec().index),
+      name_(std::move(name)),
+      partition_(std::move(partition)) {
   int lowest = 0, highest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), index_, "cudaDeviceGetStreamPriorityRange");
   const int priority = name_.rfind("comm", 0) == 0 ? highest : lowest;
+  if (partition_) {
+    stream_ = partition_->make_stream(priority);
+    return;
+  }
   cuda_check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority), index_,
              "cudaStreamCreateWithPriority");
 }

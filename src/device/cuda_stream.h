@@ -8,6 +8,7 @@
 #include <string>
 
 #include "device/cuda_device.h"
+#include "device/cuda_partition.h"
 #include "device/device.h"
 
 namespace amdahl {
@@ -27,7 +28,9 @@ class CudaEvent final : public Event {
 /// Does not synchronize with the legacy stream. The device must outlive it, and owns the watches.
 class CudaStream final : public Stream {
  public:
-  CudaStream(Device& device, const StreamWatches& watches, std::string name);
+  /// In the partition, where there is one.
+  CudaStream(Device& device, const StreamWatches& watches, std::string name,
+             std::shared_ptr<const CudaPartition> partition);
   /// Of a stream that somebody else made and destroys.
   CudaStream(Device& device, const StreamWatches& watches, cudaStream_t adopted);
   ~CudaStream() override {
@@ -50,6 +53,7 @@ class CudaStream final : public Stream {
   const StreamWatches& watches_;
   int index_;
   std::string name_;
+  std::shared_ptr<const CudaPartition> partition_;  // outlives the stream
   cudaStream_t stream_ = nullptr;
   bool owned_ = true;
   std::map<const void*, std::shared_ptr<void>> attachments_;

@@ -14,7 +14,7 @@ std::vector<DeviceSpec> list_cuda_devices() { return {}; }
 std::vector<PeerAbility> list_cuda_peers() { return {}; }
 std::map<std::string, std::string> cuda_versions() { return {}; }
 
-std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>&) {
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>&, const std::vector<double>&) {
   throw Error(Cause::environment_missing, kReason, kRemedy);
 }
 

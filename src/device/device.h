@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,11 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   /// Microseconds between two passed stamps of this device. Host clocks never mix in.
   virtual double elapsed_us(const Event& start, const Event& end) = 0;
+  /// A passed stamp on the host's steady clock in ns, where that is the device's clock; nothing where it has its own.
+  virtual std::optional<int64_t> host_time_ns(const Event& event) {
+    (void)event;
+    return std::nullopt;
+  }
 
   /// Throws Error{out_of_memory} that says how much was asked and how much is free. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
@@ -147,7 +153,11 @@ class Device {
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index = 0);
 
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
-std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices);
+/// A device with a share below 1 has that part of its multiprocessors, in the hardware's groups: `spec().sm_count` says
+/// how many, and nothing that its streams run, captured or not, uses others. Its memory and its copies stay those of
+/// the whole. Error{usage} for a share outside (0, 1] or below the smallest group. `sm_shares` empty: all are whole.
+std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices,
+                                                       const std::vector<double>& sm_shares = {});
 Availability cuda_availability();
 /// A stream that somebody else made: a cudaStream_t of that device, which is not destroyed with the result.
 std::unique_ptr<Stream> adopt_cuda_stream(Device& device, void* stream);

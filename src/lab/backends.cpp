@@ -8,21 +8,27 @@
 
 namespace amdahl {
 
+namespace {
+
+Availability always() { return {true, {}, {}}; }
+
+}  // namespace
+
 const std::vector<BackendRow>& backend_table() {
   static const std::vector<BackendRow> rows{
-      {"cuda", cuda_availability, make_cuda_fleet, make_cuda_link_devices},
-      {"cpu", cpu_ops_availability, make_cpu_fleet, make_cpu_link_devices},
+      {"cuda", cuda_availability, cuda_availability, make_cuda_fleet, make_cuda_link_devices},
+      {"cpu", always, cpu_ops_availability, make_cpu_fleet, make_cpu_link_devices},
   };
   return rows;
 }
 
-const BackendRow& choose_backend(const EngineConfig& config) {
+const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs) {
   if (!config.gpus.empty() && config.backend == "cpu")
     throw Error(Cause::usage, "--gpus names CUDA devices but the backend is cpu", "drop one of the two options");
   for (const BackendRow& row : backend_table()) {
     const bool wanted = config.backend == row.name || (!config.gpus.empty() && row.name == "cuda");
     if (!wanted && config.backend != "auto") continue;
-    const Availability availability = row.availability();
+    const Availability availability = needs == FleetNeeds::math ? row.math_availability() : row.availability();
     if (availability.ok) return row;
     if (wanted)
       throw Error(Cause::environment_missing,
@@ -37,7 +43,7 @@ const BackendRow& choose_backend(const EngineConfig& config) {
 std::vector<int64_t> default_device_counts(const EngineConfig& config) {
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process()) return {1, launch.world_size};
-  if (choose_backend(config).name != "cuda") return {1, 2};
+  if (choose_backend(config, FleetNeeds::devices).name != "cuda") return {1, 2};
   const size_t gpus = config.gpus.empty() ? list_cuda_devices().size() : config.gpus.size();
   std::vector<int64_t> counts;
   for (int64_t n = 1; n <= static_cast<int64_t>(gpus); n *= 2) counts.push_back(n);
@@ -57,8 +63,8 @@ std::unique_ptr<SensorOps> make_sensor_ops(Device& device) {
   return device.backend() == BackendKind::cuda ? make_cuda_sensor_ops(device) : make_cpu_sensor_ops(device);
 }
 
-std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices) {
-  return choose_backend(config).make_fleet(config, max_devices);
+std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
+  return choose_backend(config, needs).make_fleet(config, max_devices, needs);
 }
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
+#include "lab/local_fleet.h"
 #include "measure/fleet.h"
 #include "measure/link_bench.h"
 #include "sensor/sensor_ops.h"
@@ -16,8 +17,9 @@ namespace amdahl {
 struct BackendRow {
   std::string_view name;  // "cuda", "cpu"
   Availability (*availability)();
+  Availability (*math_availability)();  // of what models compute with
   /// A fleet that can run up to `max_devices` ranks; Error{environment_missing} when there are fewer devices.
-  std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices);
+  std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices, FleetNeeds needs);
   /// `count` devices of this process with what moves bytes between them.
   std::vector<LinkDevice> (*make_link_devices)(const EngineConfig& config, int count);
 };
@@ -29,7 +31,7 @@ std::vector<int64_t> default_device_counts(const EngineConfig& config);
 
 /// The row that `config.backend` names ("auto": the first available). Error{environment_missing} with reason and
 /// remedy.
-const BackendRow& choose_backend(const EngineConfig& config);
+const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs = FleetNeeds::math);
 
 /// Error{usage} when the fleet's devices cannot launch steps that way.
 void require_launch_mode(Fleet& fleet, LaunchMode mode);
@@ -38,15 +40,21 @@ void require_launch_mode(Fleet& fleet, LaunchMode mode);
 std::unique_ptr<SensorOps> make_sensor_ops(Device& device);
 
 /// Fleet of the chosen backend.
-std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices);
+std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs = FleetNeeds::math);
 
-/// `num_gpus` GPUs of this process, then a CPU virtual device. Their communicator exchanges messages; no collective
+/// GPUs of this process, and what makes them unlike.
+struct UnlikeDevices {
+  int num_gpus = 1;
+  std::vector<double> sm_shares;  // of each GPU's multiprocessors; empty: all
+  bool cpu_share = false;         // a CPU virtual device, the last
+};
+/// For operations other than models'. The communicator of a fleet with a CPU device exchanges messages; no collective
 /// moves data between devices of unlike kinds.
-std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, int num_gpus);
+std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& devices);
 
 std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
 std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);
-std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices);
-std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices);
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs);
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs);
 
 }  // namespace amdahl

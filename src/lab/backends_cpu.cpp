@@ -28,7 +28,7 @@ std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig&, int count) {
   return devices;
 }
 
-std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices) {
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
   const LaunchContext launch = detect_launch(config.environment);
   if (!launch.multi_process()) check_count(max_devices);
   FleetParts parts;
@@ -38,7 +38,10 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
     const Feasibility graphs = parts.devices.front()->supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
-  for (auto& device : parts.devices) parts.ops.push_back(make_cpu_ops(*device, {config.math, config.deterministic}));
+  parts.needs = needs;
+  parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
+    return make_cpu_ops(device, options);
+  };
   const double timeout = config.timeout_seconds;
   if (!launch.multi_process())
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {

@@ -37,8 +37,9 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
 }
 
 /// Devices that do not reach each other where the machine says that they must not.
-std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& config, const std::vector<int>& indices) {
-  std::vector<std::unique_ptr<Device>> devices = make_cuda_devices(indices);
+std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& config, const std::vector<int>& indices,
+                                                       const std::vector<double>& sm_shares = {}) {
+  std::vector<std::unique_ptr<Device>> devices = make_cuda_devices(indices, sm_shares);
   for (const LinkSpec& link : config.machine.links)
     for (const auto& device : devices) {
       if (link.quarantine.empty()) continue;
@@ -62,13 +63,16 @@ std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int c
   return devices;
 }
 
-std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices) {
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process()) require_world(launch, max_devices);
   FleetParts parts;
   parts.device_kind = "cuda";
   parts.devices = make_safe_devices(config, pick_devices(config, launch, max_devices));
-  for (auto& device : parts.devices) parts.ops.push_back(make_cuda_ops(*device, {config.math, config.deterministic}));
+  parts.needs = needs;
+  parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
+    return make_cuda_ops(device, options);
+  };
   const double timeout = config.timeout_seconds;
   if (!launch.multi_process())
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
@@ -84,16 +88,22 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
       timeout);
 }
 
-std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, int num_gpus) {
+std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& unlike) {
   FleetParts parts;
   parts.device_kind = "cuda";
-  parts.devices = make_safe_devices(config, pick_devices(config, {}, num_gpus));
-  for (auto& device : parts.devices) parts.ops.push_back(make_cuda_ops(*device, {config.math, config.deterministic}));
+  parts.needs = FleetNeeds::devices;
+  parts.devices = make_safe_devices(config, pick_devices(config, {}, unlike.num_gpus), unlike.sm_shares);
+  parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
+    return device.backend() == BackendKind::cuda ? make_cuda_ops(device, options) : make_cpu_ops(device, options);
+  };
+  const double timeout = config.timeout_seconds;
+  if (!unlike.cpu_share)
+    return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
+      return make_nccl_communicators(devices, timeout);
+    });
   int next_index = 0;  // as it is recorded: beside those of the GPUs
   for (const auto& device : parts.devices) next_index = std::max(next_index, device->spec().index + 1);
   parts.devices.push_back(std::move(make_cpu_devices(1, next_index).front()));
-  parts.ops.push_back(make_cpu_ops(*parts.devices.back(), {config.math, config.deterministic}));
-  const double timeout = config.timeout_seconds;
   return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
     return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
   });

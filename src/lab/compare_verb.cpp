@@ -1,4 +1,4 @@
-// Compare: two runs, or two selections of runs, of ours or of another tool.
+// Compare: runs, or selections of runs, of ours or of another tool, against the first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,10 @@
 
 #include "amdahl/amdahl.h"
 #include "report/compare.h"
+#include "report/compare_page.h"
+#include "report/comparison_text.h"
 #include "report/fabric_compare.h"
+#include "report/html_page.h"
 #include "report/words.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -92,8 +95,37 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
 void require_judged(const RunComparison& comparison) {
   for (const CellComparison& cell : comparison.cells)
     if (std::min(cell.test.n_first, cell.test.n_second) > 1) return;
-  throw Error(Cause::usage, "--fail-on-regression judges nothing here: no cell has two samples on both sides",
-              "leave the option out and read the ratios, or compare studies of several runs");
+  throw Error(
+      Cause::usage,
+      fmt::format("--fail-on-regression judges nothing here: no cell of {} and {} has two samples on both sides",
+                  comparison.name_a, comparison.name_b),
+      "leave the option out and read the ratios, or compare studies of several runs");
+}
+
+struct Side {
+  std::string name;
+  Selection selection;
+  Measurements found;
+};
+
+Side read_side(const std::string& text) {
+  Side side{text, parse_selection(text), {}};
+  side.found = select(side.selection);
+  return side;
+}
+
+RunComparison compare_sides(const Side& a, const Side& b, CompareOptions options) {
+  if (a.found.kind != b.found.kind)
+    throw Error(Cause::usage, fmt::format("{} holds {} and {} holds {}", a.name, a.found.kind, b.name, b.found.kind),
+                "runs of the same kind");
+  options.name_a = a.name;
+  options.name_b = b.name;
+  const bool foreign = a.found.foreign || b.found.foreign;
+  if (a.found.kind == kStudy && !foreign)
+    return compare_studies(a.found, b.found, !a.selection.axes.empty() || !b.selection.axes.empty(), options);
+  for (const Side* side : {&a, &b})  // what was named may differ
+    for (const auto& [axis, value] : side->selection.axes) options.differing_axes.push_back(axis);
+  return compare_fabrics(a.found, b.found, options);
 }
 
 }  // namespace
@@ -103,29 +135,26 @@ CompareOutcome run_compare(const CompareConfig& config) {
   if (limit && !(*limit >= 0 && *limit <= 100))
     throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit),
                 "a percentage from 0 to 100, like 3; 100 means that a step takes twice as long");
-  const Selection chosen_a = parse_selection(config.a), chosen_b = parse_selection(config.b);
-  const Measurements a = select(chosen_a), b = select(chosen_b);
-  if (a.kind != b.kind)
-    throw Error(Cause::usage, fmt::format("{} holds {} and {} holds {}", config.a, a.kind, config.b, b.kind),
-                "two runs of the same kind");
-  CompareOptions options;
-  options.name_a = config.a;
-  options.name_b = config.b;
-  options.allow_unlike = config.allow_unlike;
+  if (config.runs.size() < 2)
+    throw Error(Cause::usage,
+                fmt::format("{} run{} to compare", config.runs.size(), config.runs.size() == 1 ? "" : "s"),
+                "a baseline and at least one other");
+  std::vector<Side> sides;
+  for (const std::string& run : config.runs) sides.push_back(read_side(run));
   CompareOutcome outcome;
-  RunComparison comparison;
-  if (a.kind == kStudy) {
-    comparison = compare_studies(a, b, !chosen_a.axes.empty() || !chosen_b.axes.empty(), options);
-    outcome.text = compare_text(comparison, true);
-  } else {
-    for (const Selection* chosen : {&chosen_a, &chosen_b})  // what was named may differ
-      for (const auto& [axis, value] : chosen->axes) options.differing_axes.push_back(axis);
-    comparison = compare_fabrics(a, b, options);
-    outcome.text = fabric_compare_text(comparison);
-    if (limit) require_judged(comparison);
+  CompareOptions options;
+  options.allow_unlike = config.allow_unlike;
+  for (size_t i = 1; i < sides.size(); ++i) {
+    outcome.comparison.against.push_back(compare_sides(sides.front(), sides[i], options));
+    if (limit) require_judged(outcome.comparison.against.back());
   }
-  outcome.json = comparison_to_json(comparison);
-  outcome.regression = limit && regression(comparison, *limit);
+  judge_together(outcome.comparison);
+  outcome.text = comparison_text(outcome.comparison);
+  outcome.markdown = comparison_markdown(outcome.comparison);
+  outcome.json = comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
+  if (!config.html.empty())
+    save_text(config.html, html_page(compare_page(outcome.comparison, outcome.json), html_assets()));
+  outcome.regression = limit && regression(outcome.comparison, *limit);
   return outcome;
 }
 

@@ -17,10 +17,31 @@ void end_waits_when(FleetParts& parts, const std::function<bool()>& stopped) {
   for (auto& device : parts.devices) device->end_waits_when(stopped);
 }
 
+/// The operations of models of each device of a fleet.
+class FleetOps {
+ public:
+  explicit FleetOps(const FleetParts& parts) : parts_(parts), made_(parts.devices.size()) {
+    if (parts.needs == FleetNeeds::devices) return;
+    for (size_t i = 0; i < made_.size(); ++i) made_[i] = parts.make_ops(*parts.devices[i]);
+  }
+  /// A device's from one thread at a time.
+  OpsOnDemand of(size_t i) {
+    return OpsOnDemand([this, i]() -> Ops& {
+      if (!made_[i]) made_[i] = parts_.make_ops(*parts_.devices[i]);
+      return *made_[i];
+    });
+  }
+
+ private:
+  const FleetParts& parts_;
+  std::vector<std::unique_ptr<Ops>> made_;  // by device; null: not yet
+};
+
 class ThreadFleet final : public Fleet {
  public:
   ThreadFleet(FleetParts parts, MakeCommunicators make_communicators)
       : parts_(std::move(parts)),
+        ops_(parts_),
         specs_(specs_of(parts_.devices)),
         make_communicators_(std::move(make_communicators)) {}
 
@@ -47,7 +68,7 @@ class ThreadFleet final : public Fleet {
           [&](int rank) {
             const auto i = static_cast<size_t>(rank);
             parts_.devices[i]->bind_thread();
-            RankContext context{rank, num_devices, *parts_.devices[i], *parts_.ops[i], *group[i]};
+            RankContext context{rank, num_devices, *parts_.devices[i], ops_.of(i), *group[i]};
             fn(context);
           },
           [&](const Error& cause) {
@@ -61,6 +82,7 @@ class ThreadFleet final : public Fleet {
 
  private:
   FleetParts parts_;
+  FleetOps ops_;
   std::vector<DeviceSpec> specs_;
   MakeCommunicators make_communicators_;
   std::map<int, std::vector<std::unique_ptr<Communicator>>> groups_;
@@ -71,6 +93,7 @@ class ProcessFleet final : public Fleet {
   ProcessFleet(FleetParts parts, const LaunchContext& launch, std::unique_ptr<RendezvousStore> store,
                MakeGroup make_group, double timeout_seconds)
       : parts_(std::move(parts)),
+        ops_(parts_),
         specs_(specs_of(parts_.devices)),
         launch_(launch),
         store_(std::move(store)),
@@ -125,11 +148,12 @@ class ProcessFleet final : public Fleet {
     if (!group)
       group =
           make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);
-    RankContext context{launch_.rank, num_devices, *parts_.devices[0], *parts_.ops[0], *group};
+    RankContext context{launch_.rank, num_devices, *parts_.devices[0], ops_.of(0), *group};
     fn(context);
   }
 
   FleetParts parts_;
+  FleetOps ops_;
   std::vector<DeviceSpec> specs_;
   LaunchContext launch_;
   std::unique_ptr<RendezvousStore> store_;

@@ -9,6 +9,10 @@
 
 namespace amdahl {
 
+/// `math`: every device's operations of models are made with the fleet, so that what is missing is said before anything
+/// is measured. `devices`: none are made until they are used, so that nothing has to be there for them.
+enum class FleetNeeds { math, devices };
+
 /// How a backend makes communicators over these devices, two or more, in rank order. A device by itself needs none of
 /// the backend's means: fleets give it the communicator of a lone rank, under every strategy.
 using MakeCommunicators =
@@ -17,7 +21,8 @@ using MakeCommunicators =
 struct FleetParts {
   std::string device_kind;
   std::vector<std::unique_ptr<Device>> devices;
-  std::vector<std::unique_ptr<Ops>> ops;  // one per device
+  std::function<std::unique_ptr<Ops>(Device&)> make_ops;
+  FleetNeeds needs = FleetNeeds::math;
 };
 
 /// All ranks are threads of this process.

@@ -23,6 +23,7 @@ void add_device_facts(std::map<std::string, std::string>& facts, const std::vect
     const std::string prefix = fmt::format("device.{}", device.index);
     facts[prefix] = device.name;
     if (!device.uuid.empty()) facts[prefix + ".uuid"] = device.uuid;
+    if (device.sm_count > 0) facts[prefix + ".sm_count"] = std::to_string(device.sm_count);
     if (!device.compute_capability.empty()) facts[prefix + ".compute_capability"] = device.compute_capability;
   }
 }

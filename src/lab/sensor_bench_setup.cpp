@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "amdahl/units.h"
 #include "lab/backends.h"
+#include "lab/sensor_bench_input.h"
+#include "measure/sensor_input.h"
 #include "sensor/checks.h"
 
 namespace amdahl {
@@ -61,11 +64,20 @@ void check_streams(const SensorBenchConfig& config) {
   for (const int64_t batch : config.batch_sizes) require_within("--batch-sizes", batch, 1, kMostItems);
 }
 
-void check_cloud(const SensorBenchConfig& config) {
-  constexpr int64_t kMostFeatures = int64_t{1} << 20;
+/// Generated points lie in the grid, wherever it is; a file's lie where they do.
+VoxelGrid grid_of(const SensorBenchConfig& config) {
   VoxelGrid grid;
   grid.size = config.grid;
+  if (config.voxel_size != 0) grid.voxel_size = static_cast<float>(config.voxel_size);
   check_grid(grid);
+  return config.cloud ? grid_around(*config.cloud, config.grid, config.voxel_size, input_name(config, true)) : grid;
+}
+
+void check_cloud(const SensorBenchConfig& config) {
+  constexpr int64_t kMostFeatures = int64_t{1} << 20;
+  if (config.voxel_size < 0 || !std::isfinite(config.voxel_size))
+    throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
+  check_grid(grid_of(config));
   distribution_of(config);
   require_name("--merge", config.merge, {"auto", "collective", "bitmask", "peer", "none", "host"});
   if (config.merge == "host" && config.mode != "hetero")
@@ -93,12 +105,13 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
   job.operation = operation_of(config);
   job.type = config.type;
   job.seed = config.engine.seed;
-  job.grid.size = config.grid;
   job.options.layout = config.layout;
   job.options.deterministic = config.deterministic;
   job.distribution = distribution_of(config);
   std::vector<SensorJob> jobs;
+  job.input = input_name(config, job.voxelizes());
   if (!job.voxelizes()) {
+    job.tracks = config.tracks;
     job.streams = config.streams;
     if (job.operation == SensorOperation::resample) job.streams.resize(1);
     job.num_targets = config.targets;
@@ -108,6 +121,8 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
     }
     return jobs;
   }
+  job.cloud = config.cloud;
+  job.grid = grid_of(config);
   for (const int64_t points : config.points)
     for (const VoxelMode mode : config.voxel_modes) {
       job.num_items = points;
@@ -140,7 +155,7 @@ void check_sensor_bench(const SensorBenchConfig& config) {
   require_name("--cache", config.cache, {"hot", "cold", "both"});
   require_within("--samples", config.samples, 2, kMost);
   require_within("--calls", config.calls, 0, kMost);
-  if (config.path == "host" && choose_backend(config.engine).name == "cpu")
+  if (config.path == "host" && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
     throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
                 "GPUs, or no --path");
   if (config.type == ElementType::i32 || config.type == ElementType::u32)

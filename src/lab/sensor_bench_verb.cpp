@@ -9,6 +9,7 @@
 #include "amdahl/sensor_bench.h"
 #include "lab/backends.h"
 #include "lab/provenance.h"
+#include "lab/sensor_bench_input.h"
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
@@ -24,6 +25,7 @@ std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
   std::map<std::string, std::string> facts{
       {"op", config.op},     {"mode", config.mode},   {"dtype", std::string(to_string(config.type))},
       {"path", config.path}, {"cache", config.cache}, {"samples", std::to_string(config.samples)}};
+  for (const auto& [name, value] : input_facts(config)) facts[name] = value;
   if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
   return facts;
 }
@@ -43,6 +45,9 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   settings.timeout_seconds = config.engine.timeout_seconds;
   settings.make_ops = make_sensor_ops;
   settings.provenance = sensor_provenance(config.engine, fleet);
+  settings.provenance.facts.merge(input_facts(config));
+  for (const HeldBackDevice& held : config.hold_back)
+    settings.provenance.facts[fmt::format("held_back.{}", held.device)] = fmt::format("{}", held.fraction);
   return settings;
 }
 
@@ -70,10 +75,11 @@ void conclude(SensorBenchOutcome& outcome) {
 
 }  // namespace
 
-SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
-  const SensorMode& mode = find_sensor_mode(config.mode);
-  check_engine(config.engine);
-  choose_backend(config.engine);
+SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& given, Observer& observer) {
+  const SensorMode& mode = find_sensor_mode(given.mode);
+  check_engine(given.engine);
+  choose_backend(given.engine, FleetNeeds::devices);
+  const SensorBenchConfig config = with_inputs(given);
   check_sensor_bench(config);
   mode.check(config);
   const std::vector<SensorStep> steps = mode.steps(config);

@@ -114,7 +114,7 @@ void check_hetero(const SensorBenchConfig& config) {
   check_work(config);
   if (detect_launch(config.engine.environment).multi_process())
     throw Error(Cause::usage, "--mode hetero drives all devices from one process", "no launcher");
-  if (config.cpu_share && choose_backend(config.engine).name == "cpu")
+  if (config.cpu_share && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
     throw Error(Cause::usage, "--cpu-share: all devices are the CPU's already", "--hold-back 1:0.5, or GPUs");
   for (const int devices : device_counts(config)) {
     if (devices < 2)
@@ -136,7 +136,14 @@ std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config) {
 }
 
 std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices) {
-  return config.cpu_share ? make_unlike_fleet(config.engine, devices - 1) : make_fleet(config.engine, devices);
+  const bool gpus = choose_backend(config.engine, FleetNeeds::devices).name == "cuda";
+  if (!gpus || (config.hold_back.empty() && !config.cpu_share))
+    return make_fleet(config.engine, devices, FleetNeeds::devices);
+  UnlikeDevices unlike;
+  unlike.num_gpus = devices - (config.cpu_share ? 1 : 0);
+  unlike.cpu_share = config.cpu_share;
+  unlike.sm_shares = speeds_of(config, devices);
+  return make_unlike_fleet(config.engine, unlike);
 }
 
 }  // namespace amdahl

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
 #include "lab/training_setup.h"
 #include "measure/sensor_pipeline.h"
@@ -22,6 +23,7 @@ void check_pipeline(const SensorBenchConfig& config) {
   if (config.cache != "hot")
     throw Error(Cause::usage, fmt::format("--cache is {} and --mode pipeline keeps its buffers", config.cache),
                 "--cache hot");
+  choose_backend(config.engine, FleetNeeds::math);
   resolve_model(config.model);
 }
 

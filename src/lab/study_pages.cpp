@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "report/study.h"
 #include "report/study_page.h"
+#include "report/trace_section.h"
+#include "spec/trace_json.h"
 
 namespace amdahl {
 namespace {
@@ -39,6 +42,23 @@ int64_t append_runs(std::vector<Record>& records, const std::vector<Record>& mor
   return next;
 }
 
+// The traced steps of runs that have them, before what is said of the method.
+void add_timelines(Page& page, const std::vector<const PageRun*>& runs) {
+  int number = 0;
+  for (const PageRun* run : runs) {
+    const std::filesystem::path file = run->folder / kTraceFile;
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) continue;
+    try {
+      const StepTrace trace = trace_from_json(read_file(file, Cause::store_corrupt), file.string());
+      std::optional<PageSection> section = trace_section(trace, run->name, fmt::format("timeline-{}", ++number));
+      if (section) page.sections.insert(std::prev(page.sections.end()), std::move(*section));
+    } catch (const Error& problem) {
+      page.notes.push_back(fmt::format("no timeline: {}", problem.what()));
+    }
+  }
+}
+
 Page page_of(const std::vector<const PageRun*>& runs) {
   std::vector<Record> records;
   std::vector<std::string> names;
@@ -51,7 +71,9 @@ Page page_of(const std::vector<const PageRun*>& runs) {
   if (runs.size() > 1)
     summary.notes.push_back(fmt::format("{} run folders of the same machine and build are pooled: {}", runs.size(),
                                         fmt::join(names, ", ")));
-  return study_page(summary, records);
+  Page page = study_page(summary, records);
+  add_timelines(page, runs);
+  return page;
 }
 
 }  // namespace

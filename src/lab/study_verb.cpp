@@ -11,6 +11,7 @@
 #include "lab/evidence.h"
 #include "lab/provenance.h"
 #include "lab/study_identity.h"
+#include "lab/trace_files.h"
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
 #include "planner/advise.h"
@@ -158,6 +159,7 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   Prepared prepared;
   prepared.settings = make_settings(config, named, modes);
   check_feasible(prepared.settings);
+  prepared.settings.trace = plan_trace(config, prepared.settings);
   const int64_t largest = largest_batch(prepared.settings);
   const int64_t rows = std::max(largest, std::min(kStudyRows, largest * prepared.settings.pool_batches));
   prepared.setup = load_training_setup(config.training, rows, config.engine.seed);
@@ -188,6 +190,7 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
     for (const StudyCellSpec& cell : group)
       plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
                             modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows)});
+  if (prepared.settings.trace) plan.notes.push_back(trace_note(*prepared.settings.trace));
   if (max_devices == 1 && config.mode != "single")
     plan.notes.push_back("one device only: there is nothing to compare it with");
   if (plan.device_kind == "cpu-virtual")
@@ -247,6 +250,10 @@ StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
   std::optional<RunFolder> folder;
   EarlierRuns done;
   if (fleet.is_root()) {
+    if (config.trace.wanted) {
+      require_trace_place(config);
+      prepared.settings.trace->sink = [&](StepTrace trace) { write_trace(std::move(trace), config, observer); };
+    }
     const RunHeader header{"study", prepared.identity};
     if (config.resume) {
       RunContents earlier;

@@ -21,10 +21,17 @@ void pack(std::string& text, const std::vector<double>& values) {
   for (const double value : values) text += fmt::format(" {:.17g}", value);
 }
 
-constexpr double SensorTimes::*kNumbers[] = {&SensorTimes::checked,          &SensorTimes::items,
-                                             &SensorTimes::memory_bytes,     &SensorTimes::utilisation_percent,
-                                             &SensorTimes::clock_before_mhz, &SensorTimes::clock_after_mhz,
-                                             &SensorTimes::temperature_c,    &SensorTimes::power_w,
+constexpr double SensorTimes::*kNumbers[] = {&SensorTimes::checked,
+                                             &SensorTimes::items,
+                                             &SensorTimes::memory_bytes,
+                                             &SensorTimes::copies,
+                                             &SensorTimes::copied_bytes,
+                                             &SensorTimes::copies_capped,
+                                             &SensorTimes::utilisation_percent,
+                                             &SensorTimes::clock_before_mhz,
+                                             &SensorTimes::clock_after_mhz,
+                                             &SensorTimes::temperature_c,
+                                             &SensorTimes::power_w,
                                              &SensorTimes::throttle_reasons};
 constexpr std::vector<double> SensorTimes::*kSamples[] = {&SensorTimes::time_us, &SensorTimes::call_us,
                                                           &SensorTimes::compute_us, &SensorTimes::merge_us};
@@ -100,6 +107,9 @@ class CellRank {
     for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
     times.items = static_cast<double>(items_.count());
     times.memory_bytes = static_cast<double>(rank_.device.peak_allocated_bytes());
+    times.copies = workload_.num_variants();
+    times.copied_bytes = times.copies * static_cast<double>(SensorWorkload::variant_bytes(cell_.job, items_.count()));
+    times.copies_capped = cell_.cold && !SensorWorkload::leaves_cache(rank_.device, times.copied_bytes) ? 1 : 0;
     return times;
   }
 

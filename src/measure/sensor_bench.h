@@ -42,6 +42,9 @@ struct SensorTimes {
   std::vector<double> merge_us;    // of the same call: from there to its end
   double items = 0;                // of this rank
   double memory_bytes = 0;         // at its peak
+  double copies = 1;               // of the buffers, which calls go round
+  double copied_bytes = 0;         // of all copies together
+  double copies_capped = 0;        // 1: more would be needed to leave the cache
   // Of the card, negative where the device does not say.
   double utilisation_percent = -1;
   double clock_before_mhz = -1, clock_after_mhz = -1;

@@ -21,6 +21,12 @@ double rounding_of(ElementType type) {
   return type == ElementType::f32 ? 0x1p-24 : type == ElementType::f16 ? 0x1p-11 : 0x1p-8;
 }
 
+/// NaN where NaN must be, and an infinity of the same sign, or within the tolerance.
+bool agrees(double got, double want, double tolerance) {
+  if (std::isnan(want)) return std::isnan(got);
+  return got == want || std::fabs(got - want) <= tolerance;
+}
+
 // ---- streams ----
 
 /// What one value of a stream is at time t, and how far a correctly rounded computation may be from it.
@@ -58,7 +64,7 @@ CheckResult check_rows(const SensorJob& job, ItemRange items, const void* output
         for (int64_t column = 0; column < job.streams[s].width; ++column, ++at, ++result.num_checked) {
           const Expected want = interpolated(row, job, s, double{row.targets[static_cast<size_t>(t)]}, column);
           const double got = double{element_at(output, job.type, at)};
-          if (std::fabs(got - want.value) <= want.tolerance) continue;
+          if (agrees(got, want.value, want.tolerance)) continue;
           result.fault = fmt::format("row {}, target {}, stream {}, column {} is {:.9g} and must be {:.9g}",
                                      items.begin + b, t, s, column, got, want.value);
           return result;
@@ -145,7 +151,8 @@ class CloudReference {
     float largest = 0;
     for_each_chunk([&](const SensorItems& made, int64_t count) {
       for (int64_t i = 0; i < count * job_.num_features; ++i)
-        largest = std::max(largest, std::fabs(element_at(made.features.data(), job_.type, i)));
+        if (const float size = std::fabs(element_at(made.features.data(), job_.type, i)); std::isfinite(size))
+          largest = std::max(largest, size);
     });
     scale_ = double{fixed_point_scale_of(largest, items_.count())};
   }
@@ -161,7 +168,7 @@ class CloudReference {
             element_at(made.features.data(), job_.type, i * job_.num_features + static_cast<int64_t>(f));
         voxel.sum[f] += double{value};
         voxel.magnitude[f] += std::fabs(double{value});
-        if (fixed_point()) voxel.fixed[f] += std::llrint(double{value} * scale_);
+        if (fixed_point() && std::isfinite(value)) voxel.fixed[f] += std::llrint(double{value} * scale_);
         voxel.most[f] = std::max(voxel.most[f], value);
       }
     }
@@ -180,7 +187,7 @@ class CloudReference {
     const float got = element_at(output, ElementType::f32, voxel * job_.num_features + feature);
     double want = 0, tolerance = 0;
     if (sum.count > 0 && job_.options.mode == VoxelMode::max) {
-      want = double{sum.most[f]};
+      want = std::isinf(sum.most[f]) && sum.most[f] < 0 ? 0 : double{sum.most[f]};  // nothing but NaN and -infinity
     } else if (fixed_point() && sum.count > 0) {
       want = double{fixed_point_mean(sum.fixed[f], sum.count, scale_)};
     } else if (sum.count > 0) {
@@ -188,7 +195,7 @@ class CloudReference {
       // Any order of additions in float: at most one rounding of a partial sum for each value.
       tolerance = 0x1p-23 * sum.magnitude[f] + 0x1p-23 * std::fabs(want);
     }
-    if (std::fabs(double{got} - want) <= tolerance) return {};
+    if (agrees(double{got}, want, tolerance)) return {};
     return fmt::format("voxel {}, feature {} is {:.9g} and must be {:.9g}", voxel, feature, got, want);
   }
 

@@ -9,6 +9,7 @@
 
 #include "base/philox.h"
 #include "base/small_floats.h"
+#include "measure/sensor_input.h"
 
 namespace amdahl {
 namespace {
@@ -19,15 +20,6 @@ enum Tag : uint32_t { kPoint, kRange, kFeature, kTarget, kTimes, kStream = 64 };
 Philox4 draw(const SensorJob& job, int64_t item, uint32_t block, uint32_t tag) {
   const auto index = static_cast<uint64_t>(item);
   return philox(job.seed, static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), block, tag);
-}
-
-void store(std::byte* place, ElementType type, float value) {
-  if (type == ElementType::f32) {
-    std::memcpy(place, &value, sizeof(value));
-    return;
-  }
-  const uint16_t bits = type == ElementType::bf16 ? to_bfloat(value).bits : to_half(value).bits;
-  std::memcpy(place, &bits, sizeof(bits));
 }
 
 /// `count` normal numbers of an item into an array of the job's type.
@@ -42,7 +34,7 @@ void fill_normal(const SensorJob& job, int64_t item, uint32_t tag, int64_t count
       values[2 * pair] = radius * std::cos(angle), values[2 * pair + 1] = radius * std::sin(angle);
     }
     for (int64_t i = 0; i < std::min<int64_t>(4, count - at); ++i)
-      store(out + static_cast<size_t>(at + i) * size, job.type, values[i]);
+      store_element(out + static_cast<size_t>(at + i) * size, job.type, values[i]);
   }
 }
 
@@ -169,21 +161,36 @@ std::string workload_text(const SensorJob& job) {
     std::string text = fmt::format("p{} {}x{}x{}", job.num_items, job.grid.size[0], job.grid.size[1], job.grid.size[2]);
     if (job.num_features > 0) text += fmt::format(" f{}", job.num_features);
     if (job.distribution != PointDistribution::uniform) text += fmt::format(" {}", to_string(job.distribution));
+    if (!job.input.empty()) text += " " + job.input;
     return text;
   }
   std::string text = fmt::format("b{} ", job.num_items);
   for (size_t i = 0; i < job.streams.size(); ++i)
     text += fmt::format("{}{}x{}", i > 0 ? "+" : "", job.streams[i].length, job.streams[i].width);
-  return text + fmt::format("->{}", job.num_targets);
+  text += fmt::format("->{}", job.num_targets);
+  return job.input.empty() ? text : text + " " + job.input;
 }
 
 SensorItems make_items(const SensorJob& job, ItemRange items) {
   SensorItems made;
-  if (job.voxelizes())
+  if (job.cloud)
+    read_points(job, items, made);
+  else if (job.tracks)
+    read_rows(job, items, made);
+  else if (job.voxelizes())
     make_cloud(job, items, made);
   else
     make_streams(job, items, made);
   return made;
+}
+
+void store_element(std::byte* place, ElementType type, float value) {
+  if (type == ElementType::f32) {
+    std::memcpy(place, &value, sizeof(value));
+    return;
+  }
+  const uint16_t bits = type == ElementType::bf16 ? to_bfloat(value).bits : to_half(value).bits;
+  std::memcpy(place, &bits, sizeof(bits));
 }
 
 float element_at(const void* data, ElementType type, int64_t index) {

@@ -1,9 +1,10 @@
-// Inputs of the sensor benchmark: every item (batch row or point) is a function of the seed and its index alone, so
-// that all devices together hold the same data whatever the split.
+// Inputs of the sensor benchmark: every item (batch row or point) is a function of the seed and its index alone, or of
+// a file and its index, so that all devices together hold the same data whatever the split.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "sensor/shard.h"
 
 namespace amdahl {
+
+struct PointCloud;
+struct Trajectories;
 
 enum class SensorOperation { fuse, voxelize, resample };
 enum class PointDistribution { uniform, corner, readme, clusters };
@@ -33,6 +37,11 @@ struct SensorJob {
   int64_t num_features = 0;  // 0 where the mode needs none
   PointDistribution distribution = PointDistribution::uniform;
 
+  // Data of the caller's, or a file's, instead of generated ones.
+  std::shared_ptr<const PointCloud> cloud;                  // at least num_items points
+  std::shared_ptr<const std::vector<Trajectories>> tracks;  // of `streams`, alike in batch
+  std::string input;                                        // what they are called
+
   bool voxelizes() const { return operation == SensorOperation::voxelize; }
   /// Sum of the streams' widths.
   int64_t fused_width() const;
@@ -46,11 +55,13 @@ struct SensorItems {
   std::vector<float> points;                        // [N, 3]
   std::vector<std::byte> features;                  // [N, F]
   std::vector<std::vector<std::byte>> stream_data;  // [B, S, D] each
-  std::vector<std::vector<float>> stream_times;     // [B, S] each, rising from 0 to 1
-  std::vector<float> targets;                       // [B, T], in [0, 1]
+  std::vector<std::vector<float>> stream_times;     // [B, S] each; generated ones rise from 0 to 1
+  std::vector<float> targets;                       // [B, T]; generated ones are in [0, 1]
 };
 SensorItems make_items(const SensorJob& job, ItemRange items);
 
+/// Writes a number as an element of that type.
+void store_element(std::byte* place, ElementType type, float value);
 /// Element `index` of an array of that type.
 float element_at(const void* data, ElementType type, int64_t index);
 

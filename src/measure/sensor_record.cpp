@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "measure/sensor_bench.h"
+#include "measure/sensor_input.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -70,6 +71,12 @@ Record start_sensor_record(const SensorCell& cell, const Provenance& provenance)
                  {"path", cell.path},
                  {"cache", std::string(cell.cold ? "cold" : "hot")},
                  {job.voxelizes() ? "points" : "batch", job.num_items}};
+  if (!job.input.empty()) record.axes["input"] = job.input;
+  if (job.cloud) {
+    const PointFates fates = fates_of(job);
+    record.axes["points_nan"] = fates.num_nan;
+    record.axes["points_outside"] = fates.num_outside;
+  }
   if (cell.mode == "data") record.axes["scaling"] = std::string(to_string(cell.scaling));
   if (!job.voxelizes()) return record;
   record.axes["voxel_mode"] = std::string(to_string(job.options.mode));
@@ -108,6 +115,12 @@ void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExch
   record.series.push_back({"device_time", "us", medians});
   record.series.push_back({"device_items", "1", by_device(ranks, &SensorTimes::items)});
   record.series.push_back({"device_memory", "bytes", by_device(ranks, &SensorTimes::memory_bytes)});
+  if (cell.cold) {
+    record.series.push_back({"copies", "1", by_device(ranks, &SensorTimes::copies)});
+    record.series.push_back({"copied_memory", "bytes", by_device(ranks, &SensorTimes::copied_bytes)});
+    const std::vector<double> capped = by_device(ranks, &SensorTimes::copies_capped);
+    if (*std::max_element(capped.begin(), capped.end()) > 0) record.axes["cache"] = std::string("rotated");
+  }
   add_card_series(record, ranks);
   double checked = 0;
   for (const SensorTimes& rank : ranks) checked += rank.checked;

@@ -10,6 +10,12 @@ namespace {
 constexpr size_t kAlign = 256;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
+/// At least as large as any present device's: 50 MiB on H100 and H200, 126 MiB on B200; a host's per socket.
+size_t cache_bytes(const Device& device) {
+  constexpr size_t kGpuCache = size_t{128} << 20, kHostCache = size_t{64} << 20;
+  return device.backend() == BackendKind::cuda ? kGpuCache : kHostCache;
+}
+
 /// The parts of a variant's memory, in order: inputs, then the output.
 struct VariantLayout {
   std::vector<size_t> inputs;  // bytes: points, features; or data and times of every stream, then the targets
@@ -89,11 +95,12 @@ size_t SensorWorkload::shared_bytes(const SensorRank& rank, const SensorJob& job
 }
 
 int SensorWorkload::cold_variants(const Device& device, const SensorJob& job, int64_t num_items) {
-  // At least as large as any present device's: 50 MiB on H100 and H200, 126 MiB on B200; a host's per socket.
-  constexpr size_t kGpuCache = size_t{128} << 20, kHostCache = size_t{64} << 20;
-  const size_t cache = device.backend() == BackendKind::cuda ? kGpuCache : kHostCache;
   const size_t bytes = variant_bytes(job, num_items);
-  return static_cast<int>((2 * cache + bytes - 1) / bytes) + 1;
+  return static_cast<int>(std::min((2 * cache_bytes(device) + bytes - 1) / bytes + 1, kMostCopies));
+}
+
+bool SensorWorkload::leaves_cache(const Device& device, double copied_bytes) {
+  return copied_bytes > 2 * static_cast<double>(cache_bytes(device));
 }
 
 void SensorWorkload::lay_out(int variant) {

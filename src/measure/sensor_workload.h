@@ -34,8 +34,12 @@ class SensorWorkload {
   static size_t output_bytes(const SensorJob& job);
   /// Device memory beside the variants.
   static size_t shared_bytes(const SensorRank& rank, const SensorJob& job, MergeWay way);
-  /// Copies with which two calls on the same memory have more than twice the last-level cache between them.
+  /// Copies with which two calls on the same memory have more than twice the last-level cache between them; at most
+  /// kMostCopies, which is not enough where a copy is tiny.
   static int cold_variants(const Device& device, const SensorJob& job, int64_t num_items);
+  /// Whether copies of that size together are so many.
+  static bool leaves_cache(const Device& device, double copied_bytes);
+  static constexpr size_t kMostCopies = 32768;  // each is a part of captured graphs
 
   int num_variants() const { return num_variants_; }
   /// A variant's call as the operations take it; the other of the two is empty.

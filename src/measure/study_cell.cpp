@@ -4,47 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "measure/packer.h"
 #include "stats/stopping.h"
 
 namespace amdahl {
 namespace {
-
-// Ranks may run on different hosts of one architecture; numbers travel as their bytes.
-class Packer {
- public:
-  void number(double value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
-  void numbers(const std::vector<double>& values) {
-    number(static_cast<double>(values.size()));
-    for (double value : values) number(value);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-class Unpacker {
- public:
-  explicit Unpacker(const std::string& bytes) : bytes_(bytes) {}
-  double number() {
-    double value = 0;
-    if (at_ + sizeof(value) > bytes_.size()) throw Error(Cause::internal, "a rank's result is shorter than expected");
-    std::memcpy(&value, bytes_.data() + at_, sizeof(value));
-    at_ += sizeof(value);
-    return value;
-  }
-  std::vector<double> numbers() {
-    std::vector<double> values(static_cast<size_t>(number()));
-    for (double& value : values) value = number();
-    return values;
-  }
-
- private:
-  const std::string& bytes_;
-  size_t at_ = 0;
-};
 
 constexpr double RankRun::*kScalars[] = {
     &RankRun::step_us,           &RankRun::loss_first,          &RankRun::loss_last,
@@ -196,6 +161,12 @@ RankRun StudyCellRank::run() {
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
   own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run made and keeps
   return run;
+}
+
+RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
+  trainer_.step(pool_.features(0), pool_.targets(0));  // choices that a first step makes, where no run was before
+  trainer_.reset();
+  return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
 }
 
 double StudyCellRank::probe(int steps) {

@@ -6,6 +6,7 @@
 #include "measure/batch_pool.h"
 #include "measure/step_account.h"
 #include "measure/study_runner.h"
+#include "measure/trace_run.h"
 
 namespace amdahl {
 
@@ -28,6 +29,8 @@ class StudyCellRank {
 
   /// Fresh weights, warm-up, timed steps, instrumented steps. Collective over the cell's ranks.
   RankRun run();
+  /// Fresh weights, `first` steps, then steps up to `end` with stamps of every piece. No sample of the study.
+  RankTrace trace(int64_t first, int64_t end);
   /// Microseconds of one step over a few steps.
   double probe(int steps);
 
@@ -40,7 +43,8 @@ class StudyCellRank {
   RankContext rank_;
   TrainerOptions options_;
   const StudySettings& settings_;
-  size_t bytes_before_;  // allocated on the device by others, before this cell
+  size_t bytes_before_;                                    // allocated on the device by others, before this cell
+  std::vector<std::unique_ptr<StepStamps>> trace_stamps_;  // graphs of the trainer hold them
   Trainer trainer_;
   BatchPool pool_;
   size_t own_bytes_;

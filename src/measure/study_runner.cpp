@@ -125,6 +125,29 @@ std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySett
   return result;
 }
 
+// One more run of the cell, with stamps of every piece.
+StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
+  StepTrace result;
+  const TraceRequest& wanted = *settings.trace;
+  cell.ranks.resize(static_cast<size_t>(cell.spec.devices));
+  fleet.run(cell.spec.devices, [&](RankContext& rank) {
+    std::unique_ptr<StudyCellRank>& slot = cell.ranks[static_cast<size_t>(rank.rank)];
+    if (!slot) slot = std::make_unique<StudyCellRank>(rank, cell.options, data, settings);
+    const RankTrace mine = slot->trace(wanted.first, wanted.end);
+    StepTrace all = gather_traces(rank.communicator, mine, Deadline::after_seconds(cell.options.timeout_seconds));
+    if (rank.rank == 0) result = std::move(all);
+  });
+  result.model = settings.model.name;
+  result.strategy = cell.spec.strategy;
+  result.launch = to_string(cell.options.launch);
+  result.global_batch = cell.spec.global_batch;
+  result.devices = cell.spec.devices;
+  result.first_step = wanted.first;
+  result.end_step = wanted.end;
+  result.provenance = settings.provenance;
+  return result;
+}
+
 bool settled(const std::vector<Cell>& cells, double rel_ci) {
   if (rel_ci <= 0) return false;
   return std::all_of(cells.begin(), cells.end(),
@@ -151,9 +174,23 @@ class GroupRunner {
       if (fleet_.agree(settled(cells_, settings_.rel_ci) ? "stop" : "go") == "stop") break;
     }
     *finished_ = before + settings_.runs * static_cast<int>(cells_.size());
+    if (!settings_.trace) return;
+    for (Cell& cell : cells_)
+      if (cell.spec == settings_.trace->cell) trace(cell);
   }
 
  private:
+  void trace(Cell& cell) {
+    if (cell.dropped) return observer_.warning(label(cell) + ": did not fit into memory, and was not traced");
+    try {
+      StepTrace result = trace_cell(fleet_, data_, settings_, cell);
+      if (fleet_.is_root()) settings_.trace->sink(std::move(result));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::out_of_memory) throw;
+      observer_.warning(fmt::format("{}: not traced: {}", label(cell), error.what()));
+    }
+  }
+
   void one_run(Cell& cell, int run) {
     ++*finished_;
     const StudyCellSpec& spec = cell.spec;

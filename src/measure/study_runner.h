@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/trace.h"
 #include "measure/fleet.h"
 #include "train/dataset.h"
 
@@ -17,6 +19,16 @@ struct StudyCellSpec {
   int64_t global_batch = 0;
   int devices = 1;
   std::string strategy;
+
+  bool operator==(const StudyCellSpec&) const = default;
+};
+
+/// A cell whose steps [first, end) of one more run, none of the study's samples, are traced after its group is
+/// measured.
+struct TraceRequest {
+  StudyCellSpec cell;
+  int64_t first = 0, end = 0;
+  std::function<void(StepTrace)> sink;  // on the root process
 };
 
 struct StudySettings {
@@ -31,6 +43,7 @@ struct StudySettings {
   int accounted_steps = 5;  // instrumented steps after the timed ones of each run
   int pool_batches = 4;     // distinct resident batches that the steps cycle through
   double rel_ci = 0;
+  std::optional<TraceRequest> trace;
   Provenance provenance;
 };
 

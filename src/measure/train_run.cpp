@@ -60,8 +60,8 @@ class ResidentData {
   void gather(int64_t first, int64_t rows, Buffer& features, Buffer& targets) {
     if (rows == 0) return;
     const int32_t* order = indices_->as<int32_t>() + first;
-    rank_.ops.gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
-    rank_.ops.gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows, target_floats_);
+    rank_.ops->gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
+    rank_.ops->gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows, target_floats_);
   }
 
   RankContext& rank_;

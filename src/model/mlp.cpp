@@ -144,6 +144,7 @@ void Mlp::backward(Stream& stream, const BatchView& batch, bool accumulate, cons
 void Mlp::backward_layerwise(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options) {
   for (size_t i = spec_.layers.size(); i-- > 0;) {
     const DenseBackwardWeight weight = weight_gradient(batch, i, accumulate);
+    if (options.around) options.around(true, "gradients", i, stream);
     if (i > 0) {
       const DenseBackwardInput input = input_gradient(batch, i, accumulate);
       ops_.dense_backward(stream, weight, &input);
@@ -152,14 +153,14 @@ void Mlp::backward_layerwise(Stream& stream, const BatchView& batch, bool accumu
     } else {
       ops_.dense_backward(stream, weight, nullptr);
     }
+    if (options.around) options.around(false, "gradients", i, stream);
     options.ready(layout_.layers[i].begin, layout_.layers[i].end, stream);
   }
 }
 
 void Mlp::backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate,
                                const BackwardOptions& options) {
-  for (size_t i = spec_.layers.size() - 1; i > 0; --i)
-    ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
+  for (size_t i = spec_.layers.size() - 1; i > 0; --i) backward_input(stream, batch, i, accumulate, options);
   std::vector<GradientPiece> ordered = *options.pieces;
   const auto layer_floats = [&](size_t layer) { return layout_.layers[layer].end - layout_.layers[layer].begin; };
   std::stable_sort(ordered.begin(), ordered.end(), [&](const GradientPiece& a, const GradientPiece& b) {
@@ -176,12 +177,19 @@ void Mlp::backward_two_streams(Stream& stream, const BatchView& batch, bool accu
   for (size_t i = spec_.layers.size(); i-- > 0;) {
     stream.record(*chain_[i]);  // the gradient of layer i's output is there
     second.wait(*chain_[i]);
-    if (i > 0) ops_.dense_backward_input(stream, input_gradient(batch, i, accumulate));
+    if (i > 0) backward_input(stream, batch, i, accumulate, options);
     for (; next < options.pieces->size() && (*options.pieces)[next].layer == i; ++next)
       backward_piece(second, batch, (*options.pieces)[next], accumulate, options, next == 0);
   }
   second.record(*weights_done_);
   stream.wait(*weights_done_);
+}
+
+void Mlp::backward_input(Stream& stream, const BatchView& batch, size_t layer, bool accumulate,
+                         const BackwardOptions& options) {
+  if (options.around) options.around(true, "input gradient", layer, stream);
+  ops_.dense_backward_input(stream, input_gradient(batch, layer, accumulate));
+  if (options.around) options.around(false, "input gradient", layer, stream);
 }
 
 void Mlp::backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
@@ -192,7 +200,9 @@ void Mlp::backward_piece(Stream& stream, const BatchView& batch, const GradientP
   weight.dw += piece.row_begin * weight.in;
   weight.out = piece.row_end - piece.row_begin;
   if (!first) weight.held_sms = options.held_sms;
+  if (options.around) options.around(true, "weight gradient", piece.layer, stream);
   ops_.dense_backward_weight(stream, weight);
+  if (options.around) options.around(false, "weight gradient", piece.layer, stream);
   options.ready(piece.begin, piece.end, stream);
 }
 

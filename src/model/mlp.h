@@ -38,6 +38,8 @@ struct BackwardOptions {
   int held_sms = 0;                         // multiprocessors that `ready` keeps busy beside the gradients that follow
   /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`.
   std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
+  /// Called before (`begins`) and after each product is enqueued on `stream`, for those who time them; may be null.
+  std::function<void(bool begins, const char* product, size_t layer, Stream& stream)> around = nullptr;
 };
 
 class Mlp {
@@ -70,6 +72,8 @@ class Mlp {
   void backward_layerwise(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
   void backward_chain_first(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
   void backward_two_streams(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options);
+  void backward_input(Stream& stream, const BatchView& batch, size_t layer, bool accumulate,
+                      const BackwardOptions& options);
   void backward_piece(Stream& stream, const BatchView& batch, const GradientPiece& piece, bool accumulate,
                       const BackwardOptions& options, bool first);
   DenseBackwardWeight weight_gradient(const BatchView& batch, size_t layer, bool accumulate);

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "amdahl/plan.h"
 #include "device/device.h"
@@ -162,6 +164,19 @@ class Ops {
 struct OpsOptions {
   MathMode math = MathMode::fp32;
   bool deterministic = false;  // only algorithms that give bit-equal reruns
+};
+
+/// A device's Ops, made when they are first used: measurements that need none run where the library for them is
+/// missing. Copies are the same Ops.
+class OpsOnDemand {
+ public:
+  OpsOnDemand(Ops& made) : find_([&made]() -> Ops& { return made; }) {}  // NOLINT(google-explicit-constructor)
+  explicit OpsOnDemand(std::function<Ops&()> find) : find_(std::move(find)) {}
+  Ops& operator*() const { return find_(); }
+  Ops* operator->() const { return &find_(); }
+
+ private:
+  std::function<Ops&()> find_;
 };
 
 /// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 only).

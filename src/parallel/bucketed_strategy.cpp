@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 
 BucketedStrategy::BucketedStrategy(const StrategyContext& context)
@@ -42,6 +44,7 @@ void BucketedStrategy::finish_step(StepStamps* stamps) {
 
 // `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
 void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
+  const ProfilerRange range("bucket", bucket_bytes(bucket));
   const size_t order = sent_.size();
   sent_.push_back(bucket);
   stream.record(*ready_[bucket]);
@@ -51,7 +54,10 @@ void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamp
     context_.compute.record(*chain_[bucket]);
     context_.comm.wait(*chain_[bucket]);
   }
-  if (stamps) stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
+  if (stamps) {
+    stamps->set_bytes(order, bucket_bytes(bucket));
+    stamps->start(context_.comm, StepStamps::at(stamps->collectives, order));
+  }
   send(bucket, sent_.size() == buckets_.size());
   if (stamps) stamps->end(context_.comm, stamps->collectives[order]);
   context_.comm.record(*done_[bucket]);

@@ -22,6 +22,8 @@ class BucketedStrategy : public Strategy {
   /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: of this
   /// step.
   virtual void send(size_t bucket, bool last) = 0;
+  /// Payload that `send` hands over for a bucket.
+  virtual int64_t bucket_bytes(size_t bucket) const = 0;
   /// Right after the compute stream has waited for the bucket, which was the `order`th to be sent.
   virtual void arrived(size_t bucket, size_t order, StepStamps* stamps) { (void)bucket, (void)order, (void)stamps; }
   /// Whether `send` changes parameters, so that no input gradient of the bucket's layers may still be reading them.

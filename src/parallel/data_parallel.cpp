@@ -19,6 +19,8 @@ class DataParallel final : public BucketedStrategy {
                                       DType::f32, ReduceOp::sum, context().comm);
   }
 
+  int64_t bucket_bytes(size_t i) const override { return buckets()[i].floats() * static_cast<int64_t>(sizeof(float)); }
+
   void arrived(size_t i, size_t order, StepStamps* stamps) override {
     const Bucket& bucket = buckets()[i];
     if (stamps) stamps->start(context().compute, StepStamps::at(stamps->updates, order));

@@ -19,6 +19,10 @@ class NaiveDataParallel final : public Strategy {
   }
 
   void finish_step(StepStamps* stamps) override {
+    if (stamps) {
+      stamps->communicates_on_compute = true;
+      stamps->set_bytes(0, static_cast<int64_t>(num_floats() * sizeof(float)));
+    }
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->collectives, 0));
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->stalls, 0));
     context_.communicator.reduce(context_.model.grads(), num_floats(), DType::f32, ReduceOp::sum, 0, context_.compute);

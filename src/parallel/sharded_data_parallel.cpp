@@ -50,6 +50,8 @@ class ShardedDataParallel final : public BucketedStrategy {
       send_by_collectives(shards_[i]);
   }
 
+  int64_t bucket_bytes(size_t i) const override { return static_cast<int64_t>(payload_bytes(shards_[i])); }
+
   void send_directly(const Shards& shards, bool last) {
     const StrategyContext& c = context();
     // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for

@@ -9,6 +9,7 @@
 #include "amdahl/units.h"
 #include "report/study.h"
 #include "report/words.h"
+#include "spec/measurements.h"
 #include "stats/compare.h"
 #include "stats/summary.h"
 
@@ -18,8 +19,16 @@ namespace {
 using Axes = std::map<std::string, AxisValue>;
 using AxisSet = std::set<std::string>;
 
+/// What one side knows of a cell: every sample, or no more than their summary.
+struct CellSamples {
+  std::vector<double> samples;
+  std::optional<SampleSummary> summarised;
+
+  SampleSummary summary() const { return summarised ? *summarised : summarise(samples); }
+};
+
 struct Side {
-  std::map<std::pair<std::string, Axes>, std::vector<double>> cells;  // by kind and matched axes
+  std::map<std::pair<std::string, Axes>, CellSamples> cells;  // by kind and matched axes
   int64_t num_without_result = 0;
 };
 
@@ -83,7 +92,9 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
     result.notes.push_back(difference(what, left, right));
   };
   const auto host = [](const Record& r) { return r.provenance.host; };
-  const auto names = [](const Record& r) { return device_names_of(r.provenance); };
+  // Other tools write the names of devices in ways of their own.
+  const bool own = std::none_of(a.begin(), a.end(), is_foreign) && std::none_of(b.begin(), b.end(), is_foreign);
+  const auto names = [&](const Record& r) { return own ? device_names_of(r.provenance) : std::string(); };
   check("host", distinct(a, host), distinct(b, host));
   check("device name", distinct(a, names), distinct(b, names));
   for (const char* axis : {"math", "launch"}) {
@@ -107,7 +118,8 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
   std::map<std::pair<std::string, Axes>, Axes> full_axes;
   std::set<std::pair<std::string, Axes>> seen_runs;
   for (const Record& record : records) {
-    if (record.kind == "study-run") cell_key_of(record);  // a damaged axis would make a cell of its own
+    if (record.kind == "study-run" && !is_foreign(record))
+      cell_key_of(record);  // a damaged axis would make a cell of its own
     const auto series = std::find_if(record.series.begin(), record.series.end(),
                                      [&](const Series& s) { return s.name == options.series; });
     if (record.status.kind != Status::Kind::ok || series == record.series.end()) {
@@ -133,10 +145,25 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
                   fmt::format("{}: two cells become one without the axes {}: {} and {}", name, fmt::join(ignored, ", "),
                               axes_text(seen->second), axes_text(full)),
                   "one of the two cells by RUN@axis=value, or fewer axes that differ");
-    std::vector<double>& samples = side.cells[key];
-    samples.insert(samples.end(), series->samples.begin(), series->samples.end());
+    CellSamples& cell = side.cells[key];
+    cell.samples.insert(cell.samples.end(), series->samples.begin(), series->samples.end());
+    cell.summarised = summary_in(record, options.series);
   }
   return side;
+}
+
+Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
+
+void judge(const std::vector<CellComparison*>& cells) {
+  std::vector<TestedPair> tests;
+  for (CellComparison* cell : cells) tests.push_back({&cell->test, moments(cell->a), moments(cell->b)});
+  judge_together(tests);
+}
+
+void judge(std::vector<CellComparison>& cells) {
+  std::vector<CellComparison*> pointers;
+  for (CellComparison& cell : cells) pointers.push_back(&cell);
+  judge(pointers);
 }
 
 }  // namespace
@@ -152,29 +179,32 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   const Side right = collect(b, options, ignored, options.name_b, result.unit);
   const Direction direction = result.unit == "us" ? Direction::smaller_is_faster : Direction::larger_is_faster;
 
-  std::vector<PairSamples> grid;
-  for (const auto& [key, samples] : left.cells) {
+  std::vector<std::pair<const CellSamples*, const CellSamples*>> grid;
+  for (const auto& [key, cell] : left.cells) {
     const auto match = right.cells.find(key);
     if (match == right.cells.end()) {
       result.only_a.push_back(axes_text(key.second));
       continue;
     }
-    result.cells.push_back({key.first, key.second, summarise(samples), summarise(match->second), {}, {}, {}});
-    grid.push_back({samples, match->second, direction});
+    result.cells.push_back({key.first, key.second, cell.summary(), match->second.summary(), {}, {}, {}});
+    grid.emplace_back(&cell, &match->second);
   }
-  for (const auto& [key, samples] : right.cells)
+  for (const auto& [key, cell] : right.cells)
     if (!left.cells.contains(key)) result.only_b.push_back(axes_text(key.second));
   if (grid.empty() && !options.may_be_empty)
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
                             options.series),
                 "runs of the same model, batches and devices, or name the axes that may differ");
-  const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
-  for (size_t i = 0; i < tests.size(); ++i) {
-    result.cells[i].test = tests[i];
+  for (size_t i = 0; i < grid.size(); ++i) {
+    const auto& [a_cell, b_cell] = grid[i];
+    result.cells[i].test = a_cell->summarised || b_cell->summarised
+                               ? test_moments(moments(result.cells[i].a), moments(result.cells[i].b), direction)
+                               : test_pair({a_cell->samples, b_cell->samples, direction}, options.bootstrap);
     result.cells[i].series = result.series;
     result.cells[i].unit = result.unit;
   }
+  judge(result.cells);
   for (const auto& [side, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})
     if (side->num_without_result > 0)
       result.notes.push_back(fmt::format("{}: {} record{} without a result in '{}'", *name, side->num_without_result,
@@ -182,34 +212,11 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   return result;
 }
 
-std::string compare_text(const RunComparison& comparison, bool ascii) {
-  const Charset charset = ascii ? Charset::ascii : Charset::utf8;
-  const std::string &a = comparison.name_a, &b = comparison.name_b;
-  std::string text;
-  if (comparison.device_kind == "cpu-virtual") text += "Measured on CPU virtual devices, not GPUs.\n";
-  for (const CellComparison& cell : comparison.cells) {
-    const PairTest& t = cell.test;
-    const bool a_faster = t.ratio >= 1;
-    const double ratio = a_faster ? t.ratio : 1 / t.ratio;
-    std::optional<Interval> ci = t.ci;
-    if (ci && !a_faster && ci->low > 0) ci = Interval{1 / t.ci->high, 1 / t.ci->low};
-    text += fmt::format("{}\n  {} is {} faster than {} (n={}+{}, Welch {}, Holm {}, Mann-Whitney {}): {}\n",
-                        axes_text(cell.axes), a_faster ? a : b, format_speedup(ratio, ci), a_faster ? b : a, t.n_first,
-                        t.n_second, format_p(t.p_welch), format_p(t.p_holm), format_p(t.p_mann_whitney),
-                        t.verdict == Verdict::same      ? "SAME within 1 %"
-                        : t.verdict == Verdict::unclear ? "UNCLEAR"
-                                                        : fmt::format("{} is {}", a, to_string(t.verdict)));
-    text += fmt::format("  {}: {} {}, {}: {} {}\n", a, format_plus_minus(cell.a.mean, cell.a.ci, charset),
-                        comparison.unit, b, format_plus_minus(cell.b.mean, cell.b.ci, charset), comparison.unit);
-    if (t.more_runs >= kMoreRunsLimit / 2)
-      text += "  no feasible number of further runs would settle it\n";
-    else if (t.more_runs > 0)
-      text += fmt::format("  about {} more runs of each would settle it\n", with_thousands(t.more_runs));
-  }
-  for (const std::string& cell : comparison.only_a) text += fmt::format("only in {}: {}\n", a, cell);
-  for (const std::string& cell : comparison.only_b) text += fmt::format("only in {}: {}\n", b, cell);
-  for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
-  return text;
+void judge_together(RunsComparison& comparison) {
+  std::vector<CellComparison*> cells;
+  for (RunComparison& run : comparison.against)
+    for (CellComparison& cell : run.cells) cells.push_back(&cell);
+  judge(cells);
 }
 
 std::vector<const CellComparison*> regressions(const RunComparison& comparison, double percent) {
@@ -221,5 +228,10 @@ std::vector<const CellComparison*> regressions(const RunComparison& comparison, 
 }
 
 bool regression(const RunComparison& comparison, double percent) { return !regressions(comparison, percent).empty(); }
+
+bool regression(const RunsComparison& comparison, double percent) {
+  return std::any_of(comparison.against.begin(), comparison.against.end(),
+                     [&](const RunComparison& run) { return regression(run, percent); });
+}
 
 }  // namespace amdahl

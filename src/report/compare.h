@@ -1,4 +1,4 @@
-// Two runs against each other, cell by cell.
+// Runs against each other, cell by cell.
 #pragma once
 
 #include <string>
@@ -24,17 +24,18 @@ struct CompareOptions {
 /// Matches the cells of both sets by kind and all axes but "run" and `differing_axes`, and tests each pair,
 /// Holm-adjusted over all of them. Throws Error{usage} when provenance differs (device kind always; host, device names,
 /// math and launch unless allowed), when nothing matches, or when two cells of one side match the same cell of the
-/// other.
+/// other. Records of a summary.json are tested by mean, sd and number.
 RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Record>& b,
                            const CompareOptions& options = {});
 
-/// One line a cell: "A is 1.78x [1.75, 1.81] faster than B (n=50+50, Welch p = ..., Holm ...): FASTER".
-std::string compare_text(const RunComparison& comparison, bool ascii);
+/// Holm's adjustment anew over all cells of all comparisons, with the verdicts that follow.
+void judge_together(RunsComparison& comparison);
 
 /// Cells in which the candidate B is slower than the baseline A by more than `percent`, judged by the near end of the
 /// interval: the verdict is that A is faster, and even the interval's low end exceeds 1 + percent / 100.
 std::vector<const CellComparison*> regressions(const RunComparison& comparison, double percent);
 /// Whether there are any: what --fail-on-regression asks.
 bool regression(const RunComparison& comparison, double percent);
+bool regression(const RunsComparison& comparison, double percent);
 
 }  // namespace amdahl

@@ -23,10 +23,12 @@ struct AxisWords {
   const char* pattern;  // how its value is written; empty: not at all, the table or the title says it
 };
 
-constexpr AxisWords kAxisWords[] = {
-    {"mode", "{}"},      {"scaling", "{} scaling"}, {"policy", "policy {}"}, {"merge", "merge {}"},
-    {"path", "path {}"}, {"devices", ""},           {"items", ""},           {"batch", ""},
-    {"points", ""}};
+constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} scaling"},
+                                    {"policy", "policy {}"}, {"merge", "merge {}"},
+                                    {"path", "path {}"},     {"devices", ""},
+                                    {"items", ""},           {"batch", ""},
+                                    {"points", ""},          {"input", ""},
+                                    {"points_nan", ""},      {"points_outside", ""}};
 
 std::string devices_words(const SensorRow& row) {
   if (row.devices.empty()) return fmt::format("{} devices", axis_text(row.axes.at("devices")));

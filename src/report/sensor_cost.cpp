@@ -28,10 +28,14 @@ const DevicePrice* find_price(const PriceTable& prices, const std::string& devic
   return best;
 }
 
+double paid_hours(const PriceTable& prices) {
+  return prices.amortisation_months.value_or(0) * kHoursPerMonth * prices.utilisation;
+}
+
 std::optional<double> price_of_an_hour(const PriceTable& prices, const DevicePrice& device) {
   if (device.hourly_price) return device.hourly_price;
   if (!device.purchase_price || !prices.amortisation_months) return std::nullopt;
-  double price = *device.purchase_price / (*prices.amortisation_months * kHoursPerMonth);
+  double price = *device.purchase_price / paid_hours(prices);
   if (prices.electricity_per_kwh) {
     if (!device.watts) return std::nullopt;  // an hour without its electricity would look too cheap
     price += *device.watts / 1000 * *prices.electricity_per_kwh;

@@ -16,7 +16,11 @@ namespace {
 using Axes = std::map<std::string, AxisValue>;
 using Role = SensorRow::Role;
 
-constexpr std::string_view kOptionalAxis = "voxel_mode";
+constexpr std::string_view kOptionalAxes[] = {"voxel_mode", "model"};
+
+bool is_optional(std::string_view name) {
+  return std::find(std::begin(kOptionalAxes), std::end(kOptionalAxes), name) != std::end(kOptionalAxes);
+}
 
 template <class T>
 T required(const Record& record, const char* name) {
@@ -93,7 +97,7 @@ SensorResult result_of(const Record& record, Role role, const std::string& run) 
   SensorResult found;
   found.record = &record;
   for (const char* name : kWorkloadAxes)
-    if (name != kOptionalAxis || record.axes.contains(name)) found.workload[name] = required<std::string>(record, name);
+    if (!is_optional(name) || record.axes.contains(name)) found.workload[name] = required<std::string>(record, name);
   found.devices = required_count(record, "devices");
   found.items = required_count(record, "items");
   if (record.axes.contains("scaling")) found.scaling = required<std::string>(record, "scaling");
@@ -125,6 +129,9 @@ std::optional<std::string> misfit(const Record& record, Role role) {
     return fmt::format("{}: {}", record.status.kind == Status::Kind::failed ? "failed" : "waived",
                        printable(record.status.reason, 200));
   const Role own = role_of(record);
+  // Its time is that of the one device it was placed on: what several devices gain is in the record of all tasks.
+  if (record.axes.contains("device") && required_count(record, "devices") > 1)
+    return "a task on one of several devices";
   if (own == role) return std::nullopt;
   return fmt::format("{}, which {} takes", words_of(own).wanted, words_of(own).option);
 }
@@ -137,7 +144,8 @@ std::vector<SensorResult> results_in(const SensorRun& run, Role role, const Sens
   std::map<std::string, size_t> left_out;
   for (const Record& record : run.records) {
     if (const auto why = misfit(record, role)) {
-      const bool other_side = record.kind == "sensor" && record.status.kind == Status::Kind::ok;
+      const bool other_side =
+          record.kind == "sensor" && record.status.kind == Status::Kind::ok && role_of(record) != role;
       if (!other_side || !has_run(side(sides, role_of(record)), run.name)) ++left_out[*why];
       continue;
     }

@@ -9,8 +9,9 @@
 
 namespace amdahl {
 
-/// What two results must share to be about the same work; voxel_mode only where there is one.
-inline constexpr const char* kWorkloadAxes[] = {"op", "voxel_mode", "dtype", "workload", "cache", "launch"};
+/// What two results must share to be about the same work; voxel_mode, and the model that is trained on what was fused,
+/// only where there is one.
+inline constexpr const char* kWorkloadAxes[] = {"op", "voxel_mode", "dtype", "workload", "cache", "launch", "model"};
 
 /// One configuration of one run, its records pooled. The row has no statistics yet.
 struct SensorResult {

@@ -360,11 +360,16 @@ CellKey cell_key_of(const Record& record) {
 }
 
 std::string device_names_of(const Provenance& provenance) {
-  std::string names;
-  for (const auto& [fact, value] : provenance.facts)
-    if (fact == "device" || fact == "devices" || (fact.starts_with("device") && fact.ends_with("name")))
-      names += (names.empty() ? "" : ", ") + value;
-  return names;
+  std::set<std::string> names;
+  for (const auto& [fact, value] : provenance.facts) {
+    if (fact != "device" && fact != "devices" && !fact.starts_with("device.")) continue;
+    const std::string rest = fact.substr(std::min(fact.find_first_not_of("0123456789", 7), fact.size()));
+    if (fact.starts_with("device.") && !rest.empty() && rest != ".name") continue;  // uuid, compute capability
+    // "CPU virtual device 1" is the same kind of device as number 0.
+    const size_t end = provenance.device_kind == "cpu-virtual" ? value.find_last_not_of("0123456789 ") : value.size();
+    names.insert(value.substr(0, end == std::string::npos ? end : end + 1));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 StudySummary summarise_study(const std::vector<Record>& records, const StudyOptions& options) {

@@ -29,7 +29,8 @@ Error damaged_record(const Record& record, const std::string& problem);
 /// Throws it when `sample` of `series` can be no time and no rate: zero, negative or not finite.
 void require_speed(const Record& record, const std::string& series, double sample);
 
-/// Device names in a provenance: its facts "device", "devices" and those named "device...name".
+/// Distinct device names in a provenance: its facts "device", "devices", "device.0" and "device.0.name"; of virtual
+/// devices without their number.
 std::string device_names_of(const Provenance& provenance);
 
 }  // namespace amdahl

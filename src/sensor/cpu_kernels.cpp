@@ -251,8 +251,7 @@ void finish(const VoxelizeProblem& merged) {
   }
   auto* grid = static_cast<float*>(merged.output);
   const int64_t count = num_voxels(merged.grid) * merged.num_features;
-  for (int64_t i = 0; i < count; ++i)
-    if (grid[i] == -std::numeric_limits<float>::infinity()) grid[i] = 0;
+  for (int64_t i = 0; i < count; ++i) grid[i] = final_max(grid[i]);
 }
 
 void voxelize_values(const VoxelizeProblem& problem) {

@@ -57,8 +57,6 @@ class CpuSensorOps final : public SensorOps {
       for (int64_t i = 0; i < voxels; ++i) grid[i] = static_cast<int32_t>((mask[i / 32] >> (i % 32)) & 1u);
     });
   }
-
-  void limit_processors(int) override {}  // a virtual device has one thread
 };
 
 }  // namespace

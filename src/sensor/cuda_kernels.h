@@ -7,12 +7,11 @@
 
 namespace amdahl {
 
-/// Where a kernel runs; `num_sms` is how many multiprocessors it may fill.
+/// Where a kernel runs, and the multiprocessors that are there for it.
 struct SensorLaunch {
   cudaStream_t stream = nullptr;
   int device_index = 0;
   int num_sms = 1;
-  int all_sms = 1;  // of the device, whatever may be filled: what plans are made for
 };
 
 void launch_fuse(const SensorLaunch& launch, const FuseProblem& problem);

@@ -25,7 +25,7 @@ class CudaMaskPeers final : public MaskPeers {
     device_.bind_thread();
     stream_ = as_cuda(stream);
     const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, spec.sm_count}, peers_, mask, grid, merged);
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count}, peers_, mask, grid, merged);
   }
 
  private:

@@ -1,7 +1,6 @@
 // Sensor operations of CUDA devices.
-#include <algorithm>
-
 #include "device/cuda_device.h"
+#include "device/profiler_ranges.h"
 #include "sensor/cuda_kernels.h"
 #include "sensor/cuda_mask_peers.h"
 
@@ -13,6 +12,7 @@ class CudaSensorOps final : public SensorOps {
   explicit CudaSensorOps(Device& device) : device_(device) {}
 
   void fuse(Stream& stream, const FuseProblem& problem) override {
+    const ProfilerRange range("sensor fuse", problem.batch);
     if (problem.batch > 0 && problem.num_targets > 0) launch_fuse(on(stream), problem);
   }
   void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
@@ -20,9 +20,12 @@ class CudaSensorOps final : public SensorOps {
   }
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
-    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, num_sms(), device_.spec().sm_count}, problem);
+    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, device_.spec().sm_count}, problem);
   }
-  void voxelize(Stream& stream, const VoxelizeProblem& problem) override { launch_voxelize(on(stream), problem); }
+  void voxelize(Stream& stream, const VoxelizeProblem& problem) override {
+    const ProfilerRange range("sensor voxelize", problem.num_points);
+    launch_voxelize(on(stream), problem);
+  }
 
   void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
                          float* scale) override {
@@ -31,6 +34,7 @@ class CudaSensorOps final : public SensorOps {
   void finish(Stream& stream, const VoxelizeProblem& merged) override { launch_finish(on(stream), merged); }
 
   void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
+    const ProfilerRange range("sensor merge", num_words);
     if (num_words > 0) launch_merge_masks(on(stream), mask, other, num_words);
   }
   void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t voxels) override {
@@ -44,20 +48,13 @@ class CudaSensorOps final : public SensorOps {
     return make_cuda_mask_peers(device_, group);
   }
 
-  void limit_processors(int count) override { limit_ = count; }
-
  private:
-  int num_sms() const {
-    const int all = device_.spec().sm_count;
-    return limit_ > 0 ? std::min(limit_, all) : all;
-  }
   SensorLaunch on(Stream& stream) const {
     device_.bind_thread();
-    return {as_cuda(stream), device_.spec().index, num_sms(), device_.spec().sm_count};
+    return {as_cuda(stream), device_.spec().index, device_.spec().sm_count};
   }
 
   Device& device_;
-  int limit_ = 0;
 };
 
 }  // namespace

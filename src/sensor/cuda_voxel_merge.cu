@@ -84,9 +84,13 @@ __global__ void divide(const Sum* sums, const int32_t* counts, const float* scal
   }
 }
 
-__global__ void clear_empty(float* grid, int64_t values) {
-  for (int64_t i = thread_index(); i < values; i += thread_count())
-    if (grid[i] == __int_as_float(static_cast<int>(0xff800000u))) grid[i] = 0;
+/// final_max of voxel_values.h; writes what changes.
+__global__ void finish_max(float* grid, int64_t values) {
+  constexpr int kNone = static_cast<int>(0xff800000u), kNegativeZero = static_cast<int>(0x80000000u);
+  for (int64_t i = thread_index(); i < values; i += thread_count()) {
+    const int bits = __float_as_int(grid[i]);
+    if (bits == kNone || bits == kNegativeZero) grid[i] = 0;
+  }
 }
 
 }  // namespace
@@ -94,7 +98,7 @@ __global__ void clear_empty(float* grid, int64_t values) {
 void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
                               float* scale) {
   auto* largest =
-      reinterpret_cast<uint32_t*>(static_cast<char*>(problem.scratch) + plan_voxels(problem, launch.all_sms).largest);
+      reinterpret_cast<uint32_t*>(static_cast<char*>(problem.scratch) + plan_voxels(problem, launch.num_sms).largest);
   const int64_t values = problem.num_points * problem.num_features;
   unsigned blocks = 0;
   if (values > 0)
@@ -132,7 +136,7 @@ void launch_finish(const SensorLaunch& launch, const VoxelizeProblem& merged) {
   auto* grid = static_cast<float*>(merged.output);
   const unsigned blocks = num_blocks(launch, values, kThreads, kBlocksPerSm);
   if (merged.options.mode == VoxelMode::max)
-    clear_empty<<<blocks, kThreads, 0, launch.stream>>>(grid, values);
+    finish_max<<<blocks, kThreads, 0, launch.stream>>>(grid, values);
   else if (merged.options.deterministic)
     divide<<<blocks, kThreads, 0, launch.stream>>>(static_cast<const int64_t*>(merged.sums), merged.counts,
                                                    merged.scale, grid, values, merged.num_features);

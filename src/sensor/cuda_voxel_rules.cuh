@@ -1,6 +1,8 @@
 // What the values of a voxel's points become: rules of sums, means and maxima, and sums of neighbouring features.
 #pragma once
 
+#include <limits>
+
 #include "sensor/cuda_launch.cuh"
 
 namespace amdahl::sensor_cuda {
@@ -13,9 +15,6 @@ struct ValueArgs {
   const float* scale;
   bool zero_floor;
 };
-
-/// Orders floats as whole numbers; its own inverse.
-__device__ __forceinline__ int order_of(int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
 
 // How values of a voxel become one: start, add a value, join two, write (count is at least 1 unless empty).
 
@@ -50,21 +49,19 @@ struct FixedMean : FixedSum {
   }
 };
 
-constexpr int kOrderOfNone = static_cast<int>(0xff800000u ^ 0x7fffffffu);  // order of -infinity
-
+/// fmaxf ignores NaN.
 struct PartialMax {
-  using Sum = int;
-  __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0 : kOrderOfNone; }
-  __device__ static void add(const ValueArgs&, Sum& most, float value) {
-    if (value == value) most = max(most, order_of(__float_as_int(value)));
-  }
-  __device__ static void join(Sum& most, Sum other) { most = max(most, other); }
-  __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return __int_as_float(order_of(most)); }
+  using Sum = float;
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0.0f : -kInfinity; }
+  __device__ static void add(const ValueArgs&, Sum& most, float value) { most = fmaxf(most, value); }
+  __device__ static void join(Sum& most, Sum other) { most = fmaxf(most, other); }
+  __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return most; }
 };
 
 struct Max : PartialMax {
   __device__ static float result(const ValueArgs&, Sum most, uint32_t) {
-    return most == kOrderOfNone ? 0.0f : __int_as_float(order_of(most));
+    return most == -kInfinity || most == 0 ? 0.0f : most;  // final_max of voxel_values.h
   }
 };
 

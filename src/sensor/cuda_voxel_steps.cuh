@@ -1,18 +1,11 @@
 // The second steps of a voxelization on the GPU, by what a voxel holds, and the one that needs no first step.
 #pragma once
 
-#include "sensor/cuda_fill.cuh"
 #include "sensor/cuda_voxelize.cuh"
 
 namespace amdahl {
 
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
-/// What the first step fills the slab with, so that the second writes only voxels that hold points; nothing where most
-/// of them do.
-struct EmptyGrid {
-  sensor_cuda::Fill rows, counts;
-};
-EmptyGrid empty_grid(const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 
 /// Whether points are few enough for the plain way to a bit mask: an atomic OR each, which takes 11 ns a thousand

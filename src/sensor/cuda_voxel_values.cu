@@ -182,6 +182,26 @@ __device__ bool make_chains(const BinArgs& bins, uint32_t bin, Chains& chains) {
   return chains.num_points <= kChained && chains.num_points * 2 <= chains.num_tails * 3;
 }
 
+/// Writes rows of empty voxels over the whole bin.
+template <class Rule, class T, int N>
+__device__ void clear_bin(const BinArgs& bins, uint32_t bin, const ValueArgs& args) {
+  const Sums<Rule, T, N> none(args);
+  // The packs of a chunk's rows lie together; the block's threads take several chunks at once.
+  const uint32_t voxels = bins.bin_chunks * kChunkVoxels, row = args.columns * kChunkVoxels;
+  const uint32_t at_once = max(1u, kThreads / row), chunk = row < kThreads ? threadIdx.x / row : 0;
+  const uint32_t first = row < kThreads ? threadIdx.x % row : threadIdx.x;
+  for (uint32_t i = first; i < row && chunk < at_once; i += kThreads)
+#pragma unroll 4
+    for (uint32_t slot = chunk * kChunkVoxels; slot < voxels; slot += at_once * kChunkVoxels) {
+      const uint32_t voxel = voxel_of(bins, bin, slot);
+      const int64_t at = static_cast<int64_t>(voxel) * args.columns + i;
+      if (at < bins.num_voxels * args.columns) none.write_at(args, at, 0);
+    }
+  if (!args.counts) return;
+  for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads)
+    if (const uint32_t voxel = voxel_of(bins, bin, offset); voxel < bins.num_voxels) args.counts[voxel] = 0;
+}
+
 /// Adds up the chains.
 template <class Rule, class T, int N>
 __device__ void add_chains(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Chains& chains,
@@ -260,6 +280,8 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
       chains = {ends, points, points + kChained, offsets, offsets + kChained, 0, 0};
     }
     __syncthreads();
+    // The grid is nobody else's since the first step began; what the first step leaves is there when it has ended.
+    if (kSparse) clear_bin<Rule, T, N>(bins, bin, args);
     if (bin == blockIdx.x) {
       cudaGridDependencySynchronize();
       add_fates(bins);
@@ -275,12 +297,6 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   }
 }
 
-/// Chains are for bins with fewer points than half their voxels.
-bool is_sparse(const BinArgs& bins) {
-  const int64_t points = bins.num_tiles * bins.tile_points;
-  return points < bins.num_voxels / 2 && points < int64_t{kChained} << bins.bin_bits;
-}
-
 template <class Rule, class T, int N>
 void launch_rule(const SensorLaunch& launch, const BinArgs& bins, const ValueArgs& args) {
   const size_t voxels = size_t{bins.bin_chunks} * kChunkVoxels;
@@ -290,7 +306,10 @@ void launch_rule(const SensorLaunch& launch, const BinArgs& bins, const ValueArg
     allow_shared(launch, kernel, shared);
     launch_early(launch, blocks, kThreads, shared, kernel, "add_bins", bins, args);
   };
-  if (is_sparse(bins)) return run(&add_bins<Rule, T, N, true>);
+  // Chains are for bins with fewer points than half their voxels.
+  const int64_t points = bins.num_tiles * bins.tile_points;
+  if (points < bins.num_voxels / 2 && points < int64_t{kChained} << bins.bin_bits)
+    return run(&add_bins<Rule, T, N, true>);
   run(&add_bins<Rule, T, N, false>);
 }
 
@@ -309,42 +328,16 @@ void launch_packed(const SensorLaunch& launch, const VoxelizeProblem& problem, c
   launch_rule<FloatMean, T, N>(launch, bins, args);
 }
 
-/// Bytes of a voxel's value.
-int64_t result_bytes_of(const VoxelizeProblem& problem) {
-  const bool wide = problem.options.mode == VoxelMode::mean && problem.partial && problem.options.deterministic;
-  return wide ? sizeof(int64_t) : sizeof(float);
-}
-
-/// Of the slab's first voxel.
-char* rows_of(const VoxelizeProblem& problem, const BinArgs& bins) {
-  return static_cast<char*>(problem.output) + bins.first_voxel * problem.num_features * result_bytes_of(problem);
-}
-int32_t* counts_of(const VoxelizeProblem& problem, const BinArgs& bins) {
-  return problem.counts ? problem.counts + bins.first_voxel : nullptr;
-}
-
 }  // namespace
-
-EmptyGrid empty_grid(const VoxelizeProblem& problem, const BinArgs& bins) {
-  const bool values = problem.options.mode == VoxelMode::mean || problem.options.mode == VoxelMode::max;
-  if (!values || problem.num_features == 0 || !is_sparse(bins)) return {};
-  constexpr uint32_t kMinusInfinity = 0xff800000;
-  const bool identity = problem.options.mode == VoxelMode::max && problem.partial && !problem.options.zero_floor;
-  EmptyGrid empty{};
-  empty.rows = {rows_of(problem, bins), bins.num_voxels * problem.num_features * result_bytes_of(problem),
-                identity ? kMinusInfinity : 0};
-  if (int32_t* counts = counts_of(problem, bins))
-    empty.counts = {reinterpret_cast<char*>(counts), bins.num_voxels * static_cast<int64_t>(sizeof(int32_t)), 0};
-  return empty;
-}
 
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   if (problem.num_features == 0) return;
-  const int64_t result_bytes = result_bytes_of(problem);
+  const bool wide = problem.options.mode == VoxelMode::mean && problem.partial && problem.options.deterministic;
+  const int64_t result_bytes = wide ? sizeof(int64_t) : sizeof(float);
   ValueArgs args{};
   args.features = problem.features;
-  args.output = rows_of(problem, bins);
-  args.counts = counts_of(problem, bins);
+  args.output = static_cast<char*>(problem.output) + bins.first_voxel * problem.num_features * result_bytes;
+  args.counts = problem.counts ? problem.counts + bins.first_voxel : nullptr;
   args.scale = problem.scale;
   args.zero_floor = problem.options.zero_floor;
   with_type(problem.feature_type, [&](auto type) {

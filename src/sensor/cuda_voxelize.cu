@@ -1,7 +1,6 @@
 // First step of a voxelization: tiles of points sorted by bin. See voxel_plan.h.
 #include "sensor/cuda_voxelize.cuh"
 
-#include "sensor/cuda_fill.cuh"
 #include "sensor/cuda_voxel_locate.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
@@ -13,9 +12,9 @@ using namespace sensor_cuda;
 constexpr int kThreads = 1024;
 constexpr uint32_t kNone = ~0u;
 
-/// Sorts tiles of up to kQuads x 4 x kThreads points, and fills the grid meanwhile.
+/// Sorts tiles of up to kQuads x 4 x kThreads points.
 template <int kQuads, Quotient kQuotient>
-__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points, EmptyGrid empty) {
+__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint32_t shared[];
   __shared__ uint32_t warps[32];
   uint32_t* begins = shared;  // of the bins' segments; first their lengths
@@ -25,9 +24,6 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
   if (blockIdx.x == 0 && threadIdx.x == 0) *bins.cursor = 0;
-  __shared__ alignas(128) uint4 row_pattern[kFillBytes / sizeof(uint4)], count_pattern[kFillBytes / sizeof(uint4)];
-  start_fill(empty.rows, row_pattern);
-  start_fill(empty.counts, count_pattern);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
     for (uint32_t i = threadIdx.x; i < num_bins + 4; i += kThreads) begins[i] = 0;
     __syncthreads();
@@ -68,16 +64,13 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
       *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
     __syncthreads();
   }
-  end_fill();
   if (!bins.stats) return;
   const Fates all = fates_of_block(fates);
   if (threadIdx.x == 0) bins.fates[blockIdx.x] = {all.nan, all.outside};
 }
 
-/// All multiprocessors fill.
-unsigned partition_blocks(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  const bool fills = empty_grid(problem, bins).rows.bytes > 0;
-  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, fills ? launch.num_sms : 1, launch.num_sms));
+unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
+  return static_cast<unsigned>(std::clamp<int64_t>(bins.num_tiles, 1, launch.num_sms));
 }
 
 BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
@@ -92,7 +85,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
   args.fates = reinterpret_cast<VoxelizeCounts*>(scratch + plan.fates);
-  args.num_fates = static_cast<int>(partition_blocks(launch, problem, args));
+  args.num_fates = static_cast<int>(partition_blocks(launch, args));
   args.stats = slab == 0 ? problem.stats : nullptr;
   return args;
 }
@@ -104,8 +97,7 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   const size_t shared = ((size_t{1} << bins.bin_bits) + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
   const auto run = [&](auto* kernel) {
     allow_shared(launch, kernel, shared);
-    launch_early(launch, partition_blocks(launch, problem, bins), kThreads, shared, kernel, "partition", grid, bins,
-                 points, empty_grid(problem, bins));
+    launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "partition", grid, bins, points);
   };
   if (bins.tile_points <= 4 * kThreads) return run(&partition<1, kQuotient>);
   if (bins.tile_points <= 8 * kThreads) return run(&partition<2, kQuotient>);
@@ -121,12 +113,12 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
 }  // namespace
 
 size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem) {
-  return plan_voxels(problem, launch.all_sms).bytes;
+  return plan_voxels(problem, launch.num_sms).bytes;
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
   if (marks_directly(problem)) return launch_voxel_marks(launch, problem);
-  const VoxelPlan plan = plan_voxels(problem, launch.all_sms);
+  const VoxelPlan plan = plan_voxels(problem, launch.num_sms);
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);

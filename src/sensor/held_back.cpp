@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "amdahl/error.h"
@@ -40,7 +39,6 @@ class RepeatingOps final : public SensorOps {
   void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t voxels) override {
     ops_->expand_mask(stream, mask, grid, voxels);
   }
-  void limit_processors(int count) override { ops_->limit_processors(count); }
 
  private:
   /// The whole comes last: a part of the points leaves the wrong grid.
@@ -63,10 +61,8 @@ std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<Senso
   if (!(fraction > 0 && fraction <= 1))
     throw Error(Cause::usage, fmt::format("a device is held back to {} of its speed", fraction),
                 "a number above 0, at most 1");
-  if (fraction == 1) return ops;
-  if (pretends(device.spec(), fraction)) return std::make_unique<RepeatingOps>(std::move(ops), 1 / fraction);
-  ops->limit_processors(std::max(1, static_cast<int>(std::lround(fraction * device.spec().sm_count))));
-  return ops;
+  if (!pretends(device.spec(), fraction)) return ops;
+  return std::make_unique<RepeatingOps>(std::move(ops), 1 / fraction);
 }
 
 bool pretends(const DeviceSpec& device, double fraction) { return fraction < 1 && device.sm_count == 0; }

@@ -7,9 +7,9 @@
 
 namespace amdahl {
 
-/// Operations of `device` at about `fraction` (above 0, at most 1) of its speed: a GPU uses that part of its
-/// multiprocessors, rounded, one at least; a virtual device does each fusion and voxelization 1 / fraction times, the
-/// part of a repetition with that part of the items. Results are those of `ops`.
+/// Operations of `device` at about `fraction` (above 0, at most 1) of its speed: a virtual device does each fusion and
+/// voxelization 1 / fraction times, the part of a repetition with that part of the items. A GPU is made with a part of
+/// its multiprocessors (make_cuda_devices) and its operations stay as they are. Results are those of `ops`.
 std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction);
 
 /// Whether a device of that fraction only pretends: its times are emulated, not measured.

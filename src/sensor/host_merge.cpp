@@ -68,8 +68,7 @@ void HostGrid::merge(int index, int num_slices, float scale) {
   }
   auto* most = reinterpret_cast<float*>(grid_.data());
   fold(most, [](float a, float b) { return larger(a, b); });
-  // As SensorOps::finish: no point came to these.
-  std::replace(most + begin, most + end, -std::numeric_limits<float>::infinity(), 0.0f);
+  std::transform(most + begin, most + end, most + begin, final_max);  // as SensorOps::finish
 }
 
 void HostGrid::merge_sums(int64_t begin, int64_t end, float scale) {

@@ -109,7 +109,8 @@ class SensorOps {
   /// parts of a cloud take the least of their scales. Uses the problem's scratch memory.
   virtual void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
                                  float* scale) = 0;
-  /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf becomes 0.
+  /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf and -0 become
+  /// 0.
   virtual void finish(Stream& stream, const VoxelizeProblem& merged) = 0;
 
   /// mask |= other, both num_words words.
@@ -127,9 +128,6 @@ class SensorOps {
     (void)group;
     return nullptr;
   }
-
-  /// Uses at most this many of the device's processors (SMs) from now on; 0: all.
-  virtual void limit_processors(int count) = 0;
 };
 
 std::unique_ptr<SensorOps> make_cpu_sensor_ops(Device& device);

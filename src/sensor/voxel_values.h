@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "sensor/sensor_ops.h"
 
@@ -17,6 +18,12 @@ constexpr int32_t float_order(float value) {
 /// The larger one; `most` when `value` is NaN.
 constexpr float larger(float most, float value) {
   return value == value && float_order(value) > float_order(most) ? value : most;
+}
+
+/// What a maximum is in the grid: 0 where no point came, and +0 for a zero of either sign, because collectives of other
+/// libraries do not say which zero of -0 and +0 is the larger one.
+constexpr float final_max(float most) {
+  return most == 0 || most == -std::numeric_limits<float>::infinity() ? 0.0f : most;
 }
 
 /// Mean of `count` numbers from their fixed-point sum; one rounding to double, one division, one rounding to float.

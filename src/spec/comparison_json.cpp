@@ -8,7 +8,20 @@ namespace amdahl {
 
 using nlohmann::json;
 
-std::string comparison_to_json(const RunComparison& comparison) {
+namespace {
+
+/// The speed of the candidate over that of the baseline.
+json speed_json(const PairTest& a_over_b) {
+  json object{{"ratio", finite(1 / a_over_b.ratio, "a ratio")}};
+  if (a_over_b.ci && a_over_b.ci->low > 0) object["ci"] = interval_json({1 / a_over_b.ci->high, 1 / a_over_b.ci->low});
+  const Verdict verdict = a_over_b.verdict == Verdict::faster   ? Verdict::slower
+                          : a_over_b.verdict == Verdict::slower ? Verdict::faster
+                                                                : a_over_b.verdict;
+  object["verdict"] = to_string(verdict);
+  return object;
+}
+
+json pair_json(const RunComparison& comparison) {
   json cells = json::array();
   for (const CellComparison& cell : comparison.cells)
     cells.push_back({{"kind", cell.kind},
@@ -17,18 +30,27 @@ std::string comparison_to_json(const RunComparison& comparison) {
                      {"unit", cell.unit},
                      {"a", sample_summary_json(cell.a)},
                      {"b", sample_summary_json(cell.b)},
-                     {"a_over_b_speed", pair_test_json(cell.test)}});
-  return dump({{"version", kSchemaVersion},
-               {"a", comparison.name_a},
-               {"b", comparison.name_b},
-               {"device_kind", comparison.device_kind},
-               {"series", comparison.series},
-               {"unit", comparison.unit},
-               {"cells", cells},
-               {"only_a", comparison.only_a},
-               {"only_b", comparison.only_b},
-               {"notes", comparison.notes}},
-              2);
+                     {"a_over_b_speed", pair_test_json(cell.test)},
+                     {"b_over_a_speed", speed_json(cell.test)}});
+  return {{"b", comparison.name_b},
+          {"device_kind", comparison.device_kind},
+          {"series", comparison.series},
+          {"unit", comparison.unit},
+          {"cells", cells},
+          {"only_a", comparison.only_a},
+          {"only_b", comparison.only_b},
+          {"notes", comparison.notes}};
+}
+
+}  // namespace
+
+std::string comparison_to_json(const RunsComparison& comparison, const std::string& verdict) {
+  json document = pair_json(comparison.against.front());
+  document["version"] = kSchemaVersion;
+  document["a"] = comparison.against.front().name_a;
+  document["verdict"] = verdict;
+  for (size_t i = 1; i < comparison.against.size(); ++i) document["others"].push_back(pair_json(comparison.against[i]));
+  return dump(document, 2);
 }
 
 std::string advice_to_json(const Advice& advice) {

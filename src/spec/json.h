@@ -8,6 +8,7 @@
 
 #include "amdahl/advice.h"
 #include "amdahl/comparison.h"
+#include "amdahl/cost.h"
 #include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
@@ -51,7 +52,9 @@ std::string summary_to_json(const StudySummary& summary);
 StudySummary summary_from_json(std::string_view text, std::string_view origin);
 
 /// What `compare` and `advise` print with --json; written only.
-std::string comparison_to_json(const RunComparison& comparison);
+std::string comparison_to_json(const RunsComparison& comparison, const std::string& verdict);
+/// docs/schema/cost.schema.json; written only.
+std::string cost_to_json(const CostReport& report, const std::string& verdict);
 /// docs/schema/sensor-comparison.schema.json; written only.
 std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);

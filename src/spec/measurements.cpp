@@ -48,8 +48,10 @@ struct FormatRow {
   Measurements (*read)(const Fields& document, const std::string& origin);
 };
 
-constexpr FormatRow kFormats[] = {
-    {"nvbandwidth", read_nvbandwidth}, {"nccl_version", read_nccl_tests}, {"records", read_own}};
+constexpr FormatRow kFormats[] = {{"nvbandwidth", read_nvbandwidth},
+                                  {"nccl_version", read_nccl_tests},
+                                  {"records", read_own},
+                                  {"multimodal_fusion", read_robocache}};
 
 Measurements read_document(const std::string& text, const std::string& origin) {
   json document;
@@ -58,12 +60,14 @@ Measurements read_document(const std::string& text, const std::string& origin) {
   } catch (const Error& error) {
     throw Error(error.cause(), error.what(), "a file that its tool wrote to the end, or a run folder");
   }
+  if (document.is_array()) return read_published_study(document, origin);
   const Fields fields(document, origin, "", Cause::usage);
   for (const FormatRow& row : kFormats)
     if (fields.has(row.key)) return row.read(fields, origin);
+  if (fields.has("cells") && fields.has("conclusion")) return read_study_summary(text, origin);
   throw Error(Cause::usage,
-              fmt::format("{}: not the JSON of amdahl (no key 'records'), nccl-tests ('nccl_version') or nvbandwidth "
-                          "('nvbandwidth')",
+              fmt::format("{}: not the JSON of amdahl (no key 'records'), a study's summary ('cells'), nccl-tests "
+                          "('nccl_version'), nvbandwidth ('nvbandwidth') or RoboCache ('multimodal_fusion')",
                           origin),
               "amdahl collectives -J FILE, amdahl sensor bench --output FILE, all_reduce_perf -J FILE or nvbandwidth "
               "-j > FILE");
@@ -72,7 +76,7 @@ Measurements read_document(const std::string& text, const std::string& origin) {
 Measurements read_folder(const fs::path& path) {
   RunContents run = read_run(path);
   if (run.header.kind == "arena") run.header.kind = "collectives";  // over several transports
-  return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes)};
+  return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes), false};
 }
 
 /// Whether the text is a run's records: its first line is an object of a type.

@@ -150,7 +150,7 @@ Measurements read_nccl_tests(const Fields& document, const std::string& origin) 
   const ProgramRow& program = program_of(document);
   const Fields config = document.object("config");
   const Provenance provenance = provenance_of(document, config);
-  Measurements found{"collectives", provenance.tool_version, {}, {}};
+  Measurements found{"collectives", provenance.tool_version, {}, {}, true};
   const json& results = document.array("results");
   for (size_t i = 0; i < results.size(); ++i) {
     const Fields row = document.element(results, "results", i);

@@ -164,7 +164,7 @@ Measurements read_nvbandwidth(const Fields& file, const std::string& origin) {
   if (document.has("error"))
     document.fail("error", fmt::format("says: {}", document.text("error")), "a run of nvbandwidth that succeeded");
   const Provenance provenance = provenance_of(document);
-  Measurements found{"links", provenance.tool_version, {}, {}};
+  Measurements found{"links", provenance.tool_version, {}, {}, true};
   const json& list = document.array("testcases");
   for (size_t i = 0; i < list.size(); ++i) {
     const Fields fields = document.element(list, "testcases", i);

@@ -10,5 +10,12 @@ namespace amdahl {
 Measurements read_nccl_tests(const Fields& document, const std::string& origin);
 /// nvbandwidth's -j. What was waived or failed, and tests that are not known here, are noted.
 Measurements read_nvbandwidth(const Fields& document, const std::string& origin);
+/// What RoboCache's examples/multi_gpu scripts write, of one GPU and of several. Means of calls timed by the host; what
+/// is not about fusing or voxelizing is noted.
+Measurements read_robocache(const Fields& document, const std::string& origin);
+/// benchmark_MODEL_MODE_gpu.json of the published training study: a list, one element a batch size.
+Measurements read_published_study(const nlohmann::json& list, const std::string& origin);
+/// Our own summary.json: cells by mean, sd and number of runs.
+Measurements read_study_summary(const std::string& text, const std::string& origin);
 
 }  // namespace amdahl

@@ -62,6 +62,33 @@ class TomlFields {
     return value;
   }
 
+  /// A share: above `smallest` (or from it, when it is negative) to `largest`.
+  std::optional<double> share(const char* name, double smallest, double largest) const {
+    const toml::node* node = table_.get(name);
+    if (!node) return std::nullopt;
+    const auto value = node->is_number() ? node->value<double>() : std::nullopt;
+    if (!value || !(*value > smallest) || !(*value <= largest))
+      fail(node->source(), fmt::format("{} is no share", name),
+           fmt::format("a number above {} and at most {}, or no line for {}", smallest, largest, name));
+    return value;
+  }
+
+  std::optional<int64_t> count(const char* name) const {
+    const toml::node* node = table_.get(name);
+    if (!node) return std::nullopt;
+    const auto value = node->value_exact<int64_t>();
+    if (!value || *value < 1) fail(node->source(), fmt::format("{} is no count", name), "a whole number from 1");
+    return value;
+  }
+
+  bool flag(const char* name) const {
+    const toml::node* node = table_.get(name);
+    if (!node) return false;
+    const auto value = node->value_exact<bool>();
+    if (!value) fail(node->source(), fmt::format("{} is neither true nor false", name), "true or false");
+    return *value;
+  }
+
   const toml::node* node(const char* name) const { return table_.get(name); }
 
  private:
@@ -84,27 +111,97 @@ DevicePrice read_device(const TomlFields& fields) {
   return price;
 }
 
-PriceTable read_table(const toml::table& document, std::string_view origin) {
-  const TomlFields fields(document, origin);
-  fields.refuse_unknown({"currency", "as_of", "electricity_per_kwh", "amortisation_months", "device"});
-  PriceTable table;
-  table.source = origin;
-  table.currency = fields.text("currency").value_or(table.currency);
-  table.as_of = fields.text("as_of").value_or("");
-  table.electricity_per_kwh = fields.amount("electricity_per_kwh", false);
-  table.amortisation_months = fields.amount("amortisation_months", true);
+MachinePrice read_machine(const TomlFields& fields) {
+  fields.refuse_unknown({"devices", "purchase_price", "note"});
+  MachinePrice machine;
+  const auto devices = fields.count("devices");
+  const auto price = fields.amount("purchase_price", false);
+  if (!devices || !price) fields.fail("a [[machine]] lacks 'devices' or 'purchase_price'", "both of them");
+  machine.devices = *devices;
+  machine.purchase_price = *price;
+  machine.note = fields.text("note").value_or("");
+  return machine;
+}
+
+AlternativePrice read_alternative(const TomlFields& fields) {
+  fields.refuse_unknown(
+      {"name", "purchase_price", "watts", "gain_low", "gain_high", "replaces_device", "part", "note"});
+  constexpr double kLargestGain = 100;  // a hundred times as fast is no upgrade
+  AlternativePrice alternative;
+  const auto name = fields.text("name");
+  const auto price = fields.amount("purchase_price", false);
+  if (!name || !price) fields.fail("an [[alternative]] lacks 'name' or 'purchase_price'", "both of them");
+  alternative.name = *name;
+  alternative.purchase_price = *price;
+  alternative.watts = fields.amount("watts", false);
+  alternative.gain_low = fields.share("gain_low", -1, kLargestGain);
+  alternative.gain_high = fields.share("gain_high", -1, kLargestGain);
+  alternative.replaces_device = fields.flag("replaces_device");
+  alternative.part = fields.text("part").value_or(alternative.part);
+  alternative.note = fields.text("note").value_or("");
+  if (alternative.gain_low.has_value() != alternative.gain_high.has_value() ||
+      (alternative.gain_low && *alternative.gain_low > *alternative.gain_high))
+    fields.fail(fmt::format("alternative '{}' has no range of gain", alternative.name),
+                "gain_low and gain_high, the same number twice if it is one, or neither");
+  const std::vector<std::string> parts{"all", "input"};
+  if (std::find(parts.begin(), parts.end(), alternative.part) == parts.end())
+    fields.fail(fmt::format("part '{}' is unknown", alternative.part), choices_hint(alternative.part, parts));
+  return alternative;
+}
+
+/// The tables of a list, none when it is not there.
+std::vector<const toml::table*> tables_of(const TomlFields& fields, const char* name, const char* remedy) {
+  std::vector<const toml::table*> tables;
+  const toml::node* list = fields.node(name);
+  if (!list) return tables;
+  if (!list->is_array_of_tables()) fields.fail(list->source(), fmt::format("{} is no list of tables", name), remedy);
+  for (const toml::node& row : *list->as_array()) tables.push_back(row.as_table());
+  return tables;
+}
+
+/// Years count as twelve months; one of the two.
+std::optional<double> amortisation_of(const TomlFields& fields) {
+  constexpr double kMonthsPerYear = 12;
+  const auto months = fields.amount("amortisation_months", true), years = fields.amount("amortisation_years", true);
+  if (months && years) fields.fail("amortisation_years beside amortisation_months", "one of them");
+  return years ? *years * kMonthsPerYear : months;
+}
+
+void read_devices(const TomlFields& fields, std::string_view origin, PriceTable& table) {
   const char* remedy = "a [[device]] with match and hourly_price for each device";
-  const toml::node* list = fields.node("device");
-  if (!list) fields.fail("there is no device", remedy);
-  if (!list->is_array_of_tables()) fields.fail(list->source(), "device is no list of tables", remedy);
-  for (const toml::node& row : *list->as_array()) {
-    const TomlFields device(*row.as_table(), origin);
+  if (!fields.node("device")) fields.fail("there is no device", remedy);
+  for (const toml::table* row : tables_of(fields, "device", remedy)) {
+    const TomlFields device(*row, origin);
     DevicePrice price = read_device(device);
     for (const DevicePrice& earlier : table.devices)
       if (earlier.match == price.match)
         device.fail(fmt::format("device '{}' is there already", price.match), "one [[device]] for each match");
     table.devices.push_back(std::move(price));
   }
+}
+
+PriceTable read_table(const toml::table& document, std::string_view origin) {
+  const TomlFields fields(document, origin);
+  fields.refuse_unknown({"currency", "as_of", "electricity_per_kwh", "amortisation_months", "amortisation_years",
+                         "utilisation", "device", "machine", "alternative"});
+  PriceTable table;
+  table.source = origin;
+  table.currency = fields.text("currency").value_or(table.currency);
+  table.as_of = fields.text("as_of").value_or("");
+  table.electricity_per_kwh = fields.amount("electricity_per_kwh", false);
+  table.amortisation_months = amortisation_of(fields);
+  table.utilisation = fields.share("utilisation", 0, 1).value_or(table.utilisation);
+  read_devices(fields, origin, table);
+  for (const toml::table* row : tables_of(fields, "machine", "a [[machine]] for each number of devices")) {
+    const TomlFields machine(*row, origin);
+    table.machines.push_back(read_machine(machine));
+    for (size_t i = 0; i + 1 < table.machines.size(); ++i)
+      if (table.machines[i].devices == table.machines.back().devices)
+        machine.fail(fmt::format("a machine for {} is there already", table.machines[i].devices),
+                     "one [[machine]] for each number of devices");
+  }
+  for (const toml::table* row : tables_of(fields, "alternative", "an [[alternative]] for each"))
+    table.alternatives.push_back(read_alternative(TomlFields(*row, origin)));
   return table;
 }
 

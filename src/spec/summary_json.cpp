@@ -111,16 +111,11 @@ json sample_summary_json(const SampleSummary& s) {
 
 json pair_test_json(const PairTest& t) {
   const auto number = [](double value) { return finite(value, "a pair test"); };
-  json object{{"ratio", number(t.ratio)},
-              {"n_first", t.n_first},
-              {"n_second", t.n_second},
-              {"p_welch", number(t.p_welch)},
-              {"p_mann_whitney", number(t.p_mann_whitney)},
-              {"p_holm", number(t.p_holm)},
-              {"p_same", number(t.p_same)},
-              {"verdict", to_string(t.verdict)},
-              {"more_runs", t.more_runs}};
+  json object{{"ratio", number(t.ratio)},        {"n_first", t.n_first},       {"n_second", t.n_second},
+              {"p_welch", number(t.p_welch)},    {"p_holm", number(t.p_holm)}, {"p_same", number(t.p_same)},
+              {"verdict", to_string(t.verdict)}, {"more_runs", t.more_runs}};
   if (t.ci) object["ci"] = interval_json(*t.ci);
+  if (t.p_mann_whitney) object["p_mann_whitney"] = number(*t.p_mann_whitney);
   return object;
 }
 

@@ -141,7 +141,7 @@ PairTest read_pair_test(const Fields& f) {
   t.n_first = f.integer("n_first");
   t.n_second = f.integer("n_second");
   t.p_welch = f.number("p_welch");
-  t.p_mann_whitney = f.number("p_mann_whitney");
+  t.p_mann_whitney = f.maybe_number("p_mann_whitney");
   t.p_holm = f.number("p_holm");
   t.p_same = f.number("p_same");
   t.verdict = read_enum(f, "verdict", kVerdicts);

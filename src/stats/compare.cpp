@@ -13,11 +13,6 @@ namespace {
 constexpr double kPower = 0.8;      // chance that the estimated runs settle it, the usual choice
 constexpr int64_t kFewestRuns = 5;  // below this no estimate of the noise is worth extrapolating
 
-struct Moments {
-  double mean;
-  double sd;
-};
-
 int64_t clamp_runs(double runs) {
   if (!(runs < static_cast<double>(kMoreRunsLimit))) return kMoreRunsLimit;
   return static_cast<int64_t>(std::ceil(runs * (1 - 1e-12)));  // rounding error must not add a run
@@ -25,10 +20,9 @@ int64_t clamp_runs(double runs) {
 
 // Runs per side that show a difference of this size (normal approximation of the two-sample t test), or that show
 // equivalence within the margin, whichever needs fewer; minus the runs there are.
-int64_t runs_to_settle(const PairSamples& pair, size_t num_tests) {
-  const int64_t n = static_cast<int64_t>(std::min(pair.first.size(), pair.second.size()));
+int64_t runs_to_settle(const Moments& a, const Moments& b, size_t num_tests) {
+  const int64_t n = std::min(a.n, b.n);
   if (n < kFewestRuns) return kFewestRuns - n;
-  const Moments a{mean_of(pair.first), sd_of(pair.first)}, b{mean_of(pair.second), sd_of(pair.second)};
   const double variance = a.sd * a.sd + b.sd * b.sd;
   const double difference = std::abs(a.mean - b.mean);
   const double room = kSameMargin * b.mean - difference;
@@ -49,11 +43,22 @@ Verdict verdict_of(const PairTest& test) {
   return Verdict::unclear;
 }
 
+// Of the ratio of two means; nothing when a side has one sample.
+std::optional<Interval> delta_interval(const Moments& above, const Moments& below) {
+  if (above.n < 2 || below.n < 2) return std::nullopt;
+  const auto share = [](const Moments& m) { return m.sd * m.sd / (static_cast<double>(m.n) * m.mean * m.mean); };
+  const double a = share(above), b = share(below), variance = a + b, ratio = above.mean / below.mean;
+  if (!(variance > 0)) return Interval{ratio, ratio};
+  const double df =
+      variance * variance / (a * a / static_cast<double>(above.n - 1) + b * b / static_cast<double>(below.n - 1));
+  const double width = student_t_quantile(1 - (1 - kConfidence) / 2, df) * std::sqrt(variance);
+  return Interval{ratio * std::exp(-width), ratio * std::exp(width)};
+}
+
 }  // namespace
 
 std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const BootstrapOptions& options) {
   std::vector<PairTest> tests;
-  std::vector<double> p_values;
   for (const PairSamples& pair : pairs) {
     const bool larger = pair.direction == Direction::larger_is_faster;
     const SamplePair ratio{larger ? pair.first : pair.second, larger ? pair.second : pair.first};
@@ -66,16 +71,55 @@ std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const Bootst
     test.p_welch = welch_t(pair.first, pair.second).p;
     test.p_mann_whitney = mann_whitney(pair.first, pair.second).p;
     test.p_same = equivalence(ratio.numerator, ratio.denominator, kSameMargin).p;
-    p_values.push_back(test.p_welch);
     tests.push_back(test);
   }
-  const std::vector<double> adjusted = holm(p_values);
-  for (size_t i = 0; i < tests.size(); ++i) {
-    tests[i].p_holm = adjusted[i];
-    tests[i].verdict = verdict_of(tests[i]);
-    if (tests[i].verdict == Verdict::unclear) tests[i].more_runs = runs_to_settle(pairs[i], pairs.size());
-  }
+  std::vector<TestedPair> judged;
+  for (size_t i = 0; i < tests.size(); ++i)
+    judged.push_back({&tests[i], moments_of(pairs[i].first), moments_of(pairs[i].second)});
+  judge_together(judged);
   return tests;
+}
+
+PairTest test_moments(const Moments& first, const Moments& second, Direction direction) {
+  const bool larger = direction == Direction::larger_is_faster;
+  const Moments &above = larger ? first : second, &below = larger ? second : first;
+  PairTest test;
+  test.n_first = first.n;
+  test.n_second = second.n;
+  test.p_mann_whitney.reset();
+  test.p_welch = welch_t(first, second).p;
+  test.p_same = equivalence(above, below, kSameMargin).p;
+  if (above.mean > 0 && below.mean > 0) {
+    test.ratio = above.mean / below.mean;
+    test.ci = delta_interval(above, below);
+  }
+  const TestedPair judged{&test, first, second};
+  judge_together(std::span(&judged, 1));
+  return test;
+}
+
+void judge_together(std::span<const TestedPair> pairs) {
+  std::vector<double> p_values;
+  for (const TestedPair& pair : pairs) p_values.push_back(pair.test->p_welch);
+  const std::vector<double> adjusted = holm(p_values);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    PairTest& test = *pairs[i].test;
+    test.p_holm = adjusted[i];
+    test.verdict = verdict_of(test);
+    test.more_runs =
+        test.verdict == Verdict::unclear ? runs_to_settle(pairs[i].first, pairs[i].second, pairs.size()) : 0;
+  }
+}
+
+PairTest mirrored(const PairTest& test) {
+  PairTest turned = test;
+  std::swap(turned.n_first, turned.n_second);
+  if (test.ratio > 0) turned.ratio = 1 / test.ratio;
+  turned.ci.reset();
+  if (test.ci && test.ci->low > 0) turned.ci = Interval{1 / test.ci->high, 1 / test.ci->low};
+  if (test.verdict == Verdict::faster) turned.verdict = Verdict::slower;
+  if (test.verdict == Verdict::slower) turned.verdict = Verdict::faster;
+  return turned;
 }
 
 PairTest test_pair(const PairSamples& pair, const BootstrapOptions& options) {

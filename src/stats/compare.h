@@ -6,6 +6,7 @@
 
 #include "amdahl/summary.h"
 #include "stats/bootstrap.h"
+#include "stats/moments.h"
 
 namespace amdahl {
 
@@ -33,6 +34,21 @@ PairTest test_pair(const PairSamples& pair, const BootstrapOptions& options = {}
 /// SAME when the two one-sided tests reject both ends of 1 +- 1 %; else FASTER or SLOWER when p_holm < 0.025 and the
 /// interval of the ratio excludes 1; else UNCLEAR with the further runs that are estimated to settle it.
 std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const BootstrapOptions& options = {});
+
+/// As test_pair of two sets that are known by their moments alone: Welch's test and equivalence are the same, the
+/// interval of the ratio is the delta method's on its logarithm with a t quantile, and p_mann_whitney is absent.
+PairTest test_moments(const Moments& first, const Moments& second, Direction direction);
+
+/// A test that is there already, with the moments of what it compared.
+struct TestedPair {
+  PairTest* test = nullptr;
+  Moments first, second;
+};
+/// Holm's adjustment over all of these anew, with the verdicts and further runs that follow from it.
+void judge_together(std::span<const TestedPair> pairs);
+
+/// The same test with the second before the first.
+PairTest mirrored(const PairTest& test);
 
 /// lower end >= 1.10 multi_device; inside [0.95, 1.10] marginal; upper end < 0.95 single_device; else unclear.
 Recommendation recommend(const std::optional<Interval>& speedup);

@@ -16,13 +16,13 @@ struct Scaled {
   double df;          // Welch-Satterthwaite
 };
 
-Scaled scaled_difference(std::span<const double> a, std::span<const double> b, double factor) {
-  const double na = static_cast<double>(a.size()), nb = static_cast<double>(b.size());
-  const double va = sd_of(a) * sd_of(a) / na;
-  const double vb = factor * factor * sd_of(b) * sd_of(b) / nb;
+Scaled scaled_difference(const Moments& a, const Moments& b, double factor) {
+  const double na = static_cast<double>(a.n), nb = static_cast<double>(b.n);
+  const double va = a.sd * a.sd / na;
+  const double vb = factor * factor * b.sd * b.sd / nb;
   const double variance = va + vb;
   const double df = variance > 0 ? variance * variance / (va * va / (na - 1) + vb * vb / (nb - 1)) : na + nb - 2;
-  return {mean_of(a) - factor * mean_of(b), std::sqrt(variance), df};
+  return {a.mean - factor * b.mean, std::sqrt(variance), df};
 }
 
 // P(T > difference / error); a certain difference has a p of 0 or 1, and no difference one half.
@@ -78,8 +78,16 @@ double exact_upper_tail(size_t m, size_t n, double u) {
 
 }  // namespace
 
+Moments moments_of(std::span<const double> samples) {
+  return {static_cast<int64_t>(samples.size()), mean_of(samples), sd_of(samples)};
+}
+
 TestResult welch_t(std::span<const double> a, std::span<const double> b) {
-  if (a.size() < 2 || b.size() < 2) return {};
+  return welch_t(moments_of(a), moments_of(b));
+}
+
+TestResult welch_t(const Moments& a, const Moments& b) {
+  if (a.n < 2 || b.n < 2) return {};
   const Scaled s = scaled_difference(a, b, 1.0);
   if (!(s.error > 0)) return {0, s.df, s.difference == 0 ? 1.0 : 0.0};
   const double t = s.difference / s.error;
@@ -102,7 +110,11 @@ TestResult mann_whitney(std::span<const double> a, std::span<const double> b) {
 }
 
 TestResult equivalence(std::span<const double> a, std::span<const double> b, double margin) {
-  if (a.size() < 2 || b.size() < 2 || !(mean_of(a) > 0 && mean_of(b) > 0)) return {};
+  return equivalence(moments_of(a), moments_of(b), margin);
+}
+
+TestResult equivalence(const Moments& a, const Moments& b, double margin) {
+  if (a.n < 2 || b.n < 2 || !(a.mean > 0 && b.mean > 0)) return {};
   const Scaled above = scaled_difference(a, b, 1 - margin);
   const Scaled below = scaled_difference(a, b, 1 + margin);
   return {0, above.df, std::max(upper_tail(above), 1 - upper_tail(below))};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 namespace {
 
@@ -41,7 +43,10 @@ class Adam final : public Optimizer {
     m_.reset(stream);
     v_.reset(stream);
   }
-  void update(Stream& stream, int64_t begin, int64_t end) override { ops_.adam_step(stream, adam_step(begin, end)); }
+  void update(Stream& stream, int64_t begin, int64_t end) override {
+    const ProfilerRange range("optimizer");
+    ops_.adam_step(stream, adam_step(begin, end));
+  }
   bool is_adam() const override { return true; }
   AdamStep adam_step(int64_t begin, int64_t end) override {
     return AdamStep{.params = model_.params() + begin,
@@ -70,6 +75,7 @@ class Sgd final : public Optimizer {
 
   void reset(Stream& stream) override { velocity_.reset(stream); }
   void update(Stream& stream, int64_t begin, int64_t end) override {
+    const ProfilerRange range("optimizer");
     ops_.sgd_step(stream, {.params = model_.params() + begin,
                            .grads = model_.grads() + begin,
                            .velocity = velocity_.of(begin, end),

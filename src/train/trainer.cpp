@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "device/profiler_ranges.h"
+
 namespace amdahl {
 namespace {
 
@@ -27,10 +29,10 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       options_(options),
       row_(find_strategy(options.plan.strategy)),
       compute_(rank.device.make_stream("compute")),
-      second_(rank.ops.gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
+      second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
-      model_(options.model, rank.device, rank.ops, max_micro_rows(options.plan, row_), options.seed),
-      optimizer_(make_optimizer(options.hyper, rank.device, rank.ops, model_, owned())),
+      model_(options.model, rank.device, *rank.ops, max_micro_rows(options.plan, row_), options.seed),
+      optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
       order_(choose_order()),
       pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
@@ -40,7 +42,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
   }
-  strategy_ = row_.build({options_.plan, rank_.device, rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
+  strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
@@ -51,7 +53,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 }
 
 GradientOrder Trainer::choose_order() const {
-  if (rank_.ops.fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  if (rank_.ops->fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::chain_first;
   if (second_) return GradientOrder::two_streams;
@@ -93,19 +95,46 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
                           .global_rows = plan.global_batch};
     const bool accumulate = micro > 0, last = micro + 1 == plan.accumulate;
     if (stamps && micro == 0) stamps->start(*compute_, stamps->forward);
-    model_.forward(*compute_, batch, true);
-    model_.loss(*compute_, batch, accumulate);
+    if (stamps && stamps->detailed) stamps->begin_piece(*compute_, "compute", "forward");
+    enqueue_forward(batch, accumulate);
+    if (stamps && stamps->detailed) stamps->end_piece(*compute_);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
-    model_.backward(*compute_, batch, accumulate,
-                    {order_, second_.get(), &pieces_, strategy_->update_in_backward(), strategy_->held_sms(),
-                     [&](int64_t begin, int64_t end, Stream& stream) {
-                       if (last) strategy_->gradient_ready(begin, end, stream, stamps);
-                     }});
+    const ProfilerRange range("backward");
+    model_.backward(*compute_, batch, accumulate, backward_options(last, stamps));
   }
 }
 
+void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
+  const ProfilerRange range("forward");
+  model_.forward(*compute_, batch, true);
+  model_.loss(*compute_, batch, accumulate);
+}
+
+BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
+  BackwardOptions options{order_,
+                          second_.get(),
+                          &pieces_,
+                          strategy_->update_in_backward(),
+                          strategy_->held_sms(),
+                          [=, this](int64_t begin, int64_t end, Stream& stream) {
+                            if (last) strategy_->gradient_ready(begin, end, stream, stamps);
+                          }};
+  if (stamps && stamps->detailed)
+    options.around = [=, this](bool begins, const char* product, size_t layer, Stream& stream) {
+      const char* name = &stream == second_.get() ? "weights" : "compute";
+      if (begins)
+        stamps->begin_piece(stream, name, fmt::format("{} {}", product, layer));
+      else
+        stamps->end_piece(stream);
+    };
+  return options;
+}
+
 void Trainer::enqueue(const float* features, const float* targets, StepStamps* stamps) {
-  if (stamps) stamps->start(*compute_, stamps->step);
+  if (stamps) {
+    stamps->begin();
+    stamps->start(*compute_, stamps->step);
+  }
   if (!row_.data_on_root) {
     strategy_->begin_step({}, nullptr, nullptr);
   } else {
@@ -118,23 +147,37 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   }
   enqueue_micro_batches(features, targets, stamps);
   if (stamps) stamps->end(*compute_, stamps->backward);
-  strategy_->finish_step(stamps);
-  rank_.ops.increment(*compute_, model_.step_counter());
+  {
+    const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
+    strategy_->finish_step(stamps);
+  }
+  rank_.ops->increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
 void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
+  const ProfilerRange range("step");
   if (mode == LaunchMode::eager || !warmed_) {
     enqueue(features, targets, stamps);
     warmed_ = true;
     return;
   }
-  std::unique_ptr<Graph>& graph = graphs_[{features, stamps != nullptr}];
+  graph_of(features, targets, stamps).launch(*compute_);
+}
+
+Graph& Trainer::graph_of(const float* features, const float* targets, StepStamps* stamps) {
+  std::unique_ptr<Graph>& graph = graphs_[{features, stamps}];
   if (!graph) graph = rank_.device.capture(*compute_, [&] { enqueue(features, targets, stamps); });
-  graph->launch(*compute_);
+  return *graph;
 }
 
 void Trainer::step(const float* features, const float* targets) { launch(features, targets, options_.launch, nullptr); }
+
+void Trainer::stamped_step(const float* features, const float* targets, LaunchMode mode, StepStamps& stamps,
+                           bool prepare_only) {
+  if (!prepare_only) return launch(features, targets, mode, &stamps);
+  if (mode == LaunchMode::graph && warmed_) graph_of(features, targets, &stamps);
+}
 
 StepTimes Trainer::instrumented_step(const float* features, const float* targets, LaunchMode mode) {
   synchronize();

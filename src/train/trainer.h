@@ -15,7 +15,7 @@ struct RankContext {
   int rank = 0;
   int world_size = 1;
   Device& device;
-  Ops& ops;
+  OpsOnDemand ops;
   Communicator& communicator;
 };
 
@@ -60,6 +60,11 @@ class Trainer {
   /// own, to tell launch gaps from work.
   StepTimes instrumented_step(const float* features, const float* targets, LaunchMode mode);
 
+  /// The same step with the caller's stamps, which must outlive the trainer; enqueued, not waited for. With
+  /// `prepare_only`, what a launch by graph would have to make first is made, and nothing runs.
+  void stamped_step(const float* features, const float* targets, LaunchMode mode, StepStamps& stamps,
+                    bool prepare_only = false);
+
   /// Forward without dropout over device-resident rows; loss is the mean over the rows. Blocks.
   StepStats evaluate(const float* features, const float* targets, int64_t rows);
 
@@ -75,11 +80,14 @@ class Trainer {
  private:
   GradientOrder choose_order() const;
 
-  using BatchKey = std::pair<const float*, bool>;  // features pointer, instrumented
+  using BatchKey = std::pair<const float*, const StepStamps*>;  // features pointer, stamps or null
 
   void enqueue(const float* features, const float* targets, StepStamps* stamps);
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps);
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
+  Graph& graph_of(const float* features, const float* targets, StepStamps* stamps);
+  void enqueue_forward(const BatchView& batch, bool accumulate);
+  BackwardOptions backward_options(bool last, StepStamps* stamps);
   // Longer than a collective's own deadline, which knows who did not come.
   Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds + 2.0); }
 

@@ -142,7 +142,7 @@ def check_two_runs_cell_by_cell(case):
         near(cell["a_over_b_speed"]["ratio"], 1.25, "ratio")
         assert cell["a_over_b_speed"]["verdict"] == "FASTER" and cell["a_over_b_speed"]["n_first"] == 10, cell
     case.run("compare", a, b, "--fail-on-regression", "10", code=1)
-    assert "A over B" in case.run("compare", a, b).stdout
+    assert "B over A [95 % CI]" in case.run("compare", a, b).stdout
     case.refused(*USAGE, "compare", a, fixture(case, "h100"), says=["no cell"])
 
 
@@ -163,8 +163,8 @@ def check_options(case):
     for options, says in (((*words, "--fail-on-regression", "3"), ["--fail-on-regression"]),
                           (("x", "y", *words), ["x beside"]), (("x", "--single", "h100.json"), ["x beside"]),
                           (words[:3], ["--multi or --hetero"]), (words[3:], ["--single"]),
-                          (("--prices", PRICES), ["--prices without --single"]), (("--markdown",), ["--markdown"]),
-                          ((*words, "--markdown", "--json"), ["--markdown beside --json"]),
+                          (("--prices", PRICES), ["--prices without --single"]), (("--markdown",), ["lacks a and b"]),
+                          ((*words, "--markdown", "--json"), ["--md beside --json"]),
                           (("a", "b", "--prices", PRICES), ["a beside --prices"]), ((), ["a and b"]), (("a",), ["lacks b"]),
                           ((*words, "--prices", ""), ["--prices"]), (("--single", "", *words[3:]), ["--single"])):
         case.refused(*USAGE, "compare", *options, says=says)

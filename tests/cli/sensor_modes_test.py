@@ -142,6 +142,32 @@ def check_records_have_the_schema(case):
             assert not errors, (line, errors[0])
 
 
+def check_compare_takes_what_several_devices_did_together(case):
+    """A task of a round ran on one device, whatever the round had; and fusing is not fusing and training."""
+    measured(case, *TASK, "--devices", "2", "-o", "task.json")
+    compared = json.loads(case.run("compare", "--single", "task.json", "--multi", "task.json", "--json").stdout)
+    assert [w["axes"]["op"] for w in compared["workloads"]] == ["all"], [w["axes"] for w in compared["workloads"]]
+    assert any("a task on one of several devices" in note for note in compared["notes"]), compared["notes"]
+    measured(case, *PIPELINE, "-o", "pipeline.json")
+    measured(case, *changed(BENCH, "--op", "fuse"), "-o", "fuse.json")
+    compared = json.loads(case.run("compare", "--single", "pipeline.json", "fuse.json", "--multi", "pipeline.json",
+                                   "--json").stdout)
+    assert len(compared["workloads"]) == 1 and compared["workloads"][0]["axes"]["model"] == "medium", compared["workloads"]
+    assert all(row["axes"]["mode"] == "pipeline" for row in compared["workloads"][0]["rows"])
+
+
+def check_compare_of_placements_that_differ(case):
+    """Where a task was placed follows from costs measured in the run: it tells no cells apart."""
+    measured(case, *TASK, "--devices", "2", "-o", "a.json")
+    document = json.loads(case.path("a.json").read_text())
+    for record in document["records"]:
+        if "device" in record["axes"]:
+            record["axes"]["device"] = 1 - record["axes"]["device"] if record["axes"]["devices"] == 2 else 0
+    case.write("b.json", json.dumps(document))
+    compared = json.loads(case.run("compare", "a.json", "b.json", "--json").stdout)
+    assert len(compared["cells"]) == len(document["records"]) and not compared["only_a"] and not compared["only_b"]
+
+
 def check_wrong_input(case):
     for words, says in (
             ((*HETERO, "--hold-back", "2:0.5"), ["device 2", "0 to 1", "--devices"]),

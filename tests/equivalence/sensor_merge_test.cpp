@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -135,6 +136,28 @@ void expect_grid(const Case& c, const std::vector<char>& merged, const std::vect
   std::memcpy(want.data(), single.data(), single.size());
   // Means of at most 30 normal values: partial sums below 2^6, each addition off by half a unit at most.
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "value " << i;
+}
+
+/// A collective may keep either zero of -0 and +0: whatever it kept, the grid is the one device's.
+TEST(SensorMergeZeros, HaveOneSignInTheGrid) {
+  const auto devices = make_cpu_devices(1);
+  const auto ops = make_cpu_sensor_ops(*devices.front());
+  const auto stream = devices.front()->make_stream("sensor");
+  const float none = -std::numeric_limits<float>::infinity();
+  std::vector<float> grid{-0.0f, 0.0f, none, -1.0f, 2.0f, -std::numeric_limits<float>::denorm_min()};
+  VoxelizeProblem merged;
+  merged.grid.size = {6, 1, 1};
+  merged.num_features = 1;
+  merged.options.mode = VoxelMode::max;
+  merged.partial = true;
+  merged.output = grid.data();
+  ops->finish(*stream, merged);
+  stream->synchronize(soon());
+  const std::vector<float> wanted{0.0f, 0.0f, 0.0f, -1.0f, 2.0f, -std::numeric_limits<float>::denorm_min()};
+  EXPECT_EQ(std::memcmp(grid.data(), wanted.data(), sizeof(float) * wanted.size()), 0);
+  const Cloud zeros = random_cloud(2000, Values::signed_zeros);
+  const std::vector<char> single = one_device_grid({VoxelMode::max, false, MergeWay::collective}, zeros);
+  EXPECT_EQ(std::count(single.begin(), single.end(), '\0'), std::ssize(single)) << "a zero with a sign";
 }
 
 class SensorMerge : public ::testing::TestWithParam<Case> {};

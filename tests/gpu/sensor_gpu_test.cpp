@@ -126,19 +126,23 @@ TEST_F(SensorGpuTest, GridsOfSeveralSlabs) {
   expect_cpu_bits(values);
 }
 
-TEST_F(SensorGpuTest, FewProcessorsGiveTheSame) {
+TEST_F(SensorGpuTest, HeldBackDevicesGiveTheSame) {
   const FuseCase& fuse_case = fuse_cases()[3];
-  FuseRun fuse(gpu(), fuse_case, ElementType::bf16, Extrapolation::hold);
-  for (const int processors : {1, 7, 0}) {
-    SCOPED_TRACE(processors);
-    ops_->limit_processors(processors);
+  for (const double share : {0.07, 0.5}) {
+    SCOPED_TRACE(share);
+    const auto held = std::move(make_cuda_devices({0}, {share}).front());
+    const auto held_stream = held->make_stream("sensor");
+    const auto held_ops = make_cuda_sensor_ops(*held);
+    const SensorBench part{*held, *held_stream, *held_ops};
+    ASSERT_LT(held->spec().sm_count, device->spec().sm_count);
+    FuseRun fuse(part, fuse_case, ElementType::bf16, Extrapolation::hold);
     fuse.enqueue();
     expect_fused(fuse_case, ElementType::bf16, Extrapolation::hold, fuse.output());
     for (const VoxelMode mode : kVoxelModes)
       for (const VoxelRun& run : voxel_runs(mode, 0)) {
         const Cloud& cloud = clouds().back();
         SCOPED_TRACE(cloud.name + ", " + run.name());
-        expect_voxels(cloud, run, run_voxelize(gpu(), cloud, run));
+        expect_voxels(cloud, run, run_voxelize(part, cloud, run));
       }
   }
 }

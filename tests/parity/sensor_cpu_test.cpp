@@ -30,7 +30,6 @@ class BaselineOps final : public SensorOps {
   void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t num_voxels) override {
     usual_->expand_mask(stream, mask, grid, num_voxels);
   }
-  void limit_processors(int) override {}
 
  private:
   std::unique_ptr<SensorOps> usual_;

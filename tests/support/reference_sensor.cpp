@@ -234,7 +234,8 @@ std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vec
       expected[at] = mean_of(sums[at], count, options.deterministic, scale);
     } else if (options.mode == VoxelMode::max) {
       // -inf is what nothing looks like, so that parts can be merged without their counts.
-      const double value = std::isinf(largest[at]) && largest[at] < 0 ? 0.0 : largest[at];
+      const bool zero = largest[at] == 0 || (std::isinf(largest[at]) && largest[at] < 0);  // of one sign
+      const double value = zero ? 0.0 : largest[at];
       expected[at].value = options.zero_floor ? larger(value, 0.0) : value;
     } else {
       expected[at].value = options.mode == VoxelMode::count ? count : std::min(count, 1.0);

@@ -1,5 +1,6 @@
 // Placement of tasks and shares of items over devices of unlike speed.
 #include "sensor/balance.h"
+#include "device/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -196,7 +197,6 @@ class CountingOps final : public SensorOps {
   void finish(Stream&, const VoxelizeProblem&) override {}
   void merge_masks(Stream&, uint32_t*, const uint32_t*, int64_t) override {}
   void expand_mask(Stream&, const uint32_t*, int32_t*, int64_t) override {}
-  void limit_processors(int) override {}
 
  private:
   std::vector<int64_t>& counts_;
@@ -224,6 +224,21 @@ TEST(HeldBack, FractionsOutsideAreRefused) {
     EXPECT_THROW(hold_back(*devices[0], make_cpu_sensor_ops(*devices[0]), fraction), Error) << fraction;
   EXPECT_TRUE(pretends(devices[0]->spec(), 0.5));
   EXPECT_FALSE(pretends(devices[0]->spec(), 1));
+}
+
+TEST(HeldBack, PartsOfAGpuAreWholeGroups) {
+  EXPECT_EQ(partition_size(0.5, 132, 8, 8), 64);  // 66 is nearer to 64 than to 72
+  EXPECT_EQ(partition_size(0.25, 132, 8, 8), 32);
+  EXPECT_EQ(partition_size(0.06061, 132, 8, 8), 8);
+  EXPECT_EQ(partition_size(0.999, 132, 8, 8), 128);  // never all
+  EXPECT_EQ(partition_size(0.999, 128, 8, 8), 120);
+  EXPECT_EQ(partition_size(0.1, 46, 4, 2), 4);
+  for (const auto& [share, all] : {std::pair{0.06, 132}, {0.5, 8}, {0.0, 132}, {1.0, 132}, {-1.0, 132}}) try {
+      partition_size(share, all, 8, 8);
+      ADD_FAILURE() << share << " of " << all;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::usage);
+    }
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::unique_ptr<Fleet> fleet_of(std::vector<std::unique_ptr<Device>> devices) {
   FleetParts parts;
   parts.device_kind = "test";
   parts.devices = std::move(devices);
-  for (size_t i = 0; i < parts.devices.size(); ++i) parts.ops.push_back(make_cpu_ops(*parts.devices[i], {}));
+  parts.make_ops = [](Device& device) { return make_cpu_ops(device, {}); };
   return make_thread_fleet(std::move(parts), [](const std::vector<Device*>& group) {
     if (group.size() == 1) throw Error(Cause::environment_missing, "one device asks for a library");
     return make_inproc_communicators(static_cast<int>(group.size()), 20);
@@ -126,6 +126,50 @@ TEST(Fleet, AStopEndsTheWaitsOfEveryRankAndDropsWhatIsQueued) {
   user.join();
   EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(5));
   EXPECT_LT(ran, 500);
+}
+
+/// A host without the library that models compute with: what needs none of it runs.
+TEST(Fleet, OperationsOfModelsAreNotMissedWhereNoneAreUsed) {
+  const auto parts = [](FleetNeeds needs) {
+    FleetParts made;
+    made.device_kind = "cpu-virtual";
+    made.devices = make_cpu_devices(2);
+    made.needs = needs;
+    made.make_ops = [](Device&) -> std::unique_ptr<Ops> {
+      throw Error(Cause::environment_missing, "no library", "install it");
+    };
+    return made;
+  };
+  const auto communicators = [](const std::vector<Device*>& group) {
+    return make_inproc_communicators(static_cast<int>(group.size()), 20);
+  };
+  const std::unique_ptr<Fleet> fleet = make_thread_fleet(parts(FleetNeeds::devices), communicators);
+  std::atomic<int> ran{0};
+  fleet->run(2, [&](RankContext& rank) { ran += rank.world_size; });
+  EXPECT_EQ(ran, 4);
+  EXPECT_THROW(fleet->run(1, [](RankContext& rank) { (*rank.ops).fuses_backward(1); }), Error);
+  EXPECT_THROW(make_thread_fleet(parts(FleetNeeds::math), communicators), Error);
+}
+
+TEST(Fleet, OperationsAreMadeOnceForEachDevice) {
+  std::atomic<int> made{0};
+  FleetParts parts;
+  parts.device_kind = "cpu-virtual";
+  parts.devices = make_cpu_devices(2);
+  parts.needs = FleetNeeds::devices;
+  parts.make_ops = [&made](Device& device) {
+    ++made;
+    return make_cpu_ops(device, {});
+  };
+  const auto fleet = make_thread_fleet(std::move(parts), [](const std::vector<Device*>& group) {
+    return make_inproc_communicators(static_cast<int>(group.size()), 20);
+  });
+  for (int run = 0; run < 2; ++run)
+    fleet->run(2, [](RankContext& rank) {
+      Ops* const first = &*rank.ops;
+      EXPECT_EQ(first, &*rank.ops);
+    });
+  EXPECT_EQ(made, 2);
 }
 
 }  // namespace

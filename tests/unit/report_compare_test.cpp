@@ -1,4 +1,5 @@
 #include "report/compare.h"
+#include "report/comparison_text.h"
 
 #include <gtest/gtest.h>
 
@@ -35,14 +36,15 @@ TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
   EXPECT_NEAR(c.cells[0].test.ratio, 1.78, 0.02);
   EXPECT_EQ(c.cells[0].test.verdict, Verdict::faster);
   EXPECT_EQ(c.unit, "us");
-  const std::string text = compare_text(c, true);
-  EXPECT_NE(text.find("new is 1.78x [1.7"), std::string::npos) << text;
-  EXPECT_NE(text.find("faster than old (n=50+50, Welch p < 0.0001"), std::string::npos) << text;
-  EXPECT_NE(text.find("new is FASTER"), std::string::npos) << text;
-  const std::string turned = compare_text(compare_runs(b, a, {}), true);
-  EXPECT_NE(turned.find("B is 1.78x [1.7"), std::string::npos) << turned;
-  EXPECT_NE(turned.find("A is SLOWER"), std::string::npos) << turned;
-  EXPECT_NE(comparison_to_json(c).find("\"verdict\": \"FASTER\""), std::string::npos);
+  const std::string text = comparison_text({{c}});
+  EXPECT_NE(text.find("A (baseline) is new\nB is old\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("0.56x [0.5"), std::string::npos) << text;  // the speed of old over new, 1 / 1.78
+  EXPECT_NE(text.find("50+50  < 0.0001   SLOWER"), std::string::npos) << text;
+  EXPECT_EQ(text.rfind("B against A: slower in 1 of 1 cell (median speed 0.56", 0), 0u) << text;
+  const std::string turned = comparison_text({{compare_runs(b, a, {})}});
+  EXPECT_NE(turned.find("1.78x [1.7"), std::string::npos) << turned;
+  EXPECT_NE(turned.find("FASTER"), std::string::npos) << turned;
+  EXPECT_NE(comparison_to_json({{c}}, "").find("\"verdict\": \"FASTER\""), std::string::npos);
 }
 
 TEST(ReportCompare, ThroughputPointsTheOtherWay) {

@@ -200,13 +200,26 @@ TEST(SensorWorkload, UsefulBytesCountEveryByteOnce) {
 
 TEST(SensorWorkload, ColdCopiesExceedTwiceTheCache) {
   const auto devices = make_cpu_devices(1);
-  for (const int64_t items : {int64_t{1}, int64_t{3000}, int64_t{50'000'000}}) {
+  for (const int64_t items : {int64_t{1000}, int64_t{3000}, int64_t{50'000'000}}) {
     const SensorJob job = cloud_job(VoxelMode::count);
     const int copies = SensorWorkload::cold_variants(*devices.front(), job, items);
     EXPECT_GE(copies, 2);
     EXPECT_GE(static_cast<double>(copies - 1) * static_cast<double>(SensorWorkload::variant_bytes(job, items)),
               2.0 * (64 << 20));
+    EXPECT_TRUE(SensorWorkload::leaves_cache(
+        *devices.front(),
+        static_cast<double>(copies) * static_cast<double>(SensorWorkload::variant_bytes(job, items))));
   }
+}
+
+TEST(SensorWorkload, ColdCopiesOfTheSmallestWorkloadsEnd) {
+  const auto devices = make_cpu_devices(1);
+  SensorJob job = cloud_job(VoxelMode::count);
+  job.grid.size = {2, 2, 2};
+  const int copies = SensorWorkload::cold_variants(*devices.front(), job, 1);
+  EXPECT_EQ(copies, 32768);
+  EXPECT_FALSE(SensorWorkload::leaves_cache(
+      *devices.front(), static_cast<double>(copies) * static_cast<double>(SensorWorkload::variant_bytes(job, 1))));
 }
 
 }  // namespace

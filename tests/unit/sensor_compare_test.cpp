@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "report/comparison_text.h"
 #include "report/fabric_compare.h"
 #include "report/sensor_cost.h"
 #include "sensor_records.h"
@@ -333,7 +334,7 @@ TEST(SensorCompare, TwoRunsCellByCellOnAllAxes) {
     EXPECT_EQ(cell.test.verdict, Verdict::faster);
     EXPECT_EQ(cell.test.n_first, 20);
   }
-  EXPECT_NE(fabric_compare_text(c).find("time in us"), std::string::npos);
+  EXPECT_NE(comparison_text({{c}}).find("time in us"), std::string::npos);
   b.push_back(a.back());  // an axis that one side alone has
   const RunComparison fuse_alone = compare_fabric({a.back()}, b, {});
   EXPECT_EQ(fuse_alone.cells.size(), 1u);

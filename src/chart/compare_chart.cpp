@@ -1,0 +1,65 @@
+#include "chart/compare_chart.h"
+
+#include <nlohmann/json.hpp>
+
+namespace amdahl {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string spec_of(const DataTable& table) {
+  const ordered_json x{{"field", "speed"},
+                       {"type", "quantitative"},
+                       {"title", "Speed over A (above 1: faster)"},
+                       {"scale", {{"type", "log"}, {"nice", false}, {"padding", 14}}},
+                       {"axis", {{"format", "~g"}}}};
+  const ordered_json y{
+      {"field", "cell"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}, {"axis", {{"labelLimit", 320}}}};
+  const ordered_json offset{{"field", "run"}, {"sort", nullptr}};
+  const ordered_json colour{{"field", "run"}, {"type", "nominal"}, {"title", "Run"}, {"sort", nullptr}};
+  ordered_json tooltip = ordered_json::array();
+  for (const TableColumn& column : table.columns) tooltip.push_back({{"field", column.name}, {"title", column.title}});
+  ordered_json low = x;
+  low["field"] = "low";
+  const ordered_json layers{
+      {{"mark", {{"type", "rule"}, {"style", "limit"}}}, {"encoding", {{"x", {{"datum", 1}}}}}},
+      {{"transform", {{{"filter", "isValid(datum.low)"}}}},
+       {"mark", {{"type", "rule"}, {"style", "interval"}}},
+       {"encoding", {{"x", low}, {"x2", {{"field", "high"}}}, {"y", y}, {"yOffset", offset}, {"color", colour}}}},
+      {{"mark", {{"type", "point"}, {"filled", true}}},
+       {"encoding",
+        {{"x", x},
+         {"y", y},
+         {"yOffset", offset},
+         {"color", colour},
+         {"shape", {{"field", "verdict"}, {"type", "nominal"}, {"title", "Verdict"}}},
+         {"tooltip", tooltip}}}}};
+  return ordered_json{{"data", {{"name", "table"}}}, {"width", 420}, {"height", {{"step", 22}}}, {"layer", layers}}
+      .dump();
+}
+
+}  // namespace
+
+std::optional<Chart> compare_chart(const SpeedPlot& plot) {
+  if (plot.dots.empty()) return std::nullopt;
+  Chart chart;
+  chart.id = plot.id;
+  chart.title = plot.title;
+  chart.summary = plot.summary;
+  chart.table.columns = {{"cell", "Cell"},
+                         {"run", "Run"},
+                         {"speed", "Speed over A"},
+                         {"low", "95 % interval, low"},
+                         {"high", "95 % interval, high"},
+                         {"n_baseline", "Samples of A"},
+                         {"n_run", "Samples of the run"},
+                         {"verdict", "Verdict"}};
+  for (const SpeedDot& dot : plot.dots)
+    chart.table.rows.push_back(
+        {dot.cell, dot.run, dot.speed, dot.interval ? TableValue(dot.interval->low) : TableValue(),
+         dot.interval ? TableValue(dot.interval->high) : TableValue(), dot.n_baseline, dot.n_run, dot.verdict});
+  chart.spec = spec_of(chart.table);
+  return chart;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,143 @@
+#include "chart/cost_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace amdahl {
+namespace {
+
+using nlohmann::ordered_json;
+
+TableValue maybe(const std::optional<double>& value) { return value ? TableValue(*value) : TableValue(); }
+
+/// Rows of results; rows of break-evens have no work, but where they lie.
+DataTable table_of(const CostReport& report, const CostPlot& plot) {
+  DataTable table;
+  const std::string currency = report.currency;
+  table.columns = {{"configuration", "Configuration"},
+                   {"size", plot.size_title},
+                   {"work_per_hour", "Work per hour"},
+                   {"work_per_price", fmt::format("Work for 1 {}", currency)},
+                   {"low", "95 % interval, low"},
+                   {"high", "95 % interval, high"},
+                   {"n", "Samples"},
+                   {"break_even_size", "Break-even by price"}};
+  for (const CostRow& row : report.rows) {
+    if (row.work != plot.work || !row.work_per_price) continue;
+    const auto& ci = row.work_per_price_ci;
+    table.rows.push_back({row.configuration,
+                          row.size,
+                          row.work_per_hour,
+                          *row.work_per_price,
+                          ci ? TableValue(ci->low) : TableValue(),
+                          ci ? TableValue(ci->high) : TableValue(),
+                          row.n,
+                          {}});
+  }
+  for (const BreakEven& found : report.break_evens)
+    if (found.work == plot.work && found.by_price && found.value)
+      table.rows.push_back({found.configuration, {}, {}, {}, {}, {}, {}, maybe(found.value)});
+  return table;
+}
+
+ordered_json size_axis(const CostPlot& plot) {
+  return {{"field", "size"},
+          {"type", "quantitative"},
+          {"title", plot.size_title},
+          {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 14}}},
+          {"axis", {{"grid", false}, {"format", "~s"}}}};
+}
+
+ordered_json work_axis(const char* field, const std::string& title) {
+  return {{"field", field},
+          {"type", "quantitative"},
+          {"title", title},
+          {"scale", {{"type", "log"}, {"nice", false}, {"padding", 14}}},
+          {"axis", {{"format", "~s"}}}};
+}
+
+ordered_json colour() {
+  return {{"field", "configuration"},
+          {"type", "nominal"},
+          {"title", nullptr},
+          {"legend", {{"orient", "bottom"}, {"columns", 1}}}};
+}
+
+ordered_json tooltip(const DataTable& table) {
+  ordered_json fields = ordered_json::array();
+  for (const TableColumn& column : table.columns)
+    if (column.name != "break_even_size") fields.push_back({{"field", column.name}, {"title", column.title}});
+  return fields;
+}
+
+/// One panel: lines with points, intervals where there are any, rules at break-even sizes.
+ordered_json panel(const CostPlot& plot, const DataTable& table, const char* field, const std::string& title,
+                   bool with_intervals) {
+  const ordered_json x = size_axis(plot), y = work_axis(field, title);
+  ordered_json layers = ordered_json::array();
+  layers.push_back({{"transform", {{{"filter", "isValid(datum.size)"}}}},
+                    {"mark", {{"type", "line"}, {"point", true}}},
+                    {"encoding", {{"x", x}, {"y", y}, {"color", colour()}, {"tooltip", tooltip(table)}}}});
+  if (with_intervals) {
+    ordered_json low = y;
+    low["field"] = "low";
+    layers.push_back({{"transform", {{{"filter", "isValid(datum.low)"}}}},
+                      {"mark", {{"type", "rule"}, {"style", "interval"}}},
+                      {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", colour()}}}});
+  }
+  ordered_json at = x;
+  at["field"] = "break_even_size";
+  layers.push_back({{"transform", {{{"filter", "isValid(datum.break_even_size)"}}}},
+                    {"mark", {{"type", "rule"}, {"style", "marker"}, {"strokeDash", {2, 3}}}},
+                    {"encoding",
+                     {{"x", at},
+                      {"color", colour()},
+                      {"tooltip",
+                       {{{"field", "configuration"}, {"title", "Pays from here on"}},
+                        {{"field", "break_even_size"}, {"title", plot.size_title}, {"format", ".3~s"}}}}}}});
+  return {{"width", 300}, {"height", 260}, {"layer", layers}};
+}
+
+std::string summary_of(const CostReport& report, const CostPlot& plot) {
+  const CostRow *fastest = nullptr, *cheapest = nullptr;
+  for (const CostRow& row : report.rows) {
+    if (row.work != plot.work || !row.work_per_price) continue;
+    if (!fastest || row.work_per_hour > fastest->work_per_hour) fastest = &row;
+    if (!cheapest || *row.work_per_price > *cheapest->work_per_price) cheapest = &row;
+  }
+  std::string text =
+      fmt::format("Most work an hour: {} at {} {}, {:.3g} {}. Most for the money: {} at {} {}, {:.3g} {} for 1 {}.",
+                  fastest->configuration, fastest->size_name, fastest->size, fastest->work_per_hour, fastest->unit,
+                  cheapest->configuration, cheapest->size_name, cheapest->size, *cheapest->work_per_price,
+                  cheapest->unit, report.currency);
+  for (const BreakEven& found : report.break_evens)
+    if (found.work == plot.work && found.by_price)
+      text += found.value ? fmt::format(" {} starts to pay at about {:.3g}.", found.configuration, *found.value)
+              : found.answer == BreakEven::Answer::always
+                  ? fmt::format(" {} pays at every measured size.", found.configuration)
+                  : fmt::format(" {} never pays in the measured range.", found.configuration);
+  return text;
+}
+
+}  // namespace
+
+std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) {
+  Chart chart;
+  chart.table = table_of(report, plot);
+  const auto drawn = std::find_if(report.rows.begin(), report.rows.end(),
+                                  [&](const CostRow& row) { return row.work == plot.work && row.work_per_price; });
+  if (drawn == report.rows.end()) return std::nullopt;
+  chart.id = plot.id;
+  chart.title = fmt::format("{}/h and {} for 1 {}, {}", drawn->unit, drawn->unit, report.currency, plot.work);
+  chart.summary = summary_of(report, plot);
+  chart.origin = drawn->origin;
+  const ordered_json panels{
+      panel(plot, chart.table, "work_per_hour", drawn->unit + " per hour", false),
+      panel(plot, chart.table, "work_per_price", fmt::format("{} for 1 {}", drawn->unit, report.currency), true)};
+  chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"hconcat", panels}}.dump();
+  return chart;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,87 @@
+// Options of compare: runs against a baseline, or sides of sensor runs.
+#include <memory>
+
+#include "cli/option_values.h"
+
+namespace amdahl::cli {
+namespace {
+
+struct ParsedCompare {
+  CompareArgs args;
+  std::string limit;  // of --fail-on-regression: "3" or "3%"
+};
+
+double parse_percent(const std::string& text) {
+  const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
+  size_t end = 0;
+  double value = 0;
+  try {
+    value = std::stod(number, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  if (end == 0 || end != number.size() || number.find_first_not_of("0123456789.eE+-") != std::string::npos)
+    throw Error(Cause::usage, fmt::format("--fail-on-regression: '{}' is no percentage", text), "3 or 3%");
+  return value;
+}
+
+/// Runs against the first, or sides of sensor runs: never both.
+int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
+  CompareArgs& args = parsed.args;
+  std::string sensor_option;
+  for (const char* option : {"--single", "--multi", "--hetero", "--prices"})
+    if (app.count(option) > 0) sensor_option = option;
+  const SensorCompareConfig& sensors = args.sensors;
+  if (args.markdown && args.talk.json) throw Error(Cause::usage, "--md beside --json", "one of them");
+  if (sensor_option.empty()) {
+    if (args.config.runs.size() < 2)
+      throw Error(Cause::usage, fmt::format("compare lacks {}", args.config.runs.empty() ? "a and b" : "b"),
+                  "amdahl compare BASELINE CANDIDATE..., or --single RUN --multi RUN for sensor runs");
+    if (!parsed.limit.empty()) args.config.fail_on_regression_percent = parse_percent(parsed.limit);
+    return compare_command(args);
+  }
+  std::string other;  // what belongs to runs against a baseline
+  if (!args.config.html.empty()) other = "--html";
+  if (!parsed.limit.empty()) other = "--fail-on-regression";
+  if (!args.config.runs.empty()) other = args.config.runs.front();
+  if (!other.empty())
+    throw Error(Cause::usage, fmt::format("{} beside {}", other, sensor_option),
+                "runs of any kind, or --single, --multi and --hetero of sensor runs");
+  if (sensors.single.empty() || (sensors.multi.empty() && sensors.hetero.empty()))
+    throw Error(
+        Cause::usage,
+        fmt::format("{} without {}", sensor_option, sensors.single.empty() ? "--single" : "--multi or --hetero"),
+        "--single RUN... and --multi RUN... or --hetero RUN..., of amdahl sensor bench");
+  args.sensors.allow_unlike = args.config.allow_unlike;
+  return sensor_compare_command(args);
+}
+
+}  // namespace
+
+Command define_compare(CLI::App& app) {
+  auto parsed = std::make_shared<ParsedCompare>();
+  CompareArgs& args = parsed->args;
+  CLI::App* compare = app.add_subcommand("compare", "Runs or cells against a baseline, verdict by statistics");
+  compare->footer(
+      "examples:\n  amdahl compare results/a results/b results/c\n  amdahl compare results/a@batch=64,devices=1 "
+      "results/a@batch=64,devices=2\n  amdahl compare nccl-tests.json results/collectives\n"
+      "  amdahl compare results/a results/b --md --fail-on-regression 3%\n"
+      "  amdahl compare --single one.json --multi two.json --hetero both.json --prices data/prices.toml\n"
+      "A run is a folder, a study's summary.json, the JSON of amdahl collectives, links or sensor bench, of nccl-tests "
+      "(-J), nvbandwidth (-j), RoboCache's benchmarks, or of the published training study.");
+  compare->add_option("runs", args.config.runs,
+                      "Baseline run, then those it is compared with; also RUN@axis=value,...");
+  compare->add_option("--single", args.sensors.single, "Sensor runs on one device; the best is the baseline");
+  compare->add_option("--multi", args.sensors.multi, "Sensor runs on several devices");
+  compare->add_option("--hetero", args.sensors.hetero, "Sensor runs in mode hetero");
+  compare->add_option("--prices", args.sensors.prices, "TOML file of what devices cost, like data/prices.toml");
+  compare->add_flag("--md,--markdown", args.markdown, "Markdown on stdout, the verdict first");
+  compare->add_option("--html", args.config.html, "Page to write, one file that needs no network");
+  compare->add_flag("--allow-unlike", args.config.allow_unlike, "Compare although host, math or launch differ");
+  compare->add_option("--fail-on-regression", parsed->limit,
+                      "Exit 1 when a run is slower than the baseline by more than this percentage, 3 or 3%");
+  add_talk(compare, args.talk);
+  return {compare, [parsed, compare](const std::string&) { return run_parsed_compare(*compare, *parsed); }};
+}
+
+}  // namespace amdahl::cli

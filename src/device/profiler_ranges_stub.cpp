@@ -1,0 +1,13 @@
+// A build without CUDA has no profiler of it.
+#include "device/profiler_ranges.h"
+
+namespace amdahl {
+
+ProfilerRange::ProfilerRange(const char*) {}
+ProfilerRange::ProfilerRange(const char*, int64_t) {}
+ProfilerRange::~ProfilerRange() {}
+
+void start_profiler_capture() {}
+void stop_profiler_capture() {}
+
+}  // namespace amdahl

@@ -1,0 +1,133 @@
+#include "measure/step_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "measure/packer.h"
+
+namespace amdahl {
+namespace {
+
+// Collects the spans of one step; a span that this step never stamped is left out.
+class EventList {
+ public:
+  EventList(Device& device, const Event& origin, int64_t step) : device_(device), origin_(origin), step_(step) {}
+
+  void add(TraceKind kind, std::string name, std::string stream, const Span& span, int64_t bytes = 0) {
+    if (!span.start || !span.end) return;
+    TraceEvent event{kind, std::move(name), std::move(stream), 0, step_};
+    event.start_us = device_.elapsed_us(origin_, *span.start);
+    event.duration_us = std::max(0.0, device_.elapsed_us(*span.start, *span.end));
+    event.bytes = bytes;
+    events_.push_back(std::move(event));
+  }
+  std::vector<TraceEvent> take() { return std::move(events_); }
+
+ private:
+  Device& device_;
+  const Event& origin_;
+  int64_t step_;
+  std::vector<TraceEvent> events_;
+};
+
+std::string clock_in_words(const RankTrace& rank, bool same_host) {
+  std::string text =
+      rank.own_clock
+          ? fmt::format("the device's clock, put on the host's by one idle stamp read within {:.1f} us", rank.window_us)
+          : std::string("the host's steady clock, which its CPU devices share");
+  if (!same_host)
+    text += fmt::format("; another host than rank 0: aligned at a barrier of {:.1f} us", rank.barrier_width_us);
+  return text;
+}
+
+constexpr double RankTrace::*kNumbers[] = {&RankTrace::origin_us, &RankTrace::window_us, &RankTrace::barrier_us,
+                                           &RankTrace::barrier_width_us};
+
+}  // namespace
+
+std::vector<TraceEvent> stamped_events(Device& device, const StepStamps& stamps, const Event& origin, int64_t step) {
+  EventList list(device, origin, step);
+  list.add(TraceKind::step, fmt::format("step {}", step), "step", stamps.step);
+  list.add(TraceKind::input, "input", "compute", stamps.input);
+  for (const StampedPiece& piece : stamps.pieces) list.add(TraceKind::compute, piece.name, piece.stream, piece.span);
+  const char* comm = stamps.communicates_on_compute ? "compute" : "comm";
+  for (size_t i = 0; i < stamps.collectives.size(); ++i)
+    list.add(TraceKind::communication, fmt::format("bucket {}", i), comm, stamps.collectives[i],
+             i < stamps.bytes.size() ? stamps.bytes[i] : 0);
+  if (!stamps.communicates_on_compute)
+    for (size_t i = 0; i < stamps.stalls.size(); ++i)
+      list.add(TraceKind::waiting, fmt::format("wait for bucket {}", i), "compute", stamps.stalls[i]);
+  for (size_t i = 0; i < stamps.updates.size(); ++i)
+    list.add(TraceKind::optimizer, stamps.updates.size() > 1 ? fmt::format("optimizer {}", i) : "optimizer", "compute",
+             stamps.updates[i]);
+  return list.take();
+}
+
+StepTrace merge_traces(const std::vector<RankTrace>& ranks) {
+  StepTrace trace;
+  const RankTrace& root = ranks.front();
+  double zero = std::numeric_limits<double>::infinity();
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const RankTrace& rank = ranks[r];
+    const bool same_host = rank.host == root.host;
+    const double shift = same_host ? rank.origin_us - root.origin_us
+                                   : (rank.origin_us - rank.barrier_us) - (root.origin_us - root.barrier_us);
+    const double uncertainty = rank.window_us / 2 + (same_host ? 0 : rank.barrier_width_us + root.barrier_width_us);
+    trace.ranks.push_back({static_cast<int>(r), rank.device, rank.host, clock_in_words(rank, same_host), uncertainty});
+    for (TraceEvent event : rank.events) {
+      event.rank = static_cast<int>(r);
+      event.start_us += shift;
+      zero = std::min(zero, event.start_us);
+      trace.events.push_back(std::move(event));
+    }
+  }
+  for (TraceEvent& event : trace.events) event.start_us -= zero;
+  std::stable_sort(trace.events.begin(), trace.events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    return std::tie(a.rank, a.start_us) < std::tie(b.rank, b.start_us);
+  });
+  return trace;
+}
+
+std::string pack_trace(const RankTrace& trace) {
+  Packer packer;
+  packer.text(trace.device);
+  packer.text(trace.host);
+  packer.number(trace.own_clock ? 1 : 0);
+  for (const auto member : kNumbers) packer.number(trace.*member);
+  packer.number(static_cast<double>(trace.events.size()));
+  for (const TraceEvent& event : trace.events) {
+    packer.number(static_cast<double>(event.kind));
+    packer.text(event.name);
+    packer.text(event.stream);
+    packer.number(static_cast<double>(event.step));
+    packer.number(event.start_us);
+    packer.number(event.duration_us);
+    packer.number(static_cast<double>(event.bytes));
+  }
+  return packer.bytes();
+}
+
+RankTrace unpack_trace(const std::string& bytes) {
+  Unpacker unpacker(bytes);
+  RankTrace trace;
+  trace.device = unpacker.text();
+  trace.host = unpacker.text();
+  trace.own_clock = unpacker.number() != 0;
+  for (const auto member : kNumbers) trace.*member = unpacker.number();
+  trace.events.resize(static_cast<size_t>(unpacker.number()));
+  for (TraceEvent& event : trace.events) {
+    event.kind = static_cast<TraceKind>(static_cast<int>(unpacker.number()));
+    event.name = unpacker.text();
+    event.stream = unpacker.text();
+    event.step = static_cast<int64_t>(unpacker.number());
+    event.start_us = unpacker.number();
+    event.duration_us = unpacker.number();
+    event.bytes = static_cast<int64_t>(unpacker.number());
+  }
+  return trace;
+}
+
+}  // namespace amdahl

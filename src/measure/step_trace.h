@@ -1,0 +1,34 @@
+// From the stamps of all ranks to a StepTrace on one clock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/trace.h"
+#include "parallel/step_stamps.h"
+
+namespace amdahl {
+
+/// What one rank saw, in us since its own origin: a stamp on its device that was made while nothing else ran.
+struct RankTrace {
+  std::string device, host;
+  bool own_clock = false;       // the device's clock is not its host's, which was read before and after the origin
+  double origin_us = 0;         // the origin on the host's steady clock; the middle of the two readings with own_clock
+  double window_us = 0;         // between these two readings
+  double barrier_us = 0;        // when this rank left a barrier of all ranks, on the host's steady clock
+  double barrier_width_us = 0;  // how long it was in it
+  std::vector<TraceEvent> events;  // `rank` not yet set
+};
+
+/// What a step's stamps say, in us since `origin`, a stamp of the same device. Everything has passed.
+std::vector<TraceEvent> stamped_events(Device& device, const StepStamps& stamps, const Event& origin, int64_t step);
+
+/// Ranks of one host have its steady clock in common; those of another are taken to have left the barrier when rank 0
+/// did. `start_us` of the earliest event becomes 0. Fills ranks and events.
+StepTrace merge_traces(const std::vector<RankTrace>& ranks);
+
+/// For the exchange between ranks.
+std::string pack_trace(const RankTrace& trace);
+RankTrace unpack_trace(const std::string& bytes);
+
+}  // namespace amdahl

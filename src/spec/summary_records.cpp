@@ -1,0 +1,108 @@
+// A study's summary.json as Records: what is left of the runs is mean, sd and number.
+#include <fmt/format.h>
+
+#include "spec/json.h"
+#include "spec/peer_json.h"
+
+namespace amdahl {
+namespace {
+
+struct NumberRow {
+  const char* suffix;
+  double SampleSummary::*value;
+};
+constexpr NumberRow kNumbers[] = {{"_sd", &SampleSummary::sd},
+                                  {"_median", &SampleSummary::median},
+                                  {"_mad", &SampleSummary::mad},
+                                  {"_minimum", &SampleSummary::minimum},
+                                  {"_maximum", &SampleSummary::maximum},
+                                  {"_mean_without_outliers", &SampleSummary::mean_without_outliers},
+                                  {"_sd_without_outliers", &SampleSummary::sd_without_outliers}};
+
+struct IntervalRow {
+  const char* suffix;
+  std::optional<Interval> SampleSummary::*value;
+};
+constexpr IntervalRow kIntervals[] = {{"_ci", &SampleSummary::ci},
+                                      {"_median_ci", &SampleSummary::median_ci},
+                                      {"_ci_without_outliers", &SampleSummary::ci_without_outliers}};
+
+void add_summary(Record& record, const std::string& name, const char* unit, const SampleSummary& summary) {
+  if (summary.n == 0) return;
+  record.series.push_back({name, unit, {summary.mean}});
+  record.series.push_back({name + "_n", "1", {static_cast<double>(summary.n)}});
+  record.series.push_back({name + "_num_outliers", "1", {static_cast<double>(summary.num_outliers)}});
+  for (const NumberRow& row : kNumbers) record.series.push_back({name + row.suffix, unit, {summary.*row.value}});
+  for (const IntervalRow& row : kIntervals)
+    if (const auto& interval = summary.*row.value)
+      record.series.push_back({name + row.suffix, unit, {interval->low, interval->high}});
+}
+
+const std::vector<double>* samples_of(const Record& record, const std::string& name) {
+  for (const Series& series : record.series)
+    if (series.name == name && !series.samples.empty()) return &series.samples;
+  return nullptr;
+}
+
+Record record_of(const StudyCell& cell, const Provenance& provenance) {
+  const CellKey& key = cell.key;
+  Record record;
+  record.kind = "study-run";
+  record.status = cell.status;
+  record.origin = cell.origin;
+  record.provenance = provenance;
+  record.axes = {{"model", key.model},
+                 {"num_parameters", key.num_parameters},
+                 {"scaling", key.scaling},
+                 {"math", key.math},
+                 {"global_batch", key.global_batch},
+                 {"devices", key.devices},
+                 {"strategy", key.strategy},
+                 {"launch", key.launch},
+                 {"backend", key.backend},
+                 {"optimizer", key.optimizer},
+                 {"accumulate", key.accumulate},
+                 {"overlap", key.overlap},
+                 {"bucket_bytes", key.bucket_bytes},
+                 {"data", key.data},
+                 {"steps", cell.steps},
+                 {"warmup", cell.warmup}};
+  add_summary(record, "step_time", "us", cell.step_time_us);
+  add_summary(record, "throughput", "samples/s", cell.throughput);
+  return record;
+}
+
+}  // namespace
+
+Measurements read_study_summary(const std::string& text, const std::string& origin) {
+  const StudySummary summary = summary_from_json(text, origin);
+  Measurements found{"study", "amdahl", {}, summary.notes, false};
+  if (summary.provenance.empty())
+    throw Error(Cause::store_corrupt, fmt::format("{}: field 'provenance' is empty", origin),
+                "the run folder, from which amdahl report makes a summary.json again");
+  const Provenance& provenance = summary.provenance.front();
+  found.tool = "amdahl " + provenance.tool_version;
+  for (size_t i = 0; i < summary.cells.size(); ++i) {
+    found.records.push_back(record_of(summary.cells[i], provenance));
+    found.records.back().source = fmt::format("{}: cells[{}]", origin, i);
+  }
+  if (found.records.empty())
+    throw Error(Cause::usage, fmt::format("{}: field 'cells' is empty", origin), "a study that measured something");
+  return found;
+}
+
+std::optional<SampleSummary> summary_in(const Record& record, const std::string& series) {
+  const std::vector<double>*mean = samples_of(record, series), *n = samples_of(record, series + "_n");
+  if (!mean || !n || record.kind != "study-run") return std::nullopt;
+  SampleSummary summary;
+  summary.n = static_cast<int64_t>(n->front());
+  summary.mean = mean->front();
+  summary.num_outliers = static_cast<int64_t>(record.value(series + "_num_outliers").value_or(0));
+  for (const NumberRow& row : kNumbers) summary.*row.value = record.value(series + row.suffix).value_or(0);
+  for (const IntervalRow& row : kIntervals)
+    if (const std::vector<double>* ends = samples_of(record, series + row.suffix); ends && ends->size() == 2)
+      summary.*row.value = Interval{ends->front(), ends->back()};
+  return summary;
+}
+
+}  // namespace amdahl

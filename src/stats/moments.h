@@ -1,0 +1,16 @@
+// What Welch's test and a Student t interval need of a sample set.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace amdahl {
+
+struct Moments {
+  int64_t n = 0;
+  double mean = 0;
+  double sd = 0;  // n - 1 in the denominator; 0 when n < 2
+};
+Moments moments_of(std::span<const double> samples);
+
+}  // namespace amdahl

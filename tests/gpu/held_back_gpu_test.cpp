@@ -1,0 +1,133 @@
+// A GPU made with a part of its multiprocessors is slower by about that part, however its work comes to it.
+#include <algorithm>
+
+#include "gpu_support.h"
+#include "sensor/sensor_ops.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kShare = 0.25;
+
+/// Products of matrices in fp32: as much arithmetic as a GPU does, and next to no memory traffic.
+class Products {
+ public:
+  explicit Products(Device& device)
+      : device_(device),
+        stream_(device.make_stream("compute")),
+        ops_(make_cuda_ops(device, {MathMode::fp32, false})),
+        x_(device, *stream_, random_floats(kSize * kSize, 1)),
+        w_(device, *stream_, random_floats(kSize * kSize, 2)),
+        y_(device, *stream_, kSize * kSize) {}
+
+  void enqueue() {
+    for (int i = 0; i < kProducts; ++i)
+      ops_->dense_forward(*stream_, {x_.data(), w_.data(), nullptr, y_.data(), kSize, kSize, kSize, false});
+  }
+  std::unique_ptr<Graph> captured() {
+    enqueue();  // what is chosen at first use
+    stream_->synchronize(Deadline::after_seconds(60));
+    return device_.capture(*stream_, [this] { enqueue(); });
+  }
+  /// The least of a few, in microseconds.
+  double time_us(Graph* graph) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 7; ++i) {
+      const auto start = device_.make_event(), end = device_.make_event();
+      stream_->stamp(*start);
+      if (graph)
+        graph->launch(*stream_);
+      else
+        enqueue();
+      stream_->stamp(*end);
+      stream_->synchronize(Deadline::after_seconds(60));
+      if (i > 1) least = std::min(least, device_.elapsed_us(*start, *end));
+    }
+    return least;
+  }
+  std::vector<float> result() { return y_.get(); }
+
+ private:
+  static constexpr int64_t kSize = 4096;
+  static constexpr int kProducts = 4;
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Ops> ops_;
+  GpuArray<float> x_, w_, y_;
+};
+
+class HeldBackGpuTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    held_ = std::move(make_cuda_devices({device->spec().index}, {kShare}).front());
+  }
+  std::unique_ptr<Device> held_;
+};
+
+TEST_F(HeldBackGpuTest, SaysHowManyProcessorsItHas) {
+  const int all = device->spec().sm_count, part = held_->spec().sm_count;
+  EXPECT_GE(part, 0.15 * all);
+  EXPECT_LE(part, 0.35 * all);
+  EXPECT_EQ(held_->spec().uuid, device->spec().uuid);
+}
+
+TEST_F(HeldBackGpuTest, TakesLongerByCalls) {
+  Products whole(*device), part(*held_);
+  whole.enqueue();
+  const double whole_us = whole.time_us(nullptr), part_us = part.time_us(nullptr);
+  RecordProperty("whole_us", std::to_string(whole_us));
+  RecordProperty("part_us", std::to_string(part_us));
+  EXPECT_GE(part_us, 2 * whole_us) << "a quarter of the multiprocessors: " << part_us << " and all: " << whole_us;
+  EXPECT_LE(part_us, 12 * whole_us);
+  EXPECT_LT(relative_error(part.result(),
+                           [&] {
+                             const std::vector<float> wanted = whole.result();
+                             return std::vector<double>(wanted.begin(), wanted.end());
+                           }()),
+            1e-5);
+}
+
+TEST_F(HeldBackGpuTest, TakesLongerInAGraph) {
+  Products whole(*device), part(*held_);
+  const auto whole_graph = whole.captured(), part_graph = part.captured();
+  const double whole_us = whole.time_us(whole_graph.get()), part_us = part.time_us(part_graph.get());
+  RecordProperty("whole_us", std::to_string(whole_us));
+  RecordProperty("part_us", std::to_string(part_us));
+  EXPECT_GE(part_us, 2 * whole_us) << "a quarter of the multiprocessors: " << part_us << " and all: " << whole_us;
+}
+
+/// Both on one GPU at once, and gone in either order.
+TEST_F(HeldBackGpuTest, LivesBesideTheWholeDevice) {
+  auto other = std::move(make_cuda_devices({device->spec().index}, {0.5}).front());
+  {
+    Products part(*held_), half(*other);
+    part.enqueue();
+    half.enqueue();
+    EXPECT_EQ(part.result().size(), half.result().size());
+  }
+  held_.reset();
+  {
+    Products half(*other);
+    half.enqueue();
+    EXPECT_FALSE(half.result().empty());
+  }
+  other.reset();
+  Products whole(*device);
+  whole.enqueue();
+  EXPECT_FALSE(whole.result().empty());
+}
+
+TEST_F(HeldBackGpuTest, RefusesWhatIsNoPart) {
+  for (const double share : {0.0, -1.0, 1.5, 0.001}) try {
+      make_cuda_devices({device->spec().index}, {share});
+      ADD_FAILURE() << share;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::usage) << error.what();
+    }
+  EXPECT_EQ(make_cuda_devices({device->spec().index}, {1.0}).front()->spec().sm_count, device->spec().sm_count);
+}
+
+}  // namespace
+}  // namespace amdahl
