@@ -55,11 +55,12 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
                        std::max<size_t>(integrity.corrupt, static_cast<size_t>(pairs.quarantined)), devices);
   if (pairs.measured == 0) return fmt::format("The ways between {} were measured only in part.", devices);
   if (pairs.slow > 0)
-    return fmt::format(
-        "{} of {} ways between {} carry less than they should; the slowest, {}, carries {} GB/s{}.", pairs.slow,
-        pairs.measured, devices, way_words(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
-        pairs.slowest->expected_gbps > 0 ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
-                                         : "");
+    return fmt::format("{} of {} ways between {} {} should; the slowest, {}, carries {} GB/s{}.", pairs.slow,
+                       pairs.measured, devices, pairs.slow == 1 ? "carries less than it" : "carry less than they",
+                       way_words(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
+                       pairs.slowest->expected_gbps > 0
+                           ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
+                           : "");
   const ExpectedParts parts = expected_parts(machine);
   if (parts.pairs < pairs.measured)
     return fmt::format("Between {}, data moves at {} to {} GB/s; what the ways should carry is not known.", devices,
