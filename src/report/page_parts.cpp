@@ -68,7 +68,7 @@ std::string environment_words(const Provenance& provenance) {
 /// As many digits as the interval leaves certain, and one more; three significant ones at least.
 std::string as_exact_as(double value, const std::optional<Interval>& interval) {
   const double half = interval ? interval->half_width() : 0;
-  const std::string short_form = format_number(value);
+  std::string short_form = format_number(value);
   if (!(half > 0) || std::abs(value) >= 1e6) return short_form;
   const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 4);
   const size_t point = short_form.find('.');
