@@ -86,7 +86,7 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
                {"tooltip", tooltip(table)}};
   if (kinds.parts) {
     bars["color"] = channel(table, "part", "nominal");
-    bars["order"] = {{"field", "part"}, {"type", "nominal"}};
+    bars["order"] = {{"field", "part"}, {"type", "ordinal"}};
   }
   json layers = json::array();
   layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});

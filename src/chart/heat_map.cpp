@@ -64,7 +64,7 @@ json colour_channel(const HeatMap& map, const DataTable& table, double most) {
   json colour = channel(table, map.value.name, "quantitative");
   colour["scale"] = {{"scheme", map.high_is_dark ? "blues" : "teals"}, {"domain", {0, most}}, {"clamp", true}};
   if (!map.high_is_dark) colour["scale"]["reverse"] = true;
-  colour["legend"] = {{"gradientLength", 160}, {"labelExpr", kNumberLabel}};
+  colour["legend"] = {{"gradientLength", 160}, {"labelExpr", "format(datum.value, ',.3~r')"}};
   return colour;
 }
 

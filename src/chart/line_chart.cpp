@@ -187,25 +187,41 @@ json series_channel(const DataTable& table) {
   return series;
 }
 
-json lines_and_points(const LinePlot& plot, const DataTable& table) {
-  const json x = x_channel(plot, table), y = y_channel(plot, table), series = series_channel(table);
+/// Whether a row has an interval that the scale has a place for: a logarithmic one has none for what reaches 0, which
+/// only the table says then.
+bool has_intervals(const LinePlot& plot, const DataTable& table) {
+  const size_t low = column_index(table, "low");
+  return std::any_of(table.rows.begin(), table.rows.end(), [&](const std::vector<TableValue>& row) {
+    const auto* value = std::get_if<double>(&row[low]);
+    return value && (!plot.log_y || *value > 0);
+  });
+}
+
+json interval_layer(const LinePlot& plot, const DataTable& table) {
   json low = channel(table, "low", "quantitative");
   low["title"] = plot.y.title;
   if (plot.log_y) low["scale"] = {{"type", "log"}};
+  const json place = plot.log_y ? json{{"field", "low"}, {"gt", 0}} : json{{"field", "low"}, {"valid", true}};
+  return {{"transform", {only_rows("kind", kPoint), {{"filter", place}}}},
+          {"mark", {{"type", "rule"}, {"style", "interval"}}},
+          {"encoding",
+           {{"x", x_channel(plot, table)}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", series_channel(table)}}}};
+}
+
+json lines_and_points(const LinePlot& plot, const DataTable& table) {
+  const json x = x_channel(plot, table), y = y_channel(plot, table), series = series_channel(table);
   const json lines =
       plot.joined ? json{{"filter", {{"field", "kind"}, {"oneOf", {kPoint, kCurve}}}}} : only_rows("kind", kCurve);
-  // A logarithmic axis has no place for an interval that reaches 0; the table has it.
-  const json with_interval = plot.log_y ? json{{"filter", {{"field", "low"}, {"gt", 0}}}}
-                                        : json{{"filter", {{"field", "low"}, {"valid", true}}}};
-  return {{{"transform", {lines}},
-           {"mark", "line"},
-           {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"strokeDash", origin_dash(table)}}}},
-          {{"transform", {only_rows("kind", kPoint), with_interval}},
-           {"mark", {{"type", "rule"}, {"style", "interval"}}},
-           {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", series}}}},
-          {{"transform", {only_rows("kind", kPoint)}},
-           {"mark", {{"type", "point"}, {"filled", true}}},
-           {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"shape", series}, {"tooltip", tooltip(table)}}}}};
+  json layers = json::array();
+  layers.push_back({{"transform", {lines}},
+                    {"mark", "line"},
+                    {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"strokeDash", origin_dash(table)}}}});
+  if (has_intervals(plot, table)) layers.push_back(interval_layer(plot, table));
+  layers.push_back(
+      {{"transform", {only_rows("kind", kPoint)}},
+       {"mark", {{"type", "point"}, {"filled", true}}},
+       {"encoding", {{"x", x}, {"y", y}, {"color", series}, {"shape", series}, {"tooltip", tooltip(table)}}}});
+  return layers;
 }
 
 json rule_layers(const LinePlot& plot, const DataTable& table, bool limits) {

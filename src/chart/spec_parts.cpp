@@ -21,7 +21,7 @@ bool all_measured(const DataTable& table) {
 
 /// The column "origin" on a channel with a value a word; no legend where all is measured.
 json origin_channel(const DataTable& table, const json& range) {
-  json encoding = channel(table, "origin", "nominal");
+  json encoding = channel(table, "origin", "ordinal");
   encoding["scale"] = {{"domain", {"measured", "emulated", "modelled"}}, {"range", range}};
   if (all_measured(table))
     encoding["legend"] = nullptr;

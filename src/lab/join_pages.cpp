@@ -19,6 +19,7 @@ void make_unique(Page& page, std::set<std::string>& taken) {
   for (PageSection& section : page.sections) {
     section.anchor = unique_name(section.anchor, taken);
     for (Chart& chart : section.charts) chart.id = unique_name(chart.id, taken);
+    for (Picture& picture : section.pictures) picture.id = unique_name(picture.id, taken);
   }
 }
 
