@@ -51,7 +51,7 @@ def check_unknown_names(case):
         (("train", "--optimizer", "sgdd"), ["'sgdd'", "sgd?"]),
         (("studdy",), ["'studdy'", "study?"]),
         (("--vershon",), ["'--vershon'", "--version?"]),
-        (("report", "a", "b"), ["'b'", "amdahl report --help"]),
+        (("info", "b"), ["'b'", "amdahl info --help"]),
         (("advise", "--params", "1M", "--policy", "studi"), ["'studi'", "study?"]),
         (("advise",), ["--params"]),
         (("compare", "a"), ["b"]),
