@@ -298,7 +298,7 @@ def check_damaged_nvbandwidth(case):
 def check_other_files(case):
     own = own_collectives(case)
     document = json.loads(case.path(own).read_text())
-    for text, says in (("{}", ["'records'", "nccl-tests", "nvbandwidth"]), ("[]", ["not a JSON object"]),
+    for text, says in (("{}", ["'records'", "nccl-tests", "nvbandwidth"]), ("[]", ["an empty list"]),
                        (json.dumps({"version": 1, "records": []}), ["'records'", "empty"]),
                        (json.dumps({**document, "records": [{**document["records"][0], "kind": "surprise"}]}), ["surprise"])):
         case.write("f.json", text)
