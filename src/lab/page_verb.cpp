@@ -12,6 +12,8 @@
 #include "lab/report_pages.h"
 #include "report/html_page.h"
 #include "report/markdown_page.h"
+#include "spec/json.h"
+#include "spec/measurements.h"
 
 namespace amdahl {
 namespace {
@@ -30,8 +32,30 @@ std::string kind_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// A JSON document that amdahl wrote instead of a run folder: `sensor bench --output`, `links --json`.
+bool is_document(const std::string& name) { return !fs::is_directory(name) && fs::path(name).extension() == ".json"; }
+
+RunContents read_document(const std::string& name) {
+  Measurements found = read_measurements(name);
+  const bool means = std::any_of(found.records.begin(), found.records.end(), [](const Record& record) {
+    return std::any_of(record.series.begin(), record.series.end(),
+                       [&](const Series& series) { return summary_in(record, series.name).has_value(); });
+  });
+  if (means)
+    throw Error(Cause::usage, fmt::format("{} has means of runs, and no runs", name), "the run folder it lies in");
+  if (found.foreign)
+    throw Error(Cause::usage, fmt::format("{} was measured by {}", name, found.tool),
+                fmt::format("amdahl compare {} RUN, with a run of ours", name));
+  RunContents contents;
+  contents.header.kind = found.kind;
+  contents.records = std::move(found.records);
+  contents.notes = std::move(found.notes);
+  return contents;
+}
+
 PageRun read_page_run(const std::string& name) {
-  PageRun run{name, fs::is_directory(name) ? fs::path(name) : fs::path(name).parent_path(), read_run(name)};
+  PageRun run{name, fs::is_directory(name) ? fs::path(name) : fs::path(name).parent_path(),
+              is_document(name) ? read_document(name) : read_run(name)};
   if (run.contents.records.empty())
     throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", name),
                 "--resume to go on with it");
@@ -73,9 +97,14 @@ Runs read_runs(const std::vector<std::string>& names) {
 std::string embedded_runs(const std::vector<PageRun>& runs) {
   std::vector<std::string> documents;
   for (const PageRun& run : runs) {
+    std::vector<std::string> lines;
+    if (is_document(run.name)) {
+      for (const Record& record : run.contents.records) lines.push_back(record_to_json(record));
+      documents.push_back(fmt::format("{{\"name\":{},\"lines\":{}}}", json_text(run.name), json_array(lines)));
+      continue;
+    }
     const std::string text = read_file(
         fs::is_directory(run.name) ? fs::path(run.name) / kRecordsFile : fs::path(run.name), Cause::store_corrupt);
-    std::vector<std::string> lines;
     for (size_t begin = 0; begin < run.contents.complete_bytes && begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
       if (end > begin) lines.push_back(text.substr(begin, end - begin));

@@ -89,6 +89,9 @@ ReportOutcome report_study(const std::string& run_dir, const RunContents& conten
 }  // namespace
 
 ReportOutcome run_report(const std::string& run_dir, bool write) {
+  if (!std::filesystem::is_directory(run_dir) && std::filesystem::path(run_dir).extension() == ".json")
+    throw Error(Cause::usage, fmt::format("{} is no run folder: of a JSON document there is only a page", run_dir),
+                fmt::format("amdahl report {} --html FILE", run_dir));
   const RunContents contents = read_measured(run_dir);
   const std::string& kind = contents.header.kind;
   if (kind == "study") return report_study(run_dir, contents, write);

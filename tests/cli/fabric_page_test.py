@@ -69,4 +69,15 @@ def check_markdown_has_the_topology(case):
     assert ElementTree.parse(case.path("page_charts/topology.svg")).getroot().tag.endswith("svg")
 
 
+def check_documents_are_runs_too(case):
+    case.run("sensor", "bench", "--op", "fuse", "--backend", "cpu", "--devices", "1,2", "--mode", "data", "--batch-sizes",
+             "4,8", "--samples", "3", "--calls", "1", "--quiet", "-o", "bench.json", "--output-dir", "bench")
+    document, folder = charts_of(case, "bench.json"), charts_of(case, "bench")
+    assert document and {id: chart["rows"] for id, chart in document.items()} == {
+        id: chart["rows"] for id, chart in folder.items()}
+    case.refused(2, "usage", "report", "bench.json", says=["bench.json", "--html FILE"])
+    case.write("other.json", json.dumps({"version": 1, "records": []}))
+    case.refused(2, "usage", "report", "other.json", "--html", "page.html", says=["other.json", "empty"])
+
+
 harness.main(globals())
