@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "amdahl/units.h"
 
@@ -22,6 +24,16 @@ std::string format_number(double value) {
   if (size == 0) return "0";
   const int digits = std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
   return fmt::format("{:.{}f}", value, digits);
+}
+
+std::string short_number(double value) {
+  constexpr std::pair<double, const char*> kSteps[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
+  for (const auto& [step, suffix] : kSteps)
+    if (std::abs(value) >= step) {
+      const double scale = std::string_view(suffix) == "k" ? 1e3 : step;
+      return format_number(value / scale) + suffix;
+    }
+  return format_number(value);
 }
 
 std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset) {

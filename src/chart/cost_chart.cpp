@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/number_words.h"
+
 namespace amdahl {
 namespace {
 
@@ -107,14 +109,14 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
     if (!fastest || row.work_per_hour > fastest->work_per_hour) fastest = &row;
     if (!cheapest || *row.work_per_price > *cheapest->work_per_price) cheapest = &row;
   }
-  std::string text =
-      fmt::format("Most work an hour: {} at {} {}, {:.3g} {}. Most for the money: {} at {} {}, {:.3g} {} for 1 {}.",
-                  fastest->configuration, fastest->size_name, fastest->size, fastest->work_per_hour, fastest->unit,
-                  cheapest->configuration, cheapest->size_name, cheapest->size, *cheapest->work_per_price,
-                  cheapest->unit, report.currency);
+  std::string text = fmt::format(
+      "Most work an hour: {} at {} {}, {} {}. Most for the money: {} at {} {}, {} {} for 1 {}.", fastest->configuration,
+      fastest->size_name, fastest->size, short_number(fastest->work_per_hour), fastest->unit, cheapest->configuration,
+      cheapest->size_name, cheapest->size, short_number(*cheapest->work_per_price), cheapest->unit, report.currency);
   for (const BreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)
-      text += found.value ? fmt::format(" {} starts to pay at about {:.3g}.", found.configuration, *found.value)
+      text += found.value
+                  ? fmt::format(" {} starts to pay at about {}.", found.configuration, format_number(*found.value))
               : found.answer == BreakEven::Answer::always
                   ? fmt::format(" {} pays at every measured size.", found.configuration)
                   : fmt::format(" {} never pays in the measured range.", found.configuration);

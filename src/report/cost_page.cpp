@@ -33,23 +33,24 @@ void add_table_section(Page& page, const char* anchor, const char* title, const 
   page.sections.push_back(std::move(section));
 }
 
-/// The three cases of several devices that are furthest from their break-even.
+/// The three cases of several devices that pay best, or come nearest to it.
 std::vector<std::string> facts_of(const CostReport& report) {
   struct Fact {
-    double distance;
+    double ratio;
     std::string words;
   };
   std::vector<Fact> facts;
   for (const CostRow& row : report.rows) {
     if (!row.gain || !row.gain->break_even_speedup || row.gain->payoff == Payoff::unclear) continue;
     const CostGain& gain = *row.gain;
-    const double ratio = gain.speedup / *gain.break_even_speedup;
-    facts.push_back({std::max(ratio, 1 / ratio),
-                     fmt::format("{} {}: speedup {} (n={}), pays from {:.2f}x ({} {}, {})", row.configuration,
-                                 to_string(gain.payoff), format_speedup(gain.speedup, gain.speedup_ci), row.n,
-                                 *gain.break_even_speedup, row.size_name, row.size, row.work)});
+    facts.push_back(
+        {gain.speedup / *gain.break_even_speedup,
+         fmt::format("{:.2f}x of {:.2f}x: {} {}: its speedup {} (n={}) against that from which it pays ({} {}, {})",
+                     gain.speedup, *gain.break_even_speedup, row.configuration, to_string(gain.payoff),
+                     format_speedup(gain.speedup, gain.speedup_ci), row.n, row.size_name, with_thousands(row.size),
+                     row.work)});
   }
-  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.distance > b.distance; });
+  std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.ratio > b.ratio; });
   std::vector<std::string> words;
   for (size_t i = 0; i < std::min<size_t>(3, facts.size()); ++i) words.push_back(facts[i].words);
   return words;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "report/break_even.h"
 
 namespace amdahl {
@@ -60,16 +61,6 @@ std::vector<std::string> row_text(const CostRow& row) {
 }
 
 }  // namespace
-
-std::string short_number(double value) {
-  constexpr std::pair<double, const char*> kSteps[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
-  for (const auto& [step, suffix] : kSteps)
-    if (std::abs(value) >= step) {
-      const double scale = std::string_view(suffix) == "k" ? 1e3 : step;
-      return format_number(value / scale) + suffix;
-    }
-  return format_number(value);
-}
 
 CostTable cost_table(const CostReport& report, const CostWork& work) {
   const CostRow& first = report.rows.at(work.rows.front());

@@ -15,9 +15,6 @@ struct CostTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// "41.3M", "1.24G", "812": three digits.
-std::string short_number(double value);
-
 CostTable cost_table(const CostReport& report, const CostWork& work);
 /// By time and by price, a row each; empty without a break-even that could be looked for.
 CostTable break_even_table(const CostReport& report);

@@ -208,7 +208,7 @@ std::optional<Chart> ways_chart(const std::string& name, const std::vector<const
   plot.name = {"way", "Way"};
   plot.value = {"rate", fmt::format("Throughput ({})", unit.unit)};
   plot.interval_title = "95 % CI";
-  plot.bound_title = fmt::format("The most that is possible, modelled ({})", unit.unit);
+  plot.bound_title = fmt::format("Bound, modelled ({})", unit.unit);
   const Bar* best = nullptr;
   for (const Record* record : members) {
     const LinePoint point = rate_point(*record, 0);

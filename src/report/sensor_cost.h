@@ -16,8 +16,8 @@ inline constexpr double kHoursPerMonth = 730.5;  // 365.25 days of 24 hours, ove
 /// The row with the longest `match` in the device's name, upper or lower case; null when there is none.
 const DevicePrice* find_price(const PriceTable& prices, const std::string& device);
 
-/// Hours of work over which a bought thing is paid off: amortisation_months x kHoursPerMonth x utilisation; 0 without the
-/// first.
+/// Hours of work over which a bought thing is paid off: amortisation_months x kHoursPerMonth x utilisation; 0 without
+/// the first.
 double paid_hours(const PriceTable& prices);
 
 /// hourly_price, or else purchase_price / paid_hours + watts / 1000 x electricity_per_kwh.
