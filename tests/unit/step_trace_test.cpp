@@ -42,6 +42,7 @@ TEST_F(StampedStep, EveryPieceIsAnEventOnItsStreamAndBucketsHaveBytes) {
   StepStamps stamps(device_, true);
   std::unique_ptr<Event> origin = device_.make_event();
   compute_->stamp(*origin);
+  compute_->synchronize(Deadline::after_seconds(10));  // or the other stream may begin before it
   stamps.begin();
   stamps.start(*compute_, stamps.step);
   stamps.begin_piece(*compute_, "compute", "forward");
@@ -83,6 +84,7 @@ TEST_F(StampedStep, CommunicationOnTheComputeStreamIsThereOnceAndThere) {
   StepStamps stamps(device_, true);
   std::unique_ptr<Event> origin = device_.make_event();
   compute_->stamp(*origin);
+  compute_->synchronize(Deadline::after_seconds(10));  // or the other stream may begin before it
   stamps.communicates_on_compute = true;
   for (std::vector<Span>* spans : {&stamps.collectives, &stamps.stalls}) {
     stamps.start(*compute_, StepStamps::at(*spans, 0));
