@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "amdahl/units.h"
 #include "chart/cost_chart.h"
 #include "report/break_even.h"
 #include "report/cost_tables.h"
