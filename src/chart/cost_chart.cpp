@@ -49,7 +49,7 @@ ordered_json size_axis(const CostPlot& plot) {
           {"type", "quantitative"},
           {"title", plot.size_title},
           {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 14}}},
-          {"axis", {{"grid", false}, {"format", "~s"}}}};
+          {"axis", {{"grid", false}, {"format", ",~r"}, {"labelOverlap", true}}}};
 }
 
 ordered_json work_axis(const char* field, const std::string& title) {

@@ -20,7 +20,7 @@ constexpr int64_t kReportedSteps = 8;      // in trace.json, for charts
 constexpr size_t kMaxBytes = 100'000'000;  // of a Chrome Trace before compression; viewers slow down beyond
 
 constexpr const char* kHow =
-    "steps of one more run with fresh weights after the timed runs of its cell: no sample of the study. They follow "
+    "Steps of one more run with fresh weights after the timed runs of its cell: no sample of the study. They follow "
     "each other without the host waiting in between. Stamps around every piece take time of their own, so the pieces "
     "show order and proportion; how long a step takes is the study's step_time.";
 
