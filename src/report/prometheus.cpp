@@ -8,6 +8,7 @@
 #include <ctime>
 #include <map>
 
+#include "base/cell_axes.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -194,21 +195,10 @@ void add_states(Metrics& metrics, const std::vector<Record>& records) {
 }
 
 Labels comparison_labels(const StudyComparison& comparison, const Labels& source) {
-  const CellKey& multi = comparison.multi;
+  std::map<std::string, AxisValue> axes = axes_of(comparison.multi);
+  axes.erase("num_parameters");
   Labels labels = source;
-  labels["model"] = multi.model;
-  labels["scaling"] = multi.scaling;
-  labels["math"] = multi.math;
-  labels["global_batch"] = std::to_string(multi.global_batch);
-  labels["devices"] = std::to_string(multi.devices);
-  labels["strategy"] = multi.strategy;
-  labels["launch"] = multi.launch;
-  labels["backend"] = multi.backend;
-  labels["optimizer"] = multi.optimizer;
-  labels["accumulate"] = std::to_string(multi.accumulate);
-  labels["overlap"] = multi.overlap ? "true" : "false";
-  labels["bucket_bytes"] = std::to_string(multi.bucket_bytes);
-  labels["data"] = multi.data;
+  for (const auto& [axis, value] : axes) labels[axis] = value_text(value);
   return labels;
 }
 

@@ -45,7 +45,7 @@ struct VoxelPlan {
   int64_t num_voxels = 0;
   int64_t slab_voxels = 0;  // a grid with more is done slab by slab
   int num_slabs = 1;
-  int bin_bits = 0;         // 2^bin_bits bins; chunk c is in bin c % bins
+  int bin_bits = 0;         // 2^bin_bits bins: place_in_bins
   uint32_t bin_chunks = 1;  // most of a bin
   int tile_points = 4;      // a multiple of 4
   int64_t num_tiles = 0;

@@ -1,6 +1,7 @@
 // Writing summary.json. Its reader is summary_reader.cpp, its schema docs/schema/summary.schema.json.
 #include <nlohmann/json.hpp>
 
+#include "base/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 
@@ -9,22 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-json key_json(const CellKey& key) {
-  return {{"model", key.model},
-          {"num_parameters", key.num_parameters},
-          {"scaling", key.scaling},
-          {"math", key.math},
-          {"global_batch", key.global_batch},
-          {"devices", key.devices},
-          {"strategy", key.strategy},
-          {"launch", key.launch},
-          {"backend", key.backend},
-          {"optimizer", key.optimizer},
-          {"accumulate", key.accumulate},
-          {"overlap", key.overlap},
-          {"bucket_bytes", key.bucket_bytes},
-          {"data", key.data}};
-}
+json key_json(const CellKey& key) { return axes_json(axes_of(key)); }
 
 json account_json(const StepAccount& a) {
   const auto us = [](double value) { return finite(value, "a step account"); };

@@ -1,6 +1,7 @@
 // A study's summary.json as Records: what is left of the runs is mean, sd and number.
 #include <fmt/format.h>
 
+#include "base/cell_axes.h"
 #include "spec/json.h"
 #include "spec/peer_json.h"
 
@@ -45,28 +46,14 @@ const std::vector<double>* samples_of(const Record& record, const std::string& n
 }
 
 Record record_of(const StudyCell& cell, const Provenance& provenance) {
-  const CellKey& key = cell.key;
   Record record;
   record.kind = "study-run";
   record.status = cell.status;
   record.origin = cell.origin;
   record.provenance = provenance;
-  record.axes = {{"model", key.model},
-                 {"num_parameters", key.num_parameters},
-                 {"scaling", key.scaling},
-                 {"math", key.math},
-                 {"global_batch", key.global_batch},
-                 {"devices", key.devices},
-                 {"strategy", key.strategy},
-                 {"launch", key.launch},
-                 {"backend", key.backend},
-                 {"optimizer", key.optimizer},
-                 {"accumulate", key.accumulate},
-                 {"overlap", key.overlap},
-                 {"bucket_bytes", key.bucket_bytes},
-                 {"data", key.data},
-                 {"steps", cell.steps},
-                 {"warmup", cell.warmup}};
+  record.axes = axes_of(cell.key);
+  record.axes["steps"] = cell.steps;
+  record.axes["warmup"] = cell.warmup;
   add_summary(record, "step_time", "us", cell.step_time_us);
   add_summary(record, "throughput", "samples/s", cell.throughput);
   return record;
