@@ -18,6 +18,11 @@ using nlohmann::json;
 // Threads of a process, from top to bottom; others follow in the order of their names.
 constexpr std::string_view kStreams[] = {"step", "compute", "weights", "comm", "host"};
 
+// Viewers take 0 for no process, and a thread with the number of its process for its main thread; Perfetto also keeps
+// threads of different processes apart only by their numbers. So every number is used once.
+int process_id(int rank) { return rank + 1; }
+int thread_id(int rank, int stream) { return 1000 * process_id(rank) + 1 + stream; }
+
 std::string thread_title(const std::string& stream) {
   if (stream == "comm") return "communication stream";
   if (stream == "host") return "host";
@@ -65,9 +70,12 @@ class ChromeWriter {
 
   std::string metadata() const {
     std::vector<json> lines;
-    const auto add = [&](int rank, int thread, const char* name, const char* key, json value) {
-      lines.push_back(
-          {{"ph", "M"}, {"pid", rank}, {"tid", thread}, {"name", name}, {"args", {{key, std::move(value)}}}});
+    const auto add = [&](int rank, int stream, const char* name, const char* key, json value) {
+      lines.push_back({{"ph", "M"},
+                       {"pid", process_id(rank)},
+                       {"tid", thread_id(rank, stream)},
+                       {"name", name},
+                       {"args", {{key, std::move(value)}}}});
     };
     for (const TracedRank& rank : trace_.ranks) {
       add(rank.rank, 0, "process_name", "name", fmt::format("rank {}, {}, {}", rank.rank, rank.device, rank.host));
@@ -100,8 +108,8 @@ class ChromeWriter {
     const int64_t start = whole_ns(event.start_us), end = whole_ns(event.start_us + event.duration_us);
     const std::string bytes = event.bytes > 0 ? fmt::format(",\"bytes\":{}", event.bytes) : "";
     return fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"cat":"{}","args":{{"step":{}{}}}}})",
-                       event.rank, threads_.at(event.stream), us_text(start), us_text(end - start),
-                       dump(event.name, -1), trace_kind_name(event.kind), event.step, bytes);
+                       process_id(event.rank), thread_id(event.rank, threads_.at(event.stream)), us_text(start),
+                       us_text(end - start), dump(event.name, -1), trace_kind_name(event.kind), event.step, bytes);
   }
 
   std::string cut_notice(size_t written, double at_us) const {
@@ -127,7 +135,7 @@ class ChromeWriter {
   }
 
   const StepTrace& trace_;
-  std::map<std::string, int> threads_;  // stream -> tid
+  std::map<std::string, int> threads_;  // stream -> its place from the top
 };
 
 }  // namespace

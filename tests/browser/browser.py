@@ -103,6 +103,11 @@ class Opened:
         self.page.screenshot(path=PICTURES / f"{name}.png")
 
 
+def new_context(**options):
+    """A window of the one browser, for pages that are not ours."""
+    return _browser.new_context(**options)
+
+
 def report(case, *runs):
     """The page about runs of a case, opened by `Opened`."""
     case.run("report", *runs, "--html", "page.html", timeout=120)

@@ -31,10 +31,12 @@ def check_trace_of_the_last_cell(case):
     assert {event["args"]["step"] for event in events} == {10, 11, 12}
     processes = names(trace, "process_name")
     assert sorted(name.split(",")[0] for name in processes.values()) == ["rank 0", "rank 1"], processes
+    ids = [tid for _, tid in names(trace, "thread_name")]
+    assert len(set(ids + [pid for pid, _ in processes] + [0])) == len(ids) + len(processes) + 1, "a number used twice"
     threads = {(pid, name) for (pid, _), name in names(trace, "thread_name").items()}
     for rank in (0, 1):
         for thread in ("steps", "compute stream", "communication stream", "host"):
-            assert (rank, thread) in threads, threads
+            assert (rank + 1, thread) in threads, threads
     kinds = {event["cat"] for event in events}
     assert {"step", "compute", "communication", "waiting", "optimizer", "host"} <= kinds, kinds
     for event in events:
@@ -51,7 +53,7 @@ def check_trace_of_the_last_cell(case):
     # Every byte of the gradients is in a bucket of every step on every rank: float32, with statistics and padding beside.
     parameters = 4 * json.loads(case.run("report", "r", "--json").stdout)["cells"][0]["key"]["num_parameters"]
     for rank in (0, 1):
-        sent = sum(event["args"]["bytes"] for event in buckets if event["pid"] == rank and event["args"]["step"] == 11)
+        sent = sum(event["args"]["bytes"] for event in buckets if event["pid"] == rank + 1 and event["args"]["step"] == 11)
         assert parameters <= sent <= 1.01 * parameters, (parameters, sent)
 
 
@@ -94,8 +96,8 @@ def check_pieces_lie_within_their_step_and_do_not_overlap(case):
     events = complete(chrome(case.path("t.json")))
     assert {event["args"]["step"] for event in events} == {3, 4, 5}
     for rank in (0, 1):
-        steps = {event["args"]["step"]: event for event in events if event["pid"] == rank and event["cat"] == "step"}
-        lane = sorted((event for event in events if event["pid"] == rank and event["cat"] in
+        steps = {event["args"]["step"]: event for event in events if event["pid"] == rank + 1 and event["cat"] == "step"}
+        lane = sorted((event for event in events if event["pid"] == rank + 1 and event["cat"] in
                        ("compute", "waiting", "optimizer", "input")), key=lambda event: event["ts"])
         for before, after in zip(lane, lane[1:]):
             assert before["ts"] + before["dur"] <= after["ts"] + 0.002, (before, after)
@@ -146,7 +148,7 @@ def check_many_steps(case):
     """More than the stamps that are kept at once; trace.json has only the first ones."""
     case.run(*GRID, "--steps", "200", "--trace", "t.json", "--trace-steps", "7:142", "-o", "r")
     events = complete(chrome(case.path("t.json")))
-    steps = {event["args"]["step"]: event["ts"] for event in events if event["cat"] == "step" and event["pid"] == 0}
+    steps = {event["args"]["step"]: event["ts"] for event in events if event["cat"] == "step" and event["pid"] == 1}
     assert sorted(steps) == list(range(7, 142))
     assert sorted(steps, key=steps.get) == sorted(steps), "steps are not in order of time"
     small = json.loads(case.path("r/trace.json").read_text())

@@ -72,7 +72,7 @@ TEST(ChromeTrace, HasAProcessPerRankAThreadPerStreamAndEveryEvent) {
   EXPECT_NE(chrome.json.find(R"(rank 0, CPU \"virtual\" device, node-1)"), std::string::npos) << chrome.json;
   EXPECT_NE(
       chrome.json.find(
-          R"({"ph":"X","pid":0,"tid":3,"ts":90.000,"dur":30.000,"name":"bucket 1","cat":"communication","args":{"step":12,"bytes":3000}})"),
+          R"({"ph":"X","pid":1,"tid":1004,"ts":90.000,"dur":30.000,"name":"bucket 1","cat":"communication","args":{"step":12,"bytes":3000}})"),
       std::string::npos)
       << chrome.json;
 }
