@@ -34,6 +34,7 @@ test  python3-torch       optional python:torch
 test  chromium            optional command:chromium
 build python3-venv        optional python:ensurepip
 bench libbenchmark-dev    required header:benchmark/benchmark.h
+ci    ccache              optional command:ccache
 ci    clang-format-14     required command:clang-format-14
 ci    clang-tidy-14       required command:clang-tidy-14
 '
@@ -44,6 +45,7 @@ WHEELS='
 build vl-convert-python==1.9.0.post1 vl_convert
 test  playwright==1.65.2             playwright
 test  axe-core-python==0.1.0         axe_core_python
+test  viztracer==1.1.1               viztracer
 '
 VENV=.deps/venv
 
