@@ -1,5 +1,6 @@
 #include "chart/compare_chart.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace amdahl {
@@ -7,7 +8,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string spec_of(const DataTable& table) {
+std::string spec_of(const DataTable& table, size_t num_dots) {
+  constexpr size_t kDotHeight = 24, kShortest = 60;
   const ordered_json x{{"field", "speed"},
                        {"type", "quantitative"},
                        {"title", "Speed over A (above 1: faster)"},
@@ -34,7 +36,10 @@ std::string spec_of(const DataTable& table) {
          {"color", colour},
          {"shape", {{"field", "verdict"}, {"type", "nominal"}, {"title", "Verdict"}}},
          {"tooltip", tooltip}}}}};
-  return ordered_json{{"data", {{"name", "table"}}}, {"width", 420}, {"height", {{"step", 22}}}, {"layer", layers}}
+  return ordered_json{{"data", {{"name", "table"}}},
+                      {"width", 420},
+                      {"height", std::max(kShortest, kDotHeight * num_dots)},
+                      {"layer", layers}}
       .dump();
 }
 
@@ -58,7 +63,7 @@ std::optional<Chart> compare_chart(const SpeedPlot& plot) {
     chart.table.rows.push_back(
         {dot.cell, dot.run, dot.speed, dot.interval ? TableValue(dot.interval->low) : TableValue(),
          dot.interval ? TableValue(dot.interval->high) : TableValue(), dot.n_baseline, dot.n_run, dot.verdict});
-  chart.spec = spec_of(chart.table);
+  chart.spec = spec_of(chart.table, plot.dots.size());
   return chart;
 }
 

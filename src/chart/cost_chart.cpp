@@ -14,10 +14,19 @@ using nlohmann::ordered_json;
 
 TableValue maybe(const std::optional<double>& value) { return value ? TableValue(*value) : TableValue(); }
 
+constexpr size_t kBreakEvenColumn = 7;
+
+bool energy_was_read(const CostReport& report, const CostPlot& plot) {
+  return std::any_of(report.rows.begin(), report.rows.end(), [&](const CostRow& row) {
+    return row.work == plot.work && row.work_per_price && row.joule_per_work;
+  });
+}
+
 /// Rows of results; rows of break-evens have no work, but where they lie.
 DataTable table_of(const CostReport& report, const CostPlot& plot) {
   DataTable table;
   const std::string currency = report.currency;
+  const bool metered = energy_was_read(report, plot);
   table.columns = {{"configuration", "Configuration"},
                    {"size", plot.size_title},
                    {"work_per_hour", "Work per hour"},
@@ -26,6 +35,7 @@ DataTable table_of(const CostReport& report, const CostPlot& plot) {
                    {"high", "95 % interval, high"},
                    {"n", "Samples"},
                    {"break_even_size", "Break-even by price"}};
+  if (metered) table.columns.push_back({"work_per_joule", "Work for 1 J"});
   for (const CostRow& row : report.rows) {
     if (row.work != plot.work || !row.work_per_price) continue;
     const auto& ci = row.work_per_price_ci;
@@ -37,10 +47,13 @@ DataTable table_of(const CostReport& report, const CostPlot& plot) {
                           ci ? TableValue(ci->high) : TableValue(),
                           row.n,
                           {}});
+    if (metered) table.rows.back().push_back(row.joule_per_work ? TableValue(1 / *row.joule_per_work) : TableValue());
   }
   for (const BreakEven& found : report.break_evens)
-    if (found.work == plot.work && found.by_price && found.value)
+    if (found.work == plot.work && found.by_price && found.value) {
       table.rows.push_back({found.configuration, {}, {}, {}, {}, {}, {}, maybe(found.value)});
+      if (metered) table.rows.back().emplace_back();
+    }
   return table;
 }
 
@@ -79,7 +92,7 @@ ordered_json panel(const CostPlot& plot, const DataTable& table, const char* fie
                    bool with_intervals) {
   const ordered_json x = size_axis(plot), y = work_axis(field, title);
   ordered_json layers = ordered_json::array();
-  layers.push_back({{"transform", {{{"filter", "isValid(datum.size)"}}}},
+  layers.push_back({{"transform", {{{"filter", fmt::format("isValid(datum.size) && isValid(datum.{})", field)}}}},
                     {"mark", {{"type", "line"}, {"point", true}}},
                     {"encoding", {{"x", x}, {"y", y}, {"color", colour()}, {"tooltip", tooltip(table)}}}});
   if (with_intervals) {
@@ -91,14 +104,16 @@ ordered_json panel(const CostPlot& plot, const DataTable& table, const char* fie
   }
   ordered_json at = x;
   at["field"] = "break_even_size";
-  layers.push_back({{"transform", {{{"filter", "isValid(datum.break_even_size)"}}}},
-                    {"mark", {{"type", "rule"}, {"style", "marker"}, {"strokeDash", {2, 3}}}},
-                    {"encoding",
-                     {{"x", at},
-                      {"color", colour()},
-                      {"tooltip",
-                       {{{"field", "configuration"}, {"title", "Pays from here on"}},
-                        {{"field", "break_even_size"}, {"title", plot.size_title}, {"format", ".3~s"}}}}}}});
+  const auto marked = [](const auto& row) { return row[kBreakEvenColumn] != TableValue(); };
+  if (std::any_of(table.rows.begin(), table.rows.end(), marked))  // a layer without rows has no scale
+    layers.push_back({{"transform", {{{"filter", "isValid(datum.break_even_size)"}}}},
+                      {"mark", {{"type", "rule"}, {"style", "marker"}, {"strokeDash", {2, 3}}}},
+                      {"encoding",
+                       {{"x", at},
+                        {"color", colour()},
+                        {"tooltip",
+                         {{{"field", "configuration"}, {"title", "Pays from here on"}},
+                          {{"field", "break_even_size"}, {"title", plot.size_title}, {"format", ".3~s"}}}}}}});
   return {{"width", 300}, {"height", 260}, {"layer", layers}};
 }
 
@@ -135,10 +150,12 @@ std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) 
   chart.title = fmt::format("{}/h and {} for 1 {}, {}", drawn->unit, drawn->unit, report.currency, plot.work);
   chart.summary = summary_of(report, plot);
   chart.origin = drawn->origin;
-  const ordered_json panels{
+  ordered_json panels{
       panel(plot, chart.table, "work_per_hour", drawn->unit + " per hour", false),
       panel(plot, chart.table, "work_per_price", fmt::format("{} for 1 {}", drawn->unit, report.currency), true)};
-  chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"hconcat", panels}}.dump();
+  if (energy_was_read(report, plot))
+    panels.push_back(panel(plot, chart.table, "work_per_joule", drawn->unit + " for 1 J", false));
+  chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"columns", panels.size()}, {"concat", panels}}.dump();
   return chart;
 }
 

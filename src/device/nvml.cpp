@@ -36,6 +36,7 @@ struct Nvml::Api {
   int (*clock)(void*, int, unsigned*) = nullptr;
   int (*temperature)(void*, int, unsigned*) = nullptr;
   int (*power)(void*, unsigned*) = nullptr;
+  int (*energy)(void*, unsigned long long*) = nullptr;
   int (*throttle)(void*, unsigned long long*) = nullptr;
   int (*utilisation)(void*, Utilisation*) = nullptr;
   int (*memory)(void*, Memory*) = nullptr;
@@ -55,6 +56,7 @@ std::shared_ptr<Nvml> Nvml::open() {
   load(library, "nvmlDeviceGetClockInfo", api->clock);
   load(library, "nvmlDeviceGetTemperature", api->temperature);
   load(library, "nvmlDeviceGetPowerUsage", api->power);
+  load(library, "nvmlDeviceGetTotalEnergyConsumption", api->energy);
   load(library, "nvmlDeviceGetCurrentClocksThrottleReasons", api->throttle);
   load(library, "nvmlDeviceGetUtilizationRates", api->utilisation);
   load(library, "nvmlDeviceGetMemoryInfo", api->memory);
@@ -104,7 +106,9 @@ DeviceHealth Nvml::read_health(void* device) const {
   Utilisation utilisation{};
   if (api_->utilisation && api_->utilisation(device, &utilisation) == kSuccess)
     health.utilisation_percent = utilisation.gpu_percent;
-  unsigned long long reasons = 0;
+  unsigned long long millijoule = 0, reasons = 0;
+  if (api_->energy && api_->energy(device, &millijoule) == kSuccess)
+    health.energy_j = static_cast<double>(millijoule) / 1000;
   if (api_->throttle && api_->throttle(device, &reasons) == kSuccess) health.throttle_reasons = reasons;
   return health;
 }

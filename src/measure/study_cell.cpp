@@ -11,11 +11,18 @@
 namespace amdahl {
 namespace {
 
-constexpr double RankRun::*kScalars[] = {
-    &RankRun::step_us,           &RankRun::loss_first,          &RankRun::loss_last,
-    &RankRun::memory_peak_bytes, &RankRun::utilisation_percent, &RankRun::comm_bytes,
-    &RankRun::clock_before_mhz,  &RankRun::clock_after_mhz,     &RankRun::temperature_c,
-    &RankRun::power_w,           &RankRun::throttle_reasons};
+constexpr double RankRun::*kScalars[] = {&RankRun::step_us,
+                                         &RankRun::loss_first,
+                                         &RankRun::loss_last,
+                                         &RankRun::memory_peak_bytes,
+                                         &RankRun::utilisation_percent,
+                                         &RankRun::comm_bytes,
+                                         &RankRun::clock_before_mhz,
+                                         &RankRun::clock_after_mhz,
+                                         &RankRun::temperature_c,
+                                         &RankRun::power_w,
+                                         &RankRun::energy_j,
+                                         &RankRun::throttle_reasons};
 constexpr double StepTimes::*kTimes[] = {&StepTimes::step,     &StepTimes::input,     &StepTimes::forward,
                                          &StepTimes::backward, &StepTimes::optimizer, &StepTimes::idle};
 
@@ -56,6 +63,11 @@ Deadline deadline_of(const TrainerOptions& options) { return Deadline::after_sec
 
 }  // namespace
 
+double metered_energy_j(double before_j, double after_j, double seconds) {
+  constexpr double kShortest = 2;
+  return before_j >= 0 && after_j > before_j && seconds >= kShortest ? after_j - before_j : -1;
+}
+
 std::vector<RankRun> gather_runs(Communicator& communicator, const RankRun& mine, Deadline deadline) {
   std::vector<RankRun> runs;
   for (const std::string& bytes : communicator.exchange(pack(mine), deadline)) runs.push_back(unpack(bytes));
@@ -77,7 +89,11 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
 double StudyCellRank::timed_steps(int steps, RankRun* run) {
   trainer_.synchronize();
   rank_.communicator.barrier(deadline_of(options_));
-  if (run) run->clock_before_mhz = rank_.device.health().sm_clock_mhz;
+  DeviceHealth before;
+  if (run) {
+    before = rank_.device.health();
+    run->clock_before_mhz = before.sm_clock_mhz;
+  }
   Stream& stream = trainer_.compute_stream();
   stream.stamp(*start_);
   for (int i = 0; i < steps; ++i) {
@@ -95,7 +111,9 @@ double StudyCellRank::timed_steps(int steps, RankRun* run) {
     run->throttle_reasons = static_cast<double>(health.throttle_reasons);
   }
   trainer_.synchronize();
-  return rank_.device.elapsed_us(*start_, *end_) / steps;
+  const double elapsed_us = rank_.device.elapsed_us(*start_, *end_);
+  if (run) run->energy_j = metered_energy_j(before.energy_j, rank_.device.health().energy_j, elapsed_us / 1e6);
+  return elapsed_us / steps;
 }
 
 std::vector<StepTimes> StudyCellRank::instrumented_steps(LaunchMode mode) {

@@ -18,9 +18,14 @@ struct RankRun {
   double utilisation_percent = -1;
   double comm_bytes = 0;  // payload of one step
   double clock_before_mhz = -1, clock_after_mhz = -1, temperature_c = -1, power_w = -1;
+  double energy_j = -1;  // of the card over the timed steps; negative: not read, or too short for its meter
   double throttle_reasons = 0;
   std::vector<StepTimes> accounted;
 };
+
+/// J between two readings of a card's energy meter that are `seconds` apart, or -1: without readings, and for less than
+/// 2 s, of which a meter that moves on every tenth of a second would miss more than 5 %.
+double metered_energy_j(double before_j, double after_j, double seconds);
 
 class StudyCellRank {
  public:

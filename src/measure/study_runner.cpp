@@ -81,6 +81,9 @@ void add_health(Record& record, const std::vector<RankRun>& ranks) {
   add("sm_clock", "MHz", extreme(&RankRun::clock_after_mhz));
   add("temperature", "C", extreme(&RankRun::temperature_c));
   add("power", "W", extreme(&RankRun::power_w));
+  double energy = 0;
+  for (const RankRun& rank : ranks) energy = rank.energy_j < 0 || energy < 0 ? -1 : energy + rank.energy_j;
+  add("energy", "J", energy);  // of all devices
   if (extreme(&RankRun::clock_after_mhz) >= 0) add("throttle_reasons", "bits", extreme(&RankRun::throttle_reasons));
 }
 

@@ -3,10 +3,13 @@
 Every page is opened from disk with a listener for whatever must not happen: requests, console messages, exceptions and
 violations of the content policy.
 """
+import csv
+import io
 import pathlib
 import shutil
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import harness  # noqa: E402
@@ -90,6 +93,41 @@ class Opened:
         bad = [(violation["id"], violation["impact"], violation["nodes"][0]["html"][:200], len(violation["nodes"]))
                for violation in found if violation["impact"] in ("serious", "critical")]
         assert not bad, bad
+
+    def charts(self):
+        """What the page was given: columns, rows and specification of each chart."""
+        return self.value("JSON.parse(document.getElementById('amdahl-charts').textContent).charts")
+
+    def check_tables(self):
+        """Each chart's table shows the chart's data."""
+        for chart in self.charts():
+            self.page.click(f"#{chart['id']} details summary")
+            shown = self.value(f"[...document.querySelectorAll('#{chart['id']} tbody tr')].map((row) => "
+                               "[...row.cells].map((cell) => cell.textContent))")
+            assert len(shown) == len(chart["rows"]) > 0, chart["id"]
+            for cells, values in zip(shown, chart["rows"]):
+                for cell, value in zip(cells, values):
+                    if value is None:
+                        assert cell == "n/a", cell
+                    elif isinstance(value, str):
+                        assert cell == value, (cell, value)
+                    else:
+                        assert abs(float(cell.replace(",", "")) - value) <= 0.006 * abs(value), (cell, value)
+
+    def check_buttons(self):
+        """Each chart's buttons give a picture in SVG and in PNG, and its data in CSV."""
+        for chart in self.charts():
+            svg = ElementTree.fromstring(self.save(chart["id"], "svg"))
+            assert svg.tag.endswith("svg") and len(list(svg.iter())) > 30, chart["id"]
+            png = self.save(chart["id"], "png")
+            assert png.startswith(b"\x89PNG\r\n") and len(png) > 5000, (chart["id"], len(png))
+            rows = list(csv.reader(io.StringIO(self.save(chart["id"], "csv").decode())))
+            assert rows[0] == [column["name"] for column in chart["columns"]]
+            assert len(rows) == 1 + len(chart["rows"])
+            for cells, values in zip(rows[1:], chart["rows"]):
+                for cell, value in zip(cells, values):
+                    assert cell == ("" if value is None else value) if isinstance(value, (str, type(None))) \
+                        else float(cell) == value, (cell, value)
 
     def save(self, chart, kind):
         """Presses a button and returns the file that it gives."""

@@ -1,9 +1,6 @@
 """The page of a study in a browser: charts, tables, files, print, reading by keyboard and by machine."""
-import csv
-import io
 import json
 import os
-import xml.etree.ElementTree as ElementTree
 
 import browser
 import harness
@@ -11,7 +8,6 @@ import study_fixture
 from browser import Opened, report
 
 GROUP = "large-2021379-strong-tf32-synthetic"
-EMBEDDED = "JSON.parse(document.getElementById('amdahl-charts').textContent).charts"
 
 
 def check_charts_are_drawn_with_every_mark(case):
@@ -22,7 +18,7 @@ def check_charts_are_drawn_with_every_mark(case):
         assert page.marks(f"speedup-{GROUP}", "rule") == 8     # an interval a comparison
         assert page.marks(f"efficiency-{GROUP}", "symbol") == 12
         assert page.marks(f"throughput-{GROUP}", "symbol") == 12
-        charts = {chart["id"]: chart for chart in page.value(EMBEDDED)}
+        charts = {chart["id"]: chart for chart in page.charts()}
         crossings = sum(row[7] is not None for row in charts[f"throughput-{GROUP}"]["rows"])
         assert crossings >= 1 and page.marks(f"throughput-{GROUP}", "rule") == 12 + crossings
         bars = len(charts[f"account-{GROUP}"]["rows"])
@@ -47,36 +43,13 @@ def check_map_of_several_models(case):
 def check_tables_are_the_charts_data(case):
     study_fixture.study(case.path("r"))
     with Opened(report(case, "r")) as page:
-        for chart in page.value(EMBEDDED):
-            page.page.click(f"#{chart['id']} details summary")
-            shown = page.value(f"[...document.querySelectorAll('#{chart['id']} tbody tr')].map((row) => "
-                               "[...row.cells].map((cell) => cell.textContent))")
-            assert len(shown) == len(chart["rows"]) > 0, chart["id"]
-            for cells, values in zip(shown, chart["rows"]):
-                for cell, value in zip(cells, values):
-                    if value is None:
-                        assert cell == "n/a", cell
-                    elif isinstance(value, str):
-                        assert cell == value, (cell, value)
-                    else:
-                        assert abs(float(cell.replace(",", "")) - value) <= 0.006 * abs(value), (cell, value)
+        page.check_tables()
 
 
 def check_buttons_give_files(case):
     study_fixture.study(case.path("r"))
     with Opened(report(case, "r")) as page:
-        for chart in page.value(EMBEDDED):
-            svg = ElementTree.fromstring(page.save(chart["id"], "svg"))
-            assert svg.tag.endswith("svg") and len(list(svg.iter())) > 30, chart["id"]
-            png = page.save(chart["id"], "png")
-            assert png.startswith(b"\x89PNG\r\n") and len(png) > 5000, (chart["id"], len(png))
-            rows = list(csv.reader(io.StringIO(page.save(chart["id"], "csv").decode())))
-            assert rows[0] == [column["name"] for column in chart["columns"]]
-            assert len(rows) == 1 + len(chart["rows"])
-            for cells, values in zip(rows[1:], chart["rows"]):
-                for cell, value in zip(cells, values):
-                    assert cell == ("" if value is None else value) if isinstance(value, (str, type(None))) \
-                        else float(cell) == value, (cell, value)
+        page.check_buttons()
         page.check_quiet()
 
 

@@ -17,7 +17,7 @@ def provenance(kind="cuda", host="node-7", devices=1):
             "start_time": "2026-01-02T03:04:05Z", "tool_version": "0.1.0"}
 
 
-def record(devices, batch, run, time_us, model="large", parameters=2021379, kind="cuda", status=None):
+def record(devices, batch, run, time_us, model="large", parameters=2021379, kind="cuda", status=None, joule=None):
     def series(name, unit, value):
         return {"name": name, "unit": unit, "samples": [value]}
     communication = 0 if devices == 1 else 20.0 + 4 * devices
@@ -29,6 +29,8 @@ def record(devices, batch, run, time_us, model="large", parameters=2021379, kind
               series("launch_gaps", "us", 0.0), series("input", "us", 0.0), series("optimizer", "us", 8.0),
               series("total_communication", "us", communication), series("comm_bytes", "bytes", 8.0e6),
               series("memory_peak", "bytes", 1.0e8)]
+    if joule is not None:  # of the timed steps
+        values.append(series("energy", "J", joule))
     status = status or {"kind": "ok"}
     return {"type": "record", "provenance": "p1", "kind": "study-run", "origin": "measured",
             "axes": {"accumulate": 1, "backend": "cuda" if kind == "cuda" else "cpu", "bucket_bytes": 26214400,
@@ -39,8 +41,8 @@ def record(devices, batch, run, time_us, model="large", parameters=2021379, kind
 
 
 def study(folder, devices=(1, 2, 4), batches=(64, 512, 4096, 32768), runs=10, model="large", parameters=2021379,
-          kind="cuda", failed=(), host="node-7", seed=1):
-    """A run folder. `failed` has (devices, batch) whose every run ran out of memory."""
+          kind="cuda", failed=(), host="node-7", seed=1, watt=None):
+    """A run folder. `failed` has (devices, batch) whose every run ran out of memory. With `watt` a device's meter was read."""
     folder.mkdir(parents=True)
     chance = random.Random(seed)
     lines = [{"config": {"model": model}, "kind": "study", "type": "run", "version": 1},
@@ -52,6 +54,7 @@ def study(folder, devices=(1, 2, 4), batches=(64, 512, 4096, 32768), runs=10, mo
                 if run == 3:
                     time_us *= 1.05  # an outlier a cell
                 status = {"kind": "failed", "reason": "out of memory on device 1"} if (count, batch) in failed else None
-                lines.append(record(count, batch, run, round(time_us, 4), model, parameters, kind, status))
+                lines.append(record(count, batch, run, round(time_us, 4), model, parameters, kind, status,
+                                    None if watt is None else watt * count * 100 * time_us * 1e-6))
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder

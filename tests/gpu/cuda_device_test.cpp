@@ -157,6 +157,7 @@ TEST_F(CudaDeviceTest, ReadsHealthWhereNvmlIsThere) {
   if (health.sm_clock_mhz < 0) GTEST_SKIP() << "NVML shows nothing here";
   EXPECT_GT(health.temperature_c, 0);
   EXPECT_GT(health.power_w, 0);
+  EXPECT_GT(health.energy_j, 0);
 }
 
 }  // namespace
