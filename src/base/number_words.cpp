@@ -17,14 +17,16 @@ DeviceWords device_words(std::string_view device_kind) {
   return {"CPU virtual device", "CPU virtual devices", "one CPU virtual device", "several CPU virtual devices"};
 }
 
-std::string format_number(double value) {
+std::string format_number(double value, int significant) {
   const double size = std::abs(value);
-  if (size >= 1e15) return fmt::format("{:.3g}", value);
-  if (size >= 99.95) return with_thousands(std::llround(value));
+  if (size >= 1e15) return fmt::format("{:.{}g}", value, significant);
+  if (size >= std::pow(10, significant - 1) - 0.05) return with_thousands(std::llround(value));
   if (size == 0) return "0";
-  const int digits = std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
+  const int digits = std::clamp(significant - 1 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
   return fmt::format("{:.{}f}", value, digits);
 }
+
+std::string format_number(double value) { return format_number(value, 3); }
 
 std::string short_number(double value) {
   constexpr std::pair<double, const char*> kSteps[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};

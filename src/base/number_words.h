@@ -23,6 +23,8 @@ DeviceWords device_words(std::string_view device_kind);
 
 /// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);
+/// The same with at least `significant` digits.
+std::string format_number(double value, int significant);
 /// "41.3M", "1.24G", "812": three digits.
 std::string short_number(double value);
 /// "1,234 ± 45"; without an interval "1,234 ± n/a".

@@ -155,7 +155,7 @@ std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) 
       panel(plot, chart.table, "work_per_price", fmt::format("{} for 1 {}", drawn->unit, report.currency), true)};
   if (energy_was_read(report, plot))
     panels.push_back(panel(plot, chart.table, "work_per_joule", drawn->unit + " for 1 J", false));
-  chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"columns", panels.size()}, {"concat", panels}}.dump();
+  chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"columns", 2}, {"concat", panels}}.dump();
   return chart;
 }
 
