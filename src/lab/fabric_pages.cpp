@@ -8,13 +8,9 @@
 #include "report/links_page.h"
 #include "report/sensor_page.h"
 #include "report/training_page.h"
-#include "spec/doctor_file.h"
-#include "spec/json.h"
 
 namespace amdahl {
 namespace {
-
-namespace fs = std::filesystem;
 
 Page links_page_of(const PageRun& run) {
   std::vector<std::string> notes;
@@ -26,17 +22,9 @@ Page links_page_of(const PageRun& run) {
 }
 
 Page doctor_page_of(const PageRun& run) {
-  const fs::path file = run.folder / kDoctorFile;
-  const bool judged = fs::exists(file);
-  std::vector<std::string> notes;
-  DoctorOutcome outcome;
-  if (judged) outcome = doctor_from_json(read_file(file, Cause::store_corrupt), file.string());
-  outcome.records = run.contents.records;
-  outcome.machine = machine_of_run(run.folder, outcome.records, notes);
-  note_links(outcome.machine, outcome.records);
-  Page page = doctor_page(outcome, judged);
-  if (!judged) notes.push_back(file.string() + " is not there: what was found is not known");
-  page.notes.insert(page.notes.end(), notes.begin(), notes.end());
+  const DoctorRun found = read_doctor_run(run.folder, run.contents.records);
+  Page page = doctor_page(found.outcome, found.judged);
+  page.notes.insert(page.notes.end(), found.notes.begin(), found.notes.end());
   return page;
 }
 

@@ -1,12 +1,16 @@
 #include "lab/fabric_reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "measure/link_machine.h"
 #include "report/collectives.h"
 #include "report/collectives_drawing.h"
+#include "report/doctor.h"
 #include "report/links.h"
+#include "spec/doctor_file.h"
 #include "spec/json.h"
 
 namespace amdahl {
@@ -94,6 +98,36 @@ ReportOutcome report_collectives(const fs::path& folder, const RunContents& cont
   report.json = outcome.json;
   if (!write) return report;
   write_collectives_report(folder, outcome);
+  report.report_path = (folder / kReportFile).string();
+  return report;
+}
+
+DoctorRun read_doctor_run(const fs::path& folder, const std::vector<Record>& records) {
+  DoctorRun run;
+  const fs::path file = folder / kDoctorFile;
+  run.judged = fs::exists(file);
+  if (run.judged)
+    run.outcome = doctor_from_json(read_file(file, Cause::store_corrupt), file.string());
+  else
+    run.notes.push_back(file.string() + " is not there: what was found is not known");
+  run.outcome.records = records;
+  run.outcome.machine = machine_of_run(folder, records, run.notes);
+  note_links(run.outcome.machine, records);
+  return run;
+}
+
+ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents, bool write) {
+  const DoctorRun run = read_doctor_run(folder, contents.records);
+  if (!run.judged)
+    throw Error(Cause::store_corrupt, run.notes.front(),
+                fmt::format("amdahl report {} --html FILE, a page of what was measured", folder.string()));
+  ReportOutcome report;
+  report.notes = contents.notes;
+  report.notes.insert(report.notes.end(), run.notes.begin(), run.notes.end());
+  report.text = doctor_text(run.outcome);
+  report.json = doctor_to_json(run.outcome);
+  if (!write) return report;
+  write_atomic(folder / kReportFile, report.text);
   report.report_path = (folder / kReportFile).string();
   return report;
 }

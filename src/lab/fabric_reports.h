@@ -25,6 +25,16 @@ void write_collectives_report(const std::filesystem::path& folder, const Collect
 ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write);
 ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write);
 
+/// What a doctor run found, as its folder says: its records, its machine with what was measured, and findings.
+struct DoctorRun {
+  DoctorOutcome outcome;  // all but text and json
+  bool judged = false;    // doctor.json is there
+  std::vector<std::string> notes;
+};
+DoctorRun read_doctor_run(const std::filesystem::path& folder, const std::vector<Record>& records);
+/// Its text and JSON. Throws where doctor.json is missing, without which only a page of the records can be made.
+ReportOutcome report_doctor(const std::filesystem::path& folder, const RunContents& contents, bool write);
+
 /// The machine of a links or doctor run as its folder describes it, without what was measured; from its records, and
 /// with a note, where the file is missing.
 MachineSpec machine_of_run(const std::filesystem::path& folder, const std::vector<Record>& records,

@@ -100,8 +100,9 @@ ReportOutcome run_report(const std::string& run_dir, bool write) {
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
   if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
   if (kind == "sensor") return report_text(run_dir, contents, sensor_text(contents.records), write);
+  if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
-              "the run folder of a study, train, links, collectives, arena or sensor bench");
+              "the run folder of a study, train, links, collectives, arena, sensor bench or doctor");
 }
 
 StudySummary read_evidence(const std::string& run_dir) {

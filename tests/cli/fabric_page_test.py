@@ -49,6 +49,7 @@ def check_missing_findings_are_a_note(case):
     case.path("r/doctor.json").unlink()
     case.run("report", "r", "--html", "page.html")
     assert "doctor.json is not there" in case.path("page.html").read_text()
+    case.refused(5, "store-corrupt", "report", "r", says=["doctor.json is not there", "--html"])
 
 
 def check_damaged_files_beside_the_records(case):
