@@ -55,6 +55,13 @@ void add_merge_series(Record& record, const std::vector<double>& compute, const 
   record.series.push_back({"communication_share", "percent", share});
 }
 
+/// What is compared: all of the work under strong scaling, one device's under weak scaling.
+std::string compared_workload(const SensorCell& cell) {
+  SensorJob job = cell.job;
+  if (cell.mode == "data" && cell.scaling == Scaling::weak) job.num_items /= cell.devices;
+  return workload_text(job);
+}
+
 }  // namespace
 
 Record start_sensor_record(const SensorCell& cell, const Provenance& provenance) {
@@ -66,7 +73,7 @@ Record start_sensor_record(const SensorCell& cell, const Provenance& provenance)
                  {"mode", cell.mode},
                  {"devices", static_cast<int64_t>(cell.devices)},
                  {"dtype", std::string(to_string(job.type))},
-                 {"workload", workload_text(job)},
+                 {"workload", compared_workload(cell)},
                  {"items", job.num_items},
                  {"path", cell.path},
                  {"cache", std::string(cell.cold ? "cold" : "hot")},

@@ -222,4 +222,17 @@ def check_bad_prices(case):
     case.refused(*USAGE, "compare", *words, "--prices", ".", says=["."])
 
 
+def check_measured_here(case):
+    """What `sensor bench` writes for one device and for several is compared, under both kinds of scaling."""
+    bench = ("sensor", "bench", "--op", "fuse", "--backend", "cpu", "--shape", "30x16,10x8", "--batch-sizes", "4", "--samples", "3",
+             "--calls", "2", "--cache", "hot", "-q")
+    case.run(*bench, "--devices", "1", "-o", "one.json")
+    for scaling in ("strong", "weak"):
+        case.run(*bench, "--mode", "data", "--devices", "2", "--scaling", scaling, "-o", f"{scaling}.json")
+        rows = compared(case, "--single", "one.json", "--multi", f"{scaling}.json")["workloads"][0]["rows"]
+        assert [row["axes"]["devices"] for row in rows] == [1, 2], rows
+        assert rows[1]["axes"]["items"] == (4 if scaling == "strong" else 8), rows[1]["axes"]
+        assert rows[1]["speedup"]["ratio"] > 0, rows[1]
+
+
 harness.main(globals())
