@@ -92,7 +92,7 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
   check_collectives(config);
   const EngineConfig engine = engine_of(config);
   check_engine(engine);
-  choose_backend(engine);
+  choose_backend(engine, FleetNeeds::devices);
   const int devices = device_count(config, engine);
   std::vector<SweepSettings> sweeps = sweeps_of(config, devices);
   CollectivesOutcome outcome;
@@ -100,7 +100,7 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
     outcome.waived = "1 rank: a collective needs another";
     return outcome;
   }
-  const std::unique_ptr<Fleet> fleet = make_fleet(engine, devices);
+  const std::unique_ptr<Fleet> fleet = make_fleet(engine, devices, FleetNeeds::devices);
   require_launch_mode(*fleet, engine.launch);
   require_nccl(*fleet, config);
   outcome.is_root = fleet->is_root();

@@ -93,7 +93,7 @@ LinksOutcome run_links(const LinksConfig& config, Observer& observer) {
   if (tests.empty()) throw Error(Cause::usage, "no link test was named", "--test default");
   const EngineConfig engine = engine_of(config);
   check_engine(engine);
-  const BackendRow& backend = choose_backend(engine);
+  const BackendRow& backend = choose_backend(engine, FleetNeeds::devices);
   const bool on_gpus = backend.name == "cuda";
   const int count = config.devices > 0 ? config.devices : static_cast<int>(default_device_counts(engine).back());
   std::vector<LinkDevice> devices = backend.make_link_devices(engine, count);
