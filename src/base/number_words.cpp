@@ -17,6 +17,13 @@ DeviceWords device_words(std::string_view device_kind) {
   return {"CPU virtual device", "CPU virtual devices", "one CPU virtual device", "several CPU virtual devices"};
 }
 
+std::string axis_words(std::string_view axis) {
+  constexpr std::string_view kCount = "num_";
+  std::string words(axis.starts_with(kCount) ? axis.substr(kCount.size()) : axis);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
 std::string format_number(double value, int significant) {
   const double size = std::abs(value);
   if (size >= 1e15) return fmt::format("{:.{}g}", value, significant);

@@ -21,6 +21,9 @@ struct DeviceWords {
 };
 DeviceWords device_words(std::string_view device_kind);
 
+/// An axis as people say it: "global batch" of "global_batch", "parameters" of "num_parameters".
+std::string axis_words(std::string_view axis);
+
 /// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);
 /// The same with at least `significant` digits.

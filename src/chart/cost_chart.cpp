@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "amdahl/units.h"
 #include "base/number_words.h"
 
 namespace amdahl {
@@ -126,8 +127,9 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
   }
   std::string text = fmt::format(
       "Most work an hour: {} at {} {}, {} {}. Most for the money: {} at {} {}, {} {} for 1 {}.", fastest->configuration,
-      fastest->size_name, fastest->size, short_number(fastest->work_per_hour), fastest->unit, cheapest->configuration,
-      cheapest->size_name, cheapest->size, short_number(*cheapest->work_per_price), cheapest->unit, report.currency);
+      axis_words(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
+      fastest->unit, cheapest->configuration, axis_words(cheapest->size_name), with_thousands(cheapest->size),
+      short_number(*cheapest->work_per_price), cheapest->unit, report.currency);
   for (const BreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)
       text += found.value

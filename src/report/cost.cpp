@@ -6,6 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "report/break_even.h"
 #include "report/cost_rows.h"
 #include "report/sensor_cost.h"
@@ -163,7 +164,8 @@ std::map<std::string, Curve> curves_of(const Rows& rows, Notes& notes) {
     if (!row.gain) continue;
     add_point(curves, {row.size_name, row.work, row.configuration, row.devices, {}}, row.size, row, notes);
     if (measured.family.empty()) continue;
-    const std::string work = fmt::format("{} {}, {}", row.size_name, with_thousands(row.size), measured.family);
+    const std::string work =
+        fmt::format("{} {}, {}", axis_words(row.size_name), with_thousands(row.size), measured.family);
     add_point(curves, {"num_parameters", work, row.configuration, row.devices, {}}, row.num_parameters, row, notes);
   }
   std::erase_if(curves, [](const auto& curve) { return curve.second.rows.size() < 2; });

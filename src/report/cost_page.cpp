@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "chart/cost_chart.h"
 #include "report/break_even.h"
 #include "report/cost_tables.h"
@@ -48,8 +49,8 @@ std::vector<std::string> facts_of(const CostReport& report) {
         {gain.speedup / *gain.break_even_speedup,
          fmt::format("{:.2f}x of {:.2f}x: {} {}: its speedup {} (n={}) against that from which it pays ({} {}, {})",
                      gain.speedup, *gain.break_even_speedup, row.configuration, to_string(gain.payoff),
-                     format_speedup(gain.speedup, gain.speedup_ci), row.n, row.size_name, with_thousands(row.size),
-                     row.work)});
+                     format_speedup(gain.speedup, gain.speedup_ci), row.n, axis_words(row.size_name),
+                     with_thousands(row.size), row.work)});
   }
   std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.ratio > b.ratio; });
   std::vector<std::string> words;

@@ -67,7 +67,7 @@ CostTable cost_table(const CostReport& report, const CostWork& work) {
   const std::string& currency = report.currency;
   CostTable table;
   table.title = work.work;
-  table.head = {first.size_name,
+  table.head = {axis_words(first.size_name),
                 "devices",
                 fmt::format("{}/s [95 % CI]", first.unit),
                 "n",
@@ -89,8 +89,9 @@ CostTable break_even_table(const CostReport& report) {
   table.title = "Break-even, between measured sizes only";
   table.head = {"work", "devices", "over", "worth it by", "at speedup", "answer"};
   for (const BreakEven& found : report.break_evens)
-    table.rows.push_back({found.work, found.configuration, found.size_name, found.by_price ? "price" : "time",
-                          fmt::format("{:.2f}x", found.at_speedup), break_even_words(found)});
+    table.rows.push_back({found.work, found.configuration, axis_words(found.size_name),
+                          found.by_price ? "price" : "time", fmt::format("{:.2f}x", found.at_speedup),
+                          break_even_words(found)});
   return table;
 }
 
@@ -107,8 +108,8 @@ CostTable alternatives_table(const CostReport& report) {
                     : std::string(kNone);
     };
     table.rows.push_back(
-        {fmt::format("{}, {} {}", one.work, one.size_name, with_thousands(one.size)), printable(alternative.name, 80),
-         money(alternative.purchase_price),
+        {fmt::format("{}, {} {}", one.work, axis_words(one.size_name), with_thousands(one.size)),
+         printable(alternative.name, 80), money(alternative.purchase_price),
          alternative.gain ? fmt::format("{:.0f} to {:.0f} %", 100 * alternative.gain->low, 100 * alternative.gain->high)
                           : fmt::format("n/a: {}", alternative.why_absent),
          range(alternative.work_per_hour), maybe_money(alternative.hourly_price), range(alternative.work_per_price),

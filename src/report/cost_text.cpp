@@ -5,6 +5,7 @@
 #include <map>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "report/cost.h"
 #include "report/cost_tables.h"
 #include "report/text.h"
@@ -40,7 +41,7 @@ std::string best_words(const CostReport& report) {
     if (row.work_per_price && (!cheapest || *row.work_per_price > *cheapest->work_per_price)) cheapest = &row;
   }
   const auto place = [](const CostRow& row) {
-    return fmt::format("{}, {} {}", row.configuration, row.size_name, with_thousands(row.size));
+    return fmt::format("{}, {} {}", row.configuration, axis_words(row.size_name), with_thousands(row.size));
   };
   std::string text = fmt::format(" Most work an hour: {} ({} {}).", place(*fastest),
                                  short_number(fastest->work_per_hour), fastest->unit);

@@ -83,7 +83,7 @@ def check_text_markdown_and_page(case):
     text = case.run("cost", run, "--prices", PRICES).stdout
     for words in ("Several devices pay in 1, do not pay in 1 of 2 measured cases", "Measured on CPU virtual devices, not GPUs",
                   f"Prices are those of {PRICES} as of", "in USD", "samples/USD", "USD/h", "not measured",
-                  "What the money could buy instead: modelled", "global_batch", "Break-even"):
+                  "What the money could buy instead: modelled", "global batch", "Break-even"):
         assert words in text, (words, text)
     markdown = case.run("cost", run, "--prices", PRICES, "--md").stdout
     assert markdown.startswith("**Several devices pay in 1") and "## How it was computed" in markdown, markdown

@@ -86,7 +86,7 @@ def check_devices_share_a_cloud(case):
         assert all(0 < share < 100 for share in samples(record, "communication_share"))
         assert len(samples(record, "merge_time")) == 4 and samples(record, "checked")[0] > 500
     weak = measured(case, *CLOUD, "--mode", "data", "--devices", "2", "--scaling", "weak", "--voxel-modes", "count")
-    assert weak[0]["axes"]["items"] == 40000 and weak[0]["axes"]["workload"] == "p40000 20x16x12", weak[0]["axes"]
+    assert weak[0]["axes"]["items"] == 40000 and weak[0]["axes"]["workload"] == "p20000 20x16x12", weak[0]["axes"]
 
 
 def check_fewer_items_than_devices(case):
