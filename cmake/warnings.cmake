@@ -10,7 +10,8 @@ endif()
 if(AMDAHL_SANITIZE)
   target_compile_options(amdahl_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${AMDAHL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
-  if(AMDAHL_SANITIZE MATCHES "undefined")  # AddressSanitizer stops at null itself; these two are a third of the time to compile
+  # AddressSanitizer stops at null itself, and these two are a third of the time to compile.
+  if(AMDAHL_SANITIZE MATCHES "undefined")
     target_compile_options(amdahl_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,vptr>)
   endif()
   target_link_options(amdahl_flags INTERFACE -fsanitize=${AMDAHL_SANITIZE})

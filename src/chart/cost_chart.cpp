@@ -13,9 +13,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-TableValue maybe(const std::optional<double>& value) { return value ? TableValue(*value) : TableValue(); }
-
-constexpr size_t kBreakEvenColumn = 7;
+/// Sizes from which on a configuration pays: a rule each.
+std::vector<const BreakEven*> marks_of(const CostReport& report, const CostPlot& plot) {
+  std::vector<const BreakEven*> marks;
+  for (const BreakEven& found : report.break_evens)
+    if (found.work == plot.work && found.by_price && found.value) marks.push_back(&found);
+  return marks;
+}
 
 bool energy_was_read(const CostReport& report, const CostPlot& plot) {
   return std::any_of(report.rows.begin(), report.rows.end(), [&](const CostRow& row) {
@@ -50,11 +54,10 @@ DataTable table_of(const CostReport& report, const CostPlot& plot) {
                           {}});
     if (metered) table.rows.back().push_back(row.joule_per_work ? TableValue(1 / *row.joule_per_work) : TableValue());
   }
-  for (const BreakEven& found : report.break_evens)
-    if (found.work == plot.work && found.by_price && found.value) {
-      table.rows.push_back({found.configuration, {}, {}, {}, {}, {}, {}, maybe(found.value)});
-      if (metered) table.rows.back().emplace_back();
-    }
+  for (const BreakEven* mark : marks_of(report, plot)) {
+    table.rows.push_back({mark->configuration, {}, {}, {}, {}, {}, {}, *mark->value});
+    if (metered) table.rows.back().emplace_back();
+  }
   return table;
 }
 
@@ -88,15 +91,19 @@ ordered_json tooltip(const DataTable& table) {
   return fields;
 }
 
+struct PanelLayers {
+  bool intervals = false, marks = false;
+};
+
 /// One panel: lines with points, intervals where there are any, rules at break-even sizes.
 ordered_json panel(const CostPlot& plot, const DataTable& table, const char* field, const std::string& title,
-                   bool with_intervals) {
+                   PanelLayers with) {
   const ordered_json x = size_axis(plot), y = work_axis(field, title);
   ordered_json layers = ordered_json::array();
   layers.push_back({{"transform", {{{"filter", fmt::format("isValid(datum.size) && isValid(datum.{})", field)}}}},
                     {"mark", {{"type", "line"}, {"point", true}}},
                     {"encoding", {{"x", x}, {"y", y}, {"color", colour()}, {"tooltip", tooltip(table)}}}});
-  if (with_intervals) {
+  if (with.intervals) {
     ordered_json low = y;
     low["field"] = "low";
     layers.push_back({{"transform", {{{"filter", "isValid(datum.low)"}}}},
@@ -105,8 +112,7 @@ ordered_json panel(const CostPlot& plot, const DataTable& table, const char* fie
   }
   ordered_json at = x;
   at["field"] = "break_even_size";
-  const auto marked = [](const auto& row) { return row[kBreakEvenColumn] != TableValue(); };
-  if (std::any_of(table.rows.begin(), table.rows.end(), marked))  // a layer without rows has no scale
+  if (with.marks)  // a layer without rows has no scale
     layers.push_back({{"transform", {{{"filter", "isValid(datum.break_even_size)"}}}},
                       {"mark", {{"type", "rule"}, {"style", "marker"}, {"strokeDash", {2, 3}}}},
                       {"encoding",
@@ -152,11 +158,12 @@ std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) 
   chart.title = fmt::format("{}/h and {} for 1 {}, {}", drawn->unit, drawn->unit, report.currency, plot.work);
   chart.summary = summary_of(report, plot);
   chart.origin = drawn->origin;
-  ordered_json panels{
-      panel(plot, chart.table, "work_per_hour", drawn->unit + " per hour", false),
-      panel(plot, chart.table, "work_per_price", fmt::format("{} for 1 {}", drawn->unit, report.currency), true)};
+  const bool marks = !marks_of(report, plot).empty();
+  ordered_json panels{panel(plot, chart.table, "work_per_hour", drawn->unit + " per hour", {false, marks}),
+                      panel(plot, chart.table, "work_per_price",
+                            fmt::format("{} for 1 {}", drawn->unit, report.currency), {true, marks})};
   if (energy_was_read(report, plot))
-    panels.push_back(panel(plot, chart.table, "work_per_joule", drawn->unit + " for 1 J", false));
+    panels.push_back(panel(plot, chart.table, "work_per_joule", drawn->unit + " for 1 J", {false, marks}));
   chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"columns", 2}, {"concat", panels}}.dump();
   return chart;
 }

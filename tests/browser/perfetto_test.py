@@ -8,7 +8,6 @@ import pathlib
 import threading
 
 import browser
-import harness
 from browser import Skip
 
 try:
