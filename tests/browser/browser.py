@@ -17,7 +17,7 @@ from harness import Skip  # noqa: E402
 
 try:
     import axe_core_python
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import TimeoutError, sync_playwright
 except ImportError as missing:
     print(f"SKIP: {missing}; scripts/install_deps.sh test installs it where it can be had")
     sys.exit(harness.SKIPPED)
@@ -116,6 +116,7 @@ class Opened:
 
     def check_buttons(self):
         """Each chart's buttons give a picture in SVG and in PNG, and its data in CSV."""
+        self.draw_all()
         for chart in self.charts():
             svg = ElementTree.fromstring(self.save(chart["id"], "svg"))
             assert svg.tag.endswith("svg") and len(list(svg.iter())) > 30, chart["id"]

@@ -60,12 +60,17 @@ class Perfetto:
     def ask(self, columns, rest):
         """Perfetto's answer to `select columns rest` of its tables, as values by row."""
         box = self.page.locator(".pf-omnibox input")
-        box.fill("")
-        box.press_sequentially(":")  # its mode for queries
-        box.fill(f"select json_group_array(json_array({columns})) as answer {rest}")
-        box.press("Enter")
-        cell = self.page.wait_for_selector(".pf-grid__table td .pf-grid-cell__content", timeout=30_000)
-        return json.loads(cell.inner_text())
+        for _ in range(6):  # what is typed while the viewer is still at work on the trace may be lost
+            box.fill("")
+            box.press_sequentially(":")  # its mode for queries
+            box.fill(f"select json_group_array(json_array({columns})) as answer {rest}")
+            box.press("Enter")
+            try:
+                cell = self.page.wait_for_selector(".pf-grid__table td .pf-grid-cell__content", timeout=15_000)
+                return json.loads(cell.inner_text())
+            except browser.TimeoutError:
+                continue
+        raise AssertionError("no answer to a query")
 
 
 def traced(case):
