@@ -48,13 +48,13 @@ __device__ __forceinline__ __half from_float<__half>(float value) {
 
 /// Launches a kernel that may come onto the chip while its predecessor ends; it waits for that by itself.
 template <class... Parameters, class... Arguments>
-void launch_early(const SensorLaunch& launch, unsigned blocks, unsigned threads, size_t shared_bytes,
+void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,
                   void (*kernel)(Parameters...), const char* name, Arguments... arguments) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks);
+  config.gridDim = blocks;
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = launch.stream;

@@ -7,7 +7,6 @@ namespace {
 using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
-constexpr int kLanesOfGroup = 8;
 
 /// Four voxels of the grid, from `counts` on.
 template <VoxelMode kMode>
@@ -45,23 +44,28 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* cou
   }
 }
 
-template <VoxelMode kMode>
+template <VoxelMode kMode, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* output) {
   extern __shared__ uint4 memory[];
   auto* counts = reinterpret_cast<uint32_t*>(memory);
   const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
   bool first = true;
   cudaTriggerProgrammaticLaunchCompletion();
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x) {
+  if (tells_fates()) return tell_fates(bins);
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x - 1) {
     for (uint32_t i = threadIdx.x; i < voxels / 4; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     if (first) {
       cudaGridDependencySynchronize();
-      add_fates(bins);
       first = false;
     }
-    for_each_entry<kLanesOfGroup>(
-        bins, bin, [&](uint32_t entry, int) { atomicAdd(&counts[entry & ((1u << kOffsetBits) - 1)], 1u); });
+    for_each_entry<kDealt, CountRow, kThreads>(bins, bin, [&](uint32_t entry, int) {
+      uint32_t& count = counts[entry & ((1u << kOffsetBits) - 1)];
+      if (kMode == VoxelMode::count)
+        atomicAdd(&count, 1u);
+      else
+        count = 1;
+    });
     __syncthreads();
     write_bin<kMode>(bins, bin, counts, output);
     __syncthreads();
@@ -71,9 +75,12 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
 template <VoxelMode kMode>
 void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
   const size_t shared = size_t{bins.bin_chunks} * kChunkVoxels * sizeof(uint32_t);
-  allow_shared(launch, &count_bins<kMode>, shared);
-  const auto blocks = std::min<unsigned>(1u << bins.bin_bits, static_cast<unsigned>(launch.num_sms) * 2);
-  launch_early(launch, blocks, kThreads, shared, &count_bins<kMode>, "count_bins", bins, output);
+  const auto run = [&](auto* kernel) {
+    allow_shared(launch, kernel, shared);
+    launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, output);
+  };
+  if (bins.rows) return run(&count_bins<kMode, true>);
+  run(&count_bins<kMode, false>);
 }
 
 }  // namespace

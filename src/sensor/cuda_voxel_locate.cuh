@@ -13,6 +13,13 @@ struct Fates {
   unsigned nan, outside;
 };
 
+/// from / edge, rounded, if it is less than 2^25 away from 0.
+__device__ __forceinline__ float refined_quotient(const GridArgs& grid, float from) {
+  const float quotient = __fmul_rn(from, grid.inverse);
+  const float near = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
+  return __fmaf_rn(__fmaf_rn(-near, grid.edge, from), grid.inverse, near);
+}
+
 /// (p - minimum) / edge.
 template <Quotient kQuotient>
 __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, float p) {
@@ -24,16 +31,14 @@ __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, flo
   }
   const float from = __fsub_rn(p, grid.minimum[axis]);
   if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
-  quotient = __fmul_rn(from, grid.inverse);
-  float refined = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
-  refined = __fmaf_rn(__fmaf_rn(-refined, grid.edge, from), grid.inverse, refined);          // rounded
-  // Far outside any grid the step may overflow, and there one voxel more or less does not matter.
-  return fabsf(quotient) < 0x1p25f ? refined : quotient;
+  quotient = refined_quotient(grid, from);
+  // Far outside any grid the steps may overflow, and there one voxel more or less does not matter.
+  return fabsf(quotient) < 0x1p25f ? quotient : __fmul_rn(from, grid.inverse);
 }
 
-/// Voxel of a point, -1 for none.
+/// Voxel of a point that may lie outside or be NaN, -1 for none.
 template <Quotient kQuotient>
-__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
+__device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Fates& fates) {
   bool nan = false, outside = false;
   int index[3];
 #pragma unroll
@@ -52,14 +57,39 @@ __device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, 
   return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
 }
 
+/// Voxel of a point, -1 for none. Most lie inside, and a few instructions tell: 2^23 + quotient, rounded down, has the
+/// index in its low bits; what is negative, too large or NaN gives bits beyond any size that `small` allows.
+template <Quotient kQuotient>
+__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
+  if (kQuotient == Quotient::refined && grid.small) {
+    bool inside = true;
+    unsigned index[3];
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+      const float quotient = refined_quotient(grid, __fsub_rn(p[axis], grid.minimum[axis]));
+      index[axis] = __float_as_uint(__fadd_rd(quotient, 0x1p23f)) - __float_as_uint(0x1p23f);
+      inside = inside && index[axis] < static_cast<unsigned>(grid.size[axis]);
+    }
+    if (inside) return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
+  }
+  return locate_anywhere<kQuotient>(grid, p, fates);
+}
+
+/// Adds what became of a warp's points to what became of the block's.
+__device__ __forceinline__ void add_fates(Fates& fates, Fates& of_block) {
+  if (!__any_sync(~0u, fates.nan + fates.outside > 0)) return;
+  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
+  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&of_block.nan, fates.nan);
+  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&of_block.outside, fates.outside);
+  fates = {};
+}
+
 /// Of all threads of a block; thread 0 has them.
 __device__ inline Fates fates_of_block(Fates fates) {
   __shared__ Fates all;
   if (threadIdx.x == 0) all = {};
-  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
   __syncthreads();
-  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&all.nan, fates.nan);
-  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&all.outside, fates.outside);
+  add_fates(fates, all);
   __syncthreads();
   return all;
 }
@@ -99,6 +129,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
     args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
     args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
   }
+  args.small = std::max({args.size[0], args.size[1], args.size[2]}) < 1 << 22;
   args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
   const bool xyz = problem.options.layout == VoxelLayout::xyz;
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <limits>
+#include <type_traits>
+#include <utility>
 
-#include "sensor/cuda_launch.cuh"
+#include "sensor/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 
@@ -73,7 +75,9 @@ __device__ __forceinline__ Pack<T, N> load(const ValueArgs& args, uint32_t point
 
 /// Sums of N neighbouring features of a voxel.
 template <class Rule, class T, int N>
-struct Sums {
+struct alignas(sizeof(typename Rule::Sum) * N) Sums {
+  using Results = Pack<decltype(Rule::result(std::declval<ValueArgs>(), typename Rule::Sum{}, 0u)), N>;
+
   typename Rule::Sum at[N];
 
   __device__ explicit Sums(const ValueArgs& args) {
@@ -84,23 +88,62 @@ struct Sums {
 #pragma unroll
     for (int i = 0; i < N; ++i) Rule::add(args, at[i], as_float(values.at[i]));
   }
-  __device__ void join_warp() {
+  __device__ __forceinline__ void join(const Sums& other) {
 #pragma unroll
-    for (int d = 16; d > 0; d /= 2)
+    for (int i = 0; i < N; ++i) Rule::join(at[i], other.at[i]);
+  }
+  /// Of the lanes that are a multiple of `step` apart, a power of two.
+  __device__ void join_warp(int step = 1) {
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) {
+      if (d < step) break;
 #pragma unroll
       for (int i = 0; i < N; ++i) Rule::join(at[i], __shfl_xor_sync(~0u, at[i], d));
+    }
   }
   __device__ __forceinline__ void write(const ValueArgs& args, uint32_t voxel, uint32_t column, uint32_t count) const {
     write_at(args, static_cast<int64_t>(voxel) * args.columns + column, count);
   }
   /// Result pack `at` of the slab.
   __device__ __forceinline__ void write_at(const ValueArgs& args, int64_t at_pack, uint32_t count) const {
-    using Result = decltype(Rule::result(args, at[0], count));
-    Pack<Result, N> row;
+    static_cast<Results*>(args.output)[at_pack] = result(args, count);
+  }
+  __device__ __forceinline__ Results result(const ValueArgs& args, uint32_t count) const {
+    Results row;
 #pragma unroll
     for (int i = 0; i < N; ++i) row.at[i] = Rule::result(args, at[i], count);
-    static_cast<Pack<Result, N>*>(args.output)[at_pack] = row;
+    return row;
   }
 };
+
+/// Calls work(rule, element type, pack width) as types, for what the problem asks; `args` are made from it.
+template <class Work>
+void with_values(const VoxelizeProblem& problem, const BinArgs& bins, const Work& work) {
+  const bool mean = problem.options.mode == VoxelMode::mean,
+             wide = mean && problem.partial && problem.options.deterministic;
+  const int64_t result_bytes = wide ? sizeof(int64_t) : sizeof(float);
+  ValueArgs args{};
+  args.features = problem.features;
+  args.output = static_cast<char*>(problem.output) + bins.first_voxel * problem.num_features * result_bytes;
+  args.counts = problem.counts ? problem.counts + bins.first_voxel : nullptr;
+  args.scale = problem.scale;
+  args.zero_floor = problem.options.zero_floor;
+  with_type(problem.feature_type, [&](auto type) {
+    using T = decltype(type);
+    constexpr int kPack = 4;
+    const auto out = static_cast<int64_t>(reinterpret_cast<uintptr_t>(args.output));
+    const auto in = static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.features));
+    const bool packed = problem.num_features % kPack == 0 && out % (kPack * result_bytes) == 0 &&
+                        in % (kPack * static_cast<int64_t>(sizeof(T))) == 0;
+    args.columns = static_cast<uint32_t>(problem.num_features / (packed ? kPack : 1));
+    const auto with_rule = [&](auto rule) {
+      if (packed) return work(args, rule, type, std::integral_constant<int, kPack>{});
+      work(args, rule, type, std::integral_constant<int, 1>{});
+    };
+    if (!mean) return problem.partial ? with_rule(PartialMax{}) : with_rule(Max{});
+    if (problem.options.deterministic) return problem.partial ? with_rule(FixedSum{}) : with_rule(FixedMean{});
+    problem.partial ? with_rule(FloatSum{}) : with_rule(FloatMean{});
+  });
+}
 
 }  // namespace amdahl::sensor_cuda

@@ -6,7 +6,9 @@
 namespace amdahl {
 
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
+/// Means and maxima; of few points by groups, and then of the bins that the groups leave.
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
+void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 
 /// Whether points are few enough for the plain way to a bit mask: an atomic OR each, which takes 11 ns a thousand
 /// points where the sorted way starts at 8 us (H200).

@@ -15,6 +15,7 @@ struct GridArgs {
   float minimum[3];
   float edge, inverse;  // inverse: 1 / edge, rounded
   int size[3];
+  bool small;  // no size needs more than 22 bits
   int64_t stride[3];
   bool clamp;
   Quotient quotient;
@@ -27,14 +28,18 @@ struct BinArgs {
   uint32_t bin_chunks;
   int tile_points;
   int64_t num_tiles;
+  bool few_points;
+  void* rows;  // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
+  int row_pitch;
+  uint8_t* crowded;       // [bins] of few points: those that have too many nevertheless
   uint32_t* entries;      // [tiles, tile_points]
-  uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins
+  uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins; of dealt tiles what rows cannot hold
   uint32_t* order;        // room for lists that do not fit into shared memory
   uint32_t* cursor;       // of it
   VoxelizeCounts* fates;  // of each block's points
   int num_fates;
   VoxelizeCounts* stats;  // their sum; null where nobody asks
-  __device__ __forceinline__ uint32_t num_bins() const { return 1u << bin_bits; }
+  __host__ __device__ uint32_t num_bins() const { return 1u << bin_bits; }
 };
 
 /// Slab-local voxel of an offset in a bin. Slabs have fewer than 2^31 voxels.
@@ -42,9 +47,14 @@ __device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, 
   return voxel_at({bin, offset}, bins.bin_bits);
 }
 
-/// The first block of a second step tells what became of the points.
-__device__ inline void add_fates(const BinArgs& bins) {
-  if (!bins.stats || blockIdx.x != 0 || threadIdx.x >= 32) return;
+/// Blocks of a second step: for the bins, and the last one to tell what became of the points.
+inline unsigned second_step_blocks(const SensorLaunch& launch, const BinArgs& bins) {
+  return std::min<unsigned>(1u << bins.bin_bits, static_cast<unsigned>(launch.num_sms) * 2) + 1;
+}
+__device__ __forceinline__ bool tells_fates() { return blockIdx.x == gridDim.x - 1; }
+__device__ inline void tell_fates(const BinArgs& bins) {
+  cudaGridDependencySynchronize();
+  if (!bins.stats || threadIdx.x >= 32) return;
   unsigned nan = 0, outside = 0;
   for (int i = static_cast<int>(threadIdx.x); i < bins.num_fates; i += 32)
     nan += static_cast<unsigned>(bins.fates[i].num_nan), outside += static_cast<unsigned>(bins.fates[i].num_outside);
@@ -52,9 +62,10 @@ __device__ inline void add_fates(const BinArgs& bins) {
   if (threadIdx.x == 0) *bins.stats = {nan, outside};
 }
 
-/// Calls visit(entry, tile) for every entry of a bin. Groups of lanes take a segment each.
-template <int kLanesOfGroup, class Visit>
-__device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt. Groups of lanes take a segment each.
+template <class Visit>
+__device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+  constexpr int kLanesOfGroup = 8;
   const int lane = threadIdx.x % kLanesOfGroup, groups = blockDim.x / kLanesOfGroup;
   constexpr int kAhead = 4;  // segments whose bounds are read together
   const uint32_t row = bins.num_bins() + 1;
@@ -84,6 +95,74 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
         if (begin[k] < end[k]) entry[k] = entries[begin[k]];
       }
     }
+  }
+}
+
+/// How the slots of a bin's rows divide among a block's threads.
+template <class Row, int kThreads>
+struct DealtSlots {
+  static constexpr int kLanesOfRow = Row::kBytes / 16, kOfLane = 16 / static_cast<int>(sizeof(typename Row::Slot));
+  static constexpr int kRowsAtOnce = kThreads / kLanesOfRow;
+  static constexpr int kRowsOfThread = (kMaxDealtTiles + kRowsAtOnce - 1) / kRowsAtOnce;
+  static constexpr int kOfThread = kRowsOfThread * kOfLane;
+  __device__ static int tile(int at) {
+    return at / kOfLane * kRowsAtOnce + static_cast<int>(threadIdx.x) / kLanesOfRow;
+  }
+};
+
+/// Calls visit(entry, tile, slot) for every entry in a bin's rows, the slot known when compiled; tells whether a row of
+/// this thread has spilled. An entry of a CountRow is an offset alone.
+template <class Row, int kThreads, class Visit>
+__device__ __forceinline__ bool for_each_dealt(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+  using Slots = DealtSlots<Row, kThreads>;
+  const int lane = threadIdx.x % Slots::kLanesOfRow;
+  const auto* rows =
+      static_cast<const uint4*>(bins.rows) + static_cast<int64_t>(bin) * bins.row_pitch * Slots::kLanesOfRow + lane;
+  const int num_tiles = static_cast<int>(bins.num_tiles);
+  Pack<typename Row::Slot, Slots::kOfLane> parts[Slots::kRowsOfThread];
+#pragma unroll
+  for (int k = 0; k < Slots::kRowsOfThread; ++k) {
+    const int tile = Slots::tile(k * Slots::kOfLane);
+    reinterpret_cast<uint4&>(parts[k]) = tile < num_tiles ? rows[tile * Slots::kLanesOfRow] : make_uint4(0, 0, 0, 0);
+  }
+  bool spilled = false;
+#pragma unroll
+  for (int k = 0; k < Slots::kRowsOfThread; ++k) {
+    const auto header = reinterpret_cast<const uint4&>(parts[k]).x;
+    const int count = static_cast<int>(__shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane));
+    spilled = spilled || count > Row::kSlots;
+#pragma unroll
+    for (int i = 0; i < Slots::kOfLane; ++i) {
+      const int slot = lane * Slots::kOfLane + i - Row::kHeader;
+      if (slot >= 0 && slot < count) visit(parts[k].at[i], Slots::tile(k * Slots::kOfLane), k * Slots::kOfLane + i);
+    }
+  }
+  return spilled;
+}
+
+/// Calls visit(entry, tile) for every entry that found no room in its row.
+template <class Row, int kThreads, class Visit>
+__device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+  constexpr int kLanes = 8;
+  const auto* rows = static_cast<const char*>(bins.rows) + static_cast<int64_t>(bin) * bins.row_pitch * Row::kBytes;
+  for (int tile = threadIdx.x / kLanes; tile < bins.num_tiles; tile += kThreads / kLanes) {
+    const int count = *reinterpret_cast<const int*>(rows + tile * Row::kBytes) - Row::kSlots;
+    if (count <= 0) continue;
+    const uint32_t begin = bins.table[tile * (bins.num_bins() + 1) + bin];
+    const uint32_t* entries = bins.entries + static_cast<int64_t>(tile) * bins.tile_points + begin;
+    for (int i = threadIdx.x % kLanes; i < count; i += kLanes) visit(entries[i], tile);
+  }
+}
+
+/// Calls visit(entry, tile) for every entry of a bin; `kDealt`: whether its tiles are dealt.
+template <bool kDealt, class Row, int kThreads, class Visit>
+__device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+  if constexpr (kDealt) {
+    const bool spilled =
+        for_each_dealt<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile, int) { visit(entry, tile); });
+    if (__syncthreads_or(spilled)) for_each_spilled<Row, kThreads>(bins, bin, visit);
+  } else {
+    for_each_in_segments(bins, bin, visit);
   }
 }
 

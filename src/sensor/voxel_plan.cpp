@@ -7,6 +7,7 @@ namespace {
 
 constexpr int64_t kMaxBinVoxels = 8192;       // of values: their lists share the memory with the counts
 constexpr int64_t kMaxCountedVoxels = 24576;  // of counts, 96 KiB
+constexpr int64_t kLeastDealtPoints = 1024;   // of a tile: many short rows take longer than one long one
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -20,7 +21,7 @@ size_t place(size_t& end, size_t bytes) {
 }  // namespace
 
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
-  const bool values = problem.options.mode == VoxelMode::mean || problem.options.mode == VoxelMode::max;
+  const bool values = has_values(problem);
   const int64_t most_chunks = (values ? kMaxBinVoxels : kMaxCountedVoxels) / kChunkVoxels;
   VoxelPlan plan;
   plan.num_voxels = num_voxels(problem.grid);
@@ -28,13 +29,27 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   const int64_t slab_chunks = std::min(chunks, most_chunks * kMaxBins);
   plan.slab_voxels = slab_chunks * kChunkVoxels;
   plan.num_slabs = static_cast<int>(divide_up(chunks, slab_chunks));
-  // A power of two, so that no division is needed, and enough to give every multiprocessor a block.
+  // A power of two, so that no division is needed, enough to give every multiprocessor a block, and whole quads, which
+  // are added up together.
+  plan.bin_bits = 2;
   const int64_t needed = std::max<int64_t>(divide_up(slab_chunks, most_chunks), num_sms);
   while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
   plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
-  const int64_t tile = divide_up(divide_up(problem.num_points, num_sms), 4) * 4;
-  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, 4, kMaxTilePoints));
+  const int64_t dealt_tiles = std::min(num_sms, kMaxDealtTiles);
+  plan.few_points = values && problem.num_points < plan.num_voxels / 2 &&
+                    problem.num_points < int64_t{plan.num_bins()} * kFewPoints / 2;
+  plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
+               problem.num_points <= dealt_tiles * kDealtTilePoints;
+  const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : 4;
+  const int64_t tile = divide_up(divide_up(problem.num_points, tiles), 4) * 4;
+  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, kMaxTilePoints));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
+  if (plan.dealt) {
+    plan.row_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
+    const auto rows = static_cast<size_t>(plan.row_pitch) * plan.num_bins();
+    plan.rows = place(plan.bytes, rows * static_cast<size_t>(values ? ValueRow::kBytes : CountRow::kBytes));
+  }
+  if (plan.few_points) plan.crowded = place(plan.bytes, plan.num_bins());
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entries = place(plan.bytes, points * sizeof(uint32_t));
   plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));

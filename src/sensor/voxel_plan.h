@@ -5,6 +5,10 @@
 // The grid is cut into chunks of 64 voxels that are dealt round to bins, so that crowded places are spread; a bin fits
 // into shared memory. A tile of points is sorted by bin in shared memory (`partition`), which leaves a segment of
 // entries for each bin and a table of where the segments begin. A block then walks the segments of its bin.
+//
+// The tiles of a small cloud are dealt instead: what a tile has for a bin stands in a row of fixed length, a word with
+// their number and then the entries, so that neither step looks up or adds up where something begins. Only what does
+// not fit into the rows of crowded bins is left as a sorted segment.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +24,19 @@ inline constexpr int kMaxBins = 4096;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
+
+/// A row of dealt entries. Counts need the offsets alone.
+template <class Entry, int kRowBytes>
+struct Row {
+  using Slot = Entry;
+  static constexpr int kBytes = kRowBytes, kHeader = static_cast<int>(sizeof(uint32_t) / sizeof(Slot)),
+                       kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader;
+};
+using CountRow = Row<uint16_t, 64>;
+using ValueRow = Row<uint32_t, 128>;
+/// Most points of a bin whose second step goes by groups of voxels.
+inline constexpr uint32_t kFewPoints = 4096;
+inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
 
 /// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, turned by the slot.
 /// Without the turn a plane of a cube would be in few bins, because its chunks have the same low bits.
@@ -49,12 +66,19 @@ struct VoxelPlan {
   uint32_t bin_chunks = 1;  // most of a bin
   int tile_points = 4;      // a multiple of 4
   int64_t num_tiles = 0;
+  bool few_points = false;  // of values, in most bins
+  bool dealt = false;
+  int row_pitch = 0;  // rows from one bin's to the next one's
   // Offsets into scratch memory.
-  size_t entries = 0, table = 0, order = 0, cursor = 0, largest = 0, fates = 0, bytes = 0;
+  size_t rows = 0, crowded = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0, fates = 0, bytes = 0;
 
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
+
+inline bool has_values(const VoxelizeProblem& problem) {
+  return problem.options.mode == VoxelMode::mean || problem.options.mode == VoxelMode::max;
+}
 
 /// For a device of `num_sms` multiprocessors.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms);

@@ -38,7 +38,9 @@ def expect_steps(case, backend):
     assert len(steps) >= 5 and all(not one.parents for one in steps), steps
     inner = collections.Counter(one.name for one in found if one.parents[:1] == ("step",))
     assert set(inner) >= {"forward", "backward", "finish step"}, inner
-    assert inner["forward"] == inner["backward"] == inner["finish step"] == len(steps), (inner, len(steps))
+    assert inner["forward"] == inner["backward"] == inner["finish step"] >= 1, inner
+    # The host shows the parts of a step where it enqueues them; a GPU's step is a captured graph from some time on.
+    assert inner["forward"] == len(steps) if backend == "cpu" else inner["forward"] < len(steps), (inner, len(steps))
     return found
 
 

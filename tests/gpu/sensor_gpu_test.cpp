@@ -2,6 +2,8 @@
 // bits, against the CPU's.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "gpu_support.h"
 #include "sensor_runs.h"
 
@@ -106,6 +108,36 @@ TEST_F(SensorGpuTest, LargeClouds) {
             EXPECT_TRUE(result.output == run_voxelize(cpu(), cloud, run).output) << "not the CPU's bits";
           }
         }
+}
+
+/// Bins of few points beside crowded ones: groups of voxels that a warp adds up, groups that take a block, bins that
+/// are listed, and rows of every length.
+TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
+  Cloud cloud{"uneven", {{0, 0, 0}, 1, {64, 61, 67}}, {}};
+  std::mt19937_64 generator(7);
+  std::uniform_real_distribution<float> unit(0, 1);
+  for (int i = 0; i < 40'000; ++i)
+    for (size_t axis = 0; axis < 3; ++axis) {
+      const float at = unit(generator);
+      const bool crowd = i % 5 == 0,
+                 many = i % 29 == 1;  // 8,000 points of one voxel, 1,100 of another, some of a third
+      cloud.points.push_back(crowd ? 11 + at : many ? 40 + at : i % 97 == 2 ? 7 + at : 70 * at - 2);
+    }
+  for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max})
+    for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
+      for (const int parts : {1, 3}) {
+        const bool has_features = mode == VoxelMode::mean || mode == VoxelMode::max;
+        if (!has_features && num_features > 1) continue;
+        VoxelRun run{{mode}};
+        run.num_features = has_features ? num_features : 0;
+        run.options.deterministic = mode == VoxelMode::mean;
+        run.parts = parts;
+        SCOPED_TRACE(run.name());
+        const VoxelResult result = run_voxelize(gpu(), cloud, run), wanted = run_voxelize(cpu(), cloud, run);
+        EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
+        EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
+        if (num_features <= 8) expect_voxels(cloud, run, result);
+      }
 }
 
 /// Grids with more voxels than one pass over the points can fill.

@@ -35,6 +35,38 @@ TEST(VoxelPlan, PlacesAreOneToOne) {
     }
 }
 
+/// Small clouds are dealt, in tiles that a block takes at once and that hold all points.
+TEST(VoxelPlan, SmallCloudsAreDealt) {
+  for (const int64_t points : {0, 1, 1000, 100000, 500000, 524288}) {
+    const VoxelPlan plan = plan_of({128, 128, 128}, points, VoxelMode::count);
+    EXPECT_TRUE(plan.dealt) << points;
+    EXPECT_LE(plan.tile_points, kDealtTilePoints);
+    EXPECT_LE(plan.num_tiles, kMaxDealtTiles);
+    EXPECT_GE(plan.num_tiles * plan.tile_points, points);
+    EXPECT_GT(plan.row_pitch, plan.num_tiles - 1);
+    EXPECT_EQ(plan.row_pitch % 2, 1);
+  }
+  EXPECT_FALSE(plan_of({128, 128, 128}, 600000, VoxelMode::count).dealt);
+  EXPECT_FALSE(plan_of({512, 512, 128}, 500000, VoxelMode::count).dealt);  // too many bins
+}
+
+/// Values go by groups where most bins have few points; tiles of others are not dealt.
+TEST(VoxelPlan, FewPoints) {
+  EXPECT_TRUE(plan_of({128, 128, 128}, 500000, VoxelMode::max).few_points);
+  EXPECT_TRUE(plan_of({128, 128, 128}, 500000, VoxelMode::max).dealt);
+  EXPECT_TRUE(plan_of({256, 256, 256}, 4000000, VoxelMode::mean).few_points);
+  EXPECT_FALSE(plan_of({64, 64, 64}, 500000, VoxelMode::mean).few_points);
+  EXPECT_FALSE(plan_of({64, 64, 64}, 500000, VoxelMode::mean).dealt);
+  EXPECT_FALSE(plan_of({128, 128, 128}, 500000, VoxelMode::count).few_points);
+}
+
+/// Counters of bins are added up in fours, also on a device of one multiprocessor.
+TEST(VoxelPlan, BinsAreWholeQuads) {
+  VoxelizeProblem problem;
+  problem.grid.size = {2, 2, 2}, problem.num_points = 10;
+  EXPECT_EQ(plan_voxels(problem, 1).num_bins() % 4, 0u);
+}
+
 /// A plane, a corner and a line of a cube are spread over most bins.
 TEST(VoxelPlan, CrowdedPlacesAreSpread) {
   const VoxelPlan plan = plan_of({128, 128, 128}, 500000, VoxelMode::max);
