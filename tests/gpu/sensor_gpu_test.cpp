@@ -127,7 +127,8 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
     for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
       for (const int parts : {1, 3}) {
         const bool has_features = mode == VoxelMode::mean || mode == VoxelMode::max;
-        if (!has_features && num_features > 1) continue;
+        if (!has_features && (num_features > 1 || parts > 1)) continue;
+        if (num_features > 130 && (mode == VoxelMode::mean || parts > 1)) continue;  // the CPU takes seconds for each
         VoxelRun run{{mode}};
         run.num_features = has_features ? num_features : 0;
         run.options.deterministic = mode == VoxelMode::mean;
