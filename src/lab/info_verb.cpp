@@ -3,6 +3,7 @@
 #include "comm/world.h"
 #include "device/device.h"
 #include "files/npz.h"
+#include "lab/build_commit.h"
 #include "lab/build_info.h"
 #include "ops/ops.h"
 #include "spec/json.h"
