@@ -1,10 +1,11 @@
+#!/usr/bin/env python3
 """Table of the records that sensor_vs_robocache writes: sensor_peer_table.py records.jsonl > table.md."""
 
 import json
 import statistics
 import sys
 
-HEAD = """# Beside RoboCache, one H200
+HEAD = """# Beside RoboCache, one {device}
 
 Medians of {blocks} alternating blocks; device time by graph replay, hot and cold cache, and one call with its wait by the host's clock.
 Ratio: theirs over ours. Results: of the compatible settings against theirs.
@@ -14,15 +15,16 @@ Ratio: theirs over ours. Results: of the compatible settings against theirs.
 
 
 def main(path):
-    cases, blocks = {}, set()
+    cases, blocks, devices = {}, set(), set()
     with open(path) as lines:
         for record in map(json.loads, lines):
             axes = record["axes"]
             ours, peer = (next(one["samples"] for one in record["series"] if one["name"] == name) for name in ("ours", "peer"))
             blocks |= {len(ours), len(peer)}
+            devices.add(record["provenance"]["facts"]["device.0"])
             case = cases.setdefault(axes["case"], {"agreement": axes["agreement"]})
             case[axes["cache"], axes["launch"]] = statistics.median(ours), statistics.median(peer)
-    print(HEAD.format(blocks="/".join(map(str, sorted(blocks)))))
+    print(HEAD.format(device=" and one ".join(sorted(devices)), blocks="/".join(map(str, sorted(blocks)))))
     for name, case in cases.items():
         hot, cold, call = case["hot", "graph"], case["cold", "graph"], case["hot", "call"]
         print(f"| {name} | {hot[0]:.2f} | {hot[1]:.2f} | {hot[1] / hot[0]:.2f} | {cold[0]:.2f} | {cold[1]:.2f} "

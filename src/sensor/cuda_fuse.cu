@@ -35,6 +35,7 @@ struct FuseArgs {
   int64_t row_packs;   // of the whole output row
   int64_t first_pack;  // of it, that this launch writes
   int packs, segments;
+  int row_blocks;     // blocks of a target, where they are few
   int num_times;      // of a batch entry, in all streams
   bool copies_times;  // to shared memory
   uint32_t chunks;    // of targets, for each batch entry
@@ -69,10 +70,12 @@ template <class T, int N, Extrapolation kRule>
 __global__ void __launch_bounds__(kMostThreads) fuse_few(const __grid_constant__ FuseArgs args) {
   cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
-  const int segment = static_cast<int>((blockIdx.y * blockDim.x + threadIdx.x) / kLanes);
+  const int64_t row = args.row_blocks == 1 ? blockIdx.x : divide(blockIdx.x, args.row_blocks);
+  const auto part = static_cast<unsigned>(blockIdx.x - row * args.row_blocks);
+  const int segment = static_cast<int>((part * blockDim.x + threadIdx.x) / kLanes);
   if (segment >= args.segments) return;
   const StreamArgs& stream = args.streams[stream_of(args, segment, &StreamArgs::first_segment)];
-  const int64_t row = blockIdx.x, entry = divide(row, args.num_targets);
+  const int64_t entry = divide(row, args.num_targets), packs = stream.packs;
   const float t = args.targets[row];
   const int n = static_cast<int>(stream.length);
   const float* times = stream.times + entry * stream.length;
@@ -80,9 +83,8 @@ __global__ void __launch_bounds__(kMostThreads) fuse_few(const __grid_constant__
   const Place place = place_of<kRule>(times, n, t, below);
   const int column = (segment - stream.first_segment) * kLanes + static_cast<int>(threadIdx.x) % kLanes;
   if (column >= stream.packs) return;
-  const auto* source = static_cast<const Pack<T, N>*>(stream.data) + entry * stream.length * stream.packs + column;
-  const auto bytes = static_cast<uint32_t>(stream.packs * sizeof(Pack<T, N>));
-  const Pack<T, N> a = *row_at(source, place.before, bytes), b = *row_at(source, place.after, bytes);
+  const auto* source = static_cast<const Pack<T, N>*>(stream.data) + entry * stream.length * packs + column;
+  const Pack<T, N> a = source[place.before * packs], b = source[place.after * packs];
   static_cast<Pack<T, N>*>(args.output)[row * args.row_packs + args.first_pack + stream.first_pack + column] =
       interpolate<kRule>(a, b, place);
 }
@@ -168,12 +170,16 @@ __global__ void __launch_bounds__(kMostThreads, 2) fuse_many(const __grid_consta
 
 template <class T, int N, Extrapolation kRule>
 void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
-  const int64_t rows = problem.batch * problem.num_targets;
-  if (args.rows == 1 && rows < kMostBlocks) {
-    const int warps = std::min(args.segments, kMostThreads / kLanes);
-    const dim3 blocks(static_cast<unsigned>(rows), static_cast<unsigned>((args.segments + warps - 1) / warps));
-    return launch_early(launch, blocks, static_cast<unsigned>(warps * kLanes), 0, &fuse_few<T, N, kRule>, "fuse_few",
-                        args);
+  const int warps = std::min(args.segments, kMostThreads / kLanes);
+  const int row_blocks = (args.segments + warps - 1) / warps;
+  const int64_t blocks_of_few = problem.batch * problem.num_targets * row_blocks;
+  // Rows of 4 GiB and more are few too, and the other kernel counts their bytes in 32 bits.
+  const bool huge = args.row_packs * static_cast<int64_t>(sizeof(Pack<T, N>)) >> 32 != 0;
+  if ((args.rows == 1 || huge) && blocks_of_few < kMostBlocks) {
+    FuseArgs few = args;
+    few.row_blocks = row_blocks;
+    return launch_early(launch, static_cast<unsigned>(blocks_of_few), static_cast<unsigned>(warps * kLanes), 0,
+                        &fuse_few<T, N, kRule>, "fuse_few", few);
   }
   const auto blocks = static_cast<unsigned>(std::min(args.work, kMostBlocks));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;
