@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
   bool first = true;
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x - 1) {
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
     for (uint32_t i = threadIdx.x; i < voxels / 4; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     if (first) {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
       first = false;
     }
     for_each_entry<kDealt, CountRow, kThreads>(bins, bin, [&](uint32_t entry, int) {
-      uint32_t& count = counts[entry & ((1u << kOffsetBits) - 1)];
+      uint32_t& count = counts[offset_of(entry)];
       if (kMode == VoxelMode::count)
         atomicAdd(&count, 1u);
       else

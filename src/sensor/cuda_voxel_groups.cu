@@ -9,8 +9,9 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 512;
-constexpr int kGroupBytes = 2048;  // of a warp's sums
+constexpr int kThreads = 512, kWarps = kThreads / 32;
+constexpr uint32_t kGroupBytes = 2048;  // of a warp's sums
+constexpr uint32_t kAhead = 4;          // lots of features that a warp has under way
 
 /// Grids that do not fit are what the L2 should let go first.
 template <class R, int N>
@@ -28,115 +29,166 @@ __device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>
 /// How a block divides its bin: 2^group_bits voxels a group, whose rows have 2^column_bits places.
 struct GroupShape {
   int group_bits, column_bits;
-  uint32_t num_groups;     // 0 where rows are too long
-  uint32_t most_of_group;  // points that a warp adds up
+  uint32_t num_groups;  // 0 where rows are too long
+  uint32_t share;       // of a warp: it has every kWarps-th group, so that crowded places are spread
   __host__ __device__ uint32_t group_voxels() const { return 1u << group_bits; }
+  __host__ __device__ uint32_t packs() const { return 1u << (group_bits + column_bits); }
+  /// Points whose columns the lanes of a warp have side by side.
+  __device__ uint32_t lot() const { return 1u << lot_bits(); }
+  __device__ int lot_bits() const { return 5 - column_bits; }
+  /// Groups are listed by warp: a group's place in that order, and the group at a place.
+  __device__ uint32_t place_of(uint32_t group) const { return group % kWarps * share + group / kWarps; }
+  __device__ uint32_t group_at(uint32_t place) const { return place % share * kWarps + place / share; }
   /// Of the counters that become the groups' begins; the last one is the end.
-  __host__ __device__ uint32_t num_begins() const { return num_groups / 4 * 4 + 4; }
+  __host__ __device__ uint32_t num_begins() const { return kWarps * share + 4; }
 };
 
 /// For rows of `columns` packs of `pack_bytes` sums, of which every lane has one column.
-GroupShape group_shape(uint32_t bin_chunks, uint32_t columns, size_t pack_bytes) {
-  constexpr uint32_t kMostPoints = 256, kMostSteps = 32;  // steps: of a warp over a group's points
+GroupShape group_shape(const BinArgs& bins, uint32_t columns, size_t pack_bytes) {
   GroupShape shape{};
   while (1u << shape.column_bits < columns) ++shape.column_bits;
-  const size_t row_bytes = pack_bytes << shape.column_bits;
+  const auto row_bytes = static_cast<uint32_t>(pack_bytes << shape.column_bits);
   if (columns > 32 || 2 * row_bytes > kGroupBytes) return shape;
   while (shape.group_voxels() < kChunkVoxels && (row_bytes << (shape.group_bits + 1)) <= kGroupBytes)
     ++shape.group_bits;
-  shape.num_groups = bin_chunks * kChunkVoxels / shape.group_voxels();
-  shape.most_of_group = std::min(kMostPoints, kMostSteps * (32u >> shape.column_bits));
+  shape.num_groups = bins.bin_voxels() / shape.group_voxels();
+  shape.share = (shape.num_groups + kWarps - 1) / kWarps;
   return shape;
 }
 
-/// Shared memory of the block: each warp's sums and how many points are in them, and the bin's points by group.
+/// A point as its group lists it: its number, where its voxel is in the group, and how many points that voxel had
+/// before it, as far as kManyBefore. It adds itself when those are through.
+struct Listed {
+  static constexpr int kPlaceBits = 6, kBits = 8;
+  static constexpr uint32_t kManyBefore = 3;
+  static_assert(kChunkVoxels <= 1 << kPlaceBits && int64_t{kMaxBins} * kFewPointsMean <= int64_t{1} << (32 - kBits));
+  uint32_t word;
+  __device__ Listed(uint32_t point, uint32_t voxel, uint32_t before)
+      : word(point << kBits | min(before, kManyBefore) << kPlaceBits | voxel) {}
+  __device__ uint32_t point() const { return word >> kBits; }
+  __device__ uint32_t voxel() const { return word & ((1u << kPlaceBits) - 1); }
+  __device__ uint32_t before() const { return word >> kPlaceBits & kManyBefore; }
+};
+
+/// Shared memory of the block: each warp's sums, points of each voxel, and the bin's points by group.
 template <class Rule, class T, int N>
 struct GroupMemory {
-  static constexpr int kWarps = kThreads / 32, kPacks = kGroupBytes / static_cast<int>(sizeof(Sums<Rule, T, N>));
-  unsigned char* sums;  // [warps, kGroupBytes]
-  uint16_t* counts;     // [warps, kPacks]
-  uint32_t* begins;     // [num_begins], after a 0
-  uint32_t* tails;      // [num_begins], spilled points listed so far
-  uint32_t* points;     // [kFewPoints]
-  uint8_t* offsets;     // [kFewPoints], in the group
+  using Sum = Sums<Rule, T, N>;
+  static constexpr uint32_t kSums = kGroupBytes / sizeof(Sum);  // of a warp
+  Sum* sums;         // [kWarps, kSums], as they start wherever no group is under way
+  Pack<T, N>* ring;  // [kWarps, kAhead, 32], features under way
+  uint32_t* counts;  // [bin_voxels / 2], two voxels a word
+  uint32_t* begins;  // [num_begins], after a 0
+  uint32_t* tails;   // [num_begins], spilled points listed so far
+  Listed* points;    // [kFewPoints]
 
-  __device__ GroupMemory(void* memory, const GroupShape& shape) {
-    sums = static_cast<unsigned char*>(memory);
-    counts = reinterpret_cast<uint16_t*>(sums + kWarps * kGroupBytes);
-    begins = reinterpret_cast<uint32_t*>(counts + kWarps * kPacks) + 4;
+  __device__ GroupMemory(void* memory, const BinArgs& bins, const GroupShape& shape) {
+    sums = static_cast<Sum*>(memory);
+    ring = reinterpret_cast<Pack<T, N>*>(static_cast<unsigned char*>(memory) + kWarps * kGroupBytes);
+    counts = reinterpret_cast<uint32_t*>(ring + kWarps * kAhead * 32);
+    begins = counts + bins.bin_voxels() / 2 + 4;
     tails = begins + shape.num_begins();
-    points = tails + shape.num_begins();
-    offsets = reinterpret_cast<uint8_t*>(points + kFewPoints);
+    points = reinterpret_cast<Listed*>(tails + shape.num_begins());
   }
-  static size_t bytes(const GroupShape& shape) {
-    return kWarps * (kGroupBytes + kPacks * sizeof(uint16_t)) +
-           (4 + 2 * shape.num_begins() + kFewPoints) * sizeof(uint32_t) + kFewPoints;
+  static size_t bytes(const BinArgs& bins, const GroupShape& shape) {
+    return kWarps * (kGroupBytes + kAhead * 32 * sizeof(Pack<T, N>)) +
+           (bins.bin_voxels() / 2 + 4 + 2 * shape.num_begins() + kFewPoints) * sizeof(uint32_t);
   }
-  __device__ void clear(const GroupShape& shape) const {
-    for (uint32_t i = threadIdx.x; i < 4 + 2 * shape.num_begins(); i += kThreads) (begins - 4)[i] = 0;
-    for (uint32_t i = threadIdx.x; i < kWarps * kPacks; i += kThreads) counts[i] = 0;
+  __device__ void clear_sums(const ValueArgs& args) const {
+    for (uint32_t i = threadIdx.x; i < kWarps * kSums; i += kThreads) sums[i] = Sum(args);
   }
-  __device__ __forceinline__ void list(const BinArgs& bins, const GroupShape& shape, uint32_t at, uint32_t entry,
-                                       int tile) const {
-    points[at] = static_cast<uint32_t>(tile) * bins.tile_points + (entry >> kOffsetBits);
-    offsets[at] = static_cast<uint8_t>(entry & (shape.group_voxels() - 1));
+  __device__ void clear_counts(const BinArgs& bins, const GroupShape& shape) const {
+    const uint32_t words = bins.bin_voxels() / 2 + 4 + 2 * shape.num_begins();
+    for (uint32_t i = threadIdx.x; i < words; i += kThreads) counts[i] = 0;
   }
-  /// The groups' numbers of points become their begins; false where the memory cannot take them.
-  __device__ bool scan(const GroupShape& shape, uint32_t* warps) const {
-    return scan_block<kThreads, 4>(begins, shape.num_begins(), warps) <= kFewPoints;
+  /// Counts a point of a voxel; returns how many there were before.
+  __device__ __forceinline__ uint32_t count(uint32_t offset) const {
+    const uint32_t shift = offset % 2 * 16;
+    return atomicAdd(&counts[offset / 2], 1u << shift) >> shift & 0xffff;
+  }
+  __device__ __forceinline__ uint32_t count_of(uint32_t offset) const {
+    return reinterpret_cast<const uint16_t*>(counts)[offset];
   }
 };
 
-/// Lists the points of a bin by group: those of group g are [begins[g], begins[g + 1]). Null where there are too many.
+/// Lists the points of a bin by group: those of the group at place p are [begins[p], begins[p + 1]). Null where there
+/// are too many.
 template <bool kDealt, class Rule, class T, int N>
-__device__ const uint32_t* list_groups(const BinArgs& bins, uint32_t bin, const GroupShape& shape,
-                                       const GroupMemory<Rule, T, N>& memory, uint32_t* warps) {
+__device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint32_t bin, const GroupShape& shape,
+                                                       const GroupMemory<Rule, T, N>& memory, uint32_t* warps) {
   if (shape.num_groups == 0) return nullptr;
-  const auto group_of = [&](uint32_t entry) { return (entry & ((1u << kOffsetBits) - 1)) >> shape.group_bits; };
+  const auto place_of = [&](uint32_t entry) { return shape.place_of(offset_of(entry) >> shape.group_bits); };
+  const auto listed = [&](uint32_t entry, int tile, uint32_t before) {
+    return Listed(bins.point_of(entry, tile), entry & (shape.group_voxels() - 1), before);
+  };
+  const auto count = [&](uint32_t entry, int) { atomicAdd(&memory.begins[place_of(entry)], 1u); };
+  const auto fits = [&] { return scan_block<kThreads, 4>(memory.begins, shape.num_begins(), warps) <= kFewPoints; };
   if constexpr (kDealt) {
     using Slots = DealtSlots<ValueRow, kThreads>;
-    constexpr uint32_t kNone = ~0u;
-    uint32_t entries[Slots::kOfThread], ranks[Slots::kOfThread];
+    constexpr uint32_t kNone = ~0u, kBeforeBits = 2;
+    uint32_t entries[Slots::kOfThread], ranks[Slots::kOfThread];  // rank in the group, and above it that in the voxel
 #pragma unroll
     for (uint32_t& rank : ranks) rank = kNone;
-    bool spilled = for_each_dealt<ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int, int at) {
-      entries[at] = entry, ranks[at] = atomicAdd(&memory.begins[group_of(entry)], 1u);
+    const int longest = for_each_dealt<ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int, int at) {
+      const uint32_t before = min(memory.count(offset_of(entry)), Listed::kManyBefore);
+      entries[at] = entry, ranks[at] = atomicAdd(&memory.begins[place_of(entry)], 1u) << kBeforeBits | before;
     });
-    spilled = __syncthreads_or(spilled);
-    if (spilled) {  // they come after those in rows, whose ranks are known
-      for_each_spilled<ValueRow, kThreads>(
-          bins, bin, [&](uint32_t entry, int) { atomicAdd(&memory.begins[group_of(entry)], 1u); });
+    const bool spilled = __syncthreads_or(longest > Slots::kMostVisited);
+    if (spilled) {  // they come after the others, whose ranks are known
+      for_each_spilled<ValueRow, kThreads>(bins, bin, count);
       __syncthreads();
     }
-    if (!memory.scan(shape, warps)) return nullptr;
+    if (!fits()) return nullptr;
     if (spilled)
       for_each_spilled<ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
-        const uint32_t group = group_of(entry), from_end = 1 + atomicAdd(&memory.tails[group], 1u);
-        memory.list(bins, shape, memory.begins[group + 1] - from_end, entry, tile);
+        const uint32_t place = place_of(entry), from_end = 1 + atomicAdd(&memory.tails[place], 1u);
+        memory.points[memory.begins[place + 1] - from_end] = listed(entry, tile, memory.count(offset_of(entry)));
       });
 #pragma unroll
     for (int at = 0; at < Slots::kOfThread; ++at)
       if (ranks[at] != kNone)
-        memory.list(bins, shape, memory.begins[group_of(entries[at])] + ranks[at], entries[at], Slots::tile(at));
+        memory.points[memory.begins[place_of(entries[at])] + (ranks[at] >> kBeforeBits)] =
+            listed(entries[at], Slots::tile(at), ranks[at] & Listed::kManyBefore);
     __syncthreads();
     return memory.begins;
   } else {
-    for_each_in_segments(bins, bin, [&](uint32_t entry, int) { atomicAdd(&memory.begins[group_of(entry)], 1u); });
+    for_each_in_segments(bins, bin, count);
     __syncthreads();
-    if (!memory.scan(shape, warps)) return nullptr;
+    if (!fits()) return nullptr;
     for_each_in_segments(bins, bin, [&](uint32_t entry, int tile) {
-      memory.list(bins, shape, atomicAdd(&memory.begins[group_of(entry)], 1u), entry, tile);
+      memory.points[atomicAdd(&memory.begins[place_of(entry)], 1u)] =
+          listed(entry, tile, memory.count(offset_of(entry)));
     });
     __syncthreads();
     return memory.begins - 1;  // what were begins are ends now
   }
 }
 
-/// Groups of a bin with more points than a warp should add up: fewer than there are points for.
-struct Crowded {
+/// Groups of more points than a warp should add up: fewer than there are points for.
+struct LargeGroups {
+  static constexpr uint32_t kPoints = 256;
   uint32_t num_groups;
-  uint32_t groups[kFewPoints / 32];
+  uint16_t places[kFewPoints / kPoints];
 };
+
+/// Copies into shared memory without waiting, where the hardware copies packs of this size.
+template <class T, int N>
+__device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* from) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (sizeof(*to) == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else if constexpr (sizeof(*to) >= 4)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(*to)) : "memory");
+  else
+    *to = *from;
+}
+__device__ __forceinline__ void end_of_lot() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits for all lots but the last `kMost`.
+template <int kMost>
+__device__ __forceinline__ void wait_for_lots() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kMost) : "memory");
+  __syncwarp();
+}
 
 /// A warp's work on groups: lanes stand side by side over the columns of several points.
 template <class Rule, class T, int N>
@@ -144,54 +196,63 @@ class GroupWriter {
  public:
   using Memory = GroupMemory<Rule, T, N>;
   using Sum = Sums<Rule, T, N>;
+  using Results = typename Sum::Results;
 
   __device__ GroupWriter(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const GroupShape& shape,
                          const Memory& memory, const uint32_t* begins)
       : bins_(bins), args_(args), shape_(shape), memory_(memory), begins_(begins), bin_(bin) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    lane_ = lane, column_ = lane & ((1 << shape.column_bits) - 1), first_ = lane >> shape.column_bits;
-    at_once_ = 32 >> shape.column_bits;
-    sums_ = reinterpret_cast<Sum*>(memory.sums + warp * kGroupBytes);
-    counts_ = memory.counts + warp * Memory::kPacks;
+    lane_ = threadIdx.x % 32, column_ = lane_ & ((1u << shape.column_bits) - 1), first_ = lane_ >> shape.column_bits;
+    sums_ = memory.sums + threadIdx.x / 32 * Memory::kSums, ring_ = memory.ring + threadIdx.x / 32 * kAhead * 32;
   }
 
-  /// Leaves groups of very many points to write_crowded.
-  __device__ void write_all(Crowded& crowded) {
-    uint32_t group = threadIdx.x / 32;
-    Points points = points_of(group);
-    for (; group < shape_.num_groups; group += kThreads / 32) {
-      const Points next = points_of(group + kThreads / 32);  // read while these are added up
-      if (points.end - points.base > shape_.most_of_group) {
-        if (lane_ == 0) crowded.groups[atomicAdd(&crowded.num_groups, 1u)] = group;
+  /// Each warp its share of the bin's groups, one after the other. Leaves groups of very many points to write_large.
+  __device__ __forceinline__ void write_all(LargeGroups& large) {
+    const uint32_t warp = threadIdx.x / 32;
+    uint32_t place = warp * shape_.share, begin = begins_[place];
+    base_ = begin, end_ = begins_[place + shape_.share], next_lot_ = 0;
+    for (uint32_t group = warp; group < shape_.num_groups; group += kWarps, ++place) {
+      const uint32_t end = begins_[place + 1];
+      if (end - begin > LargeGroups::kPoints) {
+        if (lane_ == 0) large.places[atomicAdd(&large.num_groups, 1u)] = static_cast<uint16_t>(place);
+        wait_for_lots<0>();
+        next_lot_ = lot_of(end);
       } else {
-        if (points.base < points.end) finish(points, add(points, at_once_));
+        for (uint32_t at = begin; at < end; at += shape_.lot()) {
+          read_ahead(at);
+          add(at, end, ring_[((at + first_ - base_) << shape_.column_bits | column_) % (kAhead * 32)]);
+        }
+        if (Rule::kFinishedByPoint) finish(begin, end, group << shape_.group_bits);
         write(group);
       }
-      points = next;
+      begin = end;
     }
+    wait_for_lots<0>();
   }
   /// Groups that the whole block adds up, a sum for each warp.
-  __device__ void write_crowded(const Crowded& crowded) {
-    constexpr int kWarps = Memory::kWarps;
-    for (uint32_t i = 0; i < crowded.num_groups; ++i) {
-      const uint32_t group = crowded.groups[i];
-      Points points;
-      points.base = begins_[group] + threadIdx.x / 32 * at_once_, points.end = begins_[group + 1];
-      read(points, points.base + first_);
-      add(points, kWarps * at_once_);
+  __device__ void write_large(const LargeGroups& large) {
+    for (uint32_t i = 0; i < large.num_groups; ++i) {
+      const uint32_t place = large.places[i], end = begins_[place + 1], group = shape_.group_at(place);
+      const uint32_t step = kWarps * shape_.lot();
+      uint32_t at = begins_[place] + threadIdx.x / 32 * shape_.lot();
+      Pack<T, N> values = values_at(at, end);
+#pragma unroll 1
+      for (; at < end; at += step) {
+        const Pack<T, N> next = values_at(at + step, end);
+        add(at, end, values);
+        values = next;
+      }
       __syncthreads();
-      auto* sums = reinterpret_cast<Sum*>(memory_.sums);
-      for (uint32_t pack = threadIdx.x; pack < 1u << (shape_.group_bits + shape_.column_bits); pack += kThreads) {
+      for (uint32_t pack = threadIdx.x; pack < shape_.packs(); pack += kThreads) {
+        const uint32_t count = memory_.count_of((group << shape_.group_bits) + (pack >> shape_.column_bits));
+        if (count == 0) continue;
         Sum all(args_);
-        uint32_t count = 0;
         for (int warp = 0; warp < kWarps; ++warp) {
-          uint16_t& of_warp = memory_.counts[warp * Memory::kPacks + pack];
-          if (of_warp == 0) continue;
-          all.join(sums[warp * (kGroupBytes / sizeof(Sum)) + pack]);
-          count += of_warp, of_warp = 0;
+          Sum& of_warp = memory_.sums[warp * Memory::kSums + pack];
+          all.join(of_warp);
+          of_warp = Sum(args_);
         }
-        if (count > 0) reinterpret_cast<typename Sum::Results&>(sums[pack]) = all.result(args_, count);
-        memory_.counts[pack] = static_cast<uint16_t>(count);
+        if (Rule::kFinishedByPoint) finish(all, count);
+        memory_.sums[pack] = all;
       }
       __syncthreads();
       if (threadIdx.x < 32) write(group);
@@ -200,80 +261,92 @@ class GroupWriter {
   }
 
  private:
-  /// Points of a group, of which a lane adds every at_once_-th from its own on; the first value is read ahead.
-  struct Points {
-    uint32_t base, end;
-    Pack<T, N> value;
-    uint32_t offset;
-  };
+  __device__ __forceinline__ uint32_t lot_of(uint32_t at) const { return (at - base_) >> shape_.lot_bits(); }
+
+  /// The features of points [at, at + lot) are in the ring when this returns, and more are under way.
+  __device__ __forceinline__ void read_ahead(uint32_t at) {
+    for (const uint32_t until = lot_of(at) + kAhead; next_lot_ < until; ++next_lot_) {
+      const uint32_t point = base_ + (next_lot_ << shape_.lot_bits()) + first_;
+      if (point < end_ && column_ < args_.columns)
+        copy_async(ring_ + next_lot_ % kAhead * 32 + lane_,
+                   static_cast<const Pack<T, N>*>(args_.features) +
+                       static_cast<int64_t>(memory_.points[point].point()) * args_.columns + column_);
+      end_of_lot();
+    }
+    wait_for_lots<kAhead - 2>();
+  }
 
   __device__ __forceinline__ bool has(uint32_t at, uint32_t end) const {
-    return at < end && column_ < static_cast<int>(args_.columns);
+    return at + first_ < end && column_ < args_.columns;
   }
-  __device__ __forceinline__ void read(Points& points, uint32_t at) const {
-    if (!has(at, points.end)) return;
-    points.value = load<T, N>(args_, memory_.points[at], column_), points.offset = memory_.offsets[at];
+  __device__ __forceinline__ Pack<T, N> values_at(uint32_t at, uint32_t end) const {
+    return has(at, end) ? load<T, N>(args_, memory_.points[at + first_].point(), column_) : Pack<T, N>{};
   }
-  __device__ __forceinline__ Points points_of(uint32_t group) const {
-    Points points;
-    points.base = points.end = 0;
-    if (group < shape_.num_groups) points.base = begins_[group], points.end = begins_[group + 1];
-    read(points, points.base + first_);
-    return points;
-  }
-
-  /// Adds this warp's points, every `step`-th lot of them; points of one voxel take turns. Tells by bits at which lots
-  /// this lane was the first for its place.
-  __device__ uint32_t add(Points points, uint32_t step) {
-    uint32_t came_first = 0, lot = 1;
-    for (; points.base < points.end; points.base += step, lot *= 2) {
-      const bool mine = has(points.base + first_, points.end);
-      const uint32_t place = mine ? points.offset << shape_.column_bits | column_ : ~lane_;
-      const int turn = __popc(__match_any_sync(~0u, place) & ((1u << lane_) - 1));
-      for (int i = 0; __any_sync(~0u, mine && turn >= i); ++i) {
-        if (mine && turn == i) {
-          const uint32_t count = counts_[place];
-          Sum sums(args_);
-          if (count == 0)
-            came_first |= lot;
-          else
-            sums = sums_[place];
-          sums.add(args_, points.value);
-          sums_[place] = sums, counts_[place] = static_cast<uint16_t>(count + 1);
-        }
-        __syncwarp();
-      }
-      read(points, points.base + step + first_);
+  /// Adds points [at, at + lot), this lane's with `values`, to this warp's sums; those of one voxel take turns.
+  __device__ __forceinline__ void add(uint32_t at, uint32_t end, const Pack<T, N>& values) const {
+    const bool mine = has(at, end);
+    uint32_t before = 0, place = 0;  // of a lane without a point: it has its turn at once
+    if (mine) {
+      const Listed point = memory_.points[at + first_];
+      before = point.before(), place = point.voxel() << shape_.column_bits | column_;
     }
-    return came_first;
+    // Who comes when: by the voxel's points before this one, or in dense places by those of this lot.
+    uint32_t turn = before;
+    if (__any_sync(~0u, before == Listed::kManyBefore))
+      turn = __popc(__match_any_sync(~0u, mine ? place : ~lane_) & ((1u << lane_) - 1));
+    for (uint32_t i = 0; i == 0 || __any_sync(~0u, turn >= i); ++i) {
+      if (mine && turn == i) {
+        Sum sum = sums_[place];
+        sum.add(args_, values);
+        sums_[place] = sum;
+      }
+      __syncwarp();
+    }
   }
-  /// The lane that came first turns sums into the result, in place.
-  __device__ void finish(const Points& points, uint32_t came_first) {
-    for (uint32_t at = points.base + first_; came_first != 0; at += at_once_, came_first /= 2) {
-      if (came_first % 2 == 0) continue;
-      const uint32_t place = uint32_t{memory_.offsets[at]} << shape_.column_bits | column_;
-      const auto result = sums_[place].result(args_, counts_[place]);
-      reinterpret_cast<typename Sum::Results&>(sums_[place]) = result;
+  /// Turns the sums of a group's voxels with points into results, in place; by the first of each voxel's points.
+  __device__ __forceinline__ void finish(uint32_t begin, uint32_t end, uint32_t first_voxel) const {
+    for (uint32_t at = begin + first_; at < end && column_ < args_.columns; at += shape_.lot()) {
+      const Listed point = memory_.points[at];
+      if (point.before() == 0)
+        finish(sums_[point.voxel() << shape_.column_bits | column_], memory_.count_of(first_voxel + point.voxel()));
     }
     __syncwarp();
   }
+  __device__ __forceinline__ void finish(Sum& sum, uint32_t count) const {
+    const Results result = sum.result(args_, count);
+    memcpy(&sum, &result, sizeof(result));
+  }
 
-  __device__ void write(uint32_t group) {
-    using Results = typename Sum::Results;
-    const Results none = Sum(args_).result(args_, 0);
-    const uint32_t first = voxel_of(bins_, bin_, group << shape_.group_bits), columns = args_.columns;
-    const uint32_t packs = 1u << (shape_.group_bits + shape_.column_bits);
+  /// Pack `i` of the group that begins at voxel `begin`, which has `count` points; the sum is as it starts again.
+  __device__ __forceinline__ Results take(uint32_t i, uint32_t count) const {
+    Results result;
+    if constexpr (Rule::kFinishedByPoint)
+      memcpy(&result, &sums_[i], sizeof(result));
+    else
+      result = sums_[i].result(args_, count);
+    sums_[i] = Sum(args_);
+    return result;
+  }
+  /// Writes a group's voxels.
+  __device__ __forceinline__ void write(uint32_t group) const {
+    const uint32_t begin = group << shape_.group_bits, first = voxel_of(bins_, bin_, begin), columns = args_.columns;
+    const uint32_t packs = shape_.packs();
     auto* out = static_cast<Results*>(args_.output) + static_cast<int64_t>(first) * columns;
     const bool whole = columns == 1u << shape_.column_bits && first + shape_.group_voxels() <= bins_.num_voxels;
-#pragma unroll 4
-    for (uint32_t i = lane_; i < packs; i += 32) {
-      const uint32_t count = counts_[i];
-      const Results result = count > 0 ? reinterpret_cast<const Results&>(sums_[i]) : none;
-      if (count > 0) counts_[i] = 0;
-      const uint32_t row = i >> shape_.column_bits, column = i & ((1u << shape_.column_bits) - 1);
-      if (!whole && (column >= columns || first + row >= bins_.num_voxels)) continue;
-      store_streaming(out + (whole ? i : row * columns + column), result);
-      if (args_.counts && column == 0) args_.counts[first + row] = static_cast<int32_t>(count);
+    if (whole && packs % 32 == 0 && !args_.counts) {
+      out += lane_;
+#pragma unroll
+      for (uint32_t k = 0; k < Memory::kSums && k < packs; k += 32)
+        store_streaming(out + k, take(lane_ + k, memory_.count_of(begin + ((lane_ + k) >> shape_.column_bits))));
+    } else {
+#pragma unroll 1
+      for (uint32_t i = lane_; i < packs; i += 32) {
+        const uint32_t row = i >> shape_.column_bits, count = memory_.count_of(begin + row);
+        const auto result = take(i, count);
+        if (column_ >= columns || first + row >= bins_.num_voxels) continue;
+        store_streaming(out + row * columns + column_, result);
+        if (args_.counts && column_ == 0) args_.counts[first + row] = static_cast<int32_t>(count);
+      }
     }
     __syncwarp();
   }
@@ -283,32 +356,38 @@ class GroupWriter {
   const GroupShape& shape_;
   const Memory& memory_;
   const uint32_t* begins_;
-  uint32_t bin_, lane_;
-  int first_, column_, at_once_;
+  uint32_t bin_, lane_, column_, first_;
+  uint32_t base_, end_, next_lot_;  // of the warp's points: where they are listed, and which lot is read next
   Sum* sums_;
-  uint16_t* counts_;
+  Pack<T, N>* ring_;
 };
 
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArgs args, GroupShape shape) {
   extern __shared__ uint4 memory[];
   __shared__ uint32_t warps[32];
-  __shared__ Crowded crowded;
-  const GroupMemory<Rule, T, N> groups(memory, shape);
-  cudaTriggerProgrammaticLaunchCompletion();
-  if (tells_fates()) return tell_fates(bins);
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x - 1) {
-    groups.clear(shape);
-    if (threadIdx.x == 0) crowded.num_groups = 0;
+  __shared__ LargeGroups large;
+  const GroupMemory<Rule, T, N> groups(memory, bins, shape);
+  if (tells_fates()) {
+    cudaTriggerProgrammaticLaunchCompletion();
+    return tell_fates(bins);
+  }
+  groups.clear_sums(args);
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
+    groups.clear_counts(bins, shape);
+    if (threadIdx.x == 0) large.num_groups = 0;
     __syncthreads();
-    if (bin == blockIdx.x) cudaGridDependencySynchronize();
+    if (bin == blockIdx.x) {
+      cudaGridDependencySynchronize();
+      cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then finds no density of another call
+    }
     const uint32_t* begins = list_groups<kDealt>(bins, bin, shape, groups, warps);
-    if (threadIdx.x == 0) bins.crowded[bin] = begins == nullptr;
+    if (threadIdx.x == 0) bins.densities[bin] = begins ? BinDensity::few : BinDensity::crowded;
     if (begins) {
       GroupWriter<Rule, T, N> writer(bins, bin, args, shape, groups, begins);
-      writer.write_all(crowded);
+      writer.write_all(large);
       __syncthreads();
-      writer.write_crowded(crowded);
+      writer.write_large(large);
     }
     __syncthreads();
   }
@@ -321,8 +400,8 @@ void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& prob
     using Rule = decltype(rule);
     using T = decltype(type);
     constexpr int kPack = decltype(pack)::value;
-    const GroupShape shape = group_shape(bins.bin_chunks, args.columns, sizeof(Sums<Rule, T, kPack>));
-    const size_t shared = GroupMemory<Rule, T, kPack>::bytes(shape);
+    const GroupShape shape = group_shape(bins, args.columns, sizeof(Sums<Rule, T, kPack>));
+    const size_t shared = GroupMemory<Rule, T, kPack>::bytes(bins, shape);
     const auto run = [&](auto* kernel) {
       allow_shared(launch, kernel, shared);
       launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "add_groups", bins, args, shape);

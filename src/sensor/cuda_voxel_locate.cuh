@@ -57,20 +57,33 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
   return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
 }
 
-/// Voxel of a point, -1 for none. Most lie inside, and a few instructions tell: 2^23 + quotient, rounded down, has the
-/// index in its low bits; what is negative, too large or NaN gives bits beyond any size that `small` allows.
+/// Voxel of a point of a grid that is `small`; false where it lies outside or is NaN. A few instructions tell: 2^23 +
+/// quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond any size
+/// that `small` allows.
+__device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, uint32_t& voxel) {
+  bool inside = true;
+  voxel = 0;
+#pragma unroll
+  for (int axis = 0; axis < 3; ++axis) {
+    const float quotient = refined_quotient(grid, __fsub_rn(p[axis], grid.minimum[axis]));
+    const unsigned index = __float_as_uint(__fadd_rd(quotient, 0x1p23f)) - __float_as_uint(0x1p23f);
+    inside = inside && index < static_cast<unsigned>(grid.size[axis]);
+    voxel += index * static_cast<uint32_t>(grid.stride[axis]);
+  }
+  return inside;
+}
+
+/// Voxel of a point, -1 for none.
 template <Quotient kQuotient>
 __device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
   if (kQuotient == Quotient::refined && grid.small) {
-    bool inside = true;
-    unsigned index[3];
-#pragma unroll
-    for (int axis = 0; axis < 3; ++axis) {
-      const float quotient = refined_quotient(grid, __fsub_rn(p[axis], grid.minimum[axis]));
-      index[axis] = __float_as_uint(__fadd_rd(quotient, 0x1p23f)) - __float_as_uint(0x1p23f);
-      inside = inside && index[axis] < static_cast<unsigned>(grid.size[axis]);
+    uint32_t voxel;
+    if (locate_inside(grid, p, voxel)) return voxel;
+    if (!grid.clamp) {
+      const bool nan = p[0] != p[0] || p[1] != p[1] || p[2] != p[2];
+      (nan ? fates.nan : fates.outside) += 1;
+      return -1;
     }
-    if (inside) return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
   }
   return locate_anywhere<kQuotient>(grid, p, fates);
 }
@@ -129,7 +142,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
     args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
     args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
   }
-  args.small = std::max({args.size[0], args.size[1], args.size[2]}) < 1 << 22;
+  args.small = std::max({args.size[0], args.size[1], args.size[2]}) < 1 << 22 && num_voxels(grid) < int64_t{1} << 31;
   args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
   const bool xyz = problem.options.layout == VoxelLayout::xyz;
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;

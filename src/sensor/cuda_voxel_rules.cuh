@@ -18,15 +18,18 @@ struct ValueArgs {
   bool zero_floor;
 };
 
-// How values of a voxel become one: start, add a value, join two, write (count is at least 1 unless empty).
+// How values of a voxel become one: start, add a value, join two, result of so many. What a start is gives the result
+// of a voxel without points. kFinishedByPoint: the result takes so long that it is better taken where points are than
+// everywhere; a start's bits are then those of the result.
 
 struct FloatMean {
   using Sum = float;
+  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs&, Sum& sum, float value) { sum += value; }
   __device__ static void join(Sum& sum, Sum other) { sum += other; }
   __device__ static float result(const ValueArgs&, Sum sum, uint32_t count) {
-    return count == 0 ? 0.0f : __fdiv_rn(sum, static_cast<float>(count));
+    return count <= 1 ? sum : __fdiv_rn(sum, static_cast<float>(count));
   }
 };
 
@@ -36,24 +39,32 @@ struct FloatSum : FloatMean {
 
 struct FixedSum {
   using Sum = long long;
+  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs& args, Sum& sum, float value) {
-    if (isfinite(value)) sum += __float2ll_rn(value * *args.scale);
+    if (isfinite(value)) sum += __float2ll_rn(value * __ldg(args.scale));
   }
   __device__ static void join(Sum& sum, Sum other) { sum += other; }
   __device__ static long long result(const ValueArgs&, Sum sum, uint32_t) { return sum; }
 };
 
 struct FixedMean : FixedSum {
+  static constexpr bool kFinishedByPoint = true;
+  /// Both factors being powers of two, this is fixed_point_mean of voxel_values.h to the bit.
   __device__ static float result(const ValueArgs& args, Sum sum, uint32_t count) {
-    return count == 0 ? 0.0f
-                      : static_cast<float>(static_cast<double>(sum) / (static_cast<double>(*args.scale) * count));
+    const double mean = static_cast<double>(sum) * inverse(__ldg(args.scale));
+    return static_cast<float>(count <= 1 ? mean : mean / count);
+  }
+  /// Of a power of two in float's normal range, by its exponent.
+  __device__ static double inverse(float power) {
+    return __hiloint2double((127 + 1023 - static_cast<int>(__float_as_uint(power) >> 23)) << 20, 0);
   }
 };
 
 /// fmaxf ignores NaN.
 struct PartialMax {
   using Sum = float;
+  static constexpr bool kFinishedByPoint = false;
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0.0f : -kInfinity; }
   __device__ static void add(const ValueArgs&, Sum& most, float value) { most = fmaxf(most, value); }
@@ -61,10 +72,10 @@ struct PartialMax {
   __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return most; }
 };
 
+/// final_max of voxel_values.h: -0 + 0 is 0.
 struct Max : PartialMax {
-  __device__ static float result(const ValueArgs&, Sum most, uint32_t) {
-    return most == -kInfinity || most == 0 ? 0.0f : most;  // final_max of voxel_values.h
-  }
+  __device__ static void add(const ValueArgs&, Sum& most, float value) { most = fmaxf(most, value + 0.0f); }
+  __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return most == -kInfinity ? 0.0f : most; }
 };
 
 /// Feature pack `column` of a point.
@@ -102,11 +113,7 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
     }
   }
   __device__ __forceinline__ void write(const ValueArgs& args, uint32_t voxel, uint32_t column, uint32_t count) const {
-    write_at(args, static_cast<int64_t>(voxel) * args.columns + column, count);
-  }
-  /// Result pack `at` of the slab.
-  __device__ __forceinline__ void write_at(const ValueArgs& args, int64_t at_pack, uint32_t count) const {
-    static_cast<Results*>(args.output)[at_pack] = result(args, count);
+    static_cast<Results*>(args.output)[static_cast<int64_t>(voxel) * args.columns + column] = result(args, count);
   }
   __device__ __forceinline__ Results result(const ValueArgs& args, uint32_t count) const {
     Results row;

@@ -1,7 +1,6 @@
 // Second step of a voxelization with values: the points of a bin are listed by voxel in shared memory; then the voxel's
 // values are read once, added up in registers and written once. No atomics on values, so a fixed-point sum costs as
 // much as a float one.
-
 #include "sensor/cuda_voxel_rules.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
@@ -26,22 +25,35 @@ struct Lists {
   __device__ uint32_t begin(uint32_t offset) const { return ends[static_cast<int>(offset) - 1]; }  // ends[-1] is 0
 };
 
+/// What lists of a bin take in shared memory; longer ones are in global memory.
+struct ListMemory {
+  uint32_t* ends;     // [bin_voxels], after a 0
+  uint32_t* order;    // [kListed]
+  uint16_t* offsets;  // [bin_voxels]
+
+  __device__ ListMemory(void* memory, const BinArgs& bins)
+      : ends(static_cast<uint32_t*>(memory) + 4),
+        order(ends + bins.bin_voxels()),
+        offsets(reinterpret_cast<uint16_t*>(order + kListed)) {}
+  static size_t bytes(const BinArgs& bins) {
+    return (4 + size_t{bins.bin_voxels()} + kListed) * sizeof(uint32_t) + bins.bin_voxels() * sizeof(uint16_t);
+  }
+};
+
 /// Sorts the points of a bin by voxel.
 template <bool kDealt>
-__device__ Lists make_lists(const BinArgs& bins, uint32_t bin, uint32_t* ends, uint32_t* in_shared, uint32_t* warps,
+__device__ Lists make_lists(const BinArgs& bins, uint32_t bin, const ListMemory& memory, uint32_t* warps,
                             uint32_t& place) {
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
-  constexpr uint32_t kOffset = (1u << kOffsetBits) - 1;
+  uint32_t* ends = memory.ends;
   for_each_entry<kDealt, ValueRow, kThreads>(bins, bin,
-                                             [&](uint32_t entry, int) { atomicAdd(&ends[entry & kOffset], 1u); });
+                                             [&](uint32_t entry, int) { atomicAdd(&ends[offset_of(entry)], 1u); });
   __syncthreads();
-  const uint32_t total = scan_block<kThreads, 4>(ends, voxels, warps);
+  const uint32_t total = scan_block<kThreads, 4>(ends, bins.bin_voxels(), warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
-  uint32_t* order = total > kListed ? bins.order + place : in_shared;
+  uint32_t* order = total > kListed ? bins.order + place : memory.order;
   for_each_entry<kDealt, ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
-    const auto point = static_cast<uint32_t>(tile) * bins.tile_points + (entry >> kOffsetBits);
-    order[atomicAdd(&ends[entry & kOffset], 1u)] = point;
+    order[atomicAdd(&ends[offset_of(entry)], 1u)] = bins.point_of(entry, tile);
   });
   __syncthreads();
   return {ends, order};
@@ -88,8 +100,7 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
       if (lane == 0) of_warps[warp * kMost + split.column] = sums;
       __syncthreads();
       if (split.lane == 0) {
-        for (int w = 1; w < kThreads / 32; ++w)
-          for (int k = 0; k < N; ++k) Rule::join(sums.at[k], of_warps[w * kMost + split.column].at[k]);
+        for (int w = 1; w < kThreads / 32; ++w) sums.join(of_warps[w * kMost + split.column]);
         sums.write(args, voxel_of(bins, bin, longs[i]), column, end - begin);
       }
       __syncthreads();
@@ -106,7 +117,7 @@ struct Found {
 
 /// Lists the voxels of a bin that hold points.
 __device__ void find_voxels(const BinArgs& bins, uint32_t bin, const Lists& lists, int32_t* counts, Found& found) {
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  const uint32_t voxels = bins.bin_voxels();
   const unsigned lanes_below = (1u << threadIdx.x % 32) - 1;
   for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // whole warps: both are multiples of 32
     const uint32_t count = lists.ends[offset] - lists.begin(offset);
@@ -129,7 +140,7 @@ template <class Rule, class T, int N>
 __device__ void write_empty(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
                             uint32_t first, uint32_t step, uint32_t column) {
   const Sums<Rule, T, N> none(args);
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  const uint32_t voxels = bins.bin_voxels();
 #pragma unroll 4
   for (uint32_t offset = first; offset < voxels; offset += step) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
@@ -165,20 +176,19 @@ __device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& ar
   }
 }
 
-/// One bin whose points are listed by voxel. `memory` of listed_bytes.
+/// One bin whose points are listed by voxel.
 template <class Rule, class T, int N, bool kDealt>
-__device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& args, void* memory, uint32_t* warps) {
+__device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const ListMemory& memory,
+                           uint32_t* warps) {
   __shared__ uint32_t place;
   __shared__ Found found;
   using Sum = Sums<Rule, T, N>;
   __shared__ alignas(Sum) unsigned char of_warps[kThreads / 32 * kSplit<Sum> * sizeof(Sum)];
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
-  uint32_t* ends = static_cast<uint32_t*>(memory) + 4;  // ends[-1] is 0
-  uint32_t* order = ends + voxels;
-  for (uint32_t i = threadIdx.x; i < voxels + 4; i += kThreads) ends[static_cast<int>(i) - 4] = 0;
-  if (threadIdx.x == 0) found = {reinterpret_cast<uint16_t*>(order + kListed), 0, 0};
+  const uint32_t voxels = bins.bin_voxels();
+  for (uint32_t i = threadIdx.x; i < voxels + 4; i += kThreads) (memory.ends - 4)[i] = 0;
+  if (threadIdx.x == 0) found = {memory.offsets, 0, 0};
   __syncthreads();
-  const Lists lists = make_lists<kDealt>(bins, bin, ends, order, warps, place);
+  const Lists lists = make_lists<kDealt>(bins, bin, memory, warps, place);
   find_voxels(bins, bin, lists, args.counts, found);
   __syncthreads();
   // Points with few features stand side by side.
@@ -197,22 +207,31 @@ __device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& a
                          reinterpret_cast<Sum*>(of_warps));
 }
 
-size_t listed_bytes(const BinArgs& bins) {
-  const size_t voxels = size_t{bins.bin_chunks} * kChunkVoxels;
-  return (voxels + 4 + kListed) * sizeof(uint32_t) + voxels * sizeof(uint16_t);
+/// Whether the groups' step has left this bin, which it may not have said yet; the same for all threads.
+__device__ bool is_crowded(const BinArgs& bins, uint32_t bin) {
+  __shared__ BinDensity density;
+  if (threadIdx.x == 0) density = *const_cast<const volatile BinDensity*>(&bins.densities[bin]);
+  __syncthreads();
+  if (const BinDensity early = density; early != BinDensity::unknown) return early == BinDensity::crowded;
+  __syncthreads();
+  cudaGridDependencySynchronize();
+  if (threadIdx.x == 0) density = bins.densities[bin];
+  __syncthreads();
+  return density == BinDensity::crowded;
 }
 
-/// Of all bins, or of those that the groups' step left.
+/// Of all bins, or of those that the groups' step has left: to see that it has left none, a block need not wait for
+/// that step's end. One that tells fates always does, so that whoever waits for this step has waited for both.
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
   __shared__ uint32_t warps[32];
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
-  cudaGridDependencySynchronize();
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += gridDim.x - 1) {
-    if (bins.few_points && bins.crowded[bin] == 0) continue;
-    add_listed<Rule, T, N, kDealt>(bins, bin, args, memory, warps);
+  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
+    if (bins.few_points && !is_crowded(bins, bin)) continue;
+    cudaGridDependencySynchronize();
+    add_listed<Rule, T, N, kDealt>(bins, bin, args, ListMemory(memory, bins), warps);
     __syncthreads();
   }
 }
@@ -227,9 +246,9 @@ void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& prob
     using T = decltype(type);
     constexpr int kPack = decltype(pack)::value;
     const auto run = [&](auto* kernel) {
-      allow_shared(launch, kernel, listed_bytes(bins));
-      launch_early(launch, second_step_blocks(launch, bins), kThreads, listed_bytes(bins), kernel, "add_bins", bins,
-                   args);
+      const size_t shared = ListMemory::bytes(bins);
+      allow_shared(launch, kernel, shared);
+      launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "add_bins", bins, args);
     };
     if (bins.rows) return run(&add_bins<Rule, T, kPack, true>);
     run(&add_bins<Rule, T, kPack, false>);

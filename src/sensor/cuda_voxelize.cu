@@ -12,122 +12,178 @@ using namespace sensor_cuda;
 constexpr int kThreads = 1024;
 constexpr uint32_t kNone = ~0u;
 
-/// Where a kernel builds a tile's rows, in shared memory: 16 bytes apart, so that equal ranks fall into unlike banks.
-template <class Row>
-struct RowBuilder {
-  static constexpr bool kDeals = true;
-  static constexpr int kSlots = Row::kSlots, kStride = Row::kBytes + 16;
-  static size_t bytes(uint32_t num_bins) { return size_t{num_bins} * kStride; }
-  char* memory;
+/// Nothing is known of the bins yet. By one block.
+__device__ void reset(const BinArgs& bins) {
+  if (threadIdx.x == 0) *bins.cursor = 0;
+  if (bins.few_points)
+    for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) bins.densities[bin] = BinDensity::unknown;
+}
 
-  __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, uint32_t entry) const {
-    auto* row = reinterpret_cast<typename Row::Slot*>(memory + bin * kStride);
-    row[Row::kHeader + rank] = static_cast<typename Row::Slot>(entry);
+/// What both kernels keep of a block's tile in shared memory.
+struct TileMemory {
+  uint32_t* begins;  // [bins + 4], of the bins' segments; first their lengths
+  uint32_t* sorted;  // [tile_points]
+  char* end;
+  __device__ TileMemory(void* memory, const BinArgs& bins)
+      : begins(static_cast<uint32_t*>(memory)),
+        sorted(begins + bins.num_bins() + 4),
+        end(reinterpret_cast<char*>(sorted + bins.tile_points)) {}
+  static size_t bytes(const BinArgs& bins) {
+    return (bins.num_bins() + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
   }
-  /// Copies what is filled of the tile's rows; `counts` of the bins.
-  __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* counts) const {
-    constexpr int kLanesOfRow = Row::kBytes / 16, kSlotsOfLane = 16 / static_cast<int>(sizeof(typename Row::Slot));
-    const int lane = threadIdx.x % kLanesOfRow;
-    for (uint32_t bin = threadIdx.x / kLanesOfRow; bin < bins.num_bins(); bin += kThreads / kLanesOfRow) {
-      const uint32_t count = counts[bin];
-      if (lane * kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
-      uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * 16);
-      if (lane == 0) part.x = count;
-      static_cast<uint4*>(bins.rows)[(static_cast<int64_t>(bin) * bins.row_pitch + tile) * kLanesOfRow + lane] = part;
-    }
+  __device__ void clear(const BinArgs& bins) const {
+    for (uint32_t i = threadIdx.x; i < bins.num_bins() + 4; i += kThreads) begins[i] = 0;
   }
 };
 
-/// Where all points of a tile are sorted.
-struct NoRows {
-  static constexpr bool kDeals = false;
-  static constexpr int kSlots = 0;
-  static size_t bytes(uint32_t) { return 0; }
-  char* memory;
-  __device__ void write(const BinArgs&, int64_t, const uint32_t*) const {}
+/// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
+template <int kPoints>
+struct Placed {
+  uint32_t place[kPoints], rank[kPoints];  // place: the bin above kOffsetBits, the offset in it below; or kNone
+  static_assert(kMaxBins <= 1 << 15);
+  __device__ bool has(int at) const { return place[at] != kNone; }
+  __device__ uint32_t bin(int at) const { return place[at] >> kOffsetBits; }
+  /// Of the point that the thread has `at`: point i of quad q is (q * kThreads + thread) * 4 + i of its tile.
+  __device__ uint32_t entry(int at) const {
+    return offset_of(place[at]) | ((at / 4 * kThreads + threadIdx.x) * 4 + at % 4) << kOffsetBits;
+  }
 };
 
-/// Deals or sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kQuads, Quotient kQuotient, class Rows>
+/// Places quad `q` of a thread's points of a tile. Stage by stage, so that the four atomics are under way at once.
+template <Quotient kQuotient, int kPoints>
+__device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const Points& points,
+                                           int64_t tile, int q, uint32_t* lengths, Placed<kPoints>& placed,
+                                           Fates& fates) {
+  const int64_t first = tile * bins.tile_points;
+  const int count = static_cast<int>(min(static_cast<int64_t>(bins.tile_points), points.count - first));
+  const int quad = (q * kThreads + static_cast<int>(threadIdx.x)) * 4;
+  float p[12];
+  if (quad < count) load_quad(points, first + quad, min(4, count - quad), p);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int64_t in_slab =
+        quad + i < count ? locate<kQuotient>(grid, p + 3 * i, fates) - bins.first_voxel : int64_t{-1};
+    const bool here = in_slab >= 0 && in_slab < bins.num_voxels;
+    const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
+    placed.place[q * 4 + i] = here ? place.bin << kOffsetBits | place.offset : kNone;
+  }
+#pragma unroll
+  for (int at = q * 4; at < q * 4 + 4; ++at)
+    if (placed.has(at)) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
+}
+
+/// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths.
+template <int kPoints>
+__device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory& memory,
+                                             const Placed<kPoints>& placed, uint32_t first_rank, uint32_t* warps) {
+  const uint32_t num_bins = bins.num_bins();
+  const uint32_t total = scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(memory.begins, num_bins + 4, warps);
+  for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
+    bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(memory.begins[i]);
+#pragma unroll
+  for (int at = 0; at < kPoints; ++at)
+    if (placed.has(at) && placed.rank[at] >= first_rank)
+      memory.sorted[memory.begins[placed.bin(at)] + placed.rank[at] - first_rank] = placed.entry(at);
+  __syncthreads();
+  uint32_t* out = bins.entries + tile * bins.tile_points;
+  for (uint32_t i = threadIdx.x * 4; i < total; i += kThreads * 4)
+    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
+}
+
+/// Sorts tiles of up to kQuads x 4 x kThreads points.
+template <int kQuads, Quotient kQuotient>
 __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
-  auto* begins = reinterpret_cast<uint32_t*>(shared);  // of the bins' segments; first their lengths
-  const uint32_t num_bins = bins.num_bins();
-  uint32_t* sorted = begins + num_bins + 4;
-  const Rows rows{reinterpret_cast<char*>(sorted + bins.tile_points)};
-  __shared__ Fates fates_of_block;
+  __shared__ Fates of_block;
+  const TileMemory memory(shared, bins);
   Fates fates{};
-  if (threadIdx.x == 0) fates_of_block = {};
-  for (uint32_t i = threadIdx.x; i < num_bins + 4; i += kThreads) begins[i] = 0;
+  if (threadIdx.x == 0) of_block = {};
+  memory.clear(bins);
   __syncthreads();
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
-  if (blockIdx.x == 0 && threadIdx.x == 0) *bins.cursor = 0;
+  if (blockIdx.x == 0) reset(bins);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
-    const int64_t first = tile * bins.tile_points;
-    const int count = static_cast<int>(min(static_cast<int64_t>(bins.tile_points), points.count - first));
-    uint32_t voxel[kQuads * 4], rank[kQuads * 4];  // of the slab; among the tile's points of the bin
-    bool sorts = !Rows::kDeals;
+    Placed<kQuads * 4> placed;
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const int quad = (q * kThreads + static_cast<int>(threadIdx.x)) * 4;
-      float p[12];
-      if (quad < count) load_quad(points, first + quad, min(4, count - quad), p);
-        // Stage by stage, so that the four atomics are under way at once.
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int64_t in_slab =
-            quad + i < count ? locate<kQuotient>(grid, p + 3 * i, fates) - bins.first_voxel : int64_t{-1};
-        voxel[q * 4 + i] = in_slab >= 0 && in_slab < bins.num_voxels ? static_cast<uint32_t>(in_slab) : kNone;
-      }
-#pragma unroll
-      for (int at = q * 4; at < q * 4 + 4; ++at)
-        if (voxel[at] != kNone) rank[at] = atomicAdd(&begins[place_in_bins(voxel[at], bins.bin_bits).bin], 1u);
-      if constexpr (Rows::kDeals) {
-#pragma unroll
-        for (int at = q * 4; at < q * 4 + 4; ++at) {
-          if (voxel[at] == kNone) continue;
-          const BinPlace place = place_in_bins(voxel[at], bins.bin_bits);
-          if (rank[at] < Rows::kSlots)
-            rows.put(place.bin, rank[at], place.offset | static_cast<uint32_t>(quad + at % 4) << kOffsetBits);
-          else
-            sorts = true;
-        }
-      }
-    }
-    add_fates(fates, fates_of_block);
-    sorts = __syncthreads_or(sorts);
-    rows.write(bins, tile, begins);
-    if (sorts) {
-      if (Rows::kDeals) {
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < num_bins; i += kThreads)
-          begins[i] = max(begins[i], uint32_t{Rows::kSlots}) - Rows::kSlots;
-        __syncthreads();
-      }
-      const uint32_t total = scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(begins, num_bins + 4, warps);
-      for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
-        bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(begins[i]);
-#pragma unroll
-      for (int at = 0; at < kQuads * 4; ++at) {
-        if (voxel[at] == kNone) continue;
-        if constexpr (Rows::kDeals)
-          if (rank[at] < Rows::kSlots) continue;
-        const BinPlace place = place_in_bins(voxel[at], bins.bin_bits);
-        const uint32_t point = ((at / 4) * kThreads + threadIdx.x) * 4 + at % 4;
-        sorted[begins[place.bin] + rank[at] - Rows::kSlots] = place.offset | point << kOffsetBits;
-      }
-      __syncthreads();
-      uint32_t* out = bins.entries + tile * bins.tile_points;
-      for (uint32_t i = threadIdx.x * 4; i < total; i += kThreads * 4)
-        *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
-    }
+    for (int q = 0; q < kQuads; ++q) place_quad<kQuotient>(grid, bins, points, tile, q, memory.begins, placed, fates);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < num_bins + 4; i += kThreads) begins[i] = 0;
+    write_sorted(bins, tile, memory, placed, 0, warps);
+    __syncthreads();
+    memory.clear(bins);
     __syncthreads();
   }
-  if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {fates_of_block.nan, fates_of_block.outside};
+  add_fates(fates, of_block);
+  __syncthreads();
+  if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {of_block.nan, of_block.outside};
+}
+
+/// Where a tile's rows are built, in shared memory: 16 bytes apart, so that equal ranks fall into unlike banks.
+template <class Row>
+struct RowBuilder {
+  static constexpr int kStride = Row::kBytes + 16;
+  static size_t bytes(const BinArgs& bins) { return size_t{bins.num_bins()} * kStride; }
+  char* memory;
+
+  __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, typename Row::Slot entry) const {
+    reinterpret_cast<typename Row::Slot*>(memory + bin * kStride)[Row::kHeader + rank] = entry;
+  }
+  /// Copies what is filled of the tile's rows; `counts` of the bins.
+  __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* counts) const {
+    const int lane = threadIdx.x % Row::kLanes;
+    for (uint32_t bin = threadIdx.x / Row::kLanes; bin < bins.num_bins(); bin += kThreads / Row::kLanes) {
+      const uint32_t count = counts[bin];
+      if (lane * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
+      uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * 16);
+      if (lane == 0) part.x = count;
+      static_cast<uint4*>(bins.rows)[bins.row_of(bin, tile) * Row::kLanes + lane] = part;
+    }
+  }
+};
+
+/// Deals tiles of up to 4 x kThreads points, one to a block. Two blocks on a multiprocessor would leave another one
+/// idle.
+template <Quotient kQuotient, class Row>
+__global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins, Points points) {
+  extern __shared__ uint4 shared[];
+  __shared__ uint32_t warps[32];
+  __shared__ Fates of_block;
+  const TileMemory memory(shared, bins);
+  const RowBuilder<Row> rows{memory.end};
+  const int64_t tile = blockIdx.x;
+  Placed<4> placed;
+  Fates fates{};
+  if (threadIdx.x == 0) of_block = {};
+  memory.clear(bins);
+  __syncthreads();
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
+  if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
+  place_quad<kQuotient>(grid, bins, points, tile, 0, memory.begins, placed, fates);
+  bool crowded = false;
+#pragma unroll
+  for (int at = 0; at < 4; ++at) {
+    if (!placed.has(at)) continue;
+    const auto entry = static_cast<typename Row::Slot>(placed.entry(at));
+    const uint32_t rank = placed.rank[at];
+    if (rank < Row::kSlots)
+      rows.put(placed.bin(at), rank, entry);
+    else if (rank < 2 * Row::kSlots)
+      bins.second_row<Row>(placed.bin(at), tile)[rank - Row::kSlots] = entry;
+    else
+      crowded = true;
+  }
+  add_fates(fates, of_block);
+  crowded = __syncthreads_or(crowded);
+  if (bins.stats && threadIdx.x == 0) bins.fates[tile] = {of_block.nan, of_block.outside};
+  rows.write(bins, tile, memory.begins);
+  if (!crowded) return;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
+    memory.begins[i] = max(memory.begins[i], 2u * Row::kSlots) - 2 * Row::kSlots;
+  __syncthreads();
+  write_sorted(bins, tile, memory, placed, 2 * Row::kSlots, warps);
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
@@ -142,8 +198,9 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
   args.few_points = plan.few_points;
-  args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.row_pitch = plan.row_pitch;
-  args.crowded = reinterpret_cast<uint8_t*>(scratch + plan.crowded);
+  args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
+  args.row_pitch = plan.row_pitch;
+  args.densities = reinterpret_cast<BinDensity*>(scratch + plan.densities);
   args.entries = reinterpret_cast<uint32_t*>(scratch + plan.entries);
   args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
@@ -154,27 +211,35 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   return args;
 }
 
-template <int kQuads, Quotient kQuotient, class Rows>
-void launch_tiles(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
-                  const BinArgs& bins) {
-  auto* kernel = &partition<kQuads, kQuotient, Rows>;
-  const size_t shared =
-      (bins.num_bins() + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t) + Rows::bytes(bins.num_bins());
+template <Quotient kQuotient, int kQuads>
+void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
+                   const BinArgs& bins) {
+  auto* kernel = &partition<kQuads, kQuotient>;
+  const size_t shared = TileMemory::bytes(bins);
   allow_shared(launch, kernel, shared);
   launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "partition", grid, bins,
+               points_of(problem));
+}
+
+template <Quotient kQuotient, class Row>
+void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
+                  const BinArgs& bins) {
+  static_assert(kDealtTilePoints == 4 * kThreads);
+  auto* kernel = &deal<kQuotient, Row>;
+  const size_t shared = TileMemory::bytes(bins) + RowBuilder<Row>::bytes(bins);
+  allow_shared(launch, kernel, shared);
+  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "deal", grid, bins,
                points_of(problem));
 }
 
 template <Quotient kQuotient>
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                       const BinArgs& bins) {
-  static_assert(kDealtTilePoints == 4 * kThreads);
-  if (bins.rows && has_values(problem))
-    return launch_tiles<1, kQuotient, RowBuilder<ValueRow>>(launch, problem, grid, bins);
-  if (bins.rows) return launch_tiles<1, kQuotient, RowBuilder<CountRow>>(launch, problem, grid, bins);
-  if (bins.tile_points <= 4 * kThreads) return launch_tiles<1, kQuotient, NoRows>(launch, problem, grid, bins);
-  if (bins.tile_points <= 8 * kThreads) return launch_tiles<2, kQuotient, NoRows>(launch, problem, grid, bins);
-  launch_tiles<4, kQuotient, NoRows>(launch, problem, grid, bins);
+  if (bins.rows && has_values(problem)) return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
+  if (bins.rows) return launch_dealt<kQuotient, CountRow>(launch, problem, grid, bins);
+  if (bins.tile_points <= 4 * kThreads) return launch_sorted<kQuotient, 1>(launch, problem, grid, bins);
+  if (bins.tile_points <= 8 * kThreads) return launch_sorted<kQuotient, 2>(launch, problem, grid, bins);
+  launch_sorted<kQuotient, 4>(launch, problem, grid, bins);
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {

@@ -15,11 +15,14 @@ struct GridArgs {
   float minimum[3];
   float edge, inverse;  // inverse: 1 / edge, rounded
   int size[3];
-  bool small;  // no size needs more than 22 bits
+  bool small;  // no size needs more than 22 bits, no voxel more than 31
   int64_t stride[3];
   bool clamp;
   Quotient quotient;
 };
+
+/// What the groups' step has found out about a bin: whether it has done it, or left it as having too many points.
+enum class BinDensity : uint8_t { unknown, few, crowded };
 
 /// Bins of one slab, and the sorted points.
 struct BinArgs {
@@ -29,9 +32,10 @@ struct BinArgs {
   int tile_points;
   int64_t num_tiles;
   bool few_points;
-  void* rows;  // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
+  void* rows;         // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
+  void* second_rows;  // likewise
   int row_pitch;
-  uint8_t* crowded;       // [bins] of few points: those that have too many nevertheless
+  BinDensity* densities;  // [bins], where bins have few points
   uint32_t* entries;      // [tiles, tile_points]
   uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins; of dealt tiles what rows cannot hold
   uint32_t* order;        // room for lists that do not fit into shared memory
@@ -40,7 +44,21 @@ struct BinArgs {
   int num_fates;
   VoxelizeCounts* stats;  // their sum; null where nobody asks
   __host__ __device__ uint32_t num_bins() const { return 1u << bin_bits; }
+  __host__ __device__ uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
+  /// Point of an entry of a tile.
+  __device__ uint32_t point_of(uint32_t entry, int tile) const {
+    return static_cast<uint32_t>(tile) * tile_points + (entry >> kOffsetBits);
+  }
+  /// Which row a tile has for a bin.
+  __device__ int64_t row_of(uint32_t bin, int64_t tile) const { return static_cast<int64_t>(bin) * row_pitch + tile; }
+  template <class Row>
+  __device__ typename Row::Slot* second_row(uint32_t bin, int64_t tile) const {
+    return reinterpret_cast<typename Row::Slot*>(static_cast<char*>(second_rows) + row_of(bin, tile) * Row::kBytes);
+  }
 };
+
+/// The voxel of an entry, in its bin.
+__device__ __forceinline__ uint32_t offset_of(uint32_t entry) { return entry & ((1u << kOffsetBits) - 1); }
 
 /// Slab-local voxel of an offset in a bin. Slabs have fewer than 2^31 voxels.
 __device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, uint32_t offset) {
@@ -49,9 +67,10 @@ __device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, 
 
 /// Blocks of a second step: for the bins, and the last one to tell what became of the points.
 inline unsigned second_step_blocks(const SensorLaunch& launch, const BinArgs& bins) {
-  return std::min<unsigned>(1u << bins.bin_bits, static_cast<unsigned>(launch.num_sms) * 2) + 1;
+  return std::min<unsigned>(bins.num_bins(), static_cast<unsigned>(launch.num_sms) * 2) + 1;
 }
-__device__ __forceinline__ bool tells_fates() { return blockIdx.x == gridDim.x - 1; }
+__device__ __forceinline__ uint32_t blocks_for_bins() { return gridDim.x - 1; }
+__device__ __forceinline__ bool tells_fates() { return blockIdx.x == blocks_for_bins(); }
 __device__ inline void tell_fates(const BinArgs& bins) {
   cudaGridDependencySynchronize();
   if (!bins.stats || threadIdx.x >= 32) return;
@@ -101,56 +120,66 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32
 /// How the slots of a bin's rows divide among a block's threads.
 template <class Row, int kThreads>
 struct DealtSlots {
-  static constexpr int kLanesOfRow = Row::kBytes / 16, kOfLane = 16 / static_cast<int>(sizeof(typename Row::Slot));
-  static constexpr int kRowsAtOnce = kThreads / kLanesOfRow;
+  static constexpr int kRowsAtOnce = kThreads / Row::kLanes;
   static constexpr int kRowsOfThread = (kMaxDealtTiles + kRowsAtOnce - 1) / kRowsAtOnce;
-  static constexpr int kOfThread = kRowsOfThread * kOfLane;
+  /// Slots of its rows, and then one of each second row.
+  static constexpr int kOfFirst = kRowsOfThread * Row::kSlotsOfLane, kOfThread = kOfFirst + kRowsOfThread;
   __device__ static int tile(int at) {
-    return at / kOfLane * kRowsAtOnce + static_cast<int>(threadIdx.x) / kLanesOfRow;
+    const int row = at < kOfFirst ? at / Row::kSlotsOfLane : at - kOfFirst;
+    return row * kRowsAtOnce + static_cast<int>(threadIdx.x) / Row::kLanes;
   }
+  /// Longest rows of which for_each_dealt visits all.
+  static constexpr int kMostVisited = Row::kSlots + Row::kLanes;
 };
 
-/// Calls visit(entry, tile, slot) for every entry in a bin's rows, the slot known when compiled; tells whether a row of
-/// this thread has spilled. An entry of a CountRow is an offset alone.
+/// Calls visit(entry, tile, at) for the entries in a bin's rows, `at` known when compiled and another for each of a
+/// thread's, but for those in second rows that have more than one for a lane. Returns the length of the longest row
+/// that this thread has seen. An entry of a CountRow is an offset alone.
 template <class Row, int kThreads, class Visit>
-__device__ __forceinline__ bool for_each_dealt(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+__device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   using Slots = DealtSlots<Row, kThreads>;
-  const int lane = threadIdx.x % Slots::kLanesOfRow;
-  const auto* rows =
-      static_cast<const uint4*>(bins.rows) + static_cast<int64_t>(bin) * bins.row_pitch * Slots::kLanesOfRow + lane;
+  constexpr int kOfLane = Row::kSlotsOfLane;
+  const int lane = threadIdx.x % Row::kLanes;
+  const auto* rows = static_cast<const uint4*>(bins.rows) + bins.row_of(bin, 0) * Row::kLanes + lane;
   const int num_tiles = static_cast<int>(bins.num_tiles);
-  Pack<typename Row::Slot, Slots::kOfLane> parts[Slots::kRowsOfThread];
+  Pack<typename Row::Slot, kOfLane> parts[Slots::kRowsOfThread];
 #pragma unroll
   for (int k = 0; k < Slots::kRowsOfThread; ++k) {
-    const int tile = Slots::tile(k * Slots::kOfLane);
-    reinterpret_cast<uint4&>(parts[k]) = tile < num_tiles ? rows[tile * Slots::kLanesOfRow] : make_uint4(0, 0, 0, 0);
+    const int tile = Slots::tile(k * kOfLane);
+    reinterpret_cast<uint4&>(parts[k]) = tile < num_tiles ? rows[tile * Row::kLanes] : make_uint4(0, 0, 0, 0);
   }
-  bool spilled = false;
+  int longest = 0;
 #pragma unroll
   for (int k = 0; k < Slots::kRowsOfThread; ++k) {
     const auto header = reinterpret_cast<const uint4&>(parts[k]).x;
     const int count = static_cast<int>(__shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane));
-    spilled = spilled || count > Row::kSlots;
+    const int tile = Slots::tile(k * kOfLane);
+    longest = max(longest, count);
 #pragma unroll
-    for (int i = 0; i < Slots::kOfLane; ++i) {
-      const int slot = lane * Slots::kOfLane + i - Row::kHeader;
-      if (slot >= 0 && slot < count) visit(parts[k].at[i], Slots::tile(k * Slots::kOfLane), k * Slots::kOfLane + i);
+    for (int i = 0; i < kOfLane; ++i) {
+      const int slot = lane * kOfLane + i - Row::kHeader;
+      if (slot >= 0 && slot < count) visit(parts[k].at[i], tile, k * kOfLane + i);
     }
+    if (Row::kSlots + lane < count) visit(bins.second_row<Row>(bin, tile)[lane], tile, Slots::kOfFirst + k);
   }
-  return spilled;
+  return longest;
 }
 
-/// Calls visit(entry, tile) for every entry that found no room in its row.
+/// Calls visit(entry, tile) for the entries that for_each_dealt leaves.
 template <class Row, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   constexpr int kLanes = 8;
-  const auto* rows = static_cast<const char*>(bins.rows) + static_cast<int64_t>(bin) * bins.row_pitch * Row::kBytes;
+  const int lane = threadIdx.x % kLanes;
+  const auto* rows = static_cast<const char*>(bins.rows) + bins.row_of(bin, 0) * Row::kBytes;
   for (int tile = threadIdx.x / kLanes; tile < bins.num_tiles; tile += kThreads / kLanes) {
-    const int count = *reinterpret_cast<const int*>(rows + tile * Row::kBytes) - Row::kSlots;
-    if (count <= 0) continue;
+    const int in_second = *reinterpret_cast<const int*>(rows + tile * Row::kBytes) - Row::kSlots;
+    const auto* second = bins.second_row<Row>(bin, tile);
+    for (int i = lane + Row::kLanes; i < min(in_second, Row::kSlots); i += kLanes) visit(second[i], tile);
+    const int beyond = in_second - Row::kSlots;
+    if (beyond <= 0) continue;
     const uint32_t begin = bins.table[tile * (bins.num_bins() + 1) + bin];
     const uint32_t* entries = bins.entries + static_cast<int64_t>(tile) * bins.tile_points + begin;
-    for (int i = threadIdx.x % kLanes; i < count; i += kLanes) visit(entries[i], tile);
+    for (int i = lane; i < beyond; i += kLanes) visit(entries[i], tile);
   }
 }
 
@@ -158,9 +187,10 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
 template <bool kDealt, class Row, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   if constexpr (kDealt) {
-    const bool spilled =
+    const int longest =
         for_each_dealt<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile, int) { visit(entry, tile); });
-    if (__syncthreads_or(spilled)) for_each_spilled<Row, kThreads>(bins, bin, visit);
+    if (__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited))
+      for_each_spilled<Row, kThreads>(bins, bin, visit);
   } else {
     for_each_in_segments(bins, bin, visit);
   }

@@ -37,7 +37,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
   const int64_t dealt_tiles = std::min(num_sms, kMaxDealtTiles);
   plan.few_points = values && problem.num_points < plan.num_voxels / 2 &&
-                    problem.num_points < int64_t{plan.num_bins()} * kFewPoints / 2;
+                    problem.num_points < int64_t{plan.num_bins()} * kFewPointsMean;
   plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
                problem.num_points <= dealt_tiles * kDealtTilePoints;
   const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : 4;
@@ -46,10 +46,11 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   if (plan.dealt) {
     plan.row_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
-    const auto rows = static_cast<size_t>(plan.row_pitch) * plan.num_bins();
-    plan.rows = place(plan.bytes, rows * static_cast<size_t>(values ? ValueRow::kBytes : CountRow::kBytes));
+    const auto row_bytes = static_cast<size_t>(plan.row_pitch) * plan.num_bins() *
+                           static_cast<size_t>(values ? ValueRow::kBytes : CountRow::kBytes);
+    plan.rows = place(plan.bytes, row_bytes), plan.second_rows = place(plan.bytes, row_bytes);
   }
-  if (plan.few_points) plan.crowded = place(plan.bytes, plan.num_bins());
+  if (plan.few_points) plan.densities = place(plan.bytes, plan.num_bins());
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entries = place(plan.bytes, points * sizeof(uint32_t));
   plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));

@@ -7,8 +7,9 @@
 // entries for each bin and a table of where the segments begin. A block then walks the segments of its bin.
 //
 // The tiles of a small cloud are dealt instead: what a tile has for a bin stands in a row of fixed length, a word with
-// their number and then the entries, so that neither step looks up or adds up where something begins. Only what does
-// not fit into the rows of crowded bins is left as a sorted segment.
+// their number and then the entries, so that neither step looks up or adds up where something begins. The few entries
+// that do not fit go one by one to a second row, without a word; only what crowded bins have beyond that is left as a
+// sorted segment.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +26,19 @@ inline constexpr int kMaxBins = 4096;
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
-/// A row of dealt entries. Counts need the offsets alone.
+/// A row of dealt entries, 16 bytes a lane. Counts need the offsets alone.
 template <class Entry, int kRowBytes>
 struct Row {
   using Slot = Entry;
+  static constexpr bool kHasPoints = sizeof(Entry) * 8 > kOffsetBits;
   static constexpr int kBytes = kRowBytes, kHeader = static_cast<int>(sizeof(uint32_t) / sizeof(Slot)),
-                       kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader;
+                       kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader, kLanes = kBytes / 16,
+                       kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
 };
 using CountRow = Row<uint16_t, 64>;
 using ValueRow = Row<uint32_t, 128>;
-/// Most points of a bin whose second step goes by groups of voxels.
-inline constexpr uint32_t kFewPoints = 4096;
+/// Most points of a bin whose second step goes by groups of voxels, and how many they may be on average.
+inline constexpr uint32_t kFewPoints = 3072, kFewPointsMean = 2048;
 inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
 
 /// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, turned by the slot.
@@ -70,7 +73,8 @@ struct VoxelPlan {
   bool dealt = false;
   int row_pitch = 0;  // rows from one bin's to the next one's
   // Offsets into scratch memory.
-  size_t rows = 0, crowded = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0, fates = 0, bytes = 0;
+  size_t rows = 0, second_rows = 0, densities = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0,
+         fates = 0, bytes = 0;
 
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
