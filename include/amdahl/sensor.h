@@ -38,6 +38,8 @@ struct Tensor {
 enum class Extrapolation { hold, linear, linear_right };
 
 enum class VoxelMode { count, occupancy, bitmask, mean, max };
+/// Whether voxels of this mode hold values of their points' features.
+constexpr bool has_values(VoxelMode mode) { return mode == VoxelMode::mean || mode == VoxelMode::max; }
 /// Where voxel (x, y, z) of a grid [X, Y, Z] lies: xyz at (x * Y + y) * Z + z, zyx at (z * Y + y) * X + x.
 enum class VoxelLayout { xyz, zyx };
 /// What happens to points outside the grid.

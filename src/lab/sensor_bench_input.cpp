@@ -63,7 +63,7 @@ void fit_cloud(SensorBenchConfig& config) {
     throw Error(Cause::usage, fmt::format("--features is {} and {} has {}", config.features, name, cloud.num_features),
                 "fewer: the first so many are taken");
   for (const VoxelMode mode : config.voxel_modes)
-    if (cloud.num_features == 0 && (mode == VoxelMode::mean || mode == VoxelMode::max))
+    if (cloud.num_features == 0 && has_values(mode))
       throw Error(Cause::usage, fmt::format("{} has no features, and voxel mode {} needs them", name, to_string(mode)),
                   "--voxel-modes count,occupancy,bitmask");
   if (config.features == 0) config.features = std::max<int64_t>(1, cloud.num_features);

@@ -48,8 +48,6 @@ PointDistribution distribution_of(const SensorBenchConfig& config) {
                                                PointDistribution::readme, PointDistribution::clusters});
 }
 
-bool needs_features(VoxelMode mode) { return mode == VoxelMode::mean || mode == VoxelMode::max; }
-
 constexpr int64_t kMostItems = int64_t{1} << 40;
 
 void check_streams(const SensorBenchConfig& config) {
@@ -127,8 +125,8 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
     for (const VoxelMode mode : config.voxel_modes) {
       job.num_items = points;
       job.options.mode = mode;
-      job.num_features = needs_features(mode) ? config.features : 0;
-      job.type = needs_features(mode) ? config.type : ElementType::f32;  // of the points
+      job.num_features = has_values(mode) ? config.features : 0;
+      job.type = has_values(mode) ? config.type : ElementType::f32;  // of the points
       jobs.push_back(job);
     }
   return jobs;

@@ -84,7 +84,7 @@ std::vector<int64_t> output_shape(const VoxelizeOutcome& outcome, const Voxelize
   if (options.mode == VoxelMode::bitmask) return {num_mask_words(outcome.grid)};
   std::vector<int64_t> shape(outcome.grid.size.begin(), outcome.grid.size.end());
   if (options.layout == VoxelLayout::zyx) std::swap(shape[0], shape[2]);
-  if (options.mode == VoxelMode::mean || options.mode == VoxelMode::max) shape.push_back(outcome.cloud.num_features);
+  if (has_values(options.mode)) shape.push_back(outcome.cloud.num_features);
   return shape;
 }
 
@@ -123,7 +123,7 @@ void make_grid(const VoxelizeConfig& config, VoxelizeOutcome& outcome) {
   if (config.output.empty()) return;
   memory.clear();
   const ConstTensor points = memory.put(outcome.cloud.points, points_shape);
-  const bool values = config.options.mode == VoxelMode::mean || config.options.mode == VoxelMode::max;
+  const bool values = has_values(config.options.mode);
   const ConstTensor features =
       values ? memory.put(outcome.cloud.features, {outcome.cloud.num_points, outcome.cloud.num_features})
              : ConstTensor{};
@@ -142,7 +142,7 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
   VoxelizeOutcome outcome;
   outcome.mode = config.options.mode;
   outcome.cloud = load_point_cloud(config.input);
-  if ((outcome.mode == VoxelMode::mean || outcome.mode == VoxelMode::max) && outcome.cloud.num_features == 0)
+  if (has_values(outcome.mode) && outcome.cloud.num_features == 0)
     throw Error(Cause::usage,
                 fmt::format("{} has no features, and mode {} needs them", config.input, to_string(outcome.mode)),
                 "--mode count, occupancy or bitmask, or a cloud with more columns than x, y and z");

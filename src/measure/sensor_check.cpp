@@ -103,7 +103,7 @@ class CloudReference {
   }
 
  private:
-  bool with_features() const { return job_.options.mode == VoxelMode::mean || job_.options.mode == VoxelMode::max; }
+  bool with_features() const { return has_values(job_.options.mode); }
   bool fixed_point() const { return job_.options.mode == VoxelMode::mean && job_.options.deterministic; }
 
   template <class Work>

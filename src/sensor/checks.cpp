@@ -160,7 +160,7 @@ VoxelizeProblem check_voxelize(const ConstTensor& points, const ConstTensor& fea
   problem.output = output.data;
   std::vector<int64_t> shape{grid.size[0], grid.size[1], grid.size[2]};
   if (options.layout == VoxelLayout::zyx) std::swap(shape[0], shape[2]);
-  const bool values = options.mode == VoxelMode::mean || options.mode == VoxelMode::max;
+  const bool values = has_values(options.mode);
   if (options.mode == VoxelMode::bitmask) {
     Argument("output", output)
         .has_shape({num_mask_words(grid)}, "[words]")

@@ -1,6 +1,7 @@
 // Sensor streams onto target times, in two ways. Few targets: a warp for a target and some columns of one stream, which
 // finds the place by itself; nothing waits for another warp. Many: a block takes some targets of a batch entry, finds
 // their places once, a thread each, and then every thread interpolates its columns for all of them.
+#include <limits>
 #include <type_traits>
 
 #include "sensor/cuda_fuse_places.cuh"
@@ -13,6 +14,7 @@ using namespace sensor_cuda;
 constexpr int kMaxStreams = 4;  // of a launch; more streams are more launches
 constexpr int kMaxRows = 64;    // targets of a block
 constexpr int kMostThreads = 512;
+constexpr int kResidentThreads = 1024;  // of a multiprocessor, with the 64 registers that fuse_many takes
 constexpr int kMostCopiedTimes = 4096;
 constexpr int64_t kMostBlocks = 1 << 30;
 
@@ -143,7 +145,8 @@ __device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t
 }
 
 template <class T, int N, Extrapolation kRule>
-__global__ void __launch_bounds__(kMostThreads, 2) fuse_many(const __grid_constant__ FuseArgs args) {
+__global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
+    fuse_many(const __grid_constant__ FuseArgs args) {
   __shared__ Place places[kMaxRows * kMaxStreams];
   extern __shared__ float copied[];
   cudaTriggerProgrammaticLaunchCompletion();
@@ -168,6 +171,74 @@ __global__ void __launch_bounds__(kMostThreads, 2) fuse_many(const __grid_consta
   }
 }
 
+// ---- many short entries ----
+
+/// A block for a batch entry, all of whose samples it copies to shared memory at once. `staged_bytes` of them, and then
+/// the times.
+template <class T, int N, Extrapolation kRule>
+__global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constant__ FuseArgs args, int staged_bytes) {
+  __shared__ Place places[kMaxRows * kMaxStreams];
+  extern __shared__ uint4 staged[];
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+  const int64_t entry = blockIdx.x;
+  {
+    uint4* to = staged;
+    for (int s = 0; s < args.num_streams; ++s) {
+      const StreamArgs& stream = args.streams[s];
+      const auto pieces = static_cast<int>(stream.length * stream.packs * sizeof(Pack<T, N>) / sizeof(uint4));
+      const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
+      for (int i = threadIdx.x; i < pieces; i += blockDim.x)
+        copy_async(reinterpret_cast<Pack<uint4, 1>*>(to + i), reinterpret_cast<const Pack<uint4, 1>*>(from + i));
+      to += pieces;
+    }
+    end_async_batch();
+  }
+  auto* times = reinterpret_cast<float*>(reinterpret_cast<char*>(staged) + staged_bytes);
+  const int step = blockDim.x / args.packs, first_row = threadIdx.x / args.packs, column = threadIdx.x % args.packs;
+  const int s = stream_of(args, column, &StreamArgs::first_pack);
+  const int stream_packs = args.streams[s].packs;
+  const auto* source = reinterpret_cast<const Pack<T, N>*>(staged) + column - args.streams[s].first_pack;
+  for (int k = 0; k < s; ++k) source += args.streams[k].length * args.streams[k].packs;
+  auto* out =
+      static_cast<Pack<T, N>*>(args.output) + entry * args.num_targets * args.row_packs + args.first_pack + column;
+  for (int first_target = 0; first_target < args.num_targets; first_target += kMaxRows) {
+    const int rows = min(kMaxRows, static_cast<int>(args.num_targets) - first_target);
+    find_places<kRule>(args, entry, first_target, rows, places, times);
+    wait_for_batches<0>();
+    __syncthreads();
+    if (first_row < step) {
+#pragma unroll 4
+      for (int row = first_row; row < rows; row += step) {
+        const Place place = places[s * kMaxRows + row];
+        out[(first_target + row) * args.row_packs] =
+            interpolate<kRule>(source[place.before * stream_packs], source[place.after * stream_packs], place);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+/// Bytes of an entry's samples if fuse_staged is the way to go, else 0: several entries fit on a multiprocessor, there
+/// are enough to keep all of them busy, and they can be copied in pieces of 16 bytes.
+template <class T, int N>
+int staged_bytes(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args) {
+  constexpr int kBlocksPerSm = 4, kReserved = 1024;
+  if (problem.batch < int64_t{launch.num_sms} * kBlocksPerSm || problem.batch > kMostBlocks ||
+      args.packs > kMostThreads || !args.copies_times)
+    return 0;
+  const int64_t most = attribute_of(launch, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm - kReserved -
+                       static_cast<int64_t>(sizeof(Place)) * kMaxRows * kMaxStreams;
+  int64_t bytes = 0;
+  for (int s = 0; s < args.num_streams; ++s) {
+    const StreamArgs& stream = args.streams[s];
+    const int64_t own = stream.length * stream.packs * static_cast<int64_t>(sizeof(Pack<T, N>));
+    if (own % 16 != 0 || reinterpret_cast<uintptr_t>(stream.data) % 16 != 0) return 0;
+    bytes += own;
+  }
+  return bytes + args.num_times * static_cast<int64_t>(sizeof(float)) <= most ? static_cast<int>(bytes) : 0;
+}
+
 template <class T, int N, Extrapolation kRule>
 void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
   const int warps = std::min(args.segments, kMostThreads / kLanes);
@@ -180,6 +251,14 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
     few.row_blocks = row_blocks;
     return launch_early(launch, static_cast<unsigned>(blocks_of_few), static_cast<unsigned>(warps * kLanes), 0,
                         &fuse_few<T, N, kRule>, "fuse_few", few);
+  }
+  if (const int staged = staged_bytes<T, N>(launch, problem, args); staged > 0) {
+    const size_t shared = staged + static_cast<size_t>(args.num_times) * sizeof(float);
+    allow_shared(launch, &fuse_staged<T, N, kRule>, shared);
+    const int side_by_side = kMostThreads / args.packs;
+    return launch_early(launch, static_cast<unsigned>(problem.batch),
+                        (side_by_side * args.packs + kLanes - 1) / kLanes * kLanes, shared, &fuse_staged<T, N, kRule>,
+                        "fuse_staged", args, staged);
   }
   const auto blocks = static_cast<unsigned>(std::min(args.work, kMostBlocks));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;
@@ -195,6 +274,19 @@ void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const
   launch_rule<T, N, Extrapolation::linear_right>(launch, problem, args, threads);
 }
 
+/// Into how many chunks the targets go, `least` or a few more: what makes all blocks end together, `at_once` of which
+/// are on the chip. A block takes as long to find places as for kSetup rows.
+int64_t choose_chunks(int64_t batch, int64_t num_targets, int64_t least, int64_t at_once) {
+  constexpr int64_t kSetup = 4, kMostMore = 8;
+  const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  int64_t best = least, least_time = std::numeric_limits<int64_t>::max();
+  for (int64_t chunks = least; chunks <= std::min({2 * least, least + kMostMore, num_targets}); ++chunks) {
+    const int64_t time = divide_up(batch * chunks, at_once) * (divide_up(num_targets, chunks) + kSetup);
+    if (time < least_time) best = chunks, least_time = time;
+  }
+  return best;
+}
+
 /// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, as many as keep
 /// every multiprocessor busy else, because places are found once for all columns.
 void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int& threads) {
@@ -205,7 +297,8 @@ void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int
   const int64_t side_by_side = std::max(1, threads / args.packs);
   const int64_t rows = std::clamp<int64_t>(wanted == 0 ? 1 : std::max(wanted, side_by_side), 1,
                                            std::min<int64_t>(kMaxRows, args.num_targets));
-  args.chunks = static_cast<uint32_t>((args.num_targets + rows - 1) / rows);
+  const int64_t chunks = (args.num_targets + rows - 1) / rows, at_once = launch.num_sms * (kResidentThreads / threads);
+  args.chunks = static_cast<uint32_t>(rows == 1 ? chunks : choose_chunks(batch, args.num_targets, chunks, at_once));
   args.rows = static_cast<int>((args.num_targets + args.chunks - 1) / args.chunks);
   args.work = batch * args.chunks;
   args.copies_times = args.num_times <= kMostCopiedTimes;

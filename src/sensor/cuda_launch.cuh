@@ -46,6 +46,21 @@ __device__ __forceinline__ __half from_float<__half>(float value) {
   return __float2half_rn(value);
 }
 
+/// Lets a kernel use this much dynamic shared memory.
+template <class Kernel>
+void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
+  cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             launch.device_index, "cudaFuncSetAttribute");
+}
+
+inline int attribute_of(const SensorLaunch& launch, cudaDeviceAttr attribute) {
+  int value = 0;
+  cuda_check(cudaDeviceGetAttribute(&value, attribute, launch.device_index), launch.device_index,
+             "cudaDeviceGetAttribute");
+  return value;
+}
+
 /// Launches a kernel that may come onto the chip while its predecessor ends; it waits for that by itself.
 template <class... Parameters, class... Arguments>
 void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,
@@ -68,6 +83,25 @@ template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
+
+/// Copies a pack into shared memory without waiting, where the hardware copies packs of this size.
+template <class T, int N>
+__device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* from) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  if constexpr (sizeof(*to) == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else if constexpr (sizeof(*to) >= 4)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(*to)) : "memory");
+  else
+    *to = *from;
+}
+/// Ends a batch of this thread's copies, which may be empty.
+__device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits for this thread's batches but the last `kMost`.
+template <int kMost>
+__device__ __forceinline__ void wait_for_batches() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kMost) : "memory");
+}
 
 /// Calls `work` with a value of the element's type.
 template <class Work>

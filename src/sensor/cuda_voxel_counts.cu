@@ -1,4 +1,6 @@
 // Second step of a voxelization without values: counts of a bin in shared memory, written as counts, occupancy or mask.
+#include <type_traits>
+
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
@@ -8,23 +10,25 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-/// Four voxels of the grid, from `counts` on.
+/// What a block keeps of a voxel: how many points, or whether there are any.
 template <VoxelMode kMode>
-__device__ __forceinline__ int4 four_voxels(const uint32_t* counts) {
-  const uint4 c = *reinterpret_cast<const uint4*>(counts);
-  if (kMode == VoxelMode::count)
-    return make_int4(static_cast<int>(c.x), static_cast<int>(c.y), static_cast<int>(c.z), static_cast<int>(c.w));
-  return make_int4(c.x != 0, c.y != 0, c.z != 0, c.w != 0);
+using Cell = std::conditional_t<kMode == VoxelMode::count, uint32_t, uint8_t>;
+
+/// Four voxels of the grid, from `cells` on.
+__device__ __forceinline__ int4 four_voxels(const uint32_t* cells) { return *reinterpret_cast<const int4*>(cells); }
+__device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
+  const uint32_t word = *reinterpret_cast<const uint32_t*>(cells);
+  return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
 template <VoxelMode kMode>
-__device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* counts, void* output) {
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell<kMode>* cells, void* output) {
+  const uint32_t voxels = bins.bin_voxels();
   if (kMode == VoxelMode::bitmask) {
     auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
     for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // kThreads and voxels in whole warps
       const uint32_t voxel = voxel_of(bins, bin, offset);
-      const uint32_t word = __ballot_sync(~0u, counts[offset] != 0);
+      const uint32_t word = __ballot_sync(~0u, cells[offset] != 0);
       if (threadIdx.x % 32 == 0 && voxel < bins.num_voxels) mask[voxel / 32] = word;
     }
     return;
@@ -33,7 +37,7 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* cou
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (uint32_t offset = threadIdx.x * 4; offset < voxels; offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
-    const int4 four = four_voxels<kMode>(counts + offset);
+    const int4 four = four_voxels(cells + offset);
     if (aligned && voxel + 4 <= bins.num_voxels) {
       *reinterpret_cast<int4*>(grid + voxel) = four;
       continue;
@@ -47,34 +51,32 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const uint32_t* cou
 template <VoxelMode kMode, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* output) {
   extern __shared__ uint4 memory[];
-  auto* counts = reinterpret_cast<uint32_t*>(memory);
-  const uint32_t voxels = bins.bin_chunks * kChunkVoxels;
+  auto* cells = reinterpret_cast<Cell<kMode>*>(memory);
+  const uint32_t vectors = bins.bin_voxels() * sizeof(Cell<kMode>) / sizeof(uint4);
   bool first = true;
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    for (uint32_t i = threadIdx.x; i < voxels / 4; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
+    for (uint32_t i = threadIdx.x; i < vectors; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     if (first) {
       cudaGridDependencySynchronize();
       first = false;
     }
     for_each_entry<kDealt, CountRow, kThreads>(bins, bin, [&](uint32_t entry, int) {
-      uint32_t& count = counts[offset_of(entry)];
-      if (kMode == VoxelMode::count)
-        atomicAdd(&count, 1u);
+      if constexpr (kMode == VoxelMode::count)
+        atomicAdd(&cells[offset_of(entry)], 1u);
       else
-        count = 1;
+        cells[offset_of(entry)] = 1;
     });
-    __syncthreads();
-    write_bin<kMode>(bins, bin, counts, output);
+    write_bin<kMode>(bins, bin, cells, output);
     __syncthreads();
   }
 }
 
 template <VoxelMode kMode>
 void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
-  const size_t shared = size_t{bins.bin_chunks} * kChunkVoxels * sizeof(uint32_t);
+  const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode>);
   const auto run = [&](auto* kernel) {
     allow_shared(launch, kernel, shared);
     launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, output);

@@ -171,25 +171,6 @@ struct LargeGroups {
   uint16_t places[kFewPoints / kPoints];
 };
 
-/// Copies into shared memory without waiting, where the hardware copies packs of this size.
-template <class T, int N>
-__device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* from) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  if constexpr (sizeof(*to) == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  else if constexpr (sizeof(*to) >= 4)
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(*to)) : "memory");
-  else
-    *to = *from;
-}
-__device__ __forceinline__ void end_of_lot() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits for all lots but the last `kMost`.
-template <int kMost>
-__device__ __forceinline__ void wait_for_lots() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kMost) : "memory");
-  __syncwarp();
-}
-
 /// A warp's work on groups: lanes stand side by side over the columns of several points.
 template <class Rule, class T, int N>
 class GroupWriter {
@@ -214,7 +195,8 @@ class GroupWriter {
       const uint32_t end = begins_[place + 1];
       if (end - begin > LargeGroups::kPoints) {
         if (lane_ == 0) large.places[atomicAdd(&large.num_groups, 1u)] = static_cast<uint16_t>(place);
-        wait_for_lots<0>();
+        wait_for_batches<0>();
+        __syncwarp();
         next_lot_ = lot_of(end);
       } else {
         for (uint32_t at = begin; at < end; at += shape_.lot()) {
@@ -226,7 +208,8 @@ class GroupWriter {
       }
       begin = end;
     }
-    wait_for_lots<0>();
+    wait_for_batches<0>();
+    __syncwarp();
   }
   /// Groups that the whole block adds up, a sum for each warp.
   __device__ void write_large(const LargeGroups& large) {
@@ -271,9 +254,10 @@ class GroupWriter {
         copy_async(ring_ + next_lot_ % kAhead * 32 + lane_,
                    static_cast<const Pack<T, N>*>(args_.features) +
                        static_cast<int64_t>(memory_.points[point].point()) * args_.columns + column_);
-      end_of_lot();
+      end_async_batch();
     }
-    wait_for_lots<kAhead - 2>();
+    wait_for_batches<kAhead - 2>();
+    __syncwarp();
   }
 
   __device__ __forceinline__ bool has(uint32_t at, uint32_t end) const {
@@ -400,7 +384,9 @@ void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& prob
     using Rule = decltype(rule);
     using T = decltype(type);
     constexpr int kPack = decltype(pack)::value;
-    const GroupShape shape = group_shape(bins, args.columns, sizeof(Sums<Rule, T, kPack>));
+    GroupShape shape = group_shape(bins, args.columns, sizeof(Sums<Rule, T, kPack>));
+    const auto most = static_cast<size_t>(attribute_of(launch, cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    if (GroupMemory<Rule, T, kPack>::bytes(bins, shape) > most) shape = {};  // as rows that are too long
     const size_t shared = GroupMemory<Rule, T, kPack>::bytes(bins, shape);
     const auto run = [&](auto* kernel) {
       allow_shared(launch, kernel, shared);

@@ -47,7 +47,6 @@ __device__ Lists make_lists(const BinArgs& bins, uint32_t bin, const ListMemory&
   uint32_t* ends = memory.ends;
   for_each_entry<kDealt, ValueRow, kThreads>(bins, bin,
                                              [&](uint32_t entry, int) { atomicAdd(&ends[offset_of(entry)], 1u); });
-  __syncthreads();
   const uint32_t total = scan_block<kThreads, 4>(ends, bins.bin_voxels(), warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
@@ -55,7 +54,6 @@ __device__ Lists make_lists(const BinArgs& bins, uint32_t bin, const ListMemory&
   for_each_entry<kDealt, ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
     order[atomicAdd(&ends[offset_of(entry)], 1u)] = bins.point_of(entry, tile);
   });
-  __syncthreads();
   return {ends, order};
 }
 

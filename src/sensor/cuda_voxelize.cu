@@ -235,7 +235,8 @@ void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, co
 template <Quotient kQuotient>
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                       const BinArgs& bins) {
-  if (bins.rows && has_values(problem)) return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
+  if (bins.rows && has_values(problem.options.mode))
+    return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
   if (bins.rows) return launch_dealt<kQuotient, CountRow>(launch, problem, grid, bins);
   if (bins.tile_points <= 4 * kThreads) return launch_sorted<kQuotient, 1>(launch, problem, grid, bins);
   if (bins.tile_points <= 8 * kThreads) return launch_sorted<kQuotient, 2>(launch, problem, grid, bins);
@@ -260,7 +261,7 @@ void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem)
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);
-    if (has_values(problem))
+    if (has_values(problem.options.mode))
       launch_voxel_values(launch, problem, bins);
     else
       launch_voxel_counts(launch, problem, bins);

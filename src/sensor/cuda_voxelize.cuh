@@ -183,17 +183,19 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
   }
 }
 
-/// Calls visit(entry, tile) for every entry of a bin; `kDealt`: whether its tiles are dealt.
+/// Calls visit(entry, tile) for every entry of a bin; all threads have done so when it returns. `kDealt`: whether its
+/// tiles are dealt.
 template <bool kDealt, class Row, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   if constexpr (kDealt) {
     const int longest =
         for_each_dealt<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile, int) { visit(entry, tile); });
-    if (__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited))
-      for_each_spilled<Row, kThreads>(bins, bin, visit);
+    if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
+    for_each_spilled<Row, kThreads>(bins, bin, visit);
   } else {
     for_each_in_segments(bins, bin, visit);
   }
+  __syncthreads();
 }
 
 /// Inclusive sums over a warp.
@@ -237,14 +239,6 @@ __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) 
   }
   __syncthreads();
   return total;
-}
-
-/// Lets a kernel use this much dynamic shared memory.
-template <class Kernel>
-void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
-  cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             launch.device_index, "cudaFuncSetAttribute");
 }
 
 }  // namespace amdahl::sensor_cuda

@@ -21,7 +21,7 @@ size_t place(size_t& end, size_t bytes) {
 }  // namespace
 
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
-  const bool values = has_values(problem);
+  const bool values = has_values(problem.options.mode);
   const int64_t most_chunks = (values ? kMaxBinVoxels : kMaxCountedVoxels) / kChunkVoxels;
   VoxelPlan plan;
   plan.num_voxels = num_voxels(problem.grid);

@@ -80,10 +80,6 @@ struct VoxelPlan {
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 
-inline bool has_values(const VoxelizeProblem& problem) {
-  return problem.options.mode == VoxelMode::mean || problem.options.mode == VoxelMode::max;
-}
-
 /// For a device of `num_sms` multiprocessors.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms);
 

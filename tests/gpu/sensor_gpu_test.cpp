@@ -2,6 +2,7 @@
 // bits, against the CPU's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "gpu_support.h"
@@ -62,6 +63,21 @@ TEST_F(SensorGpuTest, Fuse) {
   });
 }
 
+/// Entries that a block copies whole: every type and rule, aligned for it.
+TEST_F(SensorGpuTest, FuseManyShortEntries) {
+  const auto& cases = fuse_cases();
+  const auto short_entries = std::find_if(
+      cases.begin(), cases.end(), [](const FuseCase& fuse_case) { return fuse_case.name == "many short entries"; });
+  ASSERT_NE(short_entries, cases.end());
+  for (const ElementType type : kFloatTypes)
+    for (const Extrapolation rule : kRules) {
+      SCOPED_TRACE(std::string(amdahl::to_string(type)) + ", " + std::string(amdahl::to_string(rule)));
+      FuseRun run(gpu(), *short_entries, type, rule);
+      run.enqueue();
+      expect_fused(*short_entries, type, rule, run.output());
+    }
+}
+
 TEST_F(SensorGpuTest, CheckTimes) {
   for (const TimesCase& times_case : times_cases()) {
     SCOPED_TRACE(times_case.name);
@@ -96,7 +112,7 @@ TEST_F(SensorGpuTest, LargeClouds) {
     for (const VoxelMode mode : kVoxelModes)
       for (const ElementType type : {ElementType::f32, ElementType::bf16})
         for (const bool deterministic : {false, true}) {
-          const bool has_features = mode == VoxelMode::mean || mode == VoxelMode::max;
+          const bool has_features = has_values(mode);
           if ((!has_features && type != ElementType::f32) || (mode != VoxelMode::mean && deterministic)) continue;
           VoxelRun run{{mode, VoxelLayout::zyx, OutOfBounds::drop, deterministic}, type};
           run.num_features = !has_features ? 0 : type == ElementType::f32 ? 4 : 3;
@@ -119,14 +135,19 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
   for (int i = 0; i < 40'000; ++i)
     for (size_t axis = 0; axis < 3; ++axis) {
       const float at = unit(generator);
-      const bool crowd = i % 5 == 0,
-                 many = i % 29 == 1;  // 8,000 points of one voxel, 1,100 of another, some of a third
-      cloud.points.push_back(crowd ? 11 + at : many ? 40 + at : i % 97 == 2 ? 7 + at : 70 * at - 2);
+      // Crowded voxels, of which 1,024 points have 204, 43, 35, 33 and 10.
+      const float crowded = i % 5 == 0    ? 11
+                            : i % 23 == 3 ? 23
+                            : i % 29 == 1 ? 40
+                            : i % 31 == 4 ? 52
+                            : i % 97 == 2 ? 7
+                                          : -1;
+      cloud.points.push_back(crowded >= 0 ? crowded + at : 70 * at - 2);
     }
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max})
     for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
       for (const int parts : {1, 3}) {
-        const bool has_features = mode == VoxelMode::mean || mode == VoxelMode::max;
+        const bool has_features = has_values(mode);
         if (!has_features && (num_features > 1 || parts > 1)) continue;
         if (num_features > 130 && (mode == VoxelMode::mean || parts > 1)) continue;  // the CPU takes seconds for each
         VoxelRun run{{mode}};

@@ -120,6 +120,8 @@ std::vector<FuseCase> shapes() {
   // More than a dimension of a CUDA grid but its first can count.
   cases.push_back(scattered("many targets", 1, 70'000, {stream_of(1, 3, 1, 20, uneven(20, 3))}));
   cases.push_back(scattered("many rows", 70'000, 1, {stream_of(70'000, 2, 1, 21, steps)}));
+  cases.push_back(scattered("many short entries", 600, 70,
+                            {stream_of(600, 6, 8, 24, uneven(24, 6)), stream_of(600, 4, 4, 25, uneven(25, 4))}));
   cases.push_back(
       probed("on the times", 3, {stream_of(3, 12, 5, 22, uneven(22, 12)), stream_of(3, 4, 2, 23, uneven(23, 4))}));
   return cases;
