@@ -223,8 +223,8 @@ __global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constan
 /// are enough to keep all of them busy, and they can be copied in pieces of 16 bytes.
 template <class T, int N>
 int staged_bytes(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args) {
-  constexpr int kBlocksPerSm = 4, kReserved = 1024;
-  if (problem.batch < int64_t{launch.num_sms} * kBlocksPerSm || problem.batch > kMostBlocks ||
+  constexpr int kBlocksPerSm = 4, kLeastPerSm = 2, kReserved = 1024;
+  if (problem.batch < int64_t{launch.num_sms} * kLeastPerSm || problem.batch > kMostBlocks ||
       args.packs > kMostThreads || !args.copies_times)
     return 0;
   const int64_t most = attribute_of(launch, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm - kReserved -

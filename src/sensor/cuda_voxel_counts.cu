@@ -10,9 +10,10 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-/// What a block keeps of a voxel: how many points, or whether there are any.
-template <VoxelMode kMode>
-using Cell = std::conditional_t<kMode == VoxelMode::count, uint32_t, uint8_t>;
+/// What a block keeps of a voxel: how many points, or whether there are any; in bytes of small clouds, where writing
+/// them out takes longer than that some lanes meet in a word.
+template <VoxelMode kMode, bool kDealt>
+using Cell = std::conditional_t<kMode == VoxelMode::count || !kDealt, uint32_t, uint8_t>;
 
 /// Four voxels of the grid, from `cells` on.
 __device__ __forceinline__ int4 four_voxels(const uint32_t* cells) { return *reinterpret_cast<const int4*>(cells); }
@@ -21,8 +22,8 @@ __device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
   return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
-template <VoxelMode kMode>
-__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell<kMode>* cells, void* output) {
+template <VoxelMode kMode, class Cell>
+__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   const uint32_t voxels = bins.bin_voxels();
   if (kMode == VoxelMode::bitmask) {
     auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
@@ -51,8 +52,9 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell<kMode>* 
 template <VoxelMode kMode, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* output) {
   extern __shared__ uint4 memory[];
-  auto* cells = reinterpret_cast<Cell<kMode>*>(memory);
-  const uint32_t vectors = bins.bin_voxels() * sizeof(Cell<kMode>) / sizeof(uint4);
+  using Voxel = Cell<kMode, kDealt>;
+  auto* cells = reinterpret_cast<Voxel*>(memory);
+  const uint32_t vectors = bins.bin_voxels() * sizeof(Voxel) / sizeof(uint4);
   bool first = true;
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
@@ -74,15 +76,17 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
   }
 }
 
+template <VoxelMode kMode, bool kDealt>
+void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
+  auto* kernel = &count_bins<kMode, kDealt>;
+  const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode, kDealt>);
+  allow_shared(launch, kernel, shared);
+  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, output);
+}
 template <VoxelMode kMode>
 void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
-  const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode>);
-  const auto run = [&](auto* kernel) {
-    allow_shared(launch, kernel, shared);
-    launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, output);
-  };
-  if (bins.rows) return run(&count_bins<kMode, true>);
-  run(&count_bins<kMode, false>);
+  if (bins.rows) return launch_mode<kMode, true>(launch, bins, output);
+  launch_mode<kMode, false>(launch, bins, output);
 }
 
 }  // namespace

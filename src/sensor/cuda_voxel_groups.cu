@@ -366,7 +366,10 @@ __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArg
       cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then finds no density of another call
     }
     const uint32_t* begins = list_groups<kDealt>(bins, bin, shape, groups, warps);
-    if (threadIdx.x == 0) bins.densities[bin] = begins ? BinDensity::few : BinDensity::crowded;
+    if (threadIdx.x == 0) {
+      __threadfence();  // what the first step has written is there for those who read this
+      bins.densities[bin] = begins ? BinDensity::few : BinDensity::crowded;
+    }
     if (begins) {
       GroupWriter<Rule, T, N> writer(bins, bin, args, shape, groups, begins);
       writer.write_all(large);

@@ -205,10 +205,14 @@ __device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& a
                          reinterpret_cast<Sum*>(of_warps));
 }
 
-/// Whether the groups' step has left this bin, which it may not have said yet; the same for all threads.
+/// Whether the groups' step has left this bin; all threads get one answer. A block that starts before that step has
+/// come to the bin waits for its end. What the first step has written is there either way.
 __device__ bool is_crowded(const BinArgs& bins, uint32_t bin) {
   __shared__ BinDensity density;
-  if (threadIdx.x == 0) density = *const_cast<const volatile BinDensity*>(&bins.densities[bin]);
+  if (threadIdx.x == 0) {
+    density = *const_cast<const volatile BinDensity*>(&bins.densities[bin]);
+    __threadfence();  // with the one of add_groups before it tells
+  }
   __syncthreads();
   if (const BinDensity early = density; early != BinDensity::unknown) return early == BinDensity::crowded;
   __syncthreads();
@@ -218,17 +222,17 @@ __device__ bool is_crowded(const BinArgs& bins, uint32_t bin) {
   return density == BinDensity::crowded;
 }
 
-/// Of all bins, or of those that the groups' step has left: to see that it has left none, a block need not wait for
-/// that step's end. One that tells fates always does, so that whoever waits for this step has waited for both.
+/// Of all bins, or of those that the groups' step leaves, while it is still at others. The block that tells fates
+/// always waits for that step's end, so that whoever waits for this step has waited for both.
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
   __shared__ uint32_t warps[32];
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
+  if (!bins.few_points) cudaGridDependencySynchronize();
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
     if (bins.few_points && !is_crowded(bins, bin)) continue;
-    cudaGridDependencySynchronize();
     add_listed<Rule, T, N, kDealt>(bins, bin, args, ListMemory(memory, bins), warps);
     __syncthreads();
   }
