@@ -367,7 +367,7 @@ __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArg
     }
     const uint32_t* begins = list_groups<kDealt>(bins, bin, shape, groups, warps);
     if (threadIdx.x == 0) {
-      __threadfence();  // what the first step has written is there for those who read this
+      if (!begins) __threadfence();  // what the first step has written is there for those who go on with the bin
       bins.densities[bin] = begins ? BinDensity::few : BinDensity::crowded;
     }
     if (begins) {
