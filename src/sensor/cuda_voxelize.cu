@@ -36,6 +36,15 @@ struct TileMemory {
   }
 };
 
+/// Clears what the block counts, and waits for what comes before this step.
+__device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory& memory, Fates& of_block) {
+  if (threadIdx.x == 0) of_block = {};
+  memory.clear(bins);
+  __syncthreads();
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
+}
+
 /// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
 template <int kPoints>
 struct Placed {
@@ -98,11 +107,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   __shared__ Fates of_block;
   const TileMemory memory(shared, bins);
   Fates fates{};
-  if (threadIdx.x == 0) of_block = {};
-  memory.clear(bins);
-  __syncthreads();
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
+  begin(bins, memory, of_block);
   if (blockIdx.x == 0) reset(bins);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
     Placed<kQuads * 4> placed;
@@ -154,11 +159,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   const int64_t tile = blockIdx.x;
   Placed<4> placed;
   Fates fates{};
-  if (threadIdx.x == 0) of_block = {};
-  memory.clear(bins);
-  __syncthreads();
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
+  begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
   place_quad<kQuotient>(grid, bins, points, tile, 0, memory.begins, placed, fates);
   bool crowded = false;
