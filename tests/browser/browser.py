@@ -131,7 +131,8 @@ class Opened:
                         else float(cell) == value, (cell, value)
 
     def save(self, chart, kind):
-        """Presses a button and returns the file that it gives."""
+        """Presses a button and returns the file that it gives. Chromium drops the 11th download within a second."""
+        time.sleep(0.15)
         with self.page.expect_download() as download:
             self.page.click(f"#{chart} button[data-file={kind}]")
         assert download.value.suggested_filename == f"{chart}.{kind}", download.value.suggested_filename
