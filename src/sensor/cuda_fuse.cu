@@ -1,6 +1,7 @@
-// Sensor streams onto target times, in two ways. Few targets: a warp for a target and some columns of one stream, which
-// finds the place by itself; nothing waits for another warp. Many: a block takes some targets of a batch entry, finds
-// their places once, a thread each, and then every thread interpolates its columns for all of them.
+// Sensor streams onto target times, in three ways. Few targets: a warp for a target and some columns of one stream,
+// which finds the place by itself; nothing waits for another warp. Many: a block takes some targets of a batch entry,
+// finds their places once, a thread each, and then every thread interpolates its columns for all of them. Many short
+// entries: a block takes a whole one, whose samples it copies to shared memory at once.
 #include <limits>
 #include <type_traits>
 
@@ -173,6 +174,19 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
 
 // ---- many short entries ----
 
+/// Has an entry's samples copied, stream after stream, without waiting.
+__device__ __forceinline__ void copy_samples(const FuseArgs& args, int64_t entry, size_t pack_bytes, uint4* to) {
+  for (int s = 0; s < args.num_streams; ++s) {
+    const StreamArgs& stream = args.streams[s];
+    const auto pieces = static_cast<int>(stream.length * stream.packs * pack_bytes / sizeof(uint4));
+    const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
+    for (int i = threadIdx.x; i < pieces; i += blockDim.x)
+      copy_async(reinterpret_cast<Pack<uint4, 1>*>(to + i), reinterpret_cast<const Pack<uint4, 1>*>(from + i));
+    to += pieces;
+  }
+  end_async_batch();
+}
+
 /// A block for a batch entry, all of whose samples it copies to shared memory at once. `staged_bytes` of them, and then
 /// the times.
 template <class T, int N, Extrapolation kRule>
@@ -182,18 +196,7 @@ __global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constan
   cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
   const int64_t entry = blockIdx.x;
-  {
-    uint4* to = staged;
-    for (int s = 0; s < args.num_streams; ++s) {
-      const StreamArgs& stream = args.streams[s];
-      const auto pieces = static_cast<int>(stream.length * stream.packs * sizeof(Pack<T, N>) / sizeof(uint4));
-      const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
-      for (int i = threadIdx.x; i < pieces; i += blockDim.x)
-        copy_async(reinterpret_cast<Pack<uint4, 1>*>(to + i), reinterpret_cast<const Pack<uint4, 1>*>(from + i));
-      to += pieces;
-    }
-    end_async_batch();
-  }
+  copy_samples(args, entry, sizeof(Pack<T, N>), staged);
   auto* times = reinterpret_cast<float*>(reinterpret_cast<char*>(staged) + staged_bytes);
   const int step = blockDim.x / args.packs, first_row = threadIdx.x / args.packs, column = threadIdx.x % args.packs;
   const int s = stream_of(args, column, &StreamArgs::first_pack);

@@ -1,4 +1,4 @@
-// First step of a voxelization: tiles of points sorted by bin. See voxel_plan.h.
+// First step of a voxelization: tiles of points dealt to bins or sorted by them. See voxel_plan.h.
 #include "sensor/cuda_voxelize.cuh"
 
 #include "sensor/cuda_voxel_locate.cuh"
@@ -212,25 +212,25 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   return args;
 }
 
+template <class Kernel>
+void launch_first_step(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
+                       const BinArgs& bins, Kernel* kernel, size_t shared, const char* name) {
+  allow_shared(launch, kernel, shared);
+  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, name, grid, bins, points_of(problem));
+}
+
 template <Quotient kQuotient, int kQuads>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                    const BinArgs& bins) {
-  auto* kernel = &partition<kQuads, kQuotient>;
-  const size_t shared = TileMemory::bytes(bins);
-  allow_shared(launch, kernel, shared);
-  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "partition", grid, bins,
-               points_of(problem));
+  launch_first_step(launch, problem, grid, bins, &partition<kQuads, kQuotient>, TileMemory::bytes(bins), "partition");
 }
 
 template <Quotient kQuotient, class Row>
 void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                   const BinArgs& bins) {
   static_assert(kDealtTilePoints == 4 * kThreads);
-  auto* kernel = &deal<kQuotient, Row>;
-  const size_t shared = TileMemory::bytes(bins) + RowBuilder<Row>::bytes(bins);
-  allow_shared(launch, kernel, shared);
-  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, "deal", grid, bins,
-               points_of(problem));
+  launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
+                    TileMemory::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
 }
 
 template <Quotient kQuotient>
