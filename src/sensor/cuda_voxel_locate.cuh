@@ -57,9 +57,9 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
   return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
 }
 
-/// Voxel of a point of a grid that is `small`; false where it lies outside or is NaN. A few instructions tell: 2^23 +
-/// quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond any size
-/// that `small` allows.
+/// Voxel of a point of a grid of refined quotients; false where it lies outside or is NaN. A few instructions tell:
+/// 2^23 + quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond
+/// any size of such a grid.
 __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, uint32_t& voxel) {
   bool inside = true;
   voxel = 0;
@@ -73,19 +73,36 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   return inside;
 }
 
-/// Voxel of a point, -1 for none.
+/// Holds a voxel's index, or -1 for none. Grids of refined quotients have less than 2^31 voxels.
 template <Quotient kQuotient>
-__device__ __forceinline__ int64_t locate(const GridArgs& grid, const float* p, Fates& fates) {
-  if (kQuotient == Quotient::refined && grid.small) {
-    uint32_t voxel;
-    if (locate_inside(grid, p, voxel)) return voxel;
-    if (!grid.clamp) {
-      const bool nan = p[0] != p[0] || p[1] != p[1] || p[2] != p[2];
-      (nan ? fates.nan : fates.outside) += 1;
-      return -1;
+using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
+
+/// Voxels of the first `count` of four points, -1 for those in none. The usual case, that all are inside, goes without
+/// a branch.
+template <Quotient kQuotient>
+__device__ __forceinline__ void locate_quad(const GridArgs& grid, const float (&p)[12], int count, Fates& fates,
+                                            VoxelIndex<kQuotient> (&voxel)[4]) {
+  bool found = kQuotient == Quotient::refined;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    voxel[i] = -1;
+    if constexpr (kQuotient == Quotient::refined) {
+      uint32_t inside;
+      const bool is_inside = locate_inside(grid, p + 3 * i, inside);
+      if (is_inside && i < count) voxel[i] = static_cast<int32_t>(inside);
+      found = found && (is_inside || i >= count);
     }
   }
-  return locate_anywhere<kQuotient>(grid, p, fates);
+  if (found) return;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i >= count || voxel[i] >= 0) continue;
+    const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
+    if (kQuotient == Quotient::refined && !grid.clamp)
+      (nan ? fates.nan : fates.outside) += 1;
+    else
+      voxel[i] = static_cast<VoxelIndex<kQuotient>>(locate_anywhere<kQuotient>(grid, p + 3 * i, fates));
+  }
 }
 
 /// Adds what became of a warp's points to what became of the block's.
@@ -130,9 +147,12 @@ __device__ __forceinline__ void load_quad(const Points& points, int64_t first, i
 }
 
 /// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
-inline bool refines(float edge) {
+/// And whether indices are small enough for locate_inside.
+inline bool refines(const VoxelGrid& grid) {
   constexpr uint32_t kFraction = 0x7fffff;
-  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f;
+  const float edge = grid.voxel_size;
+  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f &&
+         *std::max_element(grid.size.begin(), grid.size.end()) < 1 << 22 && num_voxels(grid) < int64_t{1} << 31;
 }
 
 inline GridArgs grid_args(const VoxelizeProblem& problem) {
@@ -142,7 +162,6 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
     args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
     args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
   }
-  args.small = std::max({args.size[0], args.size[1], args.size[2]}) < 1 << 22 && num_voxels(grid) < int64_t{1} << 31;
   args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
   const bool xyz = problem.options.layout == VoxelLayout::xyz;
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
@@ -150,7 +169,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
   args.stride[2] = xyz ? 1 : grid.size[0] * grid.size[1];
   args.clamp = problem.options.bounds == OutOfBounds::clamp;
   args.quotient = problem.options.fast_quotient ? Quotient::approximate
-                  : refines(args.edge)          ? Quotient::refined
+                  : refines(grid)               ? Quotient::refined
                                                 : Quotient::exact;
   return args;
 }

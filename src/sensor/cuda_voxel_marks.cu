@@ -25,12 +25,13 @@ __global__ void __launch_bounds__(kThreads) mark(GridArgs grid, Points points, u
   const int count = static_cast<int>(min(max(points.count - first, int64_t{0}), int64_t{4}));
   Fates fates{};
   uint32_t word[4], bits[4];
+  VoxelIndex<kQuotient> voxel[4];
   float p[12];
   if (count > 0) load_quad(points, first, count, p);
+  locate_quad<kQuotient>(grid, p, count, fates, voxel);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int64_t voxel = i < count ? locate<kQuotient>(grid, p + 3 * i, fates) : -1;
-    word[i] = static_cast<uint32_t>(voxel / 32), bits[i] = voxel < 0 ? 0 : 1u << voxel % 32;
+    word[i] = static_cast<uint32_t>(voxel[i] / 32), bits[i] = voxel[i] < 0 ? 0 : 1u << voxel[i] % 32;
 #pragma unroll
     for (int k = 0; k < i; ++k)
       if (word[k] == word[i] && bits[k] != 0) bits[k] |= bits[i], bits[i] = 0;

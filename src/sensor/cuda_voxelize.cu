@@ -10,7 +10,6 @@ namespace {
 using namespace sensor_cuda;
 
 constexpr int kThreads = 1024;
-constexpr uint32_t kNone = ~0u;
 
 /// Nothing is known of the bins yet. By one block.
 __device__ void reset(const BinArgs& bins) {
@@ -19,20 +18,23 @@ __device__ void reset(const BinArgs& bins) {
     for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) bins.densities[bin] = BinDensity::unknown;
 }
 
-/// What both kernels keep of a block's tile in shared memory.
+/// What both kernels keep of a block's tile in shared memory. Points that are in no bin are counted like the others, in
+/// a word for each lane: that costs less than a branch around each count.
 struct TileMemory {
-  uint32_t* begins;  // [bins + 4], of the bins' segments; first their lengths
-  uint32_t* sorted;  // [tile_points]
+  static constexpr uint32_t kNowhere = 4;  // words behind those of the bins
+  uint32_t* begins;                        // [bins + kNowhere + 32], of the bins' segments; first their lengths
+  uint32_t* sorted;                        // [tile_points]
   char* end;
   __device__ TileMemory(void* memory, const BinArgs& bins)
       : begins(static_cast<uint32_t*>(memory)),
-        sorted(begins + bins.num_bins() + 4),
+        sorted(begins + num_begins(bins) + 32),
         end(reinterpret_cast<char*>(sorted + bins.tile_points)) {}
   static size_t bytes(const BinArgs& bins) {
-    return (bins.num_bins() + 4 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
+    return (num_begins(bins) + 32 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
   }
+  __host__ __device__ static uint32_t num_begins(const BinArgs& bins) { return bins.num_bins() + kNowhere; }
   __device__ void clear(const BinArgs& bins) const {
-    for (uint32_t i = threadIdx.x; i < bins.num_bins() + 4; i += kThreads) begins[i] = 0;
+    for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kThreads) begins[i] = 0;
   }
 };
 
@@ -48,51 +50,72 @@ __device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory& mem
 /// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
 template <int kPoints>
 struct Placed {
-  uint32_t place[kPoints], rank[kPoints];  // place: the bin above kOffsetBits, the offset in it below; or kNone
-  static_assert(kMaxBins <= 1 << 15);
-  __device__ bool has(int at) const { return place[at] != kNone; }
-  __device__ uint32_t bin(int at) const { return place[at] >> kOffsetBits; }
+  // place: the bin's word above kOffsetBits, the offset in the bin below.
+  static constexpr int kBinShift = kOffsetBits + 2;
+  static_assert(int64_t{kMaxBins + TileMemory::kNowhere + 32} << kBinShift <= int64_t{1} << 32);
+  uint32_t place[kPoints], rank[kPoints];
+
+  /// Of points that are in no bin.
+  __device__ static uint32_t nowhere(const BinArgs& bins) {
+    return (TileMemory::num_begins(bins) + threadIdx.x % 32) << kBinShift;
+  }
+  __device__ bool has(const BinArgs& bins, int at) const { return place[at] < bins.num_bins() << kBinShift; }
+  __device__ uint32_t bin(int at) const { return place[at] >> kBinShift; }
   /// Of the point that the thread has `at`: point i of quad q is (q * kThreads + thread) * 4 + i of its tile.
   __device__ uint32_t entry(int at) const {
     return offset_of(place[at]) | ((at / 4 * kThreads + threadIdx.x) * 4 + at % 4) << kOffsetBits;
   }
 };
 
-/// Places quad `q` of a thread's points of a tile. Stage by stage, so that the four atomics are under way at once.
+/// Places quad `q` of a thread's points of a tile of `count`.
 template <Quotient kQuotient, int kPoints>
 __device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const Points& points,
-                                           int64_t tile, int q, uint32_t* lengths, Placed<kPoints>& placed,
-                                           Fates& fates) {
-  const int64_t first = tile * bins.tile_points;
-  const int count = static_cast<int>(min(static_cast<int64_t>(bins.tile_points), points.count - first));
+                                           int64_t tile, int count, int q, Placed<kPoints>& placed, Fates& fates) {
+  using Index = VoxelIndex<kQuotient>;
+  using Unsigned = std::make_unsigned_t<Index>;
   const int quad = (q * kThreads + static_cast<int>(threadIdx.x)) * 4;
   float p[12];
-  if (quad < count) load_quad(points, first + quad, min(4, count - quad), p);
+  Index voxel[4];
+  if (quad < count) load_quad(points, tile * bins.tile_points + quad, min(4, count - quad), p);
+  locate_quad<kQuotient>(grid, p, count - quad, fates, voxel);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int64_t in_slab =
-        quad + i < count ? locate<kQuotient>(grid, p + 3 * i, fates) - bins.first_voxel : int64_t{-1};
-    const bool here = in_slab >= 0 && in_slab < bins.num_voxels;
+    const auto in_slab = static_cast<Unsigned>(voxel[i] - static_cast<Index>(bins.first_voxel));  // huge if nowhere
     const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
-    placed.place[q * 4 + i] = here ? place.bin << kOffsetBits | place.offset : kNone;
+    placed.place[q * 4 + i] = in_slab < static_cast<Unsigned>(bins.num_voxels)
+                                  ? place.bin << Placed<kPoints>::kBinShift | place.offset
+                                  : Placed<kPoints>::nowhere(bins);
   }
+}
+
+/// Places a thread's points of a tile and counts them. All atomics are under way at once.
+template <Quotient kQuotient, int kPoints>
+__device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Points& points,
+                                             int64_t tile, uint32_t* lengths, Placed<kPoints>& placed, Fates& fates) {
+  const auto count = static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
 #pragma unroll
-  for (int at = q * 4; at < q * 4 + 4; ++at)
-    if (placed.has(at)) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
+  for (int q = 0; q < kPoints / 4; ++q) place_quad<kQuotient>(grid, bins, points, tile, count, q, placed, fates);
+#pragma unroll
+  for (int at = 0; at < kPoints; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
 }
 
 /// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths.
 template <int kPoints>
 __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory& memory,
-                                             const Placed<kPoints>& placed, uint32_t first_rank, uint32_t* warps) {
+                                             Placed<kPoints>& placed, uint32_t first_rank, uint32_t* warps) {
   const uint32_t num_bins = bins.num_bins();
-  const uint32_t total = scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(memory.begins, num_bins + 4, warps);
+#pragma unroll
+  for (int at = 0; at < kPoints; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
+  const uint32_t total =
+      scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(memory.begins, TileMemory::num_begins(bins), warps);
   for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
     bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(memory.begins[i]);
+  uint32_t to[kPoints];
+#pragma unroll
+  for (int at = 0; at < kPoints; ++at) to[at] = memory.begins[placed.bin(at)] + placed.rank[at] - first_rank;
 #pragma unroll
   for (int at = 0; at < kPoints; ++at)
-    if (placed.has(at) && placed.rank[at] >= first_rank)
-      memory.sorted[memory.begins[placed.bin(at)] + placed.rank[at] - first_rank] = placed.entry(at);
+    if (placed.has(bins, at) && placed.rank[at] >= first_rank) memory.sorted[to[at]] = placed.entry(at);
   __syncthreads();
   uint32_t* out = bins.entries + tile * bins.tile_points;
   for (uint32_t i = threadIdx.x * 4; i < total; i += kThreads * 4)
@@ -111,8 +134,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   if (blockIdx.x == 0) reset(bins);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
     Placed<kQuads * 4> placed;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) place_quad<kQuotient>(grid, bins, points, tile, q, memory.begins, placed, fates);
+    place_points<kQuotient>(grid, bins, points, tile, memory.begins, placed, fates);
     __syncthreads();
     write_sorted(bins, tile, memory, placed, 0, warps);
     __syncthreads();
@@ -161,11 +183,11 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   Fates fates{};
   begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
-  place_quad<kQuotient>(grid, bins, points, tile, 0, memory.begins, placed, fates);
+  place_points<kQuotient>(grid, bins, points, tile, memory.begins, placed, fates);
   bool crowded = false;
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
-    if (!placed.has(at)) continue;
+    if (!placed.has(bins, at)) continue;
     const auto entry = static_cast<typename Row::Slot>(placed.entry(at));
     const uint32_t rank = placed.rank[at];
     if (rank < Row::kSlots)

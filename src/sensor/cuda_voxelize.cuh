@@ -7,7 +7,8 @@
 namespace amdahl::sensor_cuda {
 
 /// How the points of a cloud divide: an approximation of the quotient that two of Markstein's steps make the correctly
-/// rounded one (IBM J. Res. Dev. 34, 1990), the division itself, or the original's approximate one.
+/// rounded one (IBM J. Res. Dev. 34, 1990), of grids whose sizes need at most 22 bits and whose voxels 31; the division
+/// itself; or the original's approximate one.
 enum class Quotient { refined, exact, approximate };
 
 /// The grid as kernels see it.
@@ -15,7 +16,6 @@ struct GridArgs {
   float minimum[3];
   float edge, inverse;  // inverse: 1 / edge, rounded
   int size[3];
-  bool small;  // no size needs more than 22 bits, no voxel more than 31
   int64_t stride[3];
   bool clamp;
   Quotient quotient;
