@@ -73,35 +73,45 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   return inside;
 }
 
+/// Voxel of a point that is not inside a grid of refined quotients, -1 for none.
+__device__ __forceinline__ int64_t locate_elsewhere(const GridArgs& grid, const float* p, Fates& fates) {
+  if (grid.clamp) return locate_anywhere<Quotient::refined>(grid, p, fates);
+  const bool nan = p[0] != p[0] || p[1] != p[1] || p[2] != p[2];
+  (nan ? fates.nan : fates.outside) += 1;
+  return -1;
+}
+
 /// Holds a voxel's index, or -1 for none. Grids of refined quotients have less than 2^31 voxels.
 template <Quotient kQuotient>
 using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
 
-/// Voxels of the first `count` of four points, -1 for those in none. The usual case, that all are inside, goes without
-/// a branch.
+/// Voxels of the first `count` of four points, -1 for those in none; `p` are their coordinates `from` memory.
 template <Quotient kQuotient>
-__device__ __forceinline__ void locate_quad(const GridArgs& grid, const float (&p)[12], int count, Fates& fates,
-                                            VoxelIndex<kQuotient> (&voxel)[4]) {
-  bool found = kQuotient == Quotient::refined;
+__device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* from, const float (&p)[12], int count,
+                                            Fates& fates, VoxelIndex<kQuotient> (&voxel)[4]) {
+  if constexpr (kQuotient != Quotient::refined) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    voxel[i] = -1;
-    if constexpr (kQuotient == Quotient::refined) {
+    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : -1;
+  } else {
+    bool all_inside = true;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
       uint32_t inside;
       const bool is_inside = locate_inside(grid, p + 3 * i, inside);
-      if (is_inside && i < count) voxel[i] = static_cast<int32_t>(inside);
-      found = found && (is_inside || i >= count);
+      voxel[i] = is_inside && i < count ? static_cast<int32_t>(inside) : -1;
+      all_inside = all_inside && (is_inside || i >= count);
     }
-  }
-  if (found) return;
+    if (all_inside) return;
+      // The others one by one, and read again: both leave the usual case more registers.
+#pragma unroll 1
+    for (int i = 0; i < min(count, 4); ++i) {
+      if ((i < 2 ? (i == 0 ? voxel[0] : voxel[1]) : (i == 2 ? voxel[2] : voxel[3])) >= 0) continue;
+      const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
+      const auto found = static_cast<int32_t>(locate_elsewhere(grid, other, fates));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (i >= count || voxel[i] >= 0) continue;
-    const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
-    if (kQuotient == Quotient::refined && !grid.clamp)
-      (nan ? fates.nan : fates.outside) += 1;
-    else
-      voxel[i] = static_cast<VoxelIndex<kQuotient>>(locate_anywhere<kQuotient>(grid, p + 3 * i, fates));
+      for (int k = 0; k < 4; ++k)
+        if (k == i) voxel[k] = found;
+    }
   }
 }
 
@@ -130,10 +140,9 @@ struct Points {
   bool aligned;  // to 16 bytes
 };
 
-/// Coordinates of points [first, first + 4), of which `count` exist.
-__device__ __forceinline__ void load_quad(const Points& points, int64_t first, int count, float (&p)[12]) {
-  const float* from = points.data + first * 3;
-  if (points.aligned && count == 4) {
+/// Coordinates of the `count` points, up to 4, that begin here; `aligned` to 16 bytes.
+__device__ __forceinline__ void load_quad(const float* from, int count, bool aligned, float (&p)[12]) {
+  if (aligned && count == 4) {
     const auto* packed = reinterpret_cast<const float4*>(from);
 #pragma unroll
     for (int i = 0; i < 3; ++i) {

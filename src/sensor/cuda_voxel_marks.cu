@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads) mark(GridArgs grid, Points points, u
   uint32_t word[4], bits[4];
   VoxelIndex<kQuotient> voxel[4];
   float p[12];
-  if (count > 0) load_quad(points, first, count, p);
-  locate_quad<kQuotient>(grid, p, count, fates, voxel);
+  if (count > 0) load_quad(points.data + first * 3, count, points.aligned, p);
+  locate_quad<kQuotient>(grid, points.data + first * 3, p, count, fates, voxel);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     word[i] = static_cast<uint32_t>(voxel[i] / 32), bits[i] = voxel[i] < 0 ? 0 : 1u << voxel[i] % 32;

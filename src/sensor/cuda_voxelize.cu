@@ -67,36 +67,96 @@ struct Placed {
   }
 };
 
-/// Places quad `q` of a thread's points of a tile of `count`.
-template <Quotient kQuotient, int kPoints>
-__device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const Points& points,
-                                           int64_t tile, int count, int q, Placed<kPoints>& placed, Fates& fates) {
+/// A tile's coordinates as a kernel reads them: from memory.
+class PointsInMemory {
+ public:
+  static constexpr size_t kBytes = 0;
+  const float* from = nullptr;  // of the tile
+
+  __device__ PointsInMemory(void*, const Points& points) : points_(points) {}
+  /// Turns to the tile of `count` points from `first` on.
+  __device__ __forceinline__ void begin(int64_t first, int) { from = points_.data + first * 3; }
+  __device__ __forceinline__ void wait() const {}
+  __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
+    load_quad(from + quad * 12, count, points_.aligned, p);
+  }
+
+ private:
+  const Points& points_;
+};
+
+/// The same through shared memory, where a tile's points lie when its turn comes. Warps copy whole lines of what their
+/// own lanes read.
+template <int kQuads>
+class PointsAhead {
+ public:
+  static constexpr size_t kBytes = size_t{kQuads} * kThreads * 12 * sizeof(float);
+  const float* from = nullptr;  // of the tile
+
+  __device__ PointsAhead(void* memory, const Points& points) : memory_(static_cast<Part*>(memory)), points_(points) {}
+  /// Begins to read a tile, once all lanes have loaded what they have of the one before.
+  __device__ __forceinline__ void begin(int64_t first, int count) {
+    __syncwarp();
+    from = points_.data + first * 3;
+    num_copied_ = points_.aligned ? count / 4 : 0;
+    const int own = static_cast<int>(threadIdx.x) / 32 * 96 + static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int at = 0; at < kQuads * 3 * kThreads; at += at / 32 % 3 < 2 ? 32 : 3 * kThreads - 64)
+      if (own + at < num_copied_ * 3) copy_async(memory_ + own + at, reinterpret_cast<const Part*>(from) + own + at);
+    end_async_batch();
+  }
+  __device__ __forceinline__ void wait() const {
+    wait_for_batches<0>();
+    __syncwarp();
+  }
+  __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
+    if (quad >= num_copied_) return load_quad(from + quad * 12, count, false, p);
+#pragma unroll
+    for (int part = 0; part < 3; ++part) {
+      const Part values = memory_[quad * 3 + part];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) p[part * 4 + i] = values.at[i];
+    }
+  }
+
+ private:
+  using Part = Pack<float, 4>;
+  Part* memory_;
+  const Points& points_;
+  int num_copied_ = 0;  // quads
+};
+
+/// Places a thread's points of a tile of `count`.
+template <Quotient kQuotient, int kPoints, class Source>
+__device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source, int count,
+                                             Placed<kPoints>& placed, Fates& fates) {
   using Index = VoxelIndex<kQuotient>;
   using Unsigned = std::make_unsigned_t<Index>;
-  const int quad = (q * kThreads + static_cast<int>(threadIdx.x)) * 4;
-  float p[12];
-  Index voxel[4];
-  if (quad < count) load_quad(points, tile * bins.tile_points + quad, min(4, count - quad), p);
-  locate_quad<kQuotient>(grid, p, count - quad, fates, voxel);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const auto in_slab = static_cast<Unsigned>(voxel[i] - static_cast<Index>(bins.first_voxel));  // huge if nowhere
-    const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
-    placed.place[q * 4 + i] = in_slab < static_cast<Unsigned>(bins.num_voxels)
-                                  ? place.bin << Placed<kPoints>::kBinShift | place.offset
-                                  : Placed<kPoints>::nowhere(bins);
+  for (int q = 0; q < kPoints / 4; ++q) {
+    const int quad = q * kThreads + static_cast<int>(threadIdx.x), left = count - quad * 4;
+    float p[12];
+    Index voxel[4];
+    if (left > 0) source.load(quad, min(4, left), p);
+    locate_quad<kQuotient>(grid, source.from + quad * 12, p, left, fates, voxel);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto in_slab = static_cast<Unsigned>(voxel[i] - static_cast<Index>(bins.first_voxel));  // huge if nowhere
+      const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
+      placed.place[q * 4 + i] = in_slab < static_cast<Unsigned>(bins.num_voxels)
+                                    ? place.bin << Placed<kPoints>::kBinShift | place.offset
+                                    : Placed<kPoints>::nowhere(bins);
+    }
   }
 }
-
-/// Places a thread's points of a tile and counts them. All atomics are under way at once.
-template <Quotient kQuotient, int kPoints>
-__device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Points& points,
-                                             int64_t tile, uint32_t* lengths, Placed<kPoints>& placed, Fates& fates) {
-  const auto count = static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
-#pragma unroll
-  for (int q = 0; q < kPoints / 4; ++q) place_quad<kQuotient>(grid, bins, points, tile, count, q, placed, fates);
+/// Counts a thread's points. All atomics are under way at once.
+template <int kPoints>
+__device__ __forceinline__ void count_points(uint32_t* lengths, Placed<kPoints>& placed) {
 #pragma unroll
   for (int at = 0; at < kPoints; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
+}
+__device__ __forceinline__ int num_points(const BinArgs& bins, const Points& points, int64_t tile) {
+  return static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
 }
 
 /// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths.
@@ -123,26 +183,33 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kQuads, Quotient kQuotient>
+template <int kQuads, Quotient kQuotient, class Source>
 __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
   __shared__ Fates of_block;
   const TileMemory memory(shared, bins);
-  Fates fates{};
   begin(bins, memory, of_block);
   if (blockIdx.x == 0) reset(bins);
+  Source source(memory.end, points);
+  const auto read = [&](int64_t tile) {
+    if (tile < bins.num_tiles) source.begin(tile * bins.tile_points, num_points(bins, points, tile));
+  };
+  read(blockIdx.x);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
     Placed<kQuads * 4> placed;
-    place_points<kQuotient>(grid, bins, points, tile, memory.begins, placed, fates);
+    Fates fates{};
+    source.wait();
+    place_points<kQuotient>(grid, bins, source, num_points(bins, points, tile), placed, fates);
+    add_fates(fates, of_block);
+    read(tile + gridDim.x);
+    count_points(memory.begins, placed);
     __syncthreads();
     write_sorted(bins, tile, memory, placed, 0, warps);
     __syncthreads();
     memory.clear(bins);
     __syncthreads();
   }
-  add_fates(fates, of_block);
-  __syncthreads();
   if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {of_block.nan, of_block.outside};
 }
 
@@ -183,7 +250,10 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   Fates fates{};
   begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
-  place_points<kQuotient>(grid, bins, points, tile, memory.begins, placed, fates);
+  PointsInMemory source(nullptr, points);
+  source.begin(tile * bins.tile_points, num_points(bins, points, tile));
+  place_points<kQuotient>(grid, bins, source, num_points(bins, points, tile), placed, fates);
+  count_points(memory.begins, placed);
   bool crowded = false;
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
@@ -241,10 +311,11 @@ void launch_first_step(const SensorLaunch& launch, const VoxelizeProblem& proble
   launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, name, grid, bins, points_of(problem));
 }
 
-template <Quotient kQuotient, int kQuads>
+template <Quotient kQuotient, int kQuads, class Source>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                    const BinArgs& bins) {
-  launch_first_step(launch, problem, grid, bins, &partition<kQuads, kQuotient>, TileMemory::bytes(bins), "partition");
+  launch_first_step(launch, problem, grid, bins, &partition<kQuads, kQuotient, Source>,
+                    TileMemory::bytes(bins) + Source::kBytes, "partition");
 }
 
 template <Quotient kQuotient, class Row>
@@ -261,9 +332,12 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   if (bins.rows && has_values(problem.options.mode))
     return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
   if (bins.rows) return launch_dealt<kQuotient, CountRow>(launch, problem, grid, bins);
-  if (bins.tile_points <= 4 * kThreads) return launch_sorted<kQuotient, 1>(launch, problem, grid, bins);
-  if (bins.tile_points <= 8 * kThreads) return launch_sorted<kQuotient, 2>(launch, problem, grid, bins);
-  launch_sorted<kQuotient, 4>(launch, problem, grid, bins);
+  constexpr int kMostQuads = kMaxTilePoints / 4 / kThreads;
+  if (bins.num_tiles > launch.num_sms)
+    return launch_sorted<kQuotient, kMostQuads, PointsAhead<kMostQuads>>(launch, problem, grid, bins);
+  if (bins.tile_points <= 4 * kThreads) return launch_sorted<kQuotient, 1, PointsInMemory>(launch, problem, grid, bins);
+  if (bins.tile_points <= 8 * kThreads) return launch_sorted<kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
+  launch_sorted<kQuotient, kMostQuads, PointsInMemory>(launch, problem, grid, bins);
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {

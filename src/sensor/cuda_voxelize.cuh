@@ -81,12 +81,13 @@ __device__ inline void tell_fates(const BinArgs& bins) {
   if (threadIdx.x == 0) *bins.stats = {nan, outside};
 }
 
-/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt. Groups of lanes take a segment each.
-template <class Visit>
+/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt. Groups of lanes take a segment each,
+/// of which a lane reads kLoads entries at once; what has little to do with one gains by more.
+template <int kLoads, class Visit>
 __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   constexpr int kLanesOfGroup = 8;
   const int lane = threadIdx.x % kLanesOfGroup, groups = blockDim.x / kLanesOfGroup;
-  constexpr int kAhead = 4;  // segments whose bounds are read together
+  constexpr int kAhead = 4;  // segments that are read together
   const uint32_t row = bins.num_bins() + 1;
   const int num_tiles = static_cast<int>(bins.num_tiles);
   for (int first = static_cast<int>(threadIdx.x) / kLanesOfGroup; first < num_tiles; first += groups * kAhead) {
@@ -99,20 +100,22 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32
       const uint16_t* at = bounds + static_cast<int64_t>(k * groups) * row;
       begin[k] = at[0] + lane, end[k] = at[1];
     }
-    uint32_t entry[kAhead];
+    const auto entries_of = [&](int k) {
+      return bins.entries + static_cast<int64_t>(first + k * groups) * bins.tile_points;
+    };
+    uint32_t entry[kAhead][kLoads];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k)
-      if (begin[k] < end[k])
-        entry[k] = bins.entries[static_cast<int64_t>(first + k * groups) * bins.tile_points + begin[k]];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+        if (begin[k] + i * kLanesOfGroup < end[k]) entry[k][i] = entries_of(k)[begin[k] + i * kLanesOfGroup];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      const int tile = first + k * groups;
-      const uint32_t* entries = bins.entries + static_cast<int64_t>(tile) * bins.tile_points;
-      while (begin[k] < end[k]) {
-        visit(entry[k], tile);
-        begin[k] += kLanesOfGroup;
-        if (begin[k] < end[k]) entry[k] = entries[begin[k]];
-      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+        if (begin[k] + i * kLanesOfGroup < end[k]) visit(entry[k][i], first + k * groups);
+      for (int at = begin[k] + kLoads * kLanesOfGroup; at < end[k]; at += kLanesOfGroup)
+        visit(entries_of(k)[at], first + k * groups);
     }
   }
 }
@@ -193,7 +196,7 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
     for_each_spilled<Row, kThreads>(bins, bin, visit);
   } else {
-    for_each_in_segments(bins, bin, visit);
+    for_each_in_segments<Row::kHasPoints ? 1 : 3>(bins, bin, visit);
   }
   __syncthreads();
 }

@@ -41,7 +41,8 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
                problem.num_points <= dealt_tiles * kDealtTilePoints;
   const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : 4;
-  const int64_t tile = divide_up(divide_up(problem.num_points, tiles), 4) * 4;
+  const int64_t rounds = std::max<int64_t>(divide_up(problem.num_points, tiles * kMaxTilePoints), 1);  // all full
+  const int64_t tile = divide_up(divide_up(problem.num_points, tiles * rounds), 4) * 4;
   plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, kMaxTilePoints));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   if (plan.dealt) {

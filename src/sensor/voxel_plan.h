@@ -20,7 +20,7 @@
 namespace amdahl {
 
 inline constexpr int kChunkVoxels = 64;
-inline constexpr int kMaxTilePoints = 16384;
+inline constexpr int kMaxTilePoints = 12288;
 inline constexpr int kMaxBins = 4096;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;

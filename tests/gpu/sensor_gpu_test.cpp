@@ -1,5 +1,6 @@
 // Every sensor operation of a GPU over the CPU's table of cases: against float64, and, where the contract defines the
 // bits, against the CPU's.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -199,6 +200,32 @@ TEST_F(SensorGpuTest, HeldBackDevicesGiveTheSame) {
         expect_voxels(cloud, run, run_voxelize(part, cloud, run));
       }
   }
+}
+
+/// Few multiprocessors: each has many tiles, whose points are read while the tile before is sorted.
+TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
+  const auto held = std::move(make_cuda_devices({0}, {0.07}).front());
+  const auto held_stream = held->make_stream("sensor");
+  const auto held_ops = make_cuda_sensor_ops(*held);
+  const Cloud cloud = large_clouds().front();
+  for (const VoxelMode mode : {VoxelMode::count, VoxelMode::max})
+    for (const int64_t skip : {0, 1})
+      for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp})
+        for (const bool fast_quotient : {false, true}) {
+          VoxelRun run{{mode, VoxelLayout::xyz, bounds}};
+          run.num_features = has_values(mode) ? 2 : 0;
+          run.skip_elements = skip;
+          run.options.fast_quotient = fast_quotient;
+          SCOPED_TRACE(fmt::format("{}, fast quotient {}", run.name(), fast_quotient));
+          const VoxelResult result = run_voxelize({*held, *held_stream, *held_ops}, cloud, run);
+          const VoxelResult whole = run_voxelize(gpu(), cloud, run);  // one round of tiles
+          EXPECT_TRUE(result.output == whole.output) << "not the whole device's bits";
+          EXPECT_EQ(result.stats.num_outside, whole.stats.num_outside);
+          if (fast_quotient) continue;  // the CPU has none
+          const VoxelResult wanted = run_voxelize(cpu(), cloud, run);
+          EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
+          EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
+        }
 }
 
 /// Captured once and replayed, on inputs that have changed since: what an eager call gives.
