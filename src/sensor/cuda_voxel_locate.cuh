@@ -73,14 +73,6 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   return inside;
 }
 
-/// Voxel of a point that is not inside a grid of refined quotients, -1 for none.
-__device__ __forceinline__ int64_t locate_elsewhere(const GridArgs& grid, const float* p, Fates& fates) {
-  if (grid.clamp) return locate_anywhere<Quotient::refined>(grid, p, fates);
-  const bool nan = p[0] != p[0] || p[1] != p[1] || p[2] != p[2];
-  (nan ? fates.nan : fates.outside) += 1;
-  return -1;
-}
-
 /// Holds a voxel's index, or -1 for none. Grids of refined quotients have less than 2^31 voxels.
 template <Quotient kQuotient>
 using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
@@ -102,12 +94,21 @@ __device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* f
       all_inside = all_inside && (is_inside || i >= count);
     }
     if (all_inside) return;
-      // The others one by one, and read again: both leave the usual case more registers.
+    if (!grid.clamp) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (i >= count || voxel[i] >= 0) continue;
+        const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
+        (nan ? fates.nan : fates.outside) += 1;
+      }
+      return;
+    }
+    // One by one, and read again: both leave the usual case more registers.
 #pragma unroll 1
     for (int i = 0; i < min(count, 4); ++i) {
       if ((i < 2 ? (i == 0 ? voxel[0] : voxel[1]) : (i == 2 ? voxel[2] : voxel[3])) >= 0) continue;
       const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
-      const auto found = static_cast<int32_t>(locate_elsewhere(grid, other, fates));
+      const auto found = static_cast<int32_t>(locate_anywhere<kQuotient>(grid, other, fates));
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         if (k == i) voxel[k] = found;
