@@ -44,6 +44,7 @@ struct FuseArgs {
   uint32_t chunks;    // of targets, for each batch entry
   int64_t work;       // batch entries x chunks
   int rows;           // targets of a chunk
+  bool keeps_output;  // in the L2, which then lets go of the samples first: they are read once
 };
 
 /// Long divisions take a while, and are seldom needed.
@@ -176,12 +177,12 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
 
 /// Has an entry's samples copied, stream after stream, without waiting.
 __device__ __forceinline__ void copy_samples(const FuseArgs& args, int64_t entry, size_t pack_bytes, uint4* to) {
+  const uint64_t policy = l2_policy(args.keeps_output);
   for (int s = 0; s < args.num_streams; ++s) {
     const StreamArgs& stream = args.streams[s];
     const auto pieces = static_cast<int>(stream.length * stream.packs * pack_bytes / sizeof(uint4));
     const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
-    for (int i = threadIdx.x; i < pieces; i += blockDim.x)
-      copy_async(reinterpret_cast<Pack<uint4, 1>*>(to + i), reinterpret_cast<const Pack<uint4, 1>*>(from + i));
+    for (int i = threadIdx.x; i < pieces; i += blockDim.x) copy_async(to + i, from + i, policy);
     to += pieces;
   }
   end_async_batch();
@@ -256,12 +257,15 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
                         &fuse_few<T, N, kRule>, "fuse_few", few);
   }
   if (const int staged = staged_bytes<T, N>(launch, problem, args); staged > 0) {
+    FuseArgs of_staged = args;
+    of_staged.keeps_output = problem.batch * problem.num_targets * args.row_packs * int64_t{sizeof(Pack<T, N>)} <=
+                             attribute_of(launch, cudaDevAttrL2CacheSize);
     const size_t shared = staged + static_cast<size_t>(args.num_times) * sizeof(float);
     allow_shared(launch, &fuse_staged<T, N, kRule>, shared);
     const int side_by_side = kMostThreads / args.packs;
     return launch_early(launch, static_cast<unsigned>(problem.batch),
                         (side_by_side * args.packs + kLanes - 1) / kLanes * kLanes, shared, &fuse_staged<T, N, kRule>,
-                        "fuse_staged", args, staged);
+                        "fuse_staged", of_staged, staged);
   }
   const auto blocks = static_cast<unsigned>(std::min(args.work, kMostBlocks));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;

@@ -95,6 +95,22 @@ __device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* fro
   else
     *to = *from;
 }
+/// A policy of the L2: what is read so is what it lets go first, or like anything else.
+__device__ __forceinline__ uint64_t l2_policy(bool goes_first) {
+  uint64_t policy;
+  if (goes_first)
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  else
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// Copies 16 bytes into shared memory without waiting, by a policy of the L2.
+__device__ __forceinline__ void copy_async(uint4* to, const uint4* from, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(from), "l"(policy)
+               : "memory");
+}
 /// Ends a batch of this thread's copies, which may be empty.
 __device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits for this thread's batches but the last `kMost`.

@@ -40,7 +40,7 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, 
     const uint32_t voxel = voxel_of(bins, bin, offset);
     const int4 four = four_voxels(cells + offset);
     if (aligned && voxel + 4 <= bins.num_voxels) {
-      *reinterpret_cast<int4*>(grid + voxel) = four;
+      __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // sorted points stay in the L2 instead
       continue;
     }
     const int single[4] = {four.x, four.y, four.z, four.w};
