@@ -165,7 +165,7 @@ Command define_sensor_bench(CLI::App& sensor) {
       ->capture_default_str();
   add_workload_options(sub, config, texts);
   sub->add_option("--merge", config.merge,
-                  "data: how grids become one: auto, collective, bitmask, peer or none; hetero: auto or host")
+                  "data: how grids become one: auto, collective, bitmask, peer, bytes or none; hetero: auto or host")
       ->capture_default_str();
   add_unlike_options(sub, config, texts);
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")

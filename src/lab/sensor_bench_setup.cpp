@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "amdahl/units.h"
 #include "lab/backends.h"
@@ -71,25 +72,30 @@ VoxelGrid grid_of(const SensorBenchConfig& config) {
   return config.cloud ? grid_around(*config.cloud, config.grid, config.voxel_size, input_name(config, true)) : grid;
 }
 
+/// The way of the ranks' own that --merge names.
+std::optional<MergeWay> named_merge(const SensorBenchConfig& config) {
+  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::peer, MergeWay::bytes})
+    if (to_string(way) == config.merge) return way;
+  return std::nullopt;
+}
+
 void check_cloud(const SensorBenchConfig& config) {
   constexpr int64_t kMostFeatures = int64_t{1} << 20;
   if (config.voxel_size < 0 || !std::isfinite(config.voxel_size))
     throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
   check_grid(grid_of(config));
   distribution_of(config);
-  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "peer", "none", "host"});
+  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "peer", "bytes", "none", "host"});
   if (config.merge == "host" && config.mode != "hetero")
     throw Error(Cause::usage, fmt::format("--merge host with --mode {}", config.mode), "--mode hetero, or --path host");
   if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
   require_within("--features", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
   for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
-  if (config.merge != "collective" && config.merge != "bitmask" && config.merge != "peer") return;
-  const MergeWay way = config.merge == "collective" ? MergeWay::collective
-                       : config.merge == "bitmask"  ? MergeWay::bitmask
-                                                    : MergeWay::peer;
+  const std::optional<MergeWay> named = named_merge(config);
+  if (!named) return;
   for (const VoxelMode mode : config.voxel_modes) {
-    const Feasibility feasible = can_merge(mode, way);
+    const Feasibility feasible = can_merge(mode, *named);
     if (!feasible.ok)
       throw Error(Cause::usage,
                   fmt::format("--merge {} with voxel mode {}: {}", config.merge, to_string(mode), feasible.reason),
@@ -134,10 +140,8 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
 
 MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
   if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
-  if (config.merge == "collective") return MergeWay::collective;
-  if (config.merge == "bitmask") return MergeWay::bitmask;
-  if (config.merge == "peer") return MergeWay::peer;
-  return best_merge(job.options.mode);
+  if (const std::optional<MergeWay> named = named_merge(config)) return *named;
+  return best_merge(job.options.mode, num_voxels(job.grid), (job.num_items + devices - 1) / devices, devices);
 }
 
 std::vector<int64_t> counts_of(const SensorBenchConfig& config) {
@@ -207,6 +211,7 @@ std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& confi
         cell.devices = static_cast<int>(devices);
         if (config.mode == "data" && config.scaling == Scaling::weak) cell.job.num_items *= devices;
         cell.merge = merge_of(config, cell.job, cell.devices);
+        cell.peers_if_reached = config.merge == "auto";
         compared.push_back(cell);
       }
     }

@@ -270,6 +270,23 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
   return all;
 }
 
+/// The cell with the merge that it has on this fleet.
+SensorCell on_fleet(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
+  SensorCell chosen = cell;
+  if (!cell.peers_if_reached || cell.merge != MergeWay::bitmask) return chosen;
+  constexpr double kTimeoutSeconds = 60;
+  bool reached = false;
+  fleet.run(cell.devices, [&](RankContext& rank) {
+    const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
+    const bool ok = reach_peers(rank.device, *ops, rank.communicator, num_voxels(cell.job.grid),
+                                Deadline::after_seconds(kTimeoutSeconds))
+                        .ok;
+    if (rank.rank == 0) reached = ok;
+  });
+  if (fleet.agree(reached ? "yes" : "no") == "yes") chosen.merge = MergeWay::peer;
+  return chosen;
+}
+
 /// What the fleet's first devices measured, by rank; empty on processes without rank 0.
 SensorExchange measure_once(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
   SensorExchange ranks;
@@ -301,7 +318,8 @@ Record record_of(const SensorCell& cell, const SensorBenchSettings& settings, co
 
 }  // namespace
 
-void require_room(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
+void require_room(Fleet& fleet, const SensorCell& asked, MakeSensorOps make_ops) {
+  const SensorCell cell = on_fleet(fleet, asked, make_ops);
   fleet.run(cell.devices, [&](RankContext& rank) {
     const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
     const int64_t items = split_evenly(cell.job.num_items, rank.world_size)[static_cast<size_t>(rank.rank)].count();
@@ -323,13 +341,16 @@ void require_room(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) 
   });
 }
 
-Record measure_sensor_cell(Fleet& fleet, const SensorCell& cell, const SensorBenchSettings& settings) {
+Record measure_sensor_cell(Fleet& fleet, const SensorCell& asked, const SensorBenchSettings& settings) {
+  const SensorCell cell = on_fleet(fleet, asked, settings.make_ops);
   return record_of(cell, settings, measure_once(fleet, cell, settings));
 }
 
-std::vector<Record> measure_sensor_cells(Fleet& fleet, const std::vector<SensorCell>& cells,
+std::vector<Record> measure_sensor_cells(Fleet& fleet, const std::vector<SensorCell>& asked,
                                          const SensorBenchSettings& settings) {
-  if (cells.size() == 1) return {measure_sensor_cell(fleet, cells.front(), settings)};
+  if (asked.size() == 1) return {measure_sensor_cell(fleet, asked.front(), settings)};
+  std::vector<SensorCell> cells;
+  for (const SensorCell& cell : asked) cells.push_back(on_fleet(fleet, cell, settings.make_ops));
   SensorBenchSettings half = settings;
   half.samples = (settings.samples + 1) / 2;
   std::vector<SensorExchange> all;

@@ -23,6 +23,16 @@ TimesFault first_bad_time(const float* times, int64_t batch, int64_t length) {
   return {};
 }
 
+void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
+  std::fill_n(problem.beyond, int64_t{problem.beyond->voxel} + 1, CountBeyond{});  // of a call that was repeated
+  auto* bytes = static_cast<uint8_t*>(problem.output);
+  for (int64_t i = 0; i < num_voxels(problem.grid); ++i) {
+    bytes[i] = static_cast<uint8_t>(std::min(counts[i], problem.most_in_byte));
+    if (counts[i] > problem.most_in_byte)
+      problem.beyond[++problem.beyond->voxel] = {static_cast<uint32_t>(i), counts[i] - problem.most_in_byte};
+  }
+}
+
 class CpuSensorOps final : public SensorOps {
  public:
   void fuse(Stream& stream, const FuseProblem& problem) override {
@@ -33,9 +43,18 @@ class CpuSensorOps final : public SensorOps {
     as_cpu(stream).enqueue([=] { *fault = first_bad_time(times, batch, length); });
   }
 
-  size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override { return mean_scratch_bytes(problem); }
+  size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
+    if (problem.most_in_byte > 0) return static_cast<size_t>(num_voxels(problem.grid)) * sizeof(int32_t);
+    return mean_scratch_bytes(problem);
+  }
   void voxelize(Stream& stream, const VoxelizeProblem& problem) override {
-    as_cpu(stream).enqueue([problem] { kernels().voxelize(problem); });
+    as_cpu(stream).enqueue([problem] {
+      if (problem.most_in_byte == 0) return kernels().voxelize(problem);
+      VoxelizeProblem whole = problem;
+      whole.output = problem.scratch;
+      kernels().voxelize(whole);
+      write_bytes(problem, static_cast<const int32_t*>(whole.output));
+    });
   }
 
   void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
@@ -45,6 +64,19 @@ class CpuSensorOps final : public SensorOps {
   }
   void finish(Stream& stream, const VoxelizeProblem& merged) override {
     as_cpu(stream).enqueue([merged] { kernels().finish(merged); });
+  }
+
+  void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {
+    as_cpu(stream).enqueue([=] {
+      const auto* bytes = static_cast<const uint8_t*>(buffer);
+      std::copy_n(bytes, layout.num_voxels, grid);
+      for (int rank = 0; rank < layout.world_size; ++rank) {
+        CountBeyond* list = layout.list(buffer, rank);
+        const int64_t length = list->voxel;
+        for (int64_t i = 1; i <= length; ++i) grid[list[i].voxel] += list[i].count;
+        std::fill_n(list, length + 1, CountBeyond{});
+      }
+    });
   }
 
   void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {

@@ -24,6 +24,8 @@ void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem)
 void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
                               float* scale);
 void launch_finish(const SensorLaunch& launch, const VoxelizeProblem& merged);
+/// In one pass over the bytes and one over the lists.
+void launch_add_byte_counts(const SensorLaunch& launch, const ByteCounts& layout, void* buffer, int32_t* grid);
 void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words);
 void launch_expand_mask(const SensorLaunch& launch, const uint32_t* mask, int32_t* grid, int64_t num_voxels);
 

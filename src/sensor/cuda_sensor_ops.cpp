@@ -33,6 +33,10 @@ class CudaSensorOps final : public SensorOps {
   }
   void finish(Stream& stream, const VoxelizeProblem& merged) override { launch_finish(on(stream), merged); }
 
+  void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {
+    const ProfilerRange range("sensor merge", layout.num_voxels);
+    if (layout.num_voxels > 0) launch_add_byte_counts(on(stream), layout, buffer, grid);
+  }
   void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
     const ProfilerRange range("sensor merge", num_words);
     if (num_words > 0) launch_merge_masks(on(stream), mask, other, num_words);

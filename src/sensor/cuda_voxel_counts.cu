@@ -22,6 +22,33 @@ __device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
   return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
+/// Counts as bytes: see VoxelizeProblem::most_in_byte.
+struct ByteArgs {
+  int most;
+  CountBeyond* beyond;
+};
+
+/// Writes a bin's counts as bytes, four voxels at once; the output has whole words.
+__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
+                            void* output) {
+  auto* words = static_cast<uint32_t*>(output);
+  for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
+    const uint32_t voxel = voxel_of(bins, bin, offset);
+    if (voxel >= bins.num_voxels) continue;
+    const int4 four = four_voxels(cells + offset);
+    const int counts[4] = {four.x, four.y, four.z, four.w};
+    uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      word |= static_cast<uint32_t>(min(counts[i], args.most)) << (8 * i);
+      if (counts[i] > args.most)  // only voxels of the grid have any
+        args.beyond[1 + atomicAdd(&args.beyond->voxel, 1u)] = {static_cast<uint32_t>(bins.first_voxel) + voxel + i,
+                                                               counts[i] - args.most};
+    }
+    __stcs(words + (bins.first_voxel + voxel) / 4, word);
+  }
+}
+
 template <VoxelMode kMode, class Cell>
 __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   const uint32_t voxels = bins.bin_voxels();
@@ -49,8 +76,8 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, 
   }
 }
 
-template <VoxelMode kMode, bool kDealt>
-__global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* output) {
+template <VoxelMode kMode, bool kDealt, bool kBytes>
+__global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
   using Voxel = Cell<kMode, kDealt>;
   auto* cells = reinterpret_cast<Voxel*>(memory);
@@ -71,31 +98,35 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, void* ou
       else
         cells[offset_of(entry)] = 1;
     });
-    write_bin<kMode>(bins, bin, cells, output);
+    if constexpr (kBytes)
+      write_bytes(bins, bin, cells, bytes, output);
+    else
+      write_bin<kMode>(bins, bin, cells, output);
     __syncthreads();
   }
 }
 
-template <VoxelMode kMode, bool kDealt>
-void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
-  auto* kernel = &count_bins<kMode, kDealt>;
+template <VoxelMode kMode, bool kDealt, bool kBytes>
+void launch_mode(const SensorLaunch& launch, const BinArgs& bins, const ByteArgs& bytes, void* output) {
+  auto* kernel = &count_bins<kMode, kDealt, kBytes>;
   const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode, kDealt>);
   allow_shared(launch, kernel, shared);
-  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, output);
+  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, bytes, output);
 }
-template <VoxelMode kMode>
-void launch_mode(const SensorLaunch& launch, const BinArgs& bins, void* output) {
-  if (bins.rows) return launch_mode<kMode, true>(launch, bins, output);
-  launch_mode<kMode, false>(launch, bins, output);
+template <VoxelMode kMode, bool kBytes = false>
+void launch_mode(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  const ByteArgs bytes{problem.most_in_byte, problem.beyond};
+  if (bins.rows) return launch_mode<kMode, true, kBytes>(launch, bins, bytes, problem.output);
+  launch_mode<kMode, false, kBytes>(launch, bins, bytes, problem.output);
 }
 
 }  // namespace
 
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  if (problem.options.mode == VoxelMode::count) return launch_mode<VoxelMode::count>(launch, bins, problem.output);
-  if (problem.options.mode == VoxelMode::occupancy)
-    return launch_mode<VoxelMode::occupancy>(launch, bins, problem.output);
-  launch_mode<VoxelMode::bitmask>(launch, bins, problem.output);
+  if (problem.most_in_byte > 0) return launch_mode<VoxelMode::count, true>(launch, problem, bins);
+  if (problem.options.mode == VoxelMode::count) return launch_mode<VoxelMode::count>(launch, problem, bins);
+  if (problem.options.mode == VoxelMode::occupancy) return launch_mode<VoxelMode::occupancy>(launch, problem, bins);
+  launch_mode<VoxelMode::bitmask>(launch, problem, bins);
 }
 
 }  // namespace amdahl

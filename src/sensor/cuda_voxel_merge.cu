@@ -10,7 +10,7 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 256, kBlocksPerSm = 8;
+constexpr int kThreads = 256, kMostThreads = 1024, kBlocksPerSm = 8;
 
 /// Magnitudes of floats order as their bits do.
 __device__ uint32_t block_max(uint32_t bits) {
@@ -69,6 +69,38 @@ __global__ void expand_words(const uint32_t* mask, int32_t* grid, int64_t num_vo
   }
 }
 
+/// Four voxels' bytes, where `i` is the first, become whole numbers.
+__global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_voxels) {
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+#pragma unroll 2
+  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
+    const uint32_t word = bytes[i / 4];
+    const int four[4] = {static_cast<int>(word & 255), static_cast<int>(word >> 8 & 255),
+                         static_cast<int>(word >> 16 & 255), static_cast<int>(word >> 24)};
+    if (aligned && i + 4 <= num_voxels) {
+      __stcs(reinterpret_cast<int4*>(grid + i), make_int4(four[0], four[1], four[2], four[3]));
+      continue;
+    }
+    for (int k = 0; k < 4 && i + k < num_voxels; ++k) grid[i + k] = four[k];
+  }
+}
+
+/// A block for each rank's list.
+__global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, void* buffer, int32_t* grid) {
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+  auto* list =
+      reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
+  const int64_t length = list->voxel;
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i <= length; i += blockDim.x) {
+    if (i > 0) atomicAdd(grid + list[i].voxel, list[i].count);
+    list[i] = {};
+  }
+}
+
 /// Sums of a mean become the mean; `grid` may be the sums.
 template <class Sum>
 __global__ void divide(const Sum* sums, const int32_t* counts, const float* scale, float* grid, int64_t values,
@@ -116,6 +148,13 @@ void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem&
     });
   launch_early(launch, 1, kScaleBlocks, 0, &make_scale, "make_scale", largest, static_cast<int>(blocks), scale,
                num_points_of_all);
+}
+
+void launch_add_byte_counts(const SensorLaunch& launch, const ByteCounts& layout, void* buffer, int32_t* grid) {
+  launch_early(launch, num_blocks(launch, (layout.num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0,
+               &widen_bytes, "widen_bytes", static_cast<const uint32_t*>(buffer), grid, layout.num_voxels);
+  launch_early(launch, static_cast<unsigned>(layout.world_size), kMostThreads, 0, &add_lists, "add_lists", layout,
+               buffer, grid);
 }
 
 void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words) {

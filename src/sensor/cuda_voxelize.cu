@@ -73,7 +73,7 @@ class PointsInMemory {
   static constexpr size_t kBytes = 0;
   const float* from = nullptr;  // of the tile
 
-  __device__ PointsInMemory(void*, const Points& points) : points_(points) {}
+  __device__ PointsInMemory(void*, const Points& points, bool) : points_(points) {}
   /// Turns to the tile of `count` points from `first` on.
   __device__ __forceinline__ void begin(int64_t first, int) { from = points_.data + first * 3; }
   __device__ __forceinline__ void wait() const {}
@@ -93,16 +93,19 @@ class PointsAhead {
   static constexpr size_t kBytes = size_t{kQuads} * kThreads * 12 * sizeof(float);
   const float* from = nullptr;  // of the tile
 
-  __device__ PointsAhead(void* memory, const Points& points) : memory_(static_cast<Part*>(memory)), points_(points) {}
+  __device__ PointsAhead(void* memory, const Points& points, bool go_first)
+      : memory_(static_cast<uint4*>(memory)), points_(points), go_first_(go_first) {}
   /// Begins to read a tile, once all lanes have loaded what they have of the one before.
   __device__ __forceinline__ void begin(int64_t first, int count) {
     __syncwarp();
     from = points_.data + first * 3;
     num_copied_ = points_.aligned ? count / 4 : 0;
+    const uint64_t policy = l2_policy(go_first_);
     const int own = static_cast<int>(threadIdx.x) / 32 * 96 + static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int at = 0; at < kQuads * 3 * kThreads; at += at / 32 % 3 < 2 ? 32 : 3 * kThreads - 64)
-      if (own + at < num_copied_ * 3) copy_async(memory_ + own + at, reinterpret_cast<const Part*>(from) + own + at);
+      if (own + at < num_copied_ * 3)
+        copy_async(memory_ + own + at, reinterpret_cast<const uint4*>(from) + own + at, policy);
     end_async_batch();
   }
   __device__ __forceinline__ void wait() const {
@@ -113,16 +116,16 @@ class PointsAhead {
     if (quad >= num_copied_) return load_quad(from + quad * 12, count, false, p);
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
-      const Part values = memory_[quad * 3 + part];
+      const auto& values = reinterpret_cast<const Pack<float, 4>&>(memory_[quad * 3 + part]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) p[part * 4 + i] = values.at[i];
     }
   }
 
  private:
-  using Part = Pack<float, 4>;
-  Part* memory_;
+  uint4* memory_;
   const Points& points_;
+  bool go_first_;
   int num_copied_ = 0;  // quads
 };
 
@@ -191,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   const TileMemory memory(shared, bins);
   begin(bins, memory, of_block);
   if (blockIdx.x == 0) reset(bins);
-  Source source(memory.end, points);
+  Source source(memory.end, points, bins.points_go_first);
   const auto read = [&](int64_t tile) {
     if (tile < bins.num_tiles) source.begin(tile * bins.tile_points, num_points(bins, points, tile));
   };
@@ -250,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   Fates fates{};
   begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
-  PointsInMemory source(nullptr, points);
+  PointsInMemory source(nullptr, points, true);
   source.begin(tile * bins.tile_points, num_points(bins, points, tile));
   place_points<kQuotient>(grid, bins, source, num_points(bins, points, tile), placed, fates);
   count_points(memory.begins, placed);
@@ -290,6 +293,8 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.num_voxels = std::min(plan.slab_voxels, plan.num_voxels - args.first_voxel);
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
+  const int64_t cache = attribute_of(launch, cudaDevAttrL2CacheSize), points = problem.num_points;
+  args.points_go_first = points * int64_t{sizeof(uint32_t)} <= cache && points * 4 * int64_t{sizeof(float)} > cache;
   args.few_points = plan.few_points;
   args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
   args.row_pitch = plan.row_pitch;

@@ -31,6 +31,7 @@ struct BinArgs {
   uint32_t bin_chunks;
   int tile_points;
   int64_t num_tiles;
+  bool points_go_first;  // from the L2: what is sorted of them stays there if they do not
   bool few_points;
   void* rows;         // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
   void* second_rows;  // likewise

@@ -33,6 +33,9 @@ class RepeatingOps final : public SensorOps {
     ops_->fixed_point_scale(stream, problem, num_points_of_all, scale);
   }
   void finish(Stream& stream, const VoxelizeProblem& merged) override { ops_->finish(stream, merged); }
+  void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {
+    ops_->add_byte_counts(stream, layout, buffer, grid);
+  }
   void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
     ops_->merge_masks(stream, mask, other, num_words);
   }

@@ -7,6 +7,8 @@
 namespace amdahl {
 namespace {
 
+constexpr double kTimeoutSeconds = 60;  // of what ranks agree on beforehand
+
 bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
 bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
 
@@ -14,8 +16,8 @@ int64_t num_values(const VoxelizeProblem& problem) { return num_voxels(problem.g
 
 /// Bytes of each kind of memory that a GridMerge holds.
 struct MergeMemory {
-  size_t scratch = 0, counts = 0, sums = 0, scale = 0, masks = 0, shared = 0;
-  size_t total() const { return scratch + counts + sums + scale + masks + shared; }
+  size_t scratch = 0, counts = 0, sums = 0, scale = 0, masks = 0, shared = 0, bytes = 0;
+  size_t total() const { return scratch + counts + sums + scale + masks + shared + bytes; }
 };
 
 bool by_mask(MergeWay way) { return way == MergeWay::bitmask || way == MergeWay::peer; }
@@ -32,6 +34,8 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
   int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
   if (part.partial && is_mean(part)) part.counts = &outside;
   if (by_mask(way)) part.options.mode = VoxelMode::bitmask;
+  const ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
+  if (way == MergeWay::bytes) part.most_in_byte = byte_counts.most();
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
   if (is_fixed_point(like)) memory.scale = sizeof(float);
@@ -41,6 +45,7 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
     memory.masks = mask_bytes(like.grid);
     memory.shared = ops.mask_peer_bytes(num_voxels(like.grid), world_size);
   }
+  if (way == MergeWay::bytes) memory.bytes = byte_counts.bytes();
   if (way == MergeWay::collective && is_mean(like)) {
     memory.counts = static_cast<size_t>(num_voxels(like.grid)) * sizeof(int32_t);
     if (is_fixed_point(like)) memory.sums = static_cast<size_t>(num_values(like)) * sizeof(int64_t);
@@ -60,6 +65,8 @@ std::string_view to_string(MergeWay way) {
       return "bitmask";
     case MergeWay::peer:
       return "peer";
+    case MergeWay::bytes:
+      return "bytes";
   }
   return "?";
 }
@@ -68,9 +75,17 @@ MergeWay best_merge(VoxelMode mode) {
   return mode == VoxelMode::occupancy || mode == VoxelMode::bitmask ? MergeWay::bitmask : MergeWay::collective;
 }
 
+MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size) {
+  const ByteCounts bytes = ByteCounts::of(voxels, world_size, num_points_of_rank);
+  const bool fewer = bytes.feasible() && bytes.bytes() < static_cast<size_t>(voxels) * sizeof(int32_t);
+  return mode == VoxelMode::count && fewer ? MergeWay::bytes : best_merge(mode);
+}
+
 Feasibility can_merge(VoxelMode mode, MergeWay way) {
   if (by_mask(way) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
     return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
+  if (way == MergeWay::bytes && mode != VoxelMode::count)
+    return {false, fmt::format("a byte says how many points a voxel has, not its {}", to_string(mode))};
   if (way == MergeWay::collective && mode == VoxelMode::bitmask)
     return {false, "no collective of every backend reduces by OR"};
   return {};
@@ -84,6 +99,7 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
     throw Error(Cause::usage,
                 fmt::format("merge {} of mode {}: {}", to_string(way), to_string(like.options.mode), feasible.reason),
                 fmt::format("--merge {}", to_string(best_merge(like.options.mode))));
+  if (way == MergeWay::bytes) lay_out_bytes(like);
   const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way);
   const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
   scratch_ = allocate(memory.scratch);
@@ -101,6 +117,22 @@ size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like
   return memory_of(ops, like, world_size, way).total();
 }
 
+void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
+  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
+  const int64_t voxels = num_voxels(like.grid);
+  int64_t most_points = 0;
+  for (const std::string& points : communicator_.exchange(std::to_string(like.num_points), deadline))
+    most_points = std::max<int64_t>(most_points, std::stoll(points));
+  byte_counts_ = ByteCounts::of(voxels, communicator_.world_size(), most_points);
+  if (!byte_counts_.feasible())
+    throw Error(Cause::usage, fmt::format("--merge bytes: {} ranks and {} voxels", communicator_.world_size(), voxels),
+                "at most 255 and 4294967296, or --merge collective");
+  bytes_ = device_.allocate(byte_counts_.bytes());
+  const std::unique_ptr<Stream> stream = device_.make_stream("merge");
+  device_.fill_zero(*stream, bytes_->data(), bytes_->bytes());
+  stream->synchronize(deadline);
+}
+
 void GridMerge::make_room(const VoxelizeProblem& problem) {
   const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_).scratch;
   if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
@@ -108,39 +140,42 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
   scratch_ = device_.allocate(needed);
 }
 
+Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels,
+                        Deadline deadline) {
+  const int world = communicator.world_size();
+  if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMaskPeers)
+    return {false, "the ranks do not see each other's device memory"};
+  std::string refusal;
+  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(&device));
+  for (const std::string& text : communicator.exchange(address, deadline)) {
+    auto* other = reinterpret_cast<Device*>(std::stoull(text));
+    const Feasibility reach = other == &device ? Feasibility{} : device.reach(*other);
+    if (!reach.ok) refusal = reach.reason;
+  }
+  // Every rank has asked every device before any goes on.
+  for (const std::string& other : communicator.exchange(refusal, deadline))
+    if (refusal.empty()) refusal = other;
+  return {refusal.empty(), refusal};
+}
+
 void GridMerge::connect_masks(int64_t voxels) {
-  struct Offer {
-    Device* device;
-    std::shared_ptr<Buffer> shared;
-  };
-  constexpr double kTimeoutSeconds = 60;
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const int world = communicator_.world_size();
-  if (!communicator_.shares_address_space() || ops_.mask_peer_bytes(voxels, world) == 0 || world > kMaxMaskPeers)
-    throw Error(Cause::usage, "--merge peer: the ranks do not see each other's device memory",
-                "several GPUs in one process, or --merge bitmask");
+  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels, deadline);
+  if (!reach.ok)
+    throw Error(Cause::usage, "--merge peer: " + reach.reason, "several GPUs in one process, or --merge bitmask");
   const std::unique_ptr<Stream> stream = device_.make_stream("merge");
   device_.fill_zero(*stream, shared_->data(), shared_->bytes());
   device_.fill_zero(*stream, masks_->data(), masks_->bytes());
   stream->synchronize(deadline);
-  const auto mine = std::make_shared<Offer>(Offer{&device_, shared_});
+  const auto mine = std::make_shared<std::shared_ptr<Buffer>>(shared_);
   communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
   MaskGroup group{communicator_.rank(), voxels, {}, kTimeoutSeconds};
-  std::string refusal;
   const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
-  for (const std::string& text : communicator_.exchange(address, deadline)) {
-    const auto* offer = reinterpret_cast<const Offer*>(std::stoull(text));
-    group.shared.push_back(offer->shared);
-    if (offer->device == &device_) continue;
-    const Feasibility reach = device_.reach(*offer->device);
-    if (!reach.ok) refusal = reach.reason;
-  }
-  if (refusal.empty()) peers_ = ops_.join_masks(group);
-  // Every rank has copied every offer before any goes on.
-  for (const std::string& other : communicator_.exchange(refusal, deadline))
-    if (refusal.empty()) refusal = other;
+  for (const std::string& text : communicator_.exchange(address, deadline))
+    group.shared.push_back(*reinterpret_cast<const std::shared_ptr<Buffer>*>(std::stoull(text)));
+  peers_ = ops_.join_masks(group);
+  communicator_.barrier(deadline);  // every rank has copied every offer
   communicator_.release_kept();
-  if (!refusal.empty()) throw Error(Cause::usage, "--merge peer: " + refusal, "--merge bitmask");
 }
 
 uint32_t* GridMerge::own_mask() const {
@@ -159,6 +194,16 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   if (by_mask(way_)) {
     part.options.mode = VoxelMode::bitmask;
     part.output = own_mask();
+  }
+  if (way_ == MergeWay::bytes) {
+    if (problem.num_points / (byte_counts_.most() + 1) > byte_counts_.capacity)
+      throw Error(Cause::usage,
+                  fmt::format("merge bytes: {} points, and there is room for {} crowded voxels", problem.num_points,
+                              byte_counts_.capacity),
+                  "no more points than a rank had at first");
+    part.most_in_byte = byte_counts_.most();
+    part.output = bytes_->data();
+    part.beyond = byte_counts_.list(bytes_->data(), communicator_.rank());
   }
   return part;
 }
@@ -180,6 +225,10 @@ void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
     const bool grid = problem.options.mode == VoxelMode::occupancy;
     return peers_->merge(stream, own_mask(), grid ? static_cast<int32_t*>(problem.output) : nullptr,
                          grid ? nullptr : static_cast<uint32_t*>(problem.output));
+  }
+  if (way_ == MergeWay::bytes) {
+    communicator_.all_reduce(bytes_->data(), byte_counts_.bytes(), DType::u8, ReduceOp::sum, stream);
+    return ops_.add_byte_counts(stream, byte_counts_, bytes_->data(), static_cast<int32_t*>(problem.output));
   }
   if (is_mean(problem)) return merge_mean(stream, problem);
   const auto voxels = static_cast<size_t>(num_voxels(problem.grid));

@@ -13,21 +13,30 @@ namespace amdahl {
 
 /// none: each rank keeps the grid of its own points. collective: all-reduce of the grids. bitmask: all-gather of bit
 /// masks and OR, of occupancy and bitmask only. peer: the same by one kernel that writes the other devices' memory.
-enum class MergeWay { none, collective, bitmask, peer };
+/// bytes: all-reduce of counts in bytes (byte_counts.h), of count only.
+enum class MergeWay { none, collective, bitmask, peer, bytes };
 std::string_view to_string(MergeWay way);
 
-/// The way that moves the fewest bytes.
+/// The way that moves the fewest bytes, whatever the number of points.
 MergeWay best_merge(VoxelMode mode);
+/// The same of grids of so many voxels, whose ranks have so many points at most.
+MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size);
 /// Whether grids of that mode can be merged that way.
 Feasibility can_merge(VoxelMode mode, MergeWay way);
+
+/// Whether the ranks can merge masks of this many voxels in each other's memory. Collective, blocking on the host; all
+/// get the same answer.
+Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels,
+                        Deadline deadline);
 
 /// Owns the memory between voxelizing and merging, so that problems that differ only in points, features and output
 /// share it. Calls are enqueued in the same order on all ranks, and can be captured.
 class GridMerge {
  public:
   /// `like` as problems come later; `num_points_of_all` bounds the sum over ranks for a deterministic mean. Allocates.
-  /// Way peer: collective over the ranks, whose devices must be idle; Error{usage} where the ranks are processes or a
-  /// device does not reach another's memory.
+  /// Ways peer and bytes: collective over the ranks, whose devices must be idle. Error{usage} for way peer where the
+  /// ranks are processes or a device does not reach another's memory, and for way bytes of more than 255 ranks or 2^32
+  /// voxels.
   GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
             int64_t num_points_of_all, MergeWay way);
 
@@ -39,7 +48,7 @@ class GridMerge {
   void make_room(const VoxelizeProblem& problem);
 
   /// This rank's part of `problem`, whose output is the grid of the whole. A deterministic mean agrees on its scale
-  /// here.
+  /// here. Error{usage} for way bytes and more points than any rank had at first.
   void compute(Stream& stream, const VoxelizeProblem& problem);
   /// All parts become the grid in problem.output, on every rank.
   void merge(Stream& stream, const VoxelizeProblem& problem);
@@ -50,6 +59,7 @@ class GridMerge {
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
   void connect_masks(int64_t voxels);
+  void lay_out_bytes(const VoxelizeProblem& like);
 
   Device& device_;
   SensorOps& ops_;
@@ -58,6 +68,8 @@ class GridMerge {
   MergeWay way_;
   std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
   std::shared_ptr<Buffer> shared_;                                   // way peer
+  ByteCounts byte_counts_;                                           // way bytes, and its buffer:
+  std::unique_ptr<Buffer> bytes_;
   std::unique_ptr<MaskPeers> peers_;
 };
 

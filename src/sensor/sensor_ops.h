@@ -8,6 +8,7 @@
 
 #include "amdahl/sensor.h"
 #include "device/device.h"
+#include "sensor/byte_counts.h"
 
 namespace amdahl {
 
@@ -54,8 +55,12 @@ struct VoxelizeProblem {
   void* output = nullptr;  // whole grid, written by the call: see Preprocessor::voxelize_pointcloud
   /// mean, as a part of a cloud whose parts are merged: leaves sums and counts apart. Output is then [V, F] sums, f32,
   /// or i64 fixed-point numbers when deterministic, and `counts` [V] i32. max, as a part: empty voxels are -inf, or 0
-  /// with zero_floor.
+  /// with zero_floor. count, as a part: see most_in_byte.
   bool partial = false;
+  /// count, as a part, unless 0: the output is a byte a voxel, this or less, and `beyond` lists what voxels have more.
+  /// The list's first is zeros before the call; there is room for num_points / (most_in_byte + 1) behind it.
+  int most_in_byte = 0;
+  CountBeyond* beyond = nullptr;
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
   const void* sums = nullptr;       // of `finish`: merged sums of a mean; the output itself where they are f32
   const float* scale = nullptr;     // deterministic mean: 2^k on the device, by `fixed_point_scale`
@@ -66,7 +71,8 @@ struct VoxelizeProblem {
 int64_t num_voxels(const VoxelGrid& grid);
 /// 32-bit words of a bit mask over the grid.
 int64_t num_mask_words(const VoxelGrid& grid);
-/// Bytes of the output: 4 a voxel, 4 a feature of a voxel (8 for partial deterministic sums), 4 a mask word.
+/// Bytes of the output: 4 a voxel (1 where counts are bytes), 4 a feature of a voxel (8 for partial deterministic
+/// sums), 4 a mask word.
 size_t voxelize_output_bytes(const VoxelizeProblem& problem);
 /// The fixed-point scale of values up to `largest` of which `num_points` are added: a power of two within float's
 /// normal range with which the sum stays below 2^62, from both rounded up to powers of two; 2^127 where there are no
@@ -112,6 +118,9 @@ class SensorOps {
   /// What `partial` left apart, merged over all parts, becomes the grid. mean: sums / counts; max: -inf and -0 become
   /// 0.
   virtual void finish(Stream& stream, const VoxelizeProblem& merged) = 0;
+
+  /// grid (i32) = what the ranks' byte counts in `buffer`, added up, amount to. Leaves zeros in the lists.
+  virtual void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) = 0;
 
   /// mask |= other, both num_words words.
   virtual void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) = 0;

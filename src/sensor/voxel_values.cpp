@@ -24,6 +24,7 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem) {
   const auto voxels = static_cast<size_t>(num_voxels(problem.grid));
   switch (problem.options.mode) {
     case VoxelMode::count:
+      return problem.most_in_byte > 0 ? voxels : voxels * sizeof(int32_t);
     case VoxelMode::occupancy:
       return voxels * sizeof(int32_t);
     case VoxelMode::bitmask:

@@ -82,7 +82,8 @@ def check_devices_share_a_cloud(case):
             assert axes["merge"] == "none" and series(record, "merge_time") is None
             continue
         assert samples(record, "device_items") == [6667, 6667, 6666], samples(record, "device_items")
-        assert axes["merge"] == ("bitmask" if axes["voxel_mode"] in ("occupancy", "bitmask") else "collective"), axes
+        ways = {"count": "bytes", "occupancy": "bitmask", "bitmask": "bitmask"}
+        assert axes["merge"] == ways.get(axes["voxel_mode"], "collective"), axes
         assert all(0 < share < 100 for share in samples(record, "communication_share"))
         assert len(samples(record, "merge_time")) == 4 and samples(record, "checked")[0] > 500
     weak = measured(case, *CLOUD, "--mode", "data", "--devices", "2", "--scaling", "weak", "--voxel-modes", "count")
@@ -180,6 +181,7 @@ def check_wrong_input(case):
             (("--voxel-modes", "count,mode"), ["--voxel-modes", "mode"]),
             (("--voxel-modes", "count", "--merge", "bitmask", "--mode", "data"), ["--merge bitmask", "count"]),
             (("--voxel-modes", "bitmask", "--merge", "collective", "--mode", "data"), ["--merge collective"]),
+            (("--voxel-modes", "max", "--merge", "bytes", "--mode", "data"), ["--merge bytes", "max"]),
             (("--merge", "tree"), ["--merge", "collective"]),
             (("--op", "fuse", "--shape", "30"), ["--shape", "30"]),
             (("--op", "fuse", "--shape", "0x4"), ["--shape is 0"]),

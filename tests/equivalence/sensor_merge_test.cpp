@@ -59,7 +59,7 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask})
+  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::bytes})
     for (const VoxelMode mode :
          {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean, VoxelMode::max})
       for (const bool deterministic : {false, true})
@@ -182,10 +182,34 @@ TEST_P(SensorMerge, EqualsOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, SensorMerge, ::testing::ValuesIn(cases()), name_of);
 
+/// Voxels of more points than a byte holds, in every rank or in one alone.
+TEST(SensorMergeWays, CountsBeyondBytes) {
+  Cloud cloud = random_cloud(6000, Values::normal);
+  for (size_t i = 0; i < cloud.points.size(); ++i)
+    if (i / 3 % 3 == 0 || i / 3 < 1000) cloud.points[i] = i / 3 % 2 == 0 ? 0.1f : -0.3f;
+  const Case c{VoxelMode::count, false, MergeWay::bytes};
+  const std::vector<char> single = one_device_grid(c, cloud);
+  for (const std::vector<double>& weights : splits()) {
+    SCOPED_TRACE(fmt::format("{} devices, first share {}", weights.size(), weights.front()));
+    for (const std::vector<char>& grid : merged_grids(c, cloud, split_by_weight(cloud.num_points(), weights)))
+      expect_grid(c, grid, single);
+  }
+}
+
+TEST(SensorMergeWays, CountsGoByBytesWhereTheyAreFewer) {
+  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 125'000, 4), MergeWay::bytes);
+  EXPECT_EQ(best_merge(VoxelMode::count, 1000, 125'000, 4), MergeWay::collective) << "lists of every voxel";
+  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 1000, 256), MergeWay::collective)
+      << "no byte holds 256 ranks' points";
+  EXPECT_EQ(best_merge(VoxelMode::max, 1 << 21, 1000, 4), MergeWay::collective);
+  EXPECT_EQ(best_merge(VoxelMode::occupancy, 1 << 21, 1000, 4), MergeWay::bitmask);
+}
+
 TEST(SensorMergeWays, GridsThatCannotBeMergedSoAreRefused) {
   EXPECT_FALSE(can_merge(VoxelMode::count, MergeWay::bitmask).ok);
   EXPECT_FALSE(can_merge(VoxelMode::max, MergeWay::bitmask).ok);
   EXPECT_FALSE(can_merge(VoxelMode::bitmask, MergeWay::collective).ok);
+  EXPECT_FALSE(can_merge(VoxelMode::occupancy, MergeWay::bytes).ok);
   const Case count{VoxelMode::count, false, MergeWay::bitmask};
   EXPECT_THROW(merged_grids(count, random_cloud(10, Values::normal), split_evenly(10, 2)), Error);
   for (const Case& c : cases()) EXPECT_TRUE(can_merge(c.mode, best_merge(c.mode)).ok);

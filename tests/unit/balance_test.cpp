@@ -195,6 +195,7 @@ class CountingOps final : public SensorOps {
   size_t voxelize_scratch_bytes(const VoxelizeProblem&) const override { return 0; }
   void fixed_point_scale(Stream&, const VoxelizeProblem&, int64_t, float*) override {}
   void finish(Stream&, const VoxelizeProblem&) override {}
+  void add_byte_counts(Stream&, const ByteCounts&, void*, int32_t*) override {}
   void merge_masks(Stream&, uint32_t*, const uint32_t*, int64_t) override {}
   void expand_mask(Stream&, const uint32_t*, int32_t*, int64_t) override {}
 

@@ -1,0 +1,40 @@
+// Counts of a cloud's parts in one byte a voxel: a quarter of what an all-reduce of whole numbers moves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace amdahl {
+
+/// What a voxel has beyond the count in its byte. The first of a list holds how many follow in `voxel`.
+struct CountBeyond {
+  uint32_t voxel = 0;
+  int32_t count = 0;
+};
+
+/// A buffer that all ranks fill alike and an all-reduce (SUM, u8) adds up: a byte for each voxel, of which each rank
+/// writes `most` or less, so that no sum is more than 255; behind them a list for each rank of what its voxels have
+/// beyond `most`. A rank's list is zeros on the others, so that the sum is the list.
+struct ByteCounts {
+  int64_t num_voxels = 0;
+  int world_size = 1;
+  int64_t capacity = 0;  // of a list, without its first
+
+  static ByteCounts of(int64_t num_voxels, int world_size, int64_t most_points_of_rank) {
+    ByteCounts layout{num_voxels, world_size, 0};
+    if (layout.most() > 0) layout.capacity = most_points_of_rank / (layout.most() + 1);
+    return layout;
+  }
+  constexpr int most() const { return 255 / world_size; }
+  bool feasible() const { return most() > 0 && num_voxels <= int64_t{1} << 32; }
+  constexpr size_t voxel_bytes() const { return (static_cast<size_t>(num_voxels) + 15) / 16 * 16; }
+  constexpr size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(CountBeyond); }
+  /// Where a rank's list begins.
+  constexpr size_t list_at(int rank) const { return voxel_bytes() + static_cast<size_t>(rank) * list_bytes(); }
+  constexpr size_t bytes() const { return list_at(world_size); }
+  CountBeyond* list(void* buffer, int rank) const {
+    return reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + list_at(rank));
+  }
+};
+
+}  // namespace amdahl
