@@ -337,12 +337,14 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   if (bins.rows && has_values(problem.options.mode))
     return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
   if (bins.rows) return launch_dealt<kQuotient, CountRow>(launch, problem, grid, bins);
-  constexpr int kMostQuads = kMaxTilePoints / 4 / kThreads;
-  if (bins.num_tiles > launch.num_sms)
-    return launch_sorted<kQuotient, kMostQuads, PointsAhead<kMostQuads>>(launch, problem, grid, bins);
-  if (bins.tile_points <= 4 * kThreads) return launch_sorted<kQuotient, 1, PointsInMemory>(launch, problem, grid, bins);
-  if (bins.tile_points <= 8 * kThreads) return launch_sorted<kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
-  launch_sorted<kQuotient, kMostQuads, PointsInMemory>(launch, problem, grid, bins);
+  constexpr int kQuadPoints = 4 * kThreads, kCountedQuads = kMaxCountedTilePoints / kQuadPoints;
+  static_assert(kMaxTilePoints == 4 * kQuadPoints && kCountedQuads * kQuadPoints == kMaxCountedTilePoints);
+  if (bins.tile_points <= kQuadPoints) return launch_sorted<kQuotient, 1, PointsInMemory>(launch, problem, grid, bins);
+  if (!has_values(problem.options.mode) && bins.num_tiles > launch.num_sms)
+    return launch_sorted<kQuotient, kCountedQuads, PointsAhead<kCountedQuads>>(launch, problem, grid, bins);
+  if (bins.tile_points <= 2 * kQuadPoints)
+    return launch_sorted<kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
+  launch_sorted<kQuotient, 4, PointsInMemory>(launch, problem, grid, bins);
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {

@@ -41,9 +41,11 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
                problem.num_points <= dealt_tiles * kDealtTilePoints;
   const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : 4;
-  const int64_t rounds = std::max<int64_t>(divide_up(problem.num_points, tiles * kMaxTilePoints), 1);  // all full
+  // Counts: as many tiles for every multiprocessor, so that all rounds are full.
+  const int64_t most = values ? kMaxTilePoints : kMaxCountedTilePoints;
+  const int64_t rounds = values ? 1 : std::max<int64_t>(divide_up(problem.num_points, tiles * most), 1);
   const int64_t tile = divide_up(divide_up(problem.num_points, tiles * rounds), 4) * 4;
-  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, kMaxTilePoints));
+  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, most));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   if (plan.dealt) {
     plan.row_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2

@@ -20,7 +20,9 @@
 namespace amdahl {
 
 inline constexpr int kChunkVoxels = 64;
-inline constexpr int kMaxTilePoints = 12288;
+/// Of values, whose second step takes longer the more tiles there are; and of counts, whose tiles are read ahead into
+/// shared memory.
+inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;
 inline constexpr int kMaxBins = 4096;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;

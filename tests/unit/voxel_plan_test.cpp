@@ -35,6 +35,22 @@ TEST(VoxelPlan, PlacesAreOneToOne) {
     }
 }
 
+/// The tiles of large clouds: of counts as many for every multiprocessor, of values as few as there can be.
+TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
+  constexpr int kSms = 132;
+  for (const int64_t points : {1'000'000, 1'700'000, 5'000'000, 20'000'003}) {
+    SCOPED_TRACE(points);
+    const VoxelPlan counts = plan_of({256, 256, 256}, points, VoxelMode::count);
+    EXPECT_LE(counts.tile_points, kMaxCountedTilePoints);
+    EXPECT_GE(counts.num_tiles * counts.tile_points, points);
+    const int64_t rounds = (counts.num_tiles + kSms - 1) / kSms;
+    EXPECT_GT(counts.num_tiles, rounds * kSms - kSms / 50) << "the last round is not full";
+    const VoxelPlan values = plan_of({256, 256, 256}, points, VoxelMode::max);
+    EXPECT_EQ(values.tile_points, std::min<int64_t>(kMaxTilePoints, ((points + kSms - 1) / kSms + 3) / 4 * 4));
+    EXPECT_GE(values.num_tiles * values.tile_points, points);
+  }
+}
+
 /// Small clouds are dealt, in tiles that a block takes at once and that hold all points.
 TEST(VoxelPlan, SmallCloudsAreDealt) {
   for (const int64_t points : {0, 1, 1000, 100000, 500000, 524288}) {
