@@ -78,8 +78,8 @@ class Graph {
 struct DeviceHealth {
   double sm_clock_mhz = -1, memory_clock_mhz = -1, temperature_c = -1, power_w = -1;
   double utilisation_percent = -1;
-  double energy_j =
-      -1;  // of the whole card since its driver was loaded; the meter moves on every tenth of a second or so
+  /// Of the whole card since its driver was loaded; the meter moves on every tenth of a second or so.
+  double energy_j = -1;
   uint64_t throttle_reasons = 0;
 };
 

@@ -135,27 +135,6 @@ __device__ inline Fates fates_of_block(Fates fates) {
   return all;
 }
 
-struct Points {
-  const float* data;
-  int64_t count;
-  bool aligned;  // to 16 bytes
-};
-
-/// Coordinates of the `count` points, up to 4, that begin here; `aligned` to 16 bytes.
-__device__ __forceinline__ void load_quad(const float* from, int count, bool aligned, float (&p)[12]) {
-  if (aligned && count == 4) {
-    const auto* packed = reinterpret_cast<const float4*>(from);
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      const float4 part = __ldcs(packed + i);
-      p[4 * i] = part.x, p[4 * i + 1] = part.y, p[4 * i + 2] = part.z, p[4 * i + 3] = part.w;
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 12; ++i) p[i] = i < count * 3 ? from[i] : 0.0f;
-}
-
 /// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
 /// And whether indices are small enough for locate_inside.
 inline bool refines(const VoxelGrid& grid) {
@@ -182,10 +161,6 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
                   : refines(grid)               ? Quotient::refined
                                                 : Quotient::exact;
   return args;
-}
-
-inline Points points_of(const VoxelizeProblem& problem) {
-  return {problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
 }
 
 /// Calls `work` with the quotient as a type.

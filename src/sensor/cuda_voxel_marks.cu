@@ -1,5 +1,6 @@
 // Bit masks of few points: clear the mask, then an atomic OR for each point.
 #include "sensor/cuda_voxel_locate.cuh"
+#include "sensor/cuda_voxel_points.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
