@@ -141,6 +141,8 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
 MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
   if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
   if (const std::optional<MergeWay> named = named_merge(config)) return *named;
+  // In memory that ranks share, making bytes costs more than adding up whole numbers.
+  if (choose_backend(config.engine, FleetNeeds::devices).name == "cpu") return best_merge(job.options.mode);
   return best_merge(job.options.mode, num_voxels(job.grid), (job.num_items + devices - 1) / devices, devices);
 }
 

@@ -25,11 +25,18 @@ TimesFault first_bad_time(const float* times, int64_t batch, int64_t length) {
 
 void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
   std::fill_n(problem.beyond, int64_t{problem.beyond->voxel} + 1, CountBeyond{});  // of a call that was repeated
+  constexpr int64_t kBlock = 256;
   auto* bytes = static_cast<uint8_t*>(problem.output);
-  for (int64_t i = 0; i < num_voxels(problem.grid); ++i) {
-    bytes[i] = static_cast<uint8_t>(std::min(counts[i], problem.most_in_byte));
-    if (counts[i] > problem.most_in_byte)
-      problem.beyond[++problem.beyond->voxel] = {static_cast<uint32_t>(i), counts[i] - problem.most_in_byte};
+  const int32_t most = problem.most_in_byte;
+  for (int64_t begin = 0; begin < num_voxels(problem.grid); begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, num_voxels(problem.grid));
+    int32_t largest = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      largest = std::max(largest, counts[i]);
+      bytes[i] = static_cast<uint8_t>(std::min(counts[i], most));
+    }
+    for (int64_t i = begin; largest > most && i < end; ++i)
+      if (counts[i] > most) problem.beyond[++problem.beyond->voxel] = {static_cast<uint32_t>(i), counts[i] - most};
   }
 }
 

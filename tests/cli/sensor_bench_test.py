@@ -82,10 +82,11 @@ def check_devices_share_a_cloud(case):
             assert axes["merge"] == "none" and series(record, "merge_time") is None
             continue
         assert samples(record, "device_items") == [6667, 6667, 6666], samples(record, "device_items")
-        ways = {"count": "bytes", "occupancy": "bitmask", "bitmask": "bitmask"}
-        assert axes["merge"] == ways.get(axes["voxel_mode"], "collective"), axes
+        assert axes["merge"] == ("bitmask" if axes["voxel_mode"] in ("occupancy", "bitmask") else "collective"), axes
         assert all(0 < share < 100 for share in samples(record, "communication_share"))
         assert len(samples(record, "merge_time")) == 4 and samples(record, "checked")[0] > 500
+    by_bytes = measured(case, *CLOUD, "--mode", "data", "--devices", "3", "--voxel-modes", "count", "--merge", "bytes")
+    assert by_bytes[0]["axes"]["merge"] == "bytes" and by_bytes[0]["status"]["kind"] == "ok", by_bytes[0]
     weak = measured(case, *CLOUD, "--mode", "data", "--devices", "2", "--scaling", "weak", "--voxel-modes", "count")
     assert weak[0]["axes"]["items"] == 40000 and weak[0]["axes"]["workload"] == "p20000 20x16x12", weak[0]["axes"]
 
