@@ -274,13 +274,10 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
 SensorCell on_fleet(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
   SensorCell chosen = cell;
   if (!cell.peers_if_reached || cell.merge != MergeWay::bitmask) return chosen;
-  constexpr double kTimeoutSeconds = 60;
   bool reached = false;
   fleet.run(cell.devices, [&](RankContext& rank) {
     const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
-    const bool ok = reach_peers(rank.device, *ops, rank.communicator, num_voxels(cell.job.grid),
-                                Deadline::after_seconds(kTimeoutSeconds))
-                        .ok;
+    const bool ok = reach_peers(rank.device, *ops, rank.communicator, num_voxels(cell.job.grid)).ok;
     if (rank.rank == 0) reached = ok;
   });
   if (fleet.agree(reached ? "yes" : "no") == "yes") chosen.merge = MergeWay::peer;

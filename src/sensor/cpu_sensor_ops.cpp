@@ -23,6 +23,7 @@ TimesFault first_bad_time(const float* times, int64_t batch, int64_t length) {
   return {};
 }
 
+/// Counts as bytes and a list: see VoxelizeProblem::most_in_byte.
 void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
   std::fill_n(problem.beyond, int64_t{problem.beyond->voxel} + 1, CountBeyond{});  // of a call that was repeated
   constexpr int64_t kBlock = 256;

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, ByteArgs
 }
 
 template <VoxelMode kMode, bool kDealt, bool kBytes>
-void launch_mode(const SensorLaunch& launch, const BinArgs& bins, const ByteArgs& bytes, void* output) {
+void launch_count_bins(const SensorLaunch& launch, const BinArgs& bins, const ByteArgs& bytes, void* output) {
   auto* kernel = &count_bins<kMode, kDealt, kBytes>;
   const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode, kDealt>);
   allow_shared(launch, kernel, shared);
@@ -116,8 +116,8 @@ void launch_mode(const SensorLaunch& launch, const BinArgs& bins, const ByteArgs
 template <VoxelMode kMode, bool kBytes = false>
 void launch_mode(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   const ByteArgs bytes{problem.most_in_byte, problem.beyond};
-  if (bins.rows) return launch_mode<kMode, true, kBytes>(launch, bins, bytes, problem.output);
-  launch_mode<kMode, false, kBytes>(launch, bins, bytes, problem.output);
+  if (bins.rows) return launch_count_bins<kMode, true, kBytes>(launch, bins, bytes, problem.output);
+  launch_count_bins<kMode, false, kBytes>(launch, bins, bytes, problem.output);
 }
 
 }  // namespace

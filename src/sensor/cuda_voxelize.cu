@@ -91,12 +91,15 @@ __device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs
     }
   }
 }
+
 /// Counts a thread's points. All atomics are under way at once.
 template <int kPoints>
 __device__ __forceinline__ void count_points(uint32_t* lengths, Placed<kPoints>& placed) {
 #pragma unroll
   for (int at = 0; at < kPoints; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
 }
+
+/// Of a tile.
 __device__ __forceinline__ int num_points(const BinArgs& bins, const Points& points, int64_t tile) {
   return static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
 }
@@ -232,8 +235,10 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.num_voxels = std::min(plan.slab_voxels, plan.num_voxels - args.first_voxel);
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
-  const int64_t cache = attribute_of(launch, cudaDevAttrL2CacheSize), points = problem.num_points;
-  args.points_go_first = points * int64_t{sizeof(uint32_t)} <= cache && points * 4 * int64_t{sizeof(float)} > cache;
+  const int64_t cache = attribute_of(launch, cudaDevAttrL2CacheSize);
+  const int64_t entry_bytes = problem.num_points * int64_t{sizeof(uint32_t)},
+                point_bytes = problem.num_points * int64_t{3 * sizeof(float)};
+  args.points_go_first = entry_bytes <= cache && entry_bytes + point_bytes > cache;
   args.few_points = plan.few_points;
   args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
   args.row_pitch = plan.row_pitch;

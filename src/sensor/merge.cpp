@@ -140,8 +140,8 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
   scratch_ = device_.allocate(needed);
 }
 
-Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels,
-                        Deadline deadline) {
+Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels) {
+  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
   const int world = communicator.world_size();
   if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMaskPeers)
     return {false, "the ranks do not see each other's device memory"};
@@ -159,10 +159,10 @@ Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& comm
 }
 
 void GridMerge::connect_masks(int64_t voxels) {
-  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels, deadline);
+  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
   if (!reach.ok)
     throw Error(Cause::usage, "--merge peer: " + reach.reason, "several GPUs in one process, or --merge bitmask");
+  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
   const std::unique_ptr<Stream> stream = device_.make_stream("merge");
   device_.fill_zero(*stream, shared_->data(), shared_->bytes());
   device_.fill_zero(*stream, masks_->data(), masks_->bytes());

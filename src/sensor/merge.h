@@ -26,8 +26,7 @@ Feasibility can_merge(VoxelMode mode, MergeWay way);
 
 /// Whether the ranks can merge masks of this many voxels in each other's memory. Collective, blocking on the host; all
 /// get the same answer.
-Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels,
-                        Deadline deadline);
+Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels);
 
 /// Owns the memory between voxelizing and merging, so that problems that differ only in points, features and output
 /// share it. Calls are enqueued in the same order on all ranks, and can be captured.

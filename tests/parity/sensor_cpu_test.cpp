@@ -24,7 +24,9 @@ class BaselineOps final : public SensorOps {
     *scale = fixed_point_scale_of(kCpuSensorBaseline.largest_feature(problem), num_points_of_all);
   }
   void finish(Stream&, const VoxelizeProblem& merged) override { kCpuSensorBaseline.finish(merged); }
-  void add_byte_counts(Stream&, const ByteCounts&, void*, int32_t*) override {}
+  void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {
+    usual_->add_byte_counts(stream, layout, buffer, grid);
+  }
   void merge_masks(Stream& stream, uint32_t* mask, const uint32_t* other, int64_t num_words) override {
     usual_->merge_masks(stream, mask, other, num_words);
   }
