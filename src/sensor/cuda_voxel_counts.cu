@@ -10,10 +10,17 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-/// What a block keeps of a voxel: how many points, or whether there are any; in bytes of small clouds, where writing
-/// them out takes longer than that some lanes meet in a word.
-template <VoxelMode kMode, bool kDealt>
-using Cell = std::conditional_t<kMode == VoxelMode::count || !kDealt, uint32_t, uint8_t>;
+// What a block keeps of a voxel: whether there are points, or how many. Counts of 16 bits, two to a word, would leave
+// room for bins of twice as many voxels, but adding anything but a one to a word of shared memory takes twice as long.
+
+struct Marks {
+  using Cell = uint8_t;
+  __device__ static void add(Cell* cells, uint32_t offset) { cells[offset] = 1; }
+};
+struct Counts {
+  using Cell = uint32_t;
+  __device__ static void add(Cell* cells, uint32_t offset) { atomicAdd(cells + offset, 1u); }
+};
 
 /// Four voxels of the grid, from `cells` on.
 __device__ __forceinline__ int4 four_voxels(const uint32_t* cells) { return *reinterpret_cast<const int4*>(cells); }
@@ -22,15 +29,29 @@ __device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
   return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
+/// Of 32 marks.
+__device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
+  constexpr uint32_t kGather = 1u << 24 | 1u << 17 | 1u << 10 | 1u << 3;  // bits 0, 8, 16 and 24 to 24, 25, 26 and 27
+  uint32_t word = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint4 part = reinterpret_cast<const uint4*>(cells)[half];
+    const uint32_t fours[4] = {part.x, part.y, part.z, part.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) word |= (fours[i] * kGather >> 24) << (16 * half + 4 * i);
+  }
+  return word;
+}
+
 /// Counts as bytes: see VoxelizeProblem::most_in_byte.
 struct ByteArgs {
   int most;
   CountBeyond* beyond;
 };
 
-/// Writes a bin's counts as bytes, four voxels at once; the output has whole words.
-__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
-                            void* output) {
+/// Writes counts as bytes, four voxels at once; the output has whole words.
+template <class Cell>
+__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& args, void* output) {
   auto* words = static_cast<uint32_t*>(output);
   for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
@@ -39,31 +60,31 @@ __device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* c
     const int counts[4] = {four.x, four.y, four.z, four.w};
     uint32_t word = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      word |= static_cast<uint32_t>(min(counts[i], args.most)) << (8 * i);
-      if (counts[i] > args.most)  // only voxels of the grid have any
-        args.beyond[1 + atomicAdd(&args.beyond->voxel, 1u)] = {static_cast<uint32_t>(bins.first_voxel) + voxel + i,
-                                                               counts[i] - args.most};
+    for (int k = 0; k < 4; ++k) {
+      word |= static_cast<uint32_t>(min(counts[k], args.most)) << (8 * k);
+      if (counts[k] > args.most)  // only voxels of the grid have any
+        args.beyond[1 + atomicAdd(&args.beyond->voxel, 1u)] = {static_cast<uint32_t>(bins.first_voxel) + voxel + k,
+                                                               counts[k] - args.most};
     }
     __stcs(words + (bins.first_voxel + voxel) / 4, word);
   }
 }
 
-template <VoxelMode kMode, class Cell>
-__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
-  const uint32_t voxels = bins.bin_voxels();
-  if (kMode == VoxelMode::bitmask) {
-    auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
-    for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // kThreads and voxels in whole warps
-      const uint32_t voxel = voxel_of(bins, bin, offset);
-      const uint32_t word = __ballot_sync(~0u, cells[offset] != 0);
-      if (threadIdx.x % 32 == 0 && voxel < bins.num_voxels) mask[voxel / 32] = word;
-    }
-    return;
+/// Writes 32 voxels' bits at once.
+__device__ void write_mask(const BinArgs& bins, uint32_t bin, const uint8_t* cells, void* output) {
+  auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
+  for (uint32_t offset = threadIdx.x * 32; offset < bins.bin_voxels(); offset += kThreads * 32) {
+    const uint32_t voxel = voxel_of(bins, bin, offset);
+    if (voxel < bins.num_voxels) mask[voxel / 32] = mask_word(cells + offset);
   }
+}
+
+/// Writes numbers, of counts or marks.
+template <class Cell>
+__device__ void write_numbers(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
-  for (uint32_t offset = threadIdx.x * 4; offset < voxels; offset += kThreads * 4) {
+  for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
     const int4 four = four_voxels(cells + offset);
     if (aligned && voxel + 4 <= bins.num_voxels) {
@@ -71,62 +92,75 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, 
       continue;
     }
     const int single[4] = {four.x, four.y, four.z, four.w};
-    for (int i = 0; i < 4; ++i)
-      if (voxel + i < bins.num_voxels) grid[voxel + i] = single[i];
+    for (int k = 0; k < 4; ++k)
+      if (voxel + k < bins.num_voxels) grid[voxel + k] = single[k];
   }
 }
 
-template <VoxelMode kMode, bool kDealt, bool kBytes>
+enum class Form { numbers, bytes, mask };
+
+template <Form kForm, class Cell>
+__device__ __forceinline__ void write(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& bytes,
+                                      void* output) {
+  if constexpr (kForm == Form::bytes)
+    write_bytes(bins, bin, cells, bytes, output);
+  else if constexpr (kForm == Form::mask)
+    write_mask(bins, bin, cells, output);
+  else
+    write_numbers(bins, bin, cells, output);
+}
+
+__device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
+  for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
+  __syncthreads();
+}
+
+template <class Cells, Form kForm, class Reading, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
-  using Voxel = Cell<kMode, kDealt>;
-  auto* cells = reinterpret_cast<Voxel*>(memory);
-  const uint32_t vectors = bins.bin_voxels() * sizeof(Voxel) / sizeof(uint4);
+  auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
   bool first = true;
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    for (uint32_t i = threadIdx.x; i < vectors; i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
-    __syncthreads();
+    clear_cells(memory, bins.bin_voxels() * sizeof(typename Cells::Cell));
     if (first) {
       cudaGridDependencySynchronize();
       first = false;
     }
-    for_each_entry<kDealt, CountRow, kThreads>(bins, bin, [&](uint32_t entry, int) {
-      if constexpr (kMode == VoxelMode::count)
-        atomicAdd(&cells[offset_of(entry)], 1u);
-      else
-        cells[offset_of(entry)] = 1;
-    });
-    if constexpr (kBytes)
-      write_bytes(bins, bin, cells, bytes, output);
-    else
-      write_bin<kMode>(bins, bin, cells, output);
+    for_each_entry<kDealt, CountRow, Reading, kThreads>(
+        bins, bin, [&](uint32_t entry, int) { Cells::add(cells, offset_of(entry)); });
+    write<kForm>(bins, bin, cells, bytes, output);
     __syncthreads();
   }
 }
 
-template <VoxelMode kMode, bool kDealt, bool kBytes>
-void launch_count_bins(const SensorLaunch& launch, const BinArgs& bins, const ByteArgs& bytes, void* output) {
-  auto* kernel = &count_bins<kMode, kDealt, kBytes>;
-  const size_t shared = size_t{bins.bin_voxels()} * sizeof(Cell<kMode, kDealt>);
+template <class Cells, Form kForm, class Reading, bool kDealt>
+void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  auto* kernel = &count_bins<Cells, kForm, Reading, kDealt>;
+  const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell);
   allow_shared(launch, kernel, shared);
-  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins, bytes, output);
+  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
+               ByteArgs{problem.most_in_byte, problem.beyond}, problem.output);
 }
-template <VoxelMode kMode, bool kBytes = false>
-void launch_mode(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  const ByteArgs bytes{problem.most_in_byte, problem.beyond};
-  if (bins.rows) return launch_count_bins<kMode, true, kBytes>(launch, bins, bytes, problem.output);
-  launch_count_bins<kMode, false, kBytes>(launch, bins, bytes, problem.output);
+
+template <class Cells, Form kForm>
+void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  using Short = Reads<8, 2, 3>;
+  using Long = Reads<8, 6, 3>;
+  if (bins.rows) return launch_count_bins<Cells, kForm, Short, true>(launch, problem, bins);
+  const bool are_short = bins.tile_points <= static_cast<int64_t>(bins.num_bins()) * Short::kLanes * Short::kLoads;
+  if (are_short) return launch_count_bins<Cells, kForm, Short, false>(launch, problem, bins);
+  launch_count_bins<Cells, kForm, Long, false>(launch, problem, bins);
 }
 
 }  // namespace
 
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  if (problem.most_in_byte > 0) return launch_mode<VoxelMode::count, true>(launch, problem, bins);
-  if (problem.options.mode == VoxelMode::count) return launch_mode<VoxelMode::count>(launch, problem, bins);
-  if (problem.options.mode == VoxelMode::occupancy) return launch_mode<VoxelMode::occupancy>(launch, problem, bins);
-  launch_mode<VoxelMode::bitmask>(launch, problem, bins);
+  if (problem.most_in_byte > 0) return launch_form<Counts, Form::bytes>(launch, problem, bins);
+  if (problem.options.mode == VoxelMode::count) return launch_form<Counts, Form::numbers>(launch, problem, bins);
+  if (problem.options.mode == VoxelMode::occupancy) return launch_form<Marks, Form::numbers>(launch, problem, bins);
+  launch_form<Marks, Form::mask>(launch, problem, bins);
 }
 
 }  // namespace amdahl

@@ -106,9 +106,7 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
     return Listed(bins.point_of(entry, tile), entry & (shape.group_voxels() - 1), before);
   };
   const auto count = [&](uint32_t entry, int) { atomicAdd(&memory.begins[place_of(entry)], 1u); };
-  const auto fits = [&] {
-    return scan_block<kGroupThreads, 4>(memory.begins, shape.num_begins(), warps) <= kFewPoints;
-  };
+  const auto fits = [&] { return scan_block<kGroupThreads>(memory.begins, shape.num_begins(), warps) <= kFewPoints; };
   if constexpr (kDealt) {
     using Slots = DealtSlots<ValueRow, kGroupThreads>;
     constexpr uint32_t kNone = ~0u, kBeforeBits = 2;
@@ -138,10 +136,10 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
     __syncthreads();
     return memory.begins;
   } else {
-    for_each_in_segments<1>(bins, bin, count);
+    for_each_in_segments<ValueRow, ValueReads>(bins, bin, count);
     __syncthreads();
     if (!fits()) return nullptr;
-    for_each_in_segments<1>(bins, bin, [&](uint32_t entry, int tile) {
+    for_each_in_segments<ValueRow, ValueReads>(bins, bin, [&](uint32_t entry, int tile) {
       memory.points[atomicAdd(&memory.begins[place_of(entry)], 1u)] =
           listed(entry, tile, memory.count(offset_of(entry)));
     });

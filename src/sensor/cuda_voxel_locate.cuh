@@ -13,6 +13,9 @@ struct Fates {
   unsigned nan, outside;
 };
 
+/// Less than any voxel, and more when taken as unsigned.
+constexpr int kNowhere = -1;
+
 /// from / edge, rounded, if it is less than 2^25 away from 0.
 __device__ __forceinline__ float refined_quotient(const GridArgs& grid, float from) {
   const float quotient = __fmul_rn(from, grid.inverse);
@@ -36,7 +39,7 @@ __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, flo
   return fabsf(quotient) < 0x1p25f ? quotient : __fmul_rn(from, grid.inverse);
 }
 
-/// Voxel of a point that may lie outside or be NaN, -1 for none.
+/// Voxel of a point that may lie outside or be NaN, counted from the grid's first; kNowhere for none.
 template <Quotient kQuotient>
 __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Fates& fates) {
   bool nan = false, outside = false;
@@ -50,69 +53,74 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
   }
   if (nan || outside) {
     (nan ? fates.nan : fates.outside) += 1;
-    if (nan || !grid.clamp) return -1;
+    if (nan || !grid.clamp) return kNowhere;
 #pragma unroll
     for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
   }
-  return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2];
+  return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2] - grid.first;
 }
+
+/// Holds a voxel's index, or kNowhere. Grids of refined quotients have less than 2^31 voxels.
+template <Quotient kQuotient>
+using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
 
 /// Voxel of a point of a grid of refined quotients; false where it lies outside or is NaN. A few instructions tell:
 /// 2^23 + quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond
 /// any size of such a grid.
-__device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, uint32_t& voxel) {
+__device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, int32_t& voxel) {
   bool inside = true;
-  voxel = 0;
+  auto index_of_point = static_cast<uint32_t>(-grid.first);
 #pragma unroll
   for (int axis = 0; axis < 3; ++axis) {
     const float quotient = refined_quotient(grid, __fsub_rn(p[axis], grid.minimum[axis]));
     const unsigned index = __float_as_uint(__fadd_rd(quotient, 0x1p23f)) - __float_as_uint(0x1p23f);
     inside = inside && index < static_cast<unsigned>(grid.size[axis]);
-    voxel += index * static_cast<uint32_t>(grid.stride[axis]);
+    index_of_point += index * static_cast<uint32_t>(grid.stride[axis]);
   }
+  voxel = static_cast<int32_t>(index_of_point);
   return inside;
 }
 
-/// Holds a voxel's index, or -1 for none. Grids of refined quotients have less than 2^31 voxels.
-template <Quotient kQuotient>
-using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
+/// What becomes of the points of a quad that are not `inside`, or beyond the first `count`.
+__device__ __forceinline__ void locate_outside(const GridArgs& grid, const float* from, const float (&p)[12], int count,
+                                               const bool (&inside)[4], Fates& fates, int32_t (&voxel)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (inside[i] && i < count) continue;
+    voxel[i] = kNowhere;
+    if (i >= count || grid.clamp) continue;
+    const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
+    (nan ? fates.nan : fates.outside) += 1;
+  }
+  if (!grid.clamp) return;
+  // One by one, and read again: both leave the usual case more registers.
+  const unsigned none = (inside[0] ? 0 : 1) | (inside[1] ? 0 : 2) | (inside[2] ? 0 : 4) | (inside[3] ? 0 : 8);
+#pragma unroll 1
+  for (int i = 0; i < min(count, 4); ++i) {
+    if ((none >> i & 1) == 0) continue;
+    const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
+    const auto found = static_cast<int32_t>(locate_anywhere<Quotient::refined>(grid, other, fates));
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (k == i) voxel[k] = found;
+  }
+}
 
-/// Voxels of the first `count` of four points, -1 for those in none; `p` are their coordinates `from` memory.
+/// Voxels of the first `count` of four points; `p` are their coordinates `from` memory.
 template <Quotient kQuotient>
 __device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* from, const float (&p)[12], int count,
                                             Fates& fates, VoxelIndex<kQuotient> (&voxel)[4]) {
   if constexpr (kQuotient != Quotient::refined) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : -1;
+    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : kNowhere;
   } else {
-    bool all_inside = true;
+    bool inside[4], all_inside = count >= 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      uint32_t inside;
-      const bool is_inside = locate_inside(grid, p + 3 * i, inside);
-      voxel[i] = is_inside && i < count ? static_cast<int32_t>(inside) : -1;
-      all_inside = all_inside && (is_inside || i >= count);
+      inside[i] = locate_inside(grid, p + 3 * i, voxel[i]);
+      all_inside = all_inside && inside[i];
     }
-    if (all_inside) return;
-    if (!grid.clamp) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (i >= count || voxel[i] >= 0) continue;
-        const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
-        (nan ? fates.nan : fates.outside) += 1;
-      }
-      return;
-    }
-    // One by one, and read again: both leave the usual case more registers.
-#pragma unroll 1
-    for (int i = 0; i < min(count, 4); ++i) {
-      if ((i < 2 ? (i == 0 ? voxel[0] : voxel[1]) : (i == 2 ? voxel[2] : voxel[3])) >= 0) continue;
-      const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
-      const auto found = static_cast<int32_t>(locate_anywhere<kQuotient>(grid, other, fates));
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (k == i) voxel[k] = found;
-    }
+    if (!all_inside) locate_outside(grid, from, p, count, inside, fates, voxel);
   }
 }
 
@@ -144,7 +152,8 @@ inline bool refines(const VoxelGrid& grid) {
          *std::max_element(grid.size.begin(), grid.size.end()) < 1 << 22 && num_voxels(grid) < int64_t{1} << 31;
 }
 
-inline GridArgs grid_args(const VoxelizeProblem& problem) {
+/// Of a grid, or a slab of it.
+inline GridArgs grid_args(const VoxelizeProblem& problem, int64_t first_voxel) {
   const VoxelGrid& grid = problem.grid;
   GridArgs args{};
   for (int axis = 0; axis < 3; ++axis) {
@@ -156,6 +165,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem) {
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
   args.stride[1] = xyz ? grid.size[2] : grid.size[0];
   args.stride[2] = xyz ? 1 : grid.size[0] * grid.size[1];
+  args.first = first_voxel;
   args.clamp = problem.options.bounds == OutOfBounds::clamp;
   args.quotient = problem.options.fast_quotient ? Quotient::approximate
                   : refines(grid)               ? Quotient::refined

@@ -65,7 +65,7 @@ void launch_voxel_marks(const SensorLaunch& launch, const VoxelizeProblem& probl
   launch_early(launch, num_blocks(launch, words, kThreads * 4, 2), kThreads, 0, &clear_mask, "clear_mask", mask, words,
                problem.stats);
   if (problem.num_points == 0) return;
-  const GridArgs grid = grid_args(problem);
+  const GridArgs grid = grid_args(problem, 0);
   const auto blocks = static_cast<unsigned>((problem.num_points + kThreads * 4 - 1) / (kThreads * 4));
   with_quotient(grid.quotient, [&](auto quotient) {
     launch_early(launch, blocks, kThreads, 0, &mark<decltype(quotient)::value>, "mark", grid, points_of(problem), mask,

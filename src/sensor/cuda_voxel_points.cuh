@@ -39,7 +39,7 @@ class PointsInMemory {
   __device__ PointsInMemory(void*, const Points& points, bool) : points_(points) {}
   /// Turns to the tile of `count` points from `first` on.
   __device__ __forceinline__ void begin(int64_t first, int) { from = points_.data + first * 3; }
-  __device__ __forceinline__ void wait() const {}
+  __device__ __forceinline__ void wait(int) const {}
   __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
     load_quad(from + quad * 12, count, points_.aligned, p);
   }
@@ -64,24 +64,43 @@ class PointsAhead {
     from = points_.data + first * 3;
     num_copied_ = points_.aligned ? count / 4 : 0;
     const uint64_t policy = l2_policy(go_first_);
-    const int own = static_cast<int>(threadIdx.x) / 32 * 96 + static_cast<int>(threadIdx.x) % 32;
+    // Of each kThreads quads a warp's own are 3 lines of memory.
+    const int warp = static_cast<int>(threadIdx.x) / 32, own = warp * 96 + static_cast<int>(threadIdx.x) % 32;
+    const auto* source = reinterpret_cast<const uint4*>(from) + own;
+    uint4* to = memory_ + own;
 #pragma unroll
-    for (int at = 0; at < kQuads * 3 * kThreads; at += at / 32 % 3 < 2 ? 32 : 3 * kThreads - 64)
-      if (own + at < num_copied_ * 3)
-        copy_async(memory_ + own + at, reinterpret_cast<const uint4*>(from) + own + at, policy);
-    end_async_batch();
+    for (int q = 0; q < kQuads; ++q) {
+      const int left = (num_copied_ - q * kThreads - warp * 32) * 3;
+      if (left >= 96) {
+#pragma unroll
+        for (int line = 0; line < 3; ++line)
+          copy_async(to + q * kThreads * 3 + line * 32, source + q * kThreads * 3 + line * 32, policy);
+      } else {
+#pragma unroll 1
+        for (int at = 0; at + static_cast<int>(threadIdx.x) % 32 < left; at += 32)
+          copy_async(to + q * kThreads * 3 + at, source + q * kThreads * 3 + at, policy);
+      }
+      end_async_batch();
+    }
   }
-  __device__ __forceinline__ void wait() const {
-    wait_for_batches<0>();
+  /// Until this one of a thread's quads is there; later ones may be on their way.
+  __device__ __forceinline__ void wait(int quad_of_thread) const {
+    static_assert(kQuads == 3);
+    if (quad_of_thread == 0)
+      wait_for_batches<2>();
+    else if (quad_of_thread == 1)
+      wait_for_batches<1>();
+    else
+      wait_for_batches<0>();
     __syncwarp();
   }
   __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
     if (quad >= num_copied_) return load_quad(from + quad * 12, count, false, p);
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
-      const auto& values = reinterpret_cast<const Pack<float, 4>&>(memory_[quad * 3 + part]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) p[part * 4 + i] = values.at[i];
+      const uint4 values = memory_[quad * 3 + part];  // 16 bytes at once: words one by one would meet in few banks
+      p[part * 4] = __uint_as_float(values.x), p[part * 4 + 1] = __uint_as_float(values.y);
+      p[part * 4 + 2] = __uint_as_float(values.z), p[part * 4 + 3] = __uint_as_float(values.w);
     }
   }
 

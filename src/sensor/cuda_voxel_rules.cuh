@@ -9,6 +9,9 @@
 
 namespace amdahl::sensor_cuda {
 
+/// Of bins with values: what is done with an entry takes longer than reading it.
+using ValueReads = Reads<8, 1, 4>;
+
 struct ValueArgs {
   const void* features;
   uint32_t columns;  // packs of features of a point

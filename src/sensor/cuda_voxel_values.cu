@@ -45,13 +45,13 @@ template <bool kDealt>
 __device__ Lists make_lists(const BinArgs& bins, uint32_t bin, const ListMemory& memory, uint32_t* warps,
                             uint32_t& place) {
   uint32_t* ends = memory.ends;
-  for_each_entry<kDealt, ValueRow, kThreads>(bins, bin,
-                                             [&](uint32_t entry, int) { atomicAdd(&ends[offset_of(entry)], 1u); });
-  const uint32_t total = scan_block<kThreads, 4>(ends, bins.bin_voxels(), warps);
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(
+      bins, bin, [&](uint32_t entry, int) { atomicAdd(&ends[offset_of(entry)], 1u); });
+  const uint32_t total = scan_block<kThreads>(ends, bins.bin_voxels(), warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   uint32_t* order = total > kListed ? bins.order + place : memory.order;
-  for_each_entry<kDealt, ValueRow, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
     order[atomicAdd(&ends[offset_of(entry)], 1u)] = bins.point_of(entry, tile);
   });
   return {ends, order};

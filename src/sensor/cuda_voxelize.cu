@@ -24,14 +24,14 @@ __device__ void reset(const BinArgs& bins) {
 struct TileMemory {
   static constexpr uint32_t kNowhere = 4;  // words behind those of the bins
   uint32_t* begins;                        // [bins + kNowhere + 32], of the bins' segments; first their lengths
-  uint32_t* sorted;                        // [tile_points]
+  void* sorted;                            // [tile_points] entries
   char* end;
-  __device__ TileMemory(void* memory, const BinArgs& bins)
+  __device__ TileMemory(void* memory, const BinArgs& bins, size_t entry_bytes)
       : begins(static_cast<uint32_t*>(memory)),
         sorted(begins + num_begins(bins) + 32),
-        end(reinterpret_cast<char*>(sorted + bins.tile_points)) {}
-  static size_t bytes(const BinArgs& bins) {
-    return (num_begins(bins) + 32 + static_cast<size_t>(bins.tile_points)) * sizeof(uint32_t);
+        end(static_cast<char*>(sorted) + bins.tile_points * entry_bytes) {}
+  static size_t bytes(const BinArgs& bins, size_t entry_bytes) {
+    return (num_begins(bins) + 32) * sizeof(uint32_t) + static_cast<size_t>(bins.tile_points) * entry_bytes;
   }
   __host__ __device__ static uint32_t num_begins(const BinArgs& bins) { return bins.num_bins() + kNowhere; }
   __device__ void clear(const BinArgs& bins) const {
@@ -49,8 +49,9 @@ __device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory& mem
 }
 
 /// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
-template <int kPoints>
+template <int kQuads>
 struct Placed {
+  static constexpr int kPoints = kQuads * 4;
   // place: the bin's word above kOffsetBits, the offset in the bin below.
   static constexpr int kBinShift = kOffsetBits + 2;
   static_assert(int64_t{kMaxBins + TileMemory::kNowhere + 32} << kBinShift <= int64_t{1} << 32);
@@ -68,35 +69,40 @@ struct Placed {
   }
 };
 
-/// Places a thread's points of a tile of `count`.
-template <Quotient kQuotient, int kPoints, class Source>
+/// Places a thread's points of a tile of `count`. `kMayStop`: warps without points do less, which takes registers.
+template <Quotient kQuotient, bool kMayStop, int kQuads, class Source>
 __device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source, int count,
-                                             Placed<kPoints>& placed, Fates& fates) {
-  using Index = VoxelIndex<kQuotient>;
-  using Unsigned = std::make_unsigned_t<Index>;
+                                             Placed<kQuads>& placed, Fates& fates) {
+  using Unsigned = std::make_unsigned_t<VoxelIndex<kQuotient>>;
 #pragma unroll
-  for (int q = 0; q < kPoints / 4; ++q) {
+  for (int q = 0; q < kQuads; ++q) {
     const int quad = q * kThreads + static_cast<int>(threadIdx.x), left = count - quad * 4;
+    if (kMayStop && q > 0 && left + static_cast<int>(threadIdx.x % 32) * 4 <= 0) {  // no lane of the warp has any
+#pragma unroll
+      for (int i = 0; i < 4; ++i) placed.place[q * 4 + i] = Placed<kQuads>::nowhere(bins);
+      continue;
+    }
     float p[12];
-    Index voxel[4];
+    VoxelIndex<kQuotient> voxel[4];
+    source.wait(q);
     if (left > 0) source.load(quad, min(4, left), p);
     locate_quad<kQuotient>(grid, source.from + quad * 12, p, left, fates, voxel);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const auto in_slab = static_cast<Unsigned>(voxel[i] - static_cast<Index>(bins.first_voxel));  // huge if nowhere
+      const auto in_slab = static_cast<Unsigned>(voxel[i]);
       const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
       placed.place[q * 4 + i] = in_slab < static_cast<Unsigned>(bins.num_voxels)
-                                    ? place.bin << Placed<kPoints>::kBinShift | place.offset
-                                    : Placed<kPoints>::nowhere(bins);
+                                    ? place.bin << Placed<kQuads>::kBinShift | place.offset
+                                    : Placed<kQuads>::nowhere(bins);
     }
   }
 }
 
 /// Counts a thread's points. All atomics are under way at once.
-template <int kPoints>
-__device__ __forceinline__ void count_points(uint32_t* lengths, Placed<kPoints>& placed) {
+template <int kQuads>
+__device__ __forceinline__ void count_points(uint32_t* lengths, Placed<kQuads>& placed) {
 #pragma unroll
-  for (int at = 0; at < kPoints; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
+  for (int at = 0; at < kQuads * 4; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
 }
 
 /// Of a tile.
@@ -104,15 +110,18 @@ __device__ __forceinline__ int num_points(const BinArgs& bins, const Points& poi
   return static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
 }
 
-/// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths.
-template <int kPoints>
+/// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths,
+/// and of no use any more when it returns.
+template <class Row, int kQuads>
 __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory& memory,
-                                             Placed<kPoints>& placed, uint32_t first_rank, uint32_t* warps) {
+                                             Placed<kQuads>& placed, uint32_t first_rank, uint32_t* warps) {
+  using Slot = typename Row::Slot;
+  constexpr int kPoints = kQuads * 4;
+  auto* sorted = static_cast<Slot*>(memory.sorted);
   const uint32_t num_bins = bins.num_bins();
 #pragma unroll
   for (int at = 0; at < kPoints; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
-  const uint32_t total =
-      scan_block<kThreads, kMaxBins / 4 / kThreads + 1>(memory.begins, TileMemory::num_begins(bins), warps);
+  const uint32_t total = scan_block<kThreads>(memory.begins, TileMemory::num_begins(bins), warps);
   for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
     bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(memory.begins[i]);
   uint32_t to[kPoints];
@@ -120,20 +129,21 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
   for (int at = 0; at < kPoints; ++at) to[at] = memory.begins[placed.bin(at)] + placed.rank[at] - first_rank;
 #pragma unroll
   for (int at = 0; at < kPoints; ++at)
-    if (placed.has(bins, at) && placed.rank[at] >= first_rank) memory.sorted[to[at]] = placed.entry(at);
+    if (placed.has(bins, at) && placed.rank[at] >= first_rank) sorted[to[at]] = static_cast<Slot>(placed.entry(at));
   __syncthreads();
-  uint32_t* out = bins.entries + tile * bins.tile_points;
-  for (uint32_t i = threadIdx.x * 4; i < total; i += kThreads * 4)
-    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
+  Slot* out = bins.sorted<Row>(tile);
+  constexpr uint32_t kAtOnce = sizeof(uint4) / sizeof(Slot);
+  for (uint32_t i = threadIdx.x * kAtOnce; i < total; i += kThreads * kAtOnce)
+    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <int kQuads, Quotient kQuotient, class Source>
+template <class Row, int kQuads, Quotient kQuotient, class Source>
 __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
   __shared__ Fates of_block;
-  const TileMemory memory(shared, bins);
+  const TileMemory memory(shared, bins, sizeof(typename Row::Slot));
   begin(bins, memory, of_block);
   if (blockIdx.x == 0) reset(bins);
   Source source(memory.end, points, bins.points_go_first);
@@ -142,16 +152,15 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   };
   read(blockIdx.x);
   for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
-    Placed<kQuads * 4> placed;
+    const int count = num_points(bins, points, tile);
+    Placed<kQuads> placed;
     Fates fates{};
-    source.wait();
-    place_points<kQuotient>(grid, bins, source, num_points(bins, points, tile), placed, fates);
+    place_points<kQuotient, !Row::kHasPoints>(grid, bins, source, count, placed, fates);
     add_fates(fates, of_block);
     read(tile + gridDim.x);
     count_points(memory.begins, placed);
     __syncthreads();
-    write_sorted(bins, tile, memory, placed, 0, warps);
-    __syncthreads();
+    write_sorted<Row>(bins, tile, memory, placed, 0, warps);
     memory.clear(bins);
     __syncthreads();
   }
@@ -188,16 +197,17 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
   __shared__ Fates of_block;
-  const TileMemory memory(shared, bins);
+  const TileMemory memory(shared, bins, sizeof(typename Row::Slot));
   const RowBuilder<Row> rows{memory.end};
   const int64_t tile = blockIdx.x;
-  Placed<4> placed;
+  const int count = num_points(bins, points, tile);
+  Placed<1> placed;
   Fates fates{};
   begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
   PointsInMemory source(nullptr, points, true);
-  source.begin(tile * bins.tile_points, num_points(bins, points, tile));
-  place_points<kQuotient>(grid, bins, source, num_points(bins, points, tile), placed, fates);
+  source.begin(tile * bins.tile_points, count);
+  place_points<kQuotient, false>(grid, bins, source, count, placed, fates);
   count_points(memory.begins, placed);
   bool crowded = false;
 #pragma unroll
@@ -221,7 +231,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
     memory.begins[i] = max(memory.begins[i], 2u * Row::kSlots) - 2 * Row::kSlots;
   __syncthreads();
-  write_sorted(bins, tile, memory, placed, 2 * Row::kSlots, warps);
+  write_sorted<Row>(bins, tile, memory, placed, 2 * Row::kSlots, warps);
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
@@ -236,14 +246,14 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
   const int64_t cache = attribute_of(launch, cudaDevAttrL2CacheSize);
-  const int64_t entry_bytes = problem.num_points * int64_t{sizeof(uint32_t)},
+  const int64_t entry_bytes = problem.num_points * plan.entry_bytes,
                 point_bytes = problem.num_points * int64_t{3 * sizeof(float)};
   args.points_go_first = entry_bytes <= cache && entry_bytes + point_bytes > cache;
   args.few_points = plan.few_points;
   args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
   args.row_pitch = plan.row_pitch;
   args.densities = reinterpret_cast<BinDensity*>(scratch + plan.densities);
-  args.entries = reinterpret_cast<uint32_t*>(scratch + plan.entries);
+  args.entries = scratch + plan.entries;
   args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
@@ -260,41 +270,47 @@ void launch_first_step(const SensorLaunch& launch, const VoxelizeProblem& proble
   launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, name, grid, bins, points_of(problem));
 }
 
-template <Quotient kQuotient, int kQuads, class Source>
+template <class Row, Quotient kQuotient, int kQuads, class Source>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                    const BinArgs& bins) {
-  launch_first_step(launch, problem, grid, bins, &partition<kQuads, kQuotient, Source>,
-                    TileMemory::bytes(bins) + Source::kBytes, "partition");
+  launch_first_step(launch, problem, grid, bins, &partition<Row, kQuads, kQuotient, Source>,
+                    TileMemory::bytes(bins, sizeof(typename Row::Slot)) + Source::kBytes, "partition");
 }
 
-template <Quotient kQuotient, class Row>
+template <class Row, Quotient kQuotient>
 void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                   const BinArgs& bins) {
   static_assert(kDealtTilePoints == 4 * kThreads);
   launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
-                    TileMemory::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
+                    TileMemory::bytes(bins, sizeof(typename Row::Slot)) + RowBuilder<Row>::bytes(bins), "deal");
 }
 
-template <Quotient kQuotient>
+template <class Row, Quotient kQuotient>
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                       const BinArgs& bins) {
-  if (bins.rows && has_values(problem.options.mode))
-    return launch_dealt<kQuotient, ValueRow>(launch, problem, grid, bins);
-  if (bins.rows) return launch_dealt<kQuotient, CountRow>(launch, problem, grid, bins);
+  if (bins.rows) return launch_dealt<Row, kQuotient>(launch, problem, grid, bins);
   constexpr int kQuadPoints = 4 * kThreads, kCountedQuads = kMaxCountedTilePoints / kQuadPoints;
   static_assert(kMaxTilePoints == 4 * kQuadPoints && kCountedQuads * kQuadPoints == kMaxCountedTilePoints);
-  if (bins.tile_points <= kQuadPoints) return launch_sorted<kQuotient, 1, PointsInMemory>(launch, problem, grid, bins);
-  if (!has_values(problem.options.mode) && bins.num_tiles > launch.num_sms)
-    return launch_sorted<kQuotient, kCountedQuads, PointsAhead<kThreads, kCountedQuads>>(launch, problem, grid, bins);
-  if (bins.tile_points <= 2 * kQuadPoints)
-    return launch_sorted<kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
-  launch_sorted<kQuotient, 4, PointsInMemory>(launch, problem, grid, bins);
+  if (bins.tile_points <= kQuadPoints)
+    return launch_sorted<Row, kQuotient, 1, PointsInMemory>(launch, problem, grid, bins);
+  if constexpr (Row::kHasPoints) {
+    if (bins.tile_points <= 2 * kQuadPoints)
+      return launch_sorted<Row, kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
+    return launch_sorted<Row, kQuotient, 4, PointsInMemory>(launch, problem, grid, bins);
+  } else {
+    if (bins.num_tiles <= launch.num_sms)
+      return launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);
+    launch_sorted<Row, kQuotient, kCountedQuads, PointsAhead<kThreads, kCountedQuads>>(launch, problem, grid, bins);
+  }
 }
 
 void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  const GridArgs grid = grid_args(problem);
-  with_quotient(grid.quotient,
-                [&](auto quotient) { launch_partition<decltype(quotient)::value>(launch, problem, grid, bins); });
+  const GridArgs grid = grid_args(problem, bins.first_voxel);
+  with_quotient(grid.quotient, [&](auto quotient) {
+    constexpr Quotient kQuotient = decltype(quotient)::value;
+    if (has_values(problem.options.mode)) return launch_partition<ValueRow, kQuotient>(launch, problem, grid, bins);
+    launch_partition<CountRow, kQuotient>(launch, problem, grid, bins);
+  });
 }
 
 }  // namespace

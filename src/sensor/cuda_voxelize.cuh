@@ -17,6 +17,7 @@ struct GridArgs {
   float edge, inverse;  // inverse: 1 / edge, rounded
   int size[3];
   int64_t stride[3];
+  int64_t first;  // voxel from which on indices are counted
   bool clamp;
   Quotient quotient;
 };
@@ -37,7 +38,7 @@ struct BinArgs {
   void* second_rows;  // likewise
   int row_pitch;
   BinDensity* densities;  // [bins], where bins have few points
-  uint32_t* entries;      // [tiles, tile_points]
+  void* entries;          // [tiles, tile_points] of the rows' slots
   uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins; of dealt tiles what rows cannot hold
   uint32_t* order;        // room for lists that do not fit into shared memory
   uint32_t* cursor;       // of it
@@ -52,6 +53,11 @@ struct BinArgs {
   }
   /// Which row a tile has for a bin.
   __device__ int64_t row_of(uint32_t bin, int64_t tile) const { return static_cast<int64_t>(bin) * row_pitch + tile; }
+  /// A tile's sorted entries.
+  template <class Row>
+  __device__ typename Row::Slot* sorted(int64_t tile) const {
+    return static_cast<typename Row::Slot*>(entries) + tile * tile_points;
+  }
   template <class Row>
   __device__ typename Row::Slot* second_row(uint32_t bin, int64_t tile) const {
     return reinterpret_cast<typename Row::Slot*>(static_cast<char*>(second_rows) + row_of(bin, tile) * Row::kBytes);
@@ -82,13 +88,18 @@ __device__ inline void tell_fates(const BinArgs& bins) {
   if (threadIdx.x == 0) *bins.stats = {nan, outside};
 }
 
-/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt. Groups of lanes take a segment each,
-/// of which a lane reads kLoads entries at once; what has little to do with one gains by more.
-template <int kLoads, class Visit>
+/// How segments are read: each by kLanes lanes, of which each reads kLoads entries at once, of kAhead segments
+/// together.
+template <int kLanesOfSegment, int kLoadsOfLane, int kSegments>
+struct Reads {
+  static constexpr int kLanes = kLanesOfSegment, kLoads = kLoadsOfLane, kAhead = kSegments;
+};
+
+/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt.
+template <class Row, class Reads, class Visit>
 __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
-  constexpr int kLanesOfGroup = 8;
+  constexpr int kLanesOfGroup = Reads::kLanes, kLoads = Reads::kLoads, kAhead = Reads::kAhead;
   const int lane = threadIdx.x % kLanesOfGroup, groups = blockDim.x / kLanesOfGroup;
-  constexpr int kAhead = 4;  // segments that are read together
   const uint32_t row = bins.num_bins() + 1;
   const int num_tiles = static_cast<int>(bins.num_tiles);
   for (int first = static_cast<int>(threadIdx.x) / kLanesOfGroup; first < num_tiles; first += groups * kAhead) {
@@ -101,10 +112,8 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32
       const uint16_t* at = bounds + static_cast<int64_t>(k * groups) * row;
       begin[k] = at[0] + lane, end[k] = at[1];
     }
-    const auto entries_of = [&](int k) {
-      return bins.entries + static_cast<int64_t>(first + k * groups) * bins.tile_points;
-    };
-    uint32_t entry[kAhead][kLoads];
+    const auto entries_of = [&](int k) { return bins.sorted<Row>(first + k * groups); };
+    typename Row::Slot entry[kAhead][kLoads];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k)
 #pragma unroll
@@ -182,14 +191,14 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
     const int beyond = in_second - Row::kSlots;
     if (beyond <= 0) continue;
     const uint32_t begin = bins.table[tile * (bins.num_bins() + 1) + bin];
-    const uint32_t* entries = bins.entries + static_cast<int64_t>(tile) * bins.tile_points + begin;
+    const auto* entries = bins.sorted<Row>(tile) + begin;
     for (int i = lane; i < beyond; i += kLanes) visit(entries[i], tile);
   }
 }
 
 /// Calls visit(entry, tile) for every entry of a bin; all threads have done so when it returns. `kDealt`: whether its
 /// tiles are dealt.
-template <bool kDealt, class Row, int kThreads, class Visit>
+template <bool kDealt, class Row, class Reads, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   if constexpr (kDealt) {
     const int longest =
@@ -197,7 +206,7 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
     for_each_spilled<Row, kThreads>(bins, bin, visit);
   } else {
-    for_each_in_segments<Row::kHasPoints ? 1 : 3>(bins, bin, visit);
+    for_each_in_segments<Row, Reads>(bins, bin, visit);
   }
   __syncthreads();
 }
@@ -213,36 +222,36 @@ __device__ __forceinline__ uint32_t scan_warp(uint32_t value) {
 }
 
 /// Exclusive sums of data[0, count) over the block, in place; returns the total. `count` is a multiple of 4, data is
-/// aligned to 16 bytes, and `warps` has 32 words. kStrips x 4 x kThreads is the most it takes.
-template <int kThreads, int kStrips>
+/// aligned to 16 bytes, and `warps` has 32 words.
+template <int kThreads>
 __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) {
   constexpr int kWarps = kThreads / 32;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, quads = count / 4;
   const uint32_t strips = (quads + kWarps * 32 - 1) / (kWarps * 32);  // of 32 quads, for each warp
   auto* four = reinterpret_cast<uint4*>(data);
-  uint4 own[kStrips];
+  const uint32_t first =
+      __shfl_sync(~0u, warp * strips * 32, 0);  // a warp's; those from `quads` on have nothing to add up
+  const uint32_t last = min(first + strips * 32, quads);
   uint32_t carry = 0;
-#pragma unroll
-  for (int i = 0; i < kStrips; ++i) {
-    const uint32_t quad = (warp * strips + i) * 32 + lane;
-    const bool mine = i < strips && quad < quads;
-    const uint4 v = mine ? four[quad] : make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+  for (uint32_t base = first; base < last; base += 32) {
+    const uint32_t quad = base + lane;
+    const uint4 v = quad < quads ? four[quad] : make_uint4(0, 0, 0, 0);
     const uint32_t sum = v.x + v.y + v.z + v.w, through = carry + scan_warp(sum), before = through - sum;
-    own[i] = make_uint4(before, before + v.x, before + v.x + v.y, before + v.x + v.y + v.z);
+    if (quad < quads) four[quad] = make_uint4(before, before + v.x, before + v.x + v.y, before + v.x + v.y + v.z);
     carry = __shfl_sync(~0u, through, 31);
   }
   if (lane == 0) warps[warp] = carry;
   __syncthreads();
   const uint32_t all = scan_warp(lane < kWarps ? warps[lane] : 0);
-  const uint32_t total = __shfl_sync(~0u, all, 31), base = warp == 0 ? 0 : __shfl_sync(~0u, all, warp - 1);
-#pragma unroll
-  for (int i = 0; i < kStrips; ++i) {
-    const uint32_t quad = (warp * strips + i) * 32 + lane;
-    if (i < strips && quad < quads)
-      four[quad] = make_uint4(own[i].x + base, own[i].y + base, own[i].z + base, own[i].w + base);
+  const uint32_t before = warp == 0 ? 0 : __shfl_sync(~0u, all, warp - 1);
+#pragma unroll 1
+  for (uint32_t quad = first + lane; quad < last; quad += 32) {
+    const uint4 v = four[quad];
+    four[quad] = make_uint4(v.x + before, v.y + before, v.z + before, v.w + before);
   }
   __syncthreads();
-  return total;
+  return __shfl_sync(~0u, all, 31);
 }
 
 }  // namespace amdahl::sensor_cuda

@@ -7,7 +7,10 @@ namespace {
 
 constexpr int64_t kMaxBinVoxels = 8192;       // of values: their lists share the memory with the counts
 constexpr int64_t kMaxCountedVoxels = 24576;  // of counts, 96 KiB
-constexpr int64_t kLeastDealtPoints = 1024;   // of a tile: many short rows take longer than one long one
+constexpr int64_t kMaxMarkedVoxels = 65536;   // of marks, 64 KiB
+/// Points of a tile are a multiple of these: sorted ones are then whole lines of memory.
+constexpr int64_t kDealtStep = 8, kSortedStep = 64;
+constexpr int64_t kLeastDealtPoints = 1024;  // of a tile: many short rows take longer than one long one
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -18,14 +21,19 @@ size_t place(size_t& end, size_t bytes) {
   return begin;
 }
 
+int64_t most_voxels(VoxelMode mode) {
+  if (has_values(mode)) return kMaxBinVoxels;
+  return mode == VoxelMode::count ? kMaxCountedVoxels : kMaxMarkedVoxels;
+}
+
 }  // namespace
 
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   const bool values = has_values(problem.options.mode);
-  const int64_t most_chunks = (values ? kMaxBinVoxels : kMaxCountedVoxels) / kChunkVoxels;
   VoxelPlan plan;
   plan.num_voxels = num_voxels(problem.grid);
-  const int64_t chunks = divide_up(plan.num_voxels, kChunkVoxels);
+  const int64_t chunks = divide_up(plan.num_voxels, kChunkVoxels),
+                most_chunks = most_voxels(problem.options.mode) / kChunkVoxels;
   const int64_t slab_chunks = std::min(chunks, most_chunks * kMaxBins);
   plan.slab_voxels = slab_chunks * kChunkVoxels;
   plan.num_slabs = static_cast<int>(divide_up(chunks, slab_chunks));
@@ -40,11 +48,12 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
                     problem.num_points < int64_t{plan.num_bins()} * kFewPointsMean;
   plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
                problem.num_points <= dealt_tiles * kDealtTilePoints;
-  const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : 4;
+  const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : kSortedStep,
+                step = plan.dealt ? kDealtStep : kSortedStep;
   // Counts: as many tiles for every multiprocessor, so that all rounds are full.
   const int64_t most = values ? kMaxTilePoints : kMaxCountedTilePoints;
   const int64_t rounds = values ? 1 : std::max<int64_t>(divide_up(problem.num_points, tiles * most), 1);
-  const int64_t tile = divide_up(divide_up(problem.num_points, tiles * rounds), 4) * 4;
+  const int64_t tile = divide_up(divide_up(problem.num_points, tiles * rounds), step) * step;
   plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, most));
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   if (plan.dealt) {
@@ -55,7 +64,8 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   }
   if (plan.few_points) plan.densities = place(plan.bytes, plan.num_bins());
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
-  plan.entries = place(plan.bytes, points * sizeof(uint32_t));
+  plan.entry_bytes = values ? sizeof(ValueRow::Slot) : sizeof(CountRow::Slot);
+  plan.entries = place(plan.bytes, points * static_cast<size_t>(plan.entry_bytes));
   plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));
   if (values) plan.order = place(plan.bytes, points * sizeof(uint32_t));
   plan.cursor = place(plan.bytes, sizeof(uint32_t));

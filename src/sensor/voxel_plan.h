@@ -69,7 +69,8 @@ struct VoxelPlan {
   int num_slabs = 1;
   int bin_bits = 0;         // 2^bin_bits bins: place_in_bins
   uint32_t bin_chunks = 1;  // most of a bin
-  int tile_points = 4;      // a multiple of 4
+  int tile_points = 8;      // a multiple of 8
+  int64_t entry_bytes = 0;  // of a point
   int64_t num_tiles = 0;
   bool few_points = false;  // of values, in most bins
   bool dealt = false;

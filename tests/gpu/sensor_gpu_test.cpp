@@ -207,14 +207,16 @@ TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
   const auto held = std::move(make_cuda_devices({0}, {0.07}).front());
   const auto held_stream = held->make_stream("sensor");
   const auto held_ops = make_cuda_sensor_ops(*held);
-  const Cloud cloud = large_clouds().front();
-  for (const VoxelMode mode : {VoxelMode::count, VoxelMode::max})
+  Cloud cloud = large_clouds().front();
+  const VoxelGrid usual = cloud.grid, fine{{-4, -4, -4}, 0.03125f, {256, 256, 250}};  // whose bins of marks are largest
+  for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
     for (const int64_t skip : {0, 1})
       for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp})
         for (const bool fast_quotient : {false, true}) {
           VoxelRun run{{mode, VoxelLayout::xyz, bounds}};
           run.num_features = has_values(mode) ? 2 : 0;
           run.skip_elements = skip;
+          cloud.grid = has_values(mode) ? usual : fine;
           run.options.fast_quotient = fast_quotient;
           SCOPED_TRACE(fmt::format("{}, fast quotient {}", run.name(), fast_quotient));
           const VoxelResult result = run_voxelize({*held, *held_stream, *held_ops}, cloud, run);

@@ -44,11 +44,21 @@ TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
     EXPECT_LE(counts.tile_points, kMaxCountedTilePoints);
     EXPECT_GE(counts.num_tiles * counts.tile_points, points);
     const int64_t rounds = (counts.num_tiles + kSms - 1) / kSms;
-    EXPECT_GT(counts.num_tiles, rounds * kSms - kSms / 50) << "the last round is not full";
+    EXPECT_GT(counts.num_tiles, rounds * kSms - kSms / 10) << "the last round is not full";
+    EXPECT_EQ(counts.tile_points % 64, 0) << "sorted tiles are not whole lines of memory";
     const VoxelPlan values = plan_of({256, 256, 256}, points, VoxelMode::max);
-    EXPECT_EQ(values.tile_points, std::min<int64_t>(kMaxTilePoints, ((points + kSms - 1) / kSms + 3) / 4 * 4));
+    EXPECT_EQ(values.tile_points, std::min<int64_t>(kMaxTilePoints, ((points + kSms - 1) / kSms + 63) / 64 * 64));
     EXPECT_GE(values.num_tiles * values.tile_points, points);
   }
+}
+
+/// Marks take less room than counts: fewer bins of more voxels, whose offsets an entry holds.
+TEST(VoxelPlan, BinsOfMarksAreLarger) {
+  const VoxelPlan marks = plan_of({256, 256, 256}, 5'000'000, VoxelMode::occupancy),
+                  counts = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count);
+  EXPECT_EQ(marks.num_bins() * 4, counts.num_bins());
+  for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
+    EXPECT_LE(plan_of({1000, 1000, 1000}, 5'000'000, mode).bin_voxels(), 1u << kOffsetBits);
 }
 
 /// Small clouds are dealt, in tiles that a block takes at once and that hold all points.
