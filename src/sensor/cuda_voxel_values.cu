@@ -18,41 +18,54 @@ constexpr uint32_t kVeryLong = 512;  // and a block
 template <class Sum>
 constexpr uint32_t kSplit = sizeof(Sum) <= 16 ? 2 : 1;
 
-/// The lists of one bin: the points of voxel v are order[begin(v), ends[v]).
+/// What a block adds up: a bin, or every 2^bits-th voxel of it. A voxel of the share is named by its place among them.
+struct Share {
+  uint32_t bin, bits, first;
+  __device__ uint32_t voxels(const BinArgs& bins) const { return bins.bin_voxels() >> bits; }
+  __device__ bool has(uint32_t offset) const { return (offset & ((1u << bits) - 1)) == first; }
+  __device__ uint32_t place(uint32_t offset) const { return offset >> bits; }
+  __device__ uint32_t voxel(const BinArgs& bins, uint32_t place) const {
+    return voxel_of(bins, bin, place << bits | first);
+  }
+};
+
+/// The lists of a share: the points of voxel v are order[begin(v), ends[v]).
 struct Lists {
   uint32_t* ends;
   uint32_t* order;
   __device__ uint32_t begin(uint32_t offset) const { return ends[static_cast<int>(offset) - 1]; }  // ends[-1] is 0
 };
 
-/// What lists of a bin take in shared memory; longer ones are in global memory.
+/// What lists of a share take in shared memory; longer ones are in global memory.
 struct ListMemory {
-  uint32_t* ends;     // [bin_voxels], after a 0
-  uint32_t* order;    // [kListed]
-  uint16_t* offsets;  // [bin_voxels]
+  uint32_t* ends;    // [bin_voxels], after a 0
+  uint32_t* order;   // [kListed]
+  uint16_t* places;  // [bin_voxels]
 
   __device__ ListMemory(void* memory, const BinArgs& bins)
       : ends(static_cast<uint32_t*>(memory) + 4),
         order(ends + bins.bin_voxels()),
-        offsets(reinterpret_cast<uint16_t*>(order + kListed)) {}
+        places(reinterpret_cast<uint16_t*>(order + kListed)) {}
   static size_t bytes(const BinArgs& bins) {
     return (4 + size_t{bins.bin_voxels()} + kListed) * sizeof(uint32_t) + bins.bin_voxels() * sizeof(uint16_t);
   }
 };
 
-/// Sorts the points of a bin by voxel.
+/// Sorts the points of a share by voxel.
 template <bool kDealt>
-__device__ Lists make_lists(const BinArgs& bins, uint32_t bin, const ListMemory& memory, uint32_t* warps,
+__device__ Lists make_lists(const BinArgs& bins, const Share& share, const ListMemory& memory, uint32_t* warps,
                             uint32_t& place) {
   uint32_t* ends = memory.ends;
-  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(
-      bins, bin, [&](uint32_t entry, int) { atomicAdd(&ends[offset_of(entry)], 1u); });
-  const uint32_t total = scan_block<kThreads>(ends, bins.bin_voxels(), warps);
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int) {
+    if (share.has(offset_of(entry))) atomicAdd(&ends[share.place(offset_of(entry))], 1u);
+  });
+  const uint32_t total = scan_block<kThreads>(ends, share.voxels(bins), warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   uint32_t* order = total > kListed ? bins.order + place : memory.order;
-  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, bin, [&](uint32_t entry, int tile) {
-    order[atomicAdd(&ends[offset_of(entry)], 1u)] = bins.point_of(entry, tile);
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile) {
+    if (share.has(offset_of(entry)))
+      order[atomicAdd(&ends[share.place(offset_of(entry))], 1u)] = bins.point_of(entry, tile);
   });
   return {ends, order};
 }
@@ -69,7 +82,7 @@ struct Split {
 
 /// Adds up voxels of more than kLong points, found in `longs`. `of_warps`: [warps, kSplit].
 template <class Rule, class T, int N>
-__device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
+__device__ void add_long(const BinArgs& bins, const Share& share, const ValueArgs& args, const Lists& lists,
                          const uint16_t* longs, uint32_t num_long, Sums<Rule, T, N>* of_warps) {
   const uint32_t warp = threadIdx.x / 32, columns = args.columns;
   constexpr uint32_t kMost = kSplit<Sums<Rule, T, N>>;
@@ -83,7 +96,7 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
 #pragma unroll 4
       for (uint32_t at = begin + lane; at < end; at += lanes) sums.add(args, load<T, N>(args, lists.order[at], column));
       sums.join_warp(split.step);
-      if (lane == 0) sums.write(args, voxel_of(bins, bin, longs[i]), column, end - begin);
+      if (lane == 0) sums.write(args, share.voxel(bins, longs[i]), column, end - begin);
     }
   }
   for (uint32_t i = 0; i < num_long; ++i) {
@@ -99,28 +112,29 @@ __device__ void add_long(const BinArgs& bins, uint32_t bin, const ValueArgs& arg
       __syncthreads();
       if (split.lane == 0) {
         for (int w = 1; w < kThreads / 32; ++w) sums.join(of_warps[w * kMost + split.column]);
-        sums.write(args, voxel_of(bins, bin, longs[i]), column, end - begin);
+        sums.write(args, share.voxel(bins, longs[i]), column, end - begin);
       }
       __syncthreads();
     }
   }
 }
 
-/// Voxels of a bin by how they are added up: from the front those of few points, from the back those of more than
+/// Voxels of a share by how they are added up: from the front those of few points, from the back those of more than
 /// kLong.
 struct Found {
-  uint16_t* offsets;
+  uint16_t* places;
   uint32_t num_short, num_long;
 };
 
-/// Lists the voxels of a bin that hold points.
-__device__ void find_voxels(const BinArgs& bins, uint32_t bin, const Lists& lists, int32_t* counts, Found& found) {
-  const uint32_t voxels = bins.bin_voxels();
+/// Lists the voxels of a share that hold points.
+__device__ void find_voxels(const BinArgs& bins, const Share& share, const Lists& lists, int32_t* counts,
+                            Found& found) {
+  const uint32_t voxels = share.voxels(bins);
   const unsigned lanes_below = (1u << threadIdx.x % 32) - 1;
-  for (uint32_t offset = threadIdx.x; offset < voxels; offset += kThreads) {  // whole warps: both are multiples of 32
-    const uint32_t count = lists.ends[offset] - lists.begin(offset);
+  for (uint32_t at = threadIdx.x; at < voxels; at += kThreads) {  // whole warps: both are multiples of 32
+    const uint32_t count = lists.ends[at] - lists.begin(at);
     if (counts) {
-      const uint32_t voxel = voxel_of(bins, bin, offset);
+      const uint32_t voxel = share.voxel(bins, at);
       if (voxel < bins.num_voxels) counts[voxel] = static_cast<int32_t>(count);
     }
     const bool few = count > 0 && count <= kLong;
@@ -128,38 +142,38 @@ __device__ void find_voxels(const BinArgs& bins, uint32_t bin, const Lists& list
     uint32_t place = 0;
     if (threadIdx.x % 32 == 0 && mask != 0) place = atomicAdd(&found.num_short, static_cast<uint32_t>(__popc(mask)));
     place = __shfl_sync(~0u, place, 0) + __popc(mask & lanes_below);
-    if (few) found.offsets[place] = static_cast<uint16_t>(offset);
-    if (count > kLong) found.offsets[voxels - 1 - atomicAdd(&found.num_long, 1u)] = static_cast<uint16_t>(offset);
+    if (few) found.places[place] = static_cast<uint16_t>(at);
+    if (count > kLong) found.places[voxels - 1 - atomicAdd(&found.num_long, 1u)] = static_cast<uint16_t>(at);
   }
 }
 
-/// Writes the rows of the empty voxels of a bin.
+/// Writes the rows of the empty voxels of a share.
 template <class Rule, class T, int N>
-__device__ void write_empty(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
+__device__ void write_empty(const BinArgs& bins, const Share& share, const ValueArgs& args, const Lists& lists,
                             uint32_t first, uint32_t step, uint32_t column) {
   const Sums<Rule, T, N> none(args);
-  const uint32_t voxels = bins.bin_voxels();
+  const uint32_t voxels = share.voxels(bins);
 #pragma unroll 4
-  for (uint32_t offset = first; offset < voxels; offset += step) {
-    const uint32_t voxel = voxel_of(bins, bin, offset);
-    if (lists.ends[offset] == lists.begin(offset) && voxel < bins.num_voxels) none.write(args, voxel, column, 0);
+  for (uint32_t at = first; at < voxels; at += step) {
+    const uint32_t voxel = share.voxel(bins, at);
+    if (lists.ends[at] == lists.begin(at) && voxel < bins.num_voxels) none.write(args, voxel, column, 0);
   }
 }
 
 /// Adds up the voxels of few points. A thread keeps its column of the features; the first points of several voxels are
 /// read together.
 template <class Rule, class T, int N>
-__device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const Lists& lists,
+__device__ void add_short(const BinArgs& bins, const Share& share, const ValueArgs& args, const Lists& lists,
                           const Found& found, uint32_t first, uint32_t step, uint32_t column) {
   constexpr int kAhead = 4;
   for (uint32_t base = first; base < found.num_short; base += step * kAhead) {
-    uint32_t offset[kAhead], begin[kAhead], end[kAhead];
+    uint32_t place[kAhead], begin[kAhead], end[kAhead];
     Pack<T, N> head[kAhead];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       if (base + k * step >= found.num_short) continue;
-      offset[k] = found.offsets[base + k * step];
-      begin[k] = lists.begin(offset[k]), end[k] = lists.ends[offset[k]];
+      place[k] = found.places[base + k * step];
+      begin[k] = lists.begin(place[k]), end[k] = lists.ends[place[k]];
       head[k] = load<T, N>(args, lists.order[begin[k]], column);
     }
 #pragma unroll
@@ -169,25 +183,25 @@ __device__ void add_short(const BinArgs& bins, uint32_t bin, const ValueArgs& ar
       sums.add(args, head[k]);
 #pragma unroll 2
       for (uint32_t at = begin[k] + 1; at < end[k]; ++at) sums.add(args, load<T, N>(args, lists.order[at], column));
-      sums.write(args, voxel_of(bins, bin, offset[k]), column, end[k] - begin[k]);
+      sums.write(args, share.voxel(bins, place[k]), column, end[k] - begin[k]);
     }
   }
 }
 
-/// One bin whose points are listed by voxel.
+/// A share whose points are listed by voxel.
 template <class Rule, class T, int N, bool kDealt>
-__device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const ListMemory& memory,
+__device__ void add_listed(const BinArgs& bins, const Share& share, const ValueArgs& args, const ListMemory& memory,
                            uint32_t* warps) {
   __shared__ uint32_t place;
   __shared__ Found found;
   using Sum = Sums<Rule, T, N>;
   __shared__ alignas(Sum) unsigned char of_warps[kThreads / 32 * kSplit<Sum> * sizeof(Sum)];
-  const uint32_t voxels = bins.bin_voxels();
+  const uint32_t voxels = share.voxels(bins);
   for (uint32_t i = threadIdx.x; i < voxels + 4; i += kThreads) (memory.ends - 4)[i] = 0;
-  if (threadIdx.x == 0) found = {memory.offsets, 0, 0};
+  if (threadIdx.x == 0) found = {memory.places, 0, 0};
   __syncthreads();
-  const Lists lists = make_lists<kDealt>(bins, bin, memory, warps, place);
-  find_voxels(bins, bin, lists, args.counts, found);
+  const Lists lists = make_lists<kDealt>(bins, share, memory, warps, place);
+  find_voxels(bins, share, lists, args.counts, found);
   __syncthreads();
   // Points with few features stand side by side.
   const uint32_t step = max(1u, kThreads / args.columns);
@@ -196,30 +210,57 @@ __device__ void add_listed(const BinArgs& bins, uint32_t bin, const ValueArgs& a
   const uint32_t first_column = narrow ? threadIdx.x % args.columns : threadIdx.x;
   if (first < step)
     for (uint32_t column = first_column; column < args.columns; column += kThreads) {
-      add_short<Rule, T, N>(bins, bin, args, lists, found, first, step, column);
-      write_empty<Rule, T, N>(bins, bin, args, lists, first, step, column);
+      add_short<Rule, T, N>(bins, share, args, lists, found, first, step, column);
+      write_empty<Rule, T, N>(bins, share, args, lists, first, step, column);
     }
   __syncthreads();
   if (found.num_long > 0)
-    add_long<Rule, T, N>(bins, bin, args, lists, found.offsets + voxels - found.num_long, found.num_long,
+    add_long<Rule, T, N>(bins, share, args, lists, found.places + voxels - found.num_long, found.num_long,
                          reinterpret_cast<Sum*>(of_warps));
 }
 
-/// Whether the groups' step has left this bin; all threads get one answer. A block that starts before that step has
-/// come to the bin waits for its end. What the first step has written is there either way.
-__device__ bool is_crowded(const BinArgs& bins, uint32_t bin) {
-  __shared__ BinDensity density;
-  if (threadIdx.x == 0) {
-    density = *const_cast<const volatile BinDensity*>(&bins.densities[bin]);
+/// Bits of the shares into which crowded bins are divided, so that there is one for every block.
+__device__ uint32_t share_bits(const BinArgs& bins, uint32_t num_crowded) {
+  constexpr uint32_t kMostBits = 4;
+  uint32_t bits = 0;
+  while (bits < kMostBits && num_crowded << (bits + 1) <= blocks_for_bins() && (bins.bin_voxels() >> bits) % 64 == 0)
+    ++bits;
+  return bits;
+}
+
+/// Finds the item-th share of the bins that the groups' step has left as crowded; false where there are fewer. All
+/// threads get one answer; `ranks` has room for a word for each bin. Blocks that come while the groups' step still
+/// looks at bins ask again for a while, and then wait for its end. What the first step has written is there either way.
+__device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, uint32_t* warps, Share& share) {
+  constexpr int kMostTries = 64;
+  constexpr unsigned kPauseNs = 200;
+  __shared__ uint32_t found;
+  const auto* densities = const_cast<const volatile BinDensity*>(bins.densities);
+  bool any = false, unknown = true;
+  for (int tries = 0; __syncthreads_or(unknown); ++tries) {
+    if (tries > 0 && tries < kMostTries) __nanosleep(kPauseNs);
+    if (tries == kMostTries) cudaGridDependencySynchronize();
+    any = unknown = false;
+    for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) {
+      const BinDensity density = densities[bin];
+      ranks[bin] = density == BinDensity::crowded ? 1 : 0;
+      any = any || density == BinDensity::crowded;
+      unknown = unknown || density == BinDensity::unknown;
+    }
     __threadfence();  // with the one of add_groups before it tells
   }
+  if (!__syncthreads_or(any)) return false;
+  const uint32_t count = scan_block<kThreads>(ranks, bins.num_bins(), warps);
+  share.bits = share_bits(bins, count), share.first = item & ((1u << share.bits) - 1);
+  const uint32_t rank = item >> share.bits;
+  if (rank >= count) return false;
+  for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) {
+    const uint32_t next = bin + 1 < bins.num_bins() ? ranks[bin + 1] : count;
+    if (ranks[bin] == rank && next > rank) found = bin;
+  }
   __syncthreads();
-  if (const BinDensity early = density; early != BinDensity::unknown) return early == BinDensity::crowded;
-  __syncthreads();
-  cudaGridDependencySynchronize();
-  if (threadIdx.x == 0) density = bins.densities[bin];
-  __syncthreads();
-  return density == BinDensity::crowded;
+  share.bin = found;
+  return true;
 }
 
 /// Of all bins, or of those that the groups' step leaves, while it is still at others. The block that tells fates
@@ -231,9 +272,12 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   cudaTriggerProgrammaticLaunchCompletion();
   if (tells_fates()) return tell_fates(bins);
   if (!bins.few_points) cudaGridDependencySynchronize();
-  for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    if (bins.few_points && !is_crowded(bins, bin)) continue;
-    add_listed<Rule, T, N, kDealt>(bins, bin, args, ListMemory(memory, bins), warps);
+  for (uint32_t item = blockIdx.x;; item += blocks_for_bins()) {
+    Share share{item, 0, 0};
+    if (bins.few_points ? !find_share(bins, item, reinterpret_cast<uint32_t*>(memory), warps, share)
+                        : item >= bins.num_bins())
+      return;
+    add_listed<Rule, T, N, kDealt>(bins, share, args, ListMemory(memory, bins), warps);
     __syncthreads();
   }
 }
