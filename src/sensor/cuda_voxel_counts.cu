@@ -10,8 +10,7 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-// What a block keeps of a voxel: whether there are points, or how many. Counts of 16 bits, two to a word, would leave
-// room for bins of twice as many voxels, but adding anything but a one to a word of shared memory takes twice as long.
+// What a block keeps of a voxel: whether there are points, or how many.
 
 struct Marks {
   using Cell = uint8_t;
