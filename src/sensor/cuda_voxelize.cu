@@ -69,15 +69,16 @@ struct Placed {
   }
 };
 
-/// Places a thread's points of a tile of `count`. `kMayStop`: warps without points do less, which takes registers.
-template <Quotient kQuotient, bool kMayStop, int kQuads, class Source>
+/// Places a thread's points of a tile of `count`. `kMayPass`: a warp passes by quads in which it has no points, which
+/// takes registers.
+template <Quotient kQuotient, bool kMayPass, int kQuads, class Source>
 __device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source, int count,
                                              Placed<kQuads>& placed, Fates& fates) {
   using Unsigned = std::make_unsigned_t<VoxelIndex<kQuotient>>;
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
     const int quad = q * kThreads + static_cast<int>(threadIdx.x), left = count - quad * 4;
-    if (kMayStop && q > 0 && left + static_cast<int>(threadIdx.x % 32) * 4 <= 0) {  // no lane of the warp has any
+    if (kMayPass && q > 0 && left + static_cast<int>(threadIdx.x % 32) * 4 <= 0) {  // no lane of the warp has any
 #pragma unroll
       for (int i = 0; i < 4; ++i) placed.place[q * 4 + i] = Placed<kQuads>::nowhere(bins);
       continue;

@@ -229,8 +229,9 @@ __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) 
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, quads = count / 4;
   const uint32_t strips = (quads + kWarps * 32 - 1) / (kWarps * 32);  // of 32 quads, for each warp
   auto* four = reinterpret_cast<uint4*>(data);
-  const uint32_t first =
-      __shfl_sync(~0u, warp * strips * 32, 0);  // a warp's; those from `quads` on have nothing to add up
+  // A warp's first; those from `quads` on have nothing to add up. The same for all lanes, which the compiler is to
+  // know.
+  const uint32_t first = __shfl_sync(~0u, warp * strips * 32, 0);
   const uint32_t last = min(first + strips * 32, quads);
   uint32_t carry = 0;
 #pragma unroll 1
