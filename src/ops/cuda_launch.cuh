@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nv/target>
 
-#include "device/cuda_check.h"
+#include "device/cuda_launch_early.cuh"
 #include "ops/cuda_kernels.h"
 
 namespace amdahl {
@@ -32,38 +31,11 @@ __device__ __forceinline__ int64_t thread_index() {
 }
 __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// Kernels of launch_early begin while their predecessor in the stream ends, which hides the gap between them. They call
-// wait_for_predecessor before they touch anything that earlier work wrote or reads, and let_successor_start so that the
-// successor is brought onto the chip: it waits for this kernel's end itself. Chips before Hopper start them one after
-// the other, and have no such instructions.
-__device__ __forceinline__ void wait_for_predecessor() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
-}
-__device__ __forceinline__ void let_successor_start() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.launch_dependents;");))
-}
-
-/// Blocks, threads a block, bytes of dynamic shared memory a block.
-struct LaunchShape {
-  dim3 blocks;
-  unsigned threads;
-  size_t shared_bytes;
-};
-
+/// A kernel that may begin early: device/cuda_launch_early.cuh.
 template <class... Parameters, class... Arguments>
 void launch_early_shared(const KernelLaunch& launch, const LaunchShape& shape, void (*kernel)(Parameters...),
                          const char* name, Arguments... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = shape.blocks;
-  config.blockDim = dim3(shape.threads);
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = launch.stream;
-  config.attrs = &attribute;
-  config.numAttrs = launch.early ? 1 : 0;
-  cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
+  launch_on({launch.stream, launch.device_index, launch.early}, shape, kernel, name, arguments...);
 }
 
 template <class... Parameters, class... Arguments>

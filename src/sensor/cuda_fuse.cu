@@ -72,8 +72,8 @@ __device__ __forceinline__ Row* row_at(Row* first, int at, uint32_t bytes) {
 
 template <class T, int N, Extrapolation kRule>
 __global__ void __launch_bounds__(kMostThreads) fuse_few(const __grid_constant__ FuseArgs args) {
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  let_successor_start();
+  wait_for_predecessor();
   const int64_t row = args.row_blocks == 1 ? blockIdx.x : divide(blockIdx.x, args.row_blocks);
   const auto part = static_cast<unsigned>(blockIdx.x - row * args.row_blocks);
   const int segment = static_cast<int>((part * blockDim.x + threadIdx.x) / kLanes);
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
     fuse_many(const __grid_constant__ FuseArgs args) {
   __shared__ Place places[kMaxRows * kMaxStreams];
   extern __shared__ float copied[];
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  let_successor_start();
+  wait_for_predecessor();
   // Narrow rows: the block's threads stand side by side over several of them.
   const bool narrow = args.packs < static_cast<int>(blockDim.x);
   const int first_row = narrow ? static_cast<int>(threadIdx.x) / args.packs : 0;
@@ -194,8 +194,8 @@ template <class T, int N, Extrapolation kRule>
 __global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constant__ FuseArgs args, int staged_bytes) {
   __shared__ Place places[kMaxRows * kMaxStreams];
   extern __shared__ uint4 staged[];
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  let_successor_start();
+  wait_for_predecessor();
   const int64_t entry = blockIdx.x;
   copy_samples(args, entry, sizeof(Pack<T, N>), staged);
   auto* times = reinterpret_cast<float*>(reinterpret_cast<char*>(staged) + staged_bytes);

@@ -7,12 +7,22 @@
 
 namespace amdahl {
 
-/// Where a kernel runs, and the multiprocessors that are there for it.
+/// What GPUs do not have alike.
+struct ChipLimits {
+  size_t most_shared = 0;  // bytes of shared memory that a block may have
+  bool early = false;      // kernels may start beside the end of their predecessor: compute capability 9.0 and up
+};
+
+/// Where a kernel runs, and what is there for it.
 struct SensorLaunch {
   cudaStream_t stream = nullptr;
   int device_index = 0;
   int num_sms = 1;
+  ChipLimits limits;
 };
+
+/// As make_cuda_sensor_ops, on a device that has this much or more.
+std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device, const ChipLimits& limits);
 
 void launch_fuse(const SensorLaunch& launch, const FuseProblem& problem);
 void launch_check_times(const SensorLaunch& launch, const float* times, int64_t batch, int64_t length,

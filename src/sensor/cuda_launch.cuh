@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "device/cuda_check.h"
+#include "device/cuda_launch_early.cuh"
 #include "sensor/cuda_kernels.h"
 
 namespace amdahl::sensor_cuda {
@@ -61,21 +61,12 @@ inline int attribute_of(const SensorLaunch& launch, cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Launches a kernel that may come onto the chip while its predecessor ends; it waits for that by itself.
+/// A kernel that may begin early: device/cuda_launch_early.cuh.
 template <class... Parameters, class... Arguments>
 void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,
                   void (*kernel)(Parameters...), const char* name, Arguments... arguments) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = launch.stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), launch.device_index, name);
+  launch_on({launch.stream, launch.device_index, launch.limits.early}, {blocks, threads, shared_bytes}, kernel, name,
+            arguments...);
 }
 
 /// N elements, loaded and stored in one go.

@@ -5,8 +5,9 @@ namespace {
 
 class CudaMaskPeers final : public MaskPeers {
  public:
-  CudaMaskPeers(Device& device, const MaskGroup& group)
+  CudaMaskPeers(Device& device, const ChipLimits& limits, const MaskGroup& group)
       : device_(device),
+        limits_(limits),
         group_(group),
         watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of bit masks")) {
     peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
@@ -25,11 +26,12 @@ class CudaMaskPeers final : public MaskPeers {
     device_.bind_thread();
     stream_ = as_cuda(stream);
     const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_masks({stream_, spec.index, spec.sm_count}, peers_, mask, grid, merged);
+    launch_merge_peer_masks({stream_, spec.index, spec.sm_count, limits_}, peers_, mask, grid, merged);
   }
 
  private:
   Device& device_;
+  ChipLimits limits_;
   MaskGroup group_;
   std::shared_ptr<PeerWatch> watch_;
   MaskLaunch peers_{};
@@ -44,8 +46,8 @@ size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size) {
          kParities * static_cast<size_t>(world_size) * static_cast<size_t>(num_packets(num_voxels)) * kPacketBytes;
 }
 
-std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group) {
-  return std::make_unique<CudaMaskPeers>(device, group);
+std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const ChipLimits& limits, const MaskGroup& group) {
+  return std::make_unique<CudaMaskPeers>(device, limits, group);
 }
 
 }  // namespace amdahl

@@ -96,8 +96,8 @@ __device__ __forceinline__ void write_voxels(const uint32_t* words, int voxels, 
 __global__ void __launch_bounds__(kThreads)
     merge_masks(MaskLaunch p, const uint32_t* mask, int32_t* grid, uint32_t* merged) {
   __shared__ uint32_t words[kWords];
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
+  wait_for_predecessor();
+  let_successor_start();
   MaskInbox* own = p.shared[p.rank];
   const uint64_t merge = own->ended + 1;
   const auto number = static_cast<uint32_t>(merge);

@@ -33,6 +33,6 @@ constexpr int64_t num_packets(int64_t num_voxels) { return ((num_voxels + 31) / 
 size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size);
 void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, const uint32_t* mask, int32_t* grid,
                              uint32_t* merged);
-std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const MaskGroup& group);
+std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const ChipLimits& limits, const MaskGroup& group);
 
 }  // namespace amdahl

@@ -1,4 +1,5 @@
 // Sensor operations of CUDA devices.
+#include "device/cuda_check.h"
 #include "device/cuda_device.h"
 #include "device/profiler_ranges.h"
 #include "sensor/cuda_kernels.h"
@@ -9,7 +10,7 @@ namespace {
 
 class CudaSensorOps final : public SensorOps {
  public:
-  explicit CudaSensorOps(Device& device) : device_(device) {}
+  CudaSensorOps(Device& device, const ChipLimits& limits) : device_(device), limits_(limits) {}
 
   void fuse(Stream& stream, const FuseProblem& problem) override {
     const ProfilerRange range("sensor fuse", problem.batch);
@@ -20,7 +21,7 @@ class CudaSensorOps final : public SensorOps {
   }
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
-    return cuda_voxelize_scratch_bytes({nullptr, device_.spec().index, device_.spec().sm_count}, problem);
+    return cuda_voxelize_scratch_bytes(launch_with(nullptr), problem);
   }
   void voxelize(Stream& stream, const VoxelizeProblem& problem) override {
     const ProfilerRange range("sensor voxelize", problem.num_points);
@@ -49,24 +50,39 @@ class CudaSensorOps final : public SensorOps {
     return cuda_mask_peer_bytes(voxels, world_size);
   }
   std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
-    return make_cuda_mask_peers(device_, group);
+    return make_cuda_mask_peers(device_, limits_, group);
   }
 
  private:
   SensorLaunch on(Stream& stream) const {
     device_.bind_thread();
-    return {as_cuda(stream), device_.spec().index, device_.spec().sm_count};
+    return launch_with(as_cuda(stream));
+  }
+  SensorLaunch launch_with(cudaStream_t stream) const {
+    return {stream, device_.spec().index, device_.spec().sm_count, limits_};
   }
 
   Device& device_;
+  ChipLimits limits_;
 };
 
 }  // namespace
 
 std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device) {
+  const auto attribute = [&device](cudaDeviceAttr what) {
+    int value = 0;
+    cuda_check(cudaDeviceGetAttribute(&value, what, device.spec().index), device.spec().index,
+               "cudaDeviceGetAttribute");
+    return value;
+  };
   if (device.backend() != BackendKind::cuda)
     throw Error(Cause::internal, "a device of another backend was handed to CUDA code");
-  return std::make_unique<CudaSensorOps>(device);
+  return make_cuda_sensor_ops(device, {static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
+                                       attribute(cudaDevAttrComputeCapabilityMajor) >= 9});
+}
+
+std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device, const ChipLimits& limits) {
+  return std::make_unique<CudaSensorOps>(device, limits);
 }
 
 }  // namespace amdahl

@@ -119,12 +119,12 @@ __global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, ByteArgs
   extern __shared__ uint4 memory[];
   auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
   bool first = true;
-  cudaTriggerProgrammaticLaunchCompletion();
+  let_successor_start();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
     clear_cells(memory, bins.bin_voxels() * sizeof(typename Cells::Cell));
     if (first) {
-      cudaGridDependencySynchronize();
+      wait_for_predecessor();
       first = false;
     }
     for_each_entry<kDealt, CountRow, Reading, kThreads>(

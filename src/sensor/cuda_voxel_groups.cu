@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArg
   __shared__ LargeGroups large;
   const GroupMemory<Rule, T, N> groups(memory, bins, shape);
   if (tells_fates()) {
-    cudaTriggerProgrammaticLaunchCompletion();
+    let_successor_start();
     return tell_fates(bins);
   }
   groups.clear_sums(args);
@@ -222,8 +222,8 @@ __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArg
     if (threadIdx.x == 0) large.num_groups = 0;
     __syncthreads();
     if (bin == blockIdx.x) {
-      cudaGridDependencySynchronize();
-      cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then finds no density of another call
+      wait_for_predecessor();
+      let_successor_start();  // after the wait: the next step then finds no density of another call
     }
     const uint32_t* begins = list_groups<kDealt>(bins, bin, shape, groups, warps);
     if (threadIdx.x == 0) {
@@ -248,8 +248,8 @@ void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& prob
     using T = decltype(type);
     constexpr int kPack = decltype(pack)::value;
     GroupShape shape = group_shape(bins, args.columns, sizeof(Sums<Rule, T, kPack>));
-    const auto most = static_cast<size_t>(attribute_of(launch, cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    if (GroupMemory<Rule, T, kPack>::bytes(bins, shape) > most) shape = {};  // as rows that are too long
+    if (GroupMemory<Rule, T, kPack>::bytes(bins, shape) > launch.limits.most_shared)
+      shape = {};  // as rows that are too long
     const size_t shared = GroupMemory<Rule, T, kPack>::bytes(bins, shape);
     const auto run = [&](auto* kernel) {
       allow_shared(launch, kernel, shared);

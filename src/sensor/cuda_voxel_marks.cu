@@ -12,8 +12,8 @@ constexpr int kThreads = 512;
 constexpr int64_t kMostPoints = 1 << 18;  // beyond, and in crowded places, sorting wins
 
 __global__ void __launch_bounds__(kThreads) clear_mask(uint32_t* mask, int64_t num_words, VoxelizeCounts* stats) {
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the points are then there for the next step
+  wait_for_predecessor();
+  let_successor_start();  // after the wait: the points are then there for the next step
   for (int64_t i = thread_index(); i < num_words; i += thread_count()) mask[i] = 0;
   if (stats && thread_index() == 0) *stats = {};
 }
@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(kThreads) mark(GridArgs grid, Points points, u
     for (int k = 0; k < i; ++k)
       if (word[k] == word[i] && bits[k] != 0) bits[k] |= bits[i], bits[i] = 0;
   }
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
+  wait_for_predecessor();
+  let_successor_start();
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint32_t word_before = __shfl_up_sync(~0u, word[i], 1), bits_before = __shfl_up_sync(~0u, bits[i], 1);

@@ -23,8 +23,8 @@ __device__ uint32_t block_max(uint32_t bits) {
 
 template <class T, int N>
 __global__ void find_largest(const T* features, int64_t packs, uint32_t* largest) {
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  let_successor_start();
+  wait_for_predecessor();
   float most = 0;
 #pragma unroll 4
   for (int64_t i = thread_index(); i < packs; i += thread_count()) {
@@ -41,8 +41,8 @@ __global__ void find_largest(const T* features, int64_t packs, uint32_t* largest
 
 /// fixed_point_scale_of on the device.
 __global__ void make_scale(const uint32_t* largest_of_blocks, int blocks, float* scale, int64_t num_points) {
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  let_successor_start();
+  wait_for_predecessor();
   constexpr int kSumBits = 62, kLeast = -126, kMost = 127;
   const int at = static_cast<int>(threadIdx.x);
   const float largest = __uint_as_float(block_max(at < blocks ? largest_of_blocks[at] : 0u));
@@ -71,8 +71,8 @@ __global__ void expand_words(const uint32_t* mask, int32_t* grid, int64_t num_vo
 
 /// Four voxels' bytes, where `i` is the first, become whole numbers.
 __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_voxels) {
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
+  wait_for_predecessor();
+  let_successor_start();
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
 #pragma unroll 2
   for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
@@ -89,8 +89,8 @@ __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_vo
 
 /// A block for each rank's list.
 __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, void* buffer, int32_t* grid) {
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
+  wait_for_predecessor();
+  let_successor_start();
   auto* list =
       reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
   const int64_t length = list->voxel;

@@ -239,7 +239,7 @@ __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, 
   bool any = false, unknown = true;
   for (int tries = 0; __syncthreads_or(unknown); ++tries) {
     if (tries > 0 && tries < kMostTries) __nanosleep(kPauseNs);
-    if (tries == kMostTries) cudaGridDependencySynchronize();
+    if (tries == kMostTries) wait_for_predecessor();
     any = unknown = false;
     for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) {
       const BinDensity density = densities[bin];
@@ -269,9 +269,9 @@ template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
   __shared__ uint32_t warps[32];
-  cudaTriggerProgrammaticLaunchCompletion();
+  let_successor_start();
   if (tells_fates()) return tell_fates(bins);
-  if (!bins.few_points) cudaGridDependencySynchronize();
+  if (!bins.few_points) wait_for_predecessor();
   for (uint32_t item = blockIdx.x;; item += blocks_for_bins()) {
     Share share{item, 0, 0};
     if (bins.few_points ? !find_share(bins, item, reinterpret_cast<uint32_t*>(memory), warps, share)

@@ -44,8 +44,8 @@ __device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory& mem
   if (threadIdx.x == 0) of_block = {};
   memory.clear(bins);
   __syncthreads();
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();  // after the wait: the next step then knows that all before this is done
+  wait_for_predecessor();
+  let_successor_start();  // after the wait: the next step then knows that all before this is done
 }
 
 /// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
@@ -299,9 +299,13 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
       return launch_sorted<Row, kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
     return launch_sorted<Row, kQuotient, 4, PointsInMemory>(launch, problem, grid, bins);
   } else {
-    if (bins.num_tiles <= launch.num_sms)
-      return launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);
-    launch_sorted<Row, kQuotient, kCountedQuads, PointsAhead<kThreads, kCountedQuads>>(launch, problem, grid, bins);
+    using Ahead = PointsAhead<kThreads, kCountedQuads>;
+    constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
+    const bool fits =
+        TileMemory::bytes(bins, sizeof(typename Row::Slot)) + Ahead::kBytes + kOther <= launch.limits.most_shared;
+    if (bins.num_tiles > launch.num_sms && fits)
+      return launch_sorted<Row, kQuotient, kCountedQuads, Ahead>(launch, problem, grid, bins);
+    launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);
   }
 }
 

@@ -79,7 +79,7 @@ inline unsigned second_step_blocks(const SensorLaunch& launch, const BinArgs& bi
 __device__ __forceinline__ uint32_t blocks_for_bins() { return gridDim.x - 1; }
 __device__ __forceinline__ bool tells_fates() { return blockIdx.x == blocks_for_bins(); }
 __device__ inline void tell_fates(const BinArgs& bins) {
-  cudaGridDependencySynchronize();
+  wait_for_predecessor();
   if (!bins.stats || threadIdx.x >= 32) return;
   unsigned nan = 0, outside = 0;
   for (int i = static_cast<int>(threadIdx.x); i < bins.num_fates; i += 32)

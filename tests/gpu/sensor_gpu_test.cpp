@@ -7,6 +7,7 @@
 #include <random>
 
 #include "gpu_support.h"
+#include "sensor/cuda_kernels.h"
 #include "sensor_runs.h"
 
 namespace amdahl::testing {
@@ -228,6 +229,25 @@ TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
           EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
           EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
         }
+}
+
+/// What GPUs before Hopper have: kernels that start one after the other, and too little shared memory to read ahead.
+TEST_F(SensorGpuTest, GpusBeforeHopper) {
+  constexpr ChipLimits kLimits{99 << 10, false};
+  for (const double share : {0.07, 1.0}) {
+    const auto held = std::move(make_cuda_devices({0}, {share}).front());
+    const auto held_stream = held->make_stream("sensor");
+    const auto held_ops = make_cuda_sensor_ops(*held, kLimits);
+    for (const Cloud& cloud : large_clouds())
+      for (const VoxelMode mode : kVoxelModes) {
+        VoxelRun run{{mode}};
+        run.num_features = has_values(mode) ? 8 : 0;
+        run.options.deterministic = mode == VoxelMode::mean;
+        SCOPED_TRACE(fmt::format("{}, {}, share {}", cloud.name, run.name(), share));
+        const VoxelResult result = run_voxelize({*held, *held_stream, *held_ops}, cloud, run);
+        EXPECT_TRUE(result.output == run_voxelize(cpu(), cloud, run).output) << "not the CPU's bits";
+      }
+  }
 }
 
 /// Captured once and replayed, on inputs that have changed since: what an eager call gives.
