@@ -49,4 +49,10 @@ void cuda_check(cudaError_t code, int device_index, const char* call, std::sourc
       meaning.remedy);
 }
 
+int cuda_attribute(int device_index, cudaDeviceAttr attribute) {
+  int value = 0;
+  cuda_check(cudaDeviceGetAttribute(&value, attribute, device_index), device_index, "cudaDeviceGetAttribute");
+  return value;
+}
+
 }  // namespace amdahl

@@ -13,4 +13,7 @@ namespace amdahl {
 void cuda_check(cudaError_t code, int device_index, const char* call,
                 std::source_location where = std::source_location::current());
 
+/// What the runtime says of a GPU.
+int cuda_attribute(int device_index, cudaDeviceAttr attribute);
+
 }  // namespace amdahl

@@ -70,9 +70,7 @@ struct SmGroups {
   int least, step;
 };
 SmGroups groups_of(int device_index) {
-  int major = 0;
-  cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_index), device_index,
-             "cudaDeviceGetAttribute");
+  const int major = cuda_attribute(device_index, cudaDevAttrComputeCapabilityMajor);
   if (major >= 9) return {8, 8};
   return major == 8 ? SmGroups{4, 2} : SmGroups{2, 2};
 }

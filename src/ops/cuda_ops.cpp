@@ -33,9 +33,8 @@ class CudaOps final : public Ops {
   CudaOps(Device& device, const OpsOptions& options)
       : device_(device), options_(options), bound_(bind(device)), tuner_(index()), gemm_(index(), options, tuner_) {
     preload_kernels(index());
-    cuda_check(cudaDeviceGetAttribute(&has_clusters_, cudaDevAttrClusterLaunch, index()), index(),
-               "cudaDeviceGetAttribute");
-    has_small_ = has_clusters_ != 0 && preload_small(index());
+    has_clusters_ = cuda_attribute(index(), cudaDevAttrClusterLaunch) != 0;
+    has_small_ = has_clusters_ && preload_small(index());
     if (!options.deterministic) masks_ = probe_masks(tuner_, gemm_, tuner_memory().launch, tuner_memory().workspace);
   }
 
@@ -106,7 +105,7 @@ class CudaOps final : public Ops {
   bool bound_;  // the members below need the device to be current
   CudaTuner tuner_;
   CudaGemm gemm_;
-  int has_clusters_ = 0;
+  bool has_clusters_ = false;
   bool has_small_ = false;  // the kernels for few rows are in this build for this chip
   MaskSupport masks_;
   std::unique_ptr<StreamMemory> tuner_memory_;
@@ -123,7 +122,7 @@ StreamMemory CudaOps::make_memory(cudaStream_t stream) {
   char* base = memory.buffer->as<char>();
   memory.workspace = {base, kGemmWorkspaceBytes};
   char* scratch = base + kGemmWorkspaceBytes;
-  memory.launch = {stream, index(), device_.spec().sm_count, has_clusters_ != 0, {}};
+  memory.launch = {stream, index(), device_.spec().sm_count, has_clusters_, {}};
   memory.launch.scratch.counters = reinterpret_cast<unsigned*>(scratch);
   memory.launch.scratch.partials = reinterpret_cast<float*>(scratch + kCounterBytes);
   memory.launch.scratch.temp = reinterpret_cast<float*>(scratch + kCounterBytes + kPartialBytes);

@@ -231,8 +231,8 @@ int staged_bytes(const SensorLaunch& launch, const FuseProblem& problem, const F
   if (problem.batch < int64_t{launch.num_sms} * kLeastPerSm || problem.batch > kMostBlocks ||
       args.packs > kMostThreads || !args.copies_times)
     return 0;
-  const int64_t most = attribute_of(launch, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm - kReserved -
-                       static_cast<int64_t>(sizeof(Place)) * kMaxRows * kMaxStreams;
+  const int64_t most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm -
+                       kReserved - static_cast<int64_t>(sizeof(Place)) * kMaxRows * kMaxStreams;
   int64_t bytes = 0;
   for (int s = 0; s < args.num_streams; ++s) {
     const StreamArgs& stream = args.streams[s];
@@ -259,7 +259,7 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
   if (const int staged = staged_bytes<T, N>(launch, problem, args); staged > 0) {
     FuseArgs of_staged = args;
     of_staged.keeps_output = problem.batch * problem.num_targets * args.row_packs * int64_t{sizeof(Pack<T, N>)} <=
-                             attribute_of(launch, cudaDevAttrL2CacheSize);
+                             cuda_attribute(launch.device_index, cudaDevAttrL2CacheSize);
     const size_t shared = staged + static_cast<size_t>(args.num_times) * sizeof(float);
     allow_shared(launch, &fuse_staged<T, N, kRule>, shared);
     const int side_by_side = kMostThreads / args.packs;

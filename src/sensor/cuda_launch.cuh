@@ -54,13 +54,6 @@ void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
              launch.device_index, "cudaFuncSetAttribute");
 }
 
-inline int attribute_of(const SensorLaunch& launch, cudaDeviceAttr attribute) {
-  int value = 0;
-  cuda_check(cudaDeviceGetAttribute(&value, attribute, launch.device_index), launch.device_index,
-             "cudaDeviceGetAttribute");
-  return value;
-}
-
 /// A kernel that may begin early: device/cuda_launch_early.cuh.
 template <class... Parameters, class... Arguments>
 void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,

@@ -69,16 +69,13 @@ class CudaSensorOps final : public SensorOps {
 }  // namespace
 
 std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device) {
-  const auto attribute = [&device](cudaDeviceAttr what) {
-    int value = 0;
-    cuda_check(cudaDeviceGetAttribute(&value, what, device.spec().index), device.spec().index,
-               "cudaDeviceGetAttribute");
-    return value;
-  };
   if (device.backend() != BackendKind::cuda)
     throw Error(Cause::internal, "a device of another backend was handed to CUDA code");
-  return make_cuda_sensor_ops(device, {static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)),
-                                       attribute(cudaDevAttrComputeCapabilityMajor) >= 9});
+  const int index = device.spec().index;
+  ChipLimits limits;
+  limits.most_shared = static_cast<size_t>(cuda_attribute(index, cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  limits.early = cuda_attribute(index, cudaDevAttrComputeCapabilityMajor) >= 9;
+  return make_cuda_sensor_ops(device, limits);
 }
 
 std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device, const ChipLimits& limits) {

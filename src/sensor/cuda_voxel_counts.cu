@@ -49,8 +49,8 @@ struct ByteArgs {
 };
 
 /// Writes counts as bytes, four voxels at once; the output has whole words.
-template <class Cell>
-__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& args, void* output) {
+__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
+                            void* output) {
   auto* words = static_cast<uint32_t*>(output);
   for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);

@@ -19,28 +19,33 @@ __device__ void reset(const BinArgs& bins) {
     for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) bins.densities[bin] = BinDensity::unknown;
 }
 
+/// Where the bins' segments begin, the end of the last one, and what makes whole quads of them.
+constexpr uint32_t kEndWords = 4;
+__host__ __device__ inline uint32_t num_begins(const BinArgs& bins) { return bins.num_bins() + kEndWords; }
+
 /// What both kernels keep of a block's tile in shared memory. Points that are in no bin are counted like the others, in
 /// a word for each lane: that costs less than a branch around each count.
+template <class Row>
 struct TileMemory {
-  static constexpr uint32_t kNowhere = 4;  // words behind those of the bins
-  uint32_t* begins;                        // [bins + kNowhere + 32], of the bins' segments; first their lengths
-  void* sorted;                            // [tile_points] entries
+  using Slot = typename Row::Slot;
+  uint32_t* begins;  // [num_begins + 32], of the bins' segments; first their lengths
+  Slot* sorted;      // [tile_points] entries
   char* end;
-  __device__ TileMemory(void* memory, const BinArgs& bins, size_t entry_bytes)
+  __device__ TileMemory(void* memory, const BinArgs& bins)
       : begins(static_cast<uint32_t*>(memory)),
-        sorted(begins + num_begins(bins) + 32),
-        end(static_cast<char*>(sorted) + bins.tile_points * entry_bytes) {}
-  static size_t bytes(const BinArgs& bins, size_t entry_bytes) {
-    return (num_begins(bins) + 32) * sizeof(uint32_t) + static_cast<size_t>(bins.tile_points) * entry_bytes;
+        sorted(reinterpret_cast<Slot*>(begins + num_begins(bins) + 32)),
+        end(reinterpret_cast<char*>(sorted) + bins.tile_points * sizeof(Slot)) {}
+  static size_t bytes(const BinArgs& bins) {
+    return (num_begins(bins) + 32) * sizeof(uint32_t) + static_cast<size_t>(bins.tile_points) * sizeof(Slot);
   }
-  __host__ __device__ static uint32_t num_begins(const BinArgs& bins) { return bins.num_bins() + kNowhere; }
   __device__ void clear(const BinArgs& bins) const {
     for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kThreads) begins[i] = 0;
   }
 };
 
 /// Clears what the block counts, and waits for what comes before this step.
-__device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory& memory, Fates& of_block) {
+template <class Row>
+__device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory<Row>& memory, Fates& of_block) {
   if (threadIdx.x == 0) of_block = {};
   memory.clear(bins);
   __syncthreads();
@@ -54,13 +59,11 @@ struct Placed {
   static constexpr int kPoints = kQuads * 4;
   // place: the bin's word above kOffsetBits, the offset in the bin below.
   static constexpr int kBinShift = kOffsetBits + 2;
-  static_assert(int64_t{kMaxBins + TileMemory::kNowhere + 32} << kBinShift <= int64_t{1} << 32);
+  static_assert(int64_t{kMaxBins + kEndWords + 32} << kBinShift <= int64_t{1} << 32);
   uint32_t place[kPoints], rank[kPoints];
 
   /// Of points that are in no bin.
-  __device__ static uint32_t nowhere(const BinArgs& bins) {
-    return (TileMemory::num_begins(bins) + threadIdx.x % 32) << kBinShift;
-  }
+  __device__ static uint32_t nowhere(const BinArgs& bins) { return (num_begins(bins) + threadIdx.x % 32) << kBinShift; }
   __device__ bool has(const BinArgs& bins, int at) const { return place[at] < bins.num_bins() << kBinShift; }
   __device__ uint32_t bin(int at) const { return place[at] >> kBinShift; }
   /// Of the point that the thread has `at`: point i of quad q is (q * kThreads + thread) * 4 + i of its tile.
@@ -114,15 +117,14 @@ __device__ __forceinline__ int num_points(const BinArgs& bins, const Points& poi
 /// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths,
 /// and of no use any more when it returns.
 template <class Row, int kQuads>
-__device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory& memory,
+__device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory<Row>& memory,
                                              Placed<kQuads>& placed, uint32_t first_rank, uint32_t* warps) {
   using Slot = typename Row::Slot;
   constexpr int kPoints = kQuads * 4;
-  auto* sorted = static_cast<Slot*>(memory.sorted);
   const uint32_t num_bins = bins.num_bins();
 #pragma unroll
   for (int at = 0; at < kPoints; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
-  const uint32_t total = scan_block<kThreads>(memory.begins, TileMemory::num_begins(bins), warps);
+  const uint32_t total = scan_block<kThreads>(memory.begins, num_begins(bins), warps);
   for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
     bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(memory.begins[i]);
   uint32_t to[kPoints];
@@ -130,12 +132,13 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
   for (int at = 0; at < kPoints; ++at) to[at] = memory.begins[placed.bin(at)] + placed.rank[at] - first_rank;
 #pragma unroll
   for (int at = 0; at < kPoints; ++at)
-    if (placed.has(bins, at) && placed.rank[at] >= first_rank) sorted[to[at]] = static_cast<Slot>(placed.entry(at));
+    if (placed.has(bins, at) && placed.rank[at] >= first_rank)
+      memory.sorted[to[at]] = static_cast<Slot>(placed.entry(at));
   __syncthreads();
   Slot* out = bins.sorted<Row>(tile);
   constexpr uint32_t kAtOnce = sizeof(uint4) / sizeof(Slot);
   for (uint32_t i = threadIdx.x * kAtOnce; i < total; i += kThreads * kAtOnce)
-    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(sorted + i);
+    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
@@ -144,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
   __shared__ Fates of_block;
-  const TileMemory memory(shared, bins, sizeof(typename Row::Slot));
+  const TileMemory<Row> memory(shared, bins);
   begin(bins, memory, of_block);
   if (blockIdx.x == 0) reset(bins);
   Source source(memory.end, points, bins.points_go_first);
@@ -161,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
     read(tile + gridDim.x);
     count_points(memory.begins, placed);
     __syncthreads();
-    write_sorted<Row>(bins, tile, memory, placed, 0, warps);
+    write_sorted(bins, tile, memory, placed, 0, warps);
     memory.clear(bins);
     __syncthreads();
   }
@@ -198,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   extern __shared__ uint4 shared[];
   __shared__ uint32_t warps[32];
   __shared__ Fates of_block;
-  const TileMemory memory(shared, bins, sizeof(typename Row::Slot));
+  const TileMemory<Row> memory(shared, bins);
   const RowBuilder<Row> rows{memory.end};
   const int64_t tile = blockIdx.x;
   const int count = num_points(bins, points, tile);
@@ -232,7 +235,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
     memory.begins[i] = max(memory.begins[i], 2u * Row::kSlots) - 2 * Row::kSlots;
   __syncthreads();
-  write_sorted<Row>(bins, tile, memory, placed, 2 * Row::kSlots, warps);
+  write_sorted(bins, tile, memory, placed, 2 * Row::kSlots, warps);
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
@@ -246,7 +249,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.num_voxels = std::min(plan.slab_voxels, plan.num_voxels - args.first_voxel);
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
   args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
-  const int64_t cache = attribute_of(launch, cudaDevAttrL2CacheSize);
+  const int64_t cache = cuda_attribute(launch.device_index, cudaDevAttrL2CacheSize);
   const int64_t entry_bytes = problem.num_points * plan.entry_bytes,
                 point_bytes = problem.num_points * int64_t{3 * sizeof(float)};
   args.points_go_first = entry_bytes <= cache && entry_bytes + point_bytes > cache;
@@ -275,7 +278,7 @@ template <class Row, Quotient kQuotient, int kQuads, class Source>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                    const BinArgs& bins) {
   launch_first_step(launch, problem, grid, bins, &partition<Row, kQuads, kQuotient, Source>,
-                    TileMemory::bytes(bins, sizeof(typename Row::Slot)) + Source::kBytes, "partition");
+                    TileMemory<Row>::bytes(bins) + Source::kBytes, "partition");
 }
 
 template <class Row, Quotient kQuotient>
@@ -283,7 +286,7 @@ void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, co
                   const BinArgs& bins) {
   static_assert(kDealtTilePoints == 4 * kThreads);
   launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
-                    TileMemory::bytes(bins, sizeof(typename Row::Slot)) + RowBuilder<Row>::bytes(bins), "deal");
+                    TileMemory<Row>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
 }
 
 template <class Row, Quotient kQuotient>
@@ -301,8 +304,7 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   } else {
     using Ahead = PointsAhead<kThreads, kCountedQuads>;
     constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
-    const bool fits =
-        TileMemory::bytes(bins, sizeof(typename Row::Slot)) + Ahead::kBytes + kOther <= launch.limits.most_shared;
+    const bool fits = TileMemory<Row>::bytes(bins) + Ahead::kBytes + kOther <= launch.limits.most_shared;
     if (bins.num_tiles > launch.num_sms && fits)
       return launch_sorted<Row, kQuotient, kCountedQuads, Ahead>(launch, problem, grid, bins);
     launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);
