@@ -15,7 +15,8 @@ using namespace sensor_cuda;
 constexpr int kMaxStreams = 4;  // of a launch; more streams are more launches
 constexpr int kMaxRows = 64;    // targets of a block
 constexpr int kMostThreads = 512;
-constexpr int kResidentThreads = 1024;  // of a multiprocessor, with the 64 registers that fuse_many takes
+constexpr int kNarrow = 64, kNarrowThreads = 256;  // rows of fewer packs, and a block's threads for them
+constexpr int kResidentThreads = 1024;             // of a multiprocessor, with the 64 registers that fuse_many takes
 constexpr int kMostCopiedTimes = 4096;
 constexpr int64_t kMostBlocks = 1 << 30;
 
@@ -281,31 +282,48 @@ void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const
   launch_rule<T, N, Extrapolation::linear_right>(launch, problem, args, threads);
 }
 
-/// Into how many chunks the targets go, `least` or a few more: what makes all blocks end together, `at_once` of which
-/// are on the chip. A block takes as long to find places as for kSetup rows.
-int64_t choose_chunks(int64_t batch, int64_t num_targets, int64_t least, int64_t at_once) {
-  constexpr int64_t kSetup = 4, kMostMore = 8;
+/// A block's threads and the chunks of targets of a batch entry.
+struct Division {
+  int threads;
+  int64_t chunks;
+};
+
+/// What makes all blocks end together: columns stand side by side over as many targets as fit, and chunks are as many
+/// as a number of rounds of blocks has room for. A block takes as long to find places as for kSetup targets of a
+/// thread; of equals the one with the fewest chunks is best, whose samples and times are read the fewest times.
+Division divide_targets(const SensorLaunch& launch, int64_t batch, int64_t num_targets, int packs) {
+  const bool narrow = packs < kNarrow;
+  const int most_side_by_side = std::max((narrow ? kNarrowThreads : kMostThreads) / packs, 1);
+  constexpr int64_t kSetup = 6, kMoreRounds = 4;
   const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  int64_t best = least, least_time = std::numeric_limits<int64_t>::max();
-  for (int64_t chunks = least; chunks <= std::min({2 * least, least + kMostMore, num_targets}); ++chunks) {
-    const int64_t time = divide_up(batch * chunks, at_once) * (divide_up(num_targets, chunks) + kSetup);
-    if (time < least_time) best = chunks, least_time = time;
+  const int64_t least = divide_up(num_targets, kMaxRows);
+  Division best{};
+  int64_t best_time = std::numeric_limits<int64_t>::max();
+  for (int side_by_side = narrow ? most_side_by_side : 1; side_by_side <= most_side_by_side; ++side_by_side) {
+    const int threads = std::min((side_by_side * packs + kLanes - 1) / kLanes * kLanes, kMostThreads);
+    const int64_t at_once = launch.num_sms * (kResidentThreads / threads);
+    const int64_t first = divide_up(batch * least, at_once);
+    for (int64_t round = first; round <= first + kMoreRounds; ++round) {
+      const int64_t chunks = std::clamp(round * at_once / batch, least, num_targets);
+      const int64_t rows = divide_up(num_targets, chunks);
+      const int64_t time = divide_up(batch * chunks, at_once) * (divide_up(rows, side_by_side) + kSetup);
+      if (time < best_time || (time == best_time && chunks < best.chunks)) best = {threads, chunks}, best_time = time;
+    }
   }
   return best;
 }
 
-/// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, as many as keep
-/// every multiprocessor busy else, because places are found once for all columns.
+/// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, which is
+/// fuse_few's work.
 void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int& threads) {
-  constexpr int kBlocksPerSm = 8, kNarrow = 64, kNarrowThreads = 256;
-  threads = std::clamp((args.packs + kLanes - 1) / kLanes * kLanes, kNarrow, kMostThreads);
-  if (args.packs < kNarrow) threads = kNarrowThreads;
-  const int64_t wanted = batch * args.num_targets / (static_cast<int64_t>(launch.num_sms) * kBlocksPerSm);
-  const int64_t side_by_side = std::max(1, threads / args.packs);
-  const int64_t rows = std::clamp<int64_t>(wanted == 0 ? 1 : std::max(wanted, side_by_side), 1,
-                                           std::min<int64_t>(kMaxRows, args.num_targets));
-  const int64_t chunks = (args.num_targets + rows - 1) / rows, at_once = launch.num_sms * (kResidentThreads / threads);
-  args.chunks = static_cast<uint32_t>(rows == 1 ? chunks : choose_chunks(batch, args.num_targets, chunks, at_once));
+  constexpr int kBlocksPerSm = 8;
+  const int64_t of_block = batch * args.num_targets / (static_cast<int64_t>(launch.num_sms) * kBlocksPerSm);
+  const bool few = args.num_targets == 1 || of_block == 0 || (of_block == 1 && args.packs >= kNarrow);
+  const int one_row = std::clamp((args.packs + kLanes - 1) / kLanes * kLanes, kNarrow, kMostThreads);
+  const Division division =
+      few ? Division{one_row, args.num_targets} : divide_targets(launch, batch, args.num_targets, args.packs);
+  threads = division.threads;
+  args.chunks = static_cast<uint32_t>(division.chunks);
   args.rows = static_cast<int>((args.num_targets + args.chunks - 1) / args.chunks);
   args.work = batch * args.chunks;
   args.copies_times = args.num_times <= kMostCopiedTimes;

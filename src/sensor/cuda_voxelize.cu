@@ -181,12 +181,12 @@ struct RowBuilder {
   __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, typename Row::Slot entry) const {
     reinterpret_cast<typename Row::Slot*>(memory + bin * kStride)[Row::kHeader + rank] = entry;
   }
-  /// Copies what is filled of the tile's rows; `counts` of the bins.
+  /// Copies what is filled of the tile's rows, in whole sectors of memory; `counts` of the bins.
   __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* counts) const {
     const int lane = threadIdx.x % Row::kLanes;
     for (uint32_t bin = threadIdx.x / Row::kLanes; bin < bins.num_bins(); bin += kThreads / Row::kLanes) {
       const uint32_t count = counts[bin];
-      if (lane * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
+      if ((lane & ~1) * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
       uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * 16);
       if (lane == 0) part.x = count;
       static_cast<uint4*>(bins.rows)[bins.row_of(bin, tile) * Row::kLanes + lane] = part;
