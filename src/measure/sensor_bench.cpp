@@ -273,7 +273,7 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
 /// The cell with the merge that it has on this fleet.
 SensorCell on_fleet(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
   SensorCell chosen = cell;
-  if (!cell.peers_if_reached || cell.merge != MergeWay::bitmask) return chosen;
+  if (!cell.peers_if_reached || (cell.merge != MergeWay::bitmask && cell.merge != MergeWay::bytes)) return chosen;
   bool reached = false;
   fleet.run(cell.devices, [&](RankContext& rank) {
     const std::unique_ptr<SensorOps> ops = make_ops(rank.device);

@@ -12,6 +12,14 @@ struct CountBeyond {
   int32_t count = 0;
 };
 
+/// Where the bytes of a part's counts go that several ranks add up, each some neighbouring voxels: those of voxels
+/// [i * voxels, (i + 1) * voxels) to part[i], which may be another device's memory.
+inline constexpr int kMaxByteParts = 16;
+struct ByteParts {
+  int64_t voxels = 0;  // of each, a multiple of 64
+  uint8_t* part[kMaxByteParts] = {};
+};
+
 /// A buffer that all ranks fill alike and an all-reduce (SUM, u8) adds up: a byte for each voxel, of which each rank
 /// writes `most` or less, so that no sum is more than 255; behind them a list for each rank of what its voxels have
 /// beyond `most`. A rank's list is zeros on the others, so that the sum is the list.

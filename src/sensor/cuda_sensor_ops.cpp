@@ -2,6 +2,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_device.h"
 #include "device/profiler_ranges.h"
+#include "sensor/cuda_count_peers.h"
 #include "sensor/cuda_kernels.h"
 #include "sensor/cuda_mask_peers.h"
 
@@ -51,6 +52,10 @@ class CudaSensorOps final : public SensorOps {
   }
   std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
     return make_cuda_mask_peers(device_, limits_, group);
+  }
+  size_t count_peer_bytes(const ByteCounts& layout) const override { return cuda_count_peer_bytes(layout); }
+  std::unique_ptr<CountPeers> join_counts(const CountGroup& group) override {
+    return make_cuda_count_peers(device_, limits_, group);
   }
 
  private:

@@ -46,12 +46,18 @@ __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
 struct ByteArgs {
   int most;
   CountBeyond* beyond;
+  ByteParts parts;
+  /// Where the word of a voxel that is a multiple of 4 goes.
+  __device__ uint32_t* word_of(void* output, int64_t voxel) const {
+    if (parts.voxels == 0) return static_cast<uint32_t*>(output) + voxel / 4;
+    const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both of 32 bits
+    return reinterpret_cast<uint32_t*>(parts.part[part] + (voxel - part * parts.voxels));
+  }
 };
 
 /// Writes counts as bytes, four voxels at once; the output has whole words.
 __device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
                             void* output) {
-  auto* words = static_cast<uint32_t*>(output);
   for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
     if (voxel >= bins.num_voxels) continue;
@@ -65,7 +71,7 @@ __device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* c
         args.beyond[1 + atomicAdd(&args.beyond->voxel, 1u)] = {static_cast<uint32_t>(bins.first_voxel) + voxel + k,
                                                                counts[k] - args.most};
     }
-    __stcs(words + (bins.first_voxel + voxel) / 4, word);
+    __stcs(args.word_of(output, bins.first_voxel + voxel), word);
   }
 }
 
@@ -115,7 +121,8 @@ __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
 }
 
 template <class Cells, Form kForm, class Reading, bool kDealt>
-__global__ void __launch_bounds__(kThreads, 2) count_bins(BinArgs bins, ByteArgs bytes, void* output) {
+__global__ void __launch_bounds__(kThreads, 2)
+    count_bins(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
   auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
   bool first = true;
@@ -140,7 +147,7 @@ void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& proble
   const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell);
   allow_shared(launch, kernel, shared);
   launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
-               ByteArgs{problem.most_in_byte, problem.beyond}, problem.output);
+               ByteArgs{problem.most_in_byte, problem.beyond, problem.byte_parts}, problem.output);
 }
 
 template <class Cells, Form kForm>

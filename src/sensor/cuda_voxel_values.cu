@@ -271,7 +271,8 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   __shared__ uint32_t warps[32];
   let_successor_start();
   if (tells_fates()) return tell_fates(bins);
-  if (!bins.few_points) wait_for_predecessor();
+  // Where bins outnumber blocks the groups' step is at them until its end.
+  if (!bins.few_points || bins.num_bins() > blocks_for_bins()) wait_for_predecessor();
   for (uint32_t item = blockIdx.x;; item += blocks_for_bins()) {
     Share share{item, 0, 0};
     if (bins.few_points ? !find_share(bins, item, reinterpret_cast<uint32_t*>(memory), warps, share)

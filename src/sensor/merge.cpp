@@ -20,7 +20,10 @@ struct MergeMemory {
   size_t total() const { return scratch + counts + sums + scale + masks + shared + bytes; }
 };
 
-bool by_mask(MergeWay way) { return way == MergeWay::bitmask || way == MergeWay::peer; }
+bool by_count_peers(MergeWay way, VoxelMode mode) { return way == MergeWay::peer && mode == VoxelMode::count; }
+bool by_mask(MergeWay way, VoxelMode mode) {
+  return way == MergeWay::bitmask || (way == MergeWay::peer && mode != VoxelMode::count);
+}
 
 /// Of one mask, in whole vectors.
 size_t mask_bytes(const VoxelGrid& grid) {
@@ -33,15 +36,17 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
   part.partial = way != MergeWay::none;
   int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
   if (part.partial && is_mean(part)) part.counts = &outside;
-  if (by_mask(way)) part.options.mode = VoxelMode::bitmask;
+  if (by_mask(way, like.options.mode)) part.options.mode = VoxelMode::bitmask;
   const ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
-  if (way == MergeWay::bytes) part.most_in_byte = byte_counts.most();
+  const bool count_peers = by_count_peers(way, like.options.mode);
+  if (way == MergeWay::bytes || count_peers) part.most_in_byte = byte_counts.most();
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
   if (is_fixed_point(like)) memory.scale = sizeof(float);
   if (way == MergeWay::bitmask)
     memory.masks = static_cast<size_t>(num_mask_words(like.grid)) * sizeof(uint32_t) * static_cast<size_t>(world_size);
-  if (way == MergeWay::peer) {
+  if (count_peers) memory.shared = ops.count_peer_bytes(byte_counts);
+  if (way == MergeWay::peer && !count_peers) {
     memory.masks = mask_bytes(like.grid);
     memory.shared = ops.mask_peer_bytes(num_voxels(like.grid), world_size);
   }
@@ -82,7 +87,9 @@ MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, 
 }
 
 Feasibility can_merge(VoxelMode mode, MergeWay way) {
-  if (by_mask(way) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
+  if (way == MergeWay::peer && has_values(mode))
+    return {false, fmt::format("peers take bits and counts of voxels, not their {}", to_string(mode))};
+  if (by_mask(way, mode) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
     return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
   if (way == MergeWay::bytes && mode != VoxelMode::count)
     return {false, fmt::format("a byte says how many points a voxel has, not its {}", to_string(mode))};
@@ -99,17 +106,20 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
     throw Error(Cause::usage,
                 fmt::format("merge {} of mode {}: {}", to_string(way), to_string(like.options.mode), feasible.reason),
                 fmt::format("--merge {}", to_string(best_merge(like.options.mode))));
-  if (way == MergeWay::bytes) lay_out_bytes(like);
+  const bool count_peers = by_count_peers(way, like.options.mode);
+  if (way == MergeWay::bytes || count_peers) lay_out_bytes(like);
   const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way);
   const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
   scratch_ = allocate(memory.scratch);
   counts_ = allocate(memory.counts);
   sums_ = allocate(memory.sums);
   scale_ = allocate(memory.scale);
-  masks_ = allocate(memory.masks);
+  masks_ = way == MergeWay::peer && memory.masks > 0 ? allocate_zeros(memory.masks) : allocate(memory.masks);
+  if (way == MergeWay::bytes) bytes_ = allocate_zeros(byte_counts_.bytes());
   if (way == MergeWay::peer) {
-    shared_ = device.allocate(std::max<size_t>(memory.shared, 1));
-    connect_masks(num_voxels(like.grid));
+    require_peers(num_voxels(like.grid));
+    shared_ = allocate_zeros(count_peers ? ops.count_peer_bytes(byte_counts_) : memory.shared);
+    connect_peers(num_voxels(like.grid), count_peers);
   }
 }
 
@@ -125,12 +135,17 @@ void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
     most_points = std::max<int64_t>(most_points, std::stoll(points));
   byte_counts_ = ByteCounts::of(voxels, communicator_.world_size(), most_points);
   if (!byte_counts_.feasible())
-    throw Error(Cause::usage, fmt::format("--merge bytes: {} ranks and {} voxels", communicator_.world_size(), voxels),
+    throw Error(Cause::usage,
+                fmt::format("--merge {}: {} ranks and {} voxels", to_string(way_), communicator_.world_size(), voxels),
                 "at most 255 and 4294967296, or --merge collective");
-  bytes_ = device_.allocate(byte_counts_.bytes());
+}
+
+std::unique_ptr<Buffer> GridMerge::allocate_zeros(size_t bytes) {
+  std::unique_ptr<Buffer> buffer = device_.allocate(std::max<size_t>(bytes, 1));
   const std::unique_ptr<Stream> stream = device_.make_stream("merge");
-  device_.fill_zero(*stream, bytes_->data(), bytes_->bytes());
-  stream->synchronize(deadline);
+  device_.fill_zero(*stream, buffer->data(), buffer->bytes());
+  stream->synchronize(Deadline::after_seconds(kTimeoutSeconds));
+  return buffer;
 }
 
 void GridMerge::make_room(const VoxelizeProblem& problem) {
@@ -158,22 +173,24 @@ Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& comm
   return {refusal.empty(), refusal};
 }
 
-void GridMerge::connect_masks(int64_t voxels) {
+void GridMerge::require_peers(int64_t voxels) {
   const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
   if (!reach.ok)
-    throw Error(Cause::usage, "--merge peer: " + reach.reason, "several GPUs in one process, or --merge bitmask");
+    throw Error(Cause::usage, "--merge peer: " + reach.reason, "several GPUs in one process, or --merge auto");
+}
+
+void GridMerge::connect_peers(int64_t voxels, bool counts) {
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const std::unique_ptr<Stream> stream = device_.make_stream("merge");
-  device_.fill_zero(*stream, shared_->data(), shared_->bytes());
-  device_.fill_zero(*stream, masks_->data(), masks_->bytes());
-  stream->synchronize(deadline);
   const auto mine = std::make_shared<std::shared_ptr<Buffer>>(shared_);
   communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
-  MaskGroup group{communicator_.rank(), voxels, {}, kTimeoutSeconds};
+  std::vector<std::shared_ptr<Buffer>> shared;
   const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
   for (const std::string& text : communicator_.exchange(address, deadline))
-    group.shared.push_back(*reinterpret_cast<const std::shared_ptr<Buffer>*>(std::stoull(text)));
-  peers_ = ops_.join_masks(group);
+    shared.push_back(*reinterpret_cast<const std::shared_ptr<Buffer>*>(std::stoull(text)));
+  if (counts)
+    count_peers_ = ops_.join_counts({communicator_.rank(), byte_counts_, shared, kTimeoutSeconds});
+  else
+    mask_peers_ = ops_.join_masks({communicator_.rank(), voxels, shared, kTimeoutSeconds});
   communicator_.barrier(deadline);  // every rank has copied every offer
   communicator_.release_kept();
 }
@@ -191,16 +208,19 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   part.scale = scale_ ? scale_->as<float>() : nullptr;
   if (counts_) part.counts = counts_->as<int32_t>();
   if (sums_) part.output = sums_->data();
-  if (by_mask(way_)) {
+  if (by_mask(way_, problem.options.mode)) {
     part.options.mode = VoxelMode::bitmask;
     part.output = own_mask();
   }
-  if (way_ == MergeWay::bytes) {
+  if (count_peers_ || bytes_) {
     if (problem.num_points / (byte_counts_.most() + 1) > byte_counts_.capacity)
       throw Error(Cause::usage,
-                  fmt::format("merge bytes: {} points, and there is room for {} crowded voxels", problem.num_points,
-                              byte_counts_.capacity),
+                  fmt::format("merge {}: {} points, and there is room for {} crowded voxels", to_string(way_),
+                              problem.num_points, byte_counts_.capacity),
                   "no more points than a rank had at first");
+  }
+  if (count_peers_) count_peers_->aim(part);
+  if (bytes_) {
     part.most_in_byte = byte_counts_.most();
     part.output = bytes_->data();
     part.beyond = byte_counts_.list(bytes_->data(), communicator_.rank());
@@ -221,10 +241,11 @@ void GridMerge::compute(Stream& stream, const VoxelizeProblem& problem) {
 void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
   if (way_ == MergeWay::none) return;
   if (way_ == MergeWay::bitmask) return merge_masks(stream, problem);
+  if (count_peers_) return count_peers_->merge(stream, static_cast<int32_t*>(problem.output));
   if (way_ == MergeWay::peer) {
     const bool grid = problem.options.mode == VoxelMode::occupancy;
-    return peers_->merge(stream, own_mask(), grid ? static_cast<int32_t*>(problem.output) : nullptr,
-                         grid ? nullptr : static_cast<uint32_t*>(problem.output));
+    return mask_peers_->merge(stream, own_mask(), grid ? static_cast<int32_t*>(problem.output) : nullptr,
+                              grid ? nullptr : static_cast<uint32_t*>(problem.output));
   }
   if (way_ == MergeWay::bytes) {
     communicator_.all_reduce(bytes_->data(), byte_counts_.bytes(), DType::u8, ReduceOp::sum, stream);

@@ -12,8 +12,8 @@
 namespace amdahl {
 
 /// none: each rank keeps the grid of its own points. collective: all-reduce of the grids. bitmask: all-gather of bit
-/// masks and OR, of occupancy and bitmask only. peer: the same by one kernel that writes the other devices' memory.
-/// bytes: all-reduce of counts in bytes (byte_counts.h), of count only.
+/// masks and OR, of occupancy and bitmask only. bytes: all-reduce of counts in bytes (byte_counts.h), of count only.
+/// peer: the same as either by kernels that write the other devices' memory.
 enum class MergeWay { none, collective, bitmask, peer, bytes };
 std::string_view to_string(MergeWay way);
 
@@ -57,8 +57,10 @@ class GridMerge {
   void merge_masks(Stream& stream, const VoxelizeProblem& problem);
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
-  void connect_masks(int64_t voxels);
+  void require_peers(int64_t voxels);
+  void connect_peers(int64_t voxels, bool counts);
   void lay_out_bytes(const VoxelizeProblem& like);
+  std::unique_ptr<Buffer> allocate_zeros(size_t bytes);
 
   Device& device_;
   SensorOps& ops_;
@@ -69,7 +71,8 @@ class GridMerge {
   std::shared_ptr<Buffer> shared_;                                   // way peer
   ByteCounts byte_counts_;                                           // way bytes, and its buffer:
   std::unique_ptr<Buffer> bytes_;
-  std::unique_ptr<MaskPeers> peers_;
+  std::unique_ptr<MaskPeers> mask_peers_;    // way peer, of masks
+  std::unique_ptr<CountPeers> count_peers_;  // and of counts
 };
 
 }  // namespace amdahl

@@ -61,6 +61,7 @@ struct VoxelizeProblem {
   /// The list's first is zeros before the call; there is room for num_points / (most_in_byte + 1) behind it.
   int most_in_byte = 0;
   CountBeyond* beyond = nullptr;
+  ByteParts byte_parts;             // GPUs: where the bytes go instead of the output, unless of 0 voxels
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
   const void* sums = nullptr;       // of `finish`: merged sums of a mean; the output itself where they are f32
   const float* scale = nullptr;     // deterministic mean: 2^k on the device, by `fixed_point_scale`
@@ -79,7 +80,7 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem);
 /// values, so that the least of several scales is that of the parts that have some.
 float fixed_point_scale_of(float largest, int64_t num_points);
 
-inline constexpr int kMaxMaskPeers = 16;
+inline constexpr int kMaxMaskPeers = kMaxByteParts;
 
 /// Ranks that merge masks of this many voxels. `shared` of each rank: SensorOps::mask_peer_bytes, zeroed once.
 struct MaskGroup {
@@ -97,6 +98,26 @@ class MaskPeers {
   /// null). `mask` has whole vectors of 16 bytes, as `merged`, and may be written again once the stream is past this.
   /// All ranks enqueue it alike; one that does not come is an Error{rank_hung} at the stream's next wait.
   virtual void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) = 0;
+};
+
+/// Ranks that merge counts in each other's memory. `shared` of each rank: SensorOps::count_peer_bytes, zeroed once.
+struct CountGroup {
+  int rank = 0;
+  ByteCounts layout;
+  std::vector<std::shared_ptr<Buffer>> shared;
+  double timeout_seconds = 60;
+};
+
+/// A rank's end of merging counts through the other ranks' memory. Voxelizing a part writes its bytes where a rank adds
+/// them up; merging adds up this rank's voxels, sends the sums to all, and takes theirs.
+class CountPeers {
+ public:
+  virtual ~CountPeers() = default;
+  /// Where this part's bytes and list go.
+  virtual void aim(VoxelizeProblem& part) const = 0;
+  /// grid (i32) = the counts of all parts, each voxelized once since the last merge. All ranks enqueue it alike; one
+  /// that does not come is an Error{rank_hung} at the stream's next wait.
+  virtual void merge(Stream& stream, int32_t* grid) = 0;
 };
 
 class SensorOps {
@@ -134,6 +155,15 @@ class SensorOps {
   }
   /// Null where they are not. Every rank's device reaches every other's memory.
   virtual std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) {
+    (void)group;
+    return nullptr;
+  }
+  /// The same of counts.
+  virtual size_t count_peer_bytes(const ByteCounts& layout) const {
+    (void)layout;
+    return 0;
+  }
+  virtual std::unique_ptr<CountPeers> join_counts(const CountGroup& group) {
     (void)group;
     return nullptr;
   }

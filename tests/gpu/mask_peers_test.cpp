@@ -1,52 +1,28 @@
 // Bit masks merged through the memory of all GPUs of this machine: many merges one behind the other, with nobody
 // waiting in between, against an OR on the host.
-#include <algorithm>
-
-#include "gpu_support.h"
-#include "sensor/sensor_ops.h"
+#include "several_gpus.h"
 
 namespace amdahl {
 namespace {
 
 constexpr uint32_t kPoison = 0x5a5a5a5a;
 
-class MaskPeersTest : public ::testing::Test {
+class MaskPeersTest : public SeveralGpusTest {
  protected:
-  void SetUp() override {
-    const Availability availability = cuda_availability();
-    if (!availability.ok) GTEST_SKIP() << availability.reason;
-    const int count = std::min(static_cast<int>(list_cuda_devices().size()), 8);
-    if (count < 2) GTEST_SKIP() << "merging over GPUs needs two, here is " << count;
-    std::vector<int> indices;
-    for (int i = 0; i < count; ++i) indices.push_back(i);
-    devices_ = make_cuda_devices(indices);
-    for (auto& device : devices_) {
-      streams_.push_back(device->make_stream("sensor"));
-      ops_.push_back(make_cuda_sensor_ops(*device));
-      for (auto& other : devices_) {
-        const Feasibility reach = device == other ? Feasibility{} : device->reach(*other);
-        if (!reach.ok) GTEST_SKIP() << reach.reason;
-      }
-    }
-  }
   // Kernels of all ranks must have ended before anything of theirs goes.
   void TearDown() override {
-    peers_.clear(), masks_.clear(), grids_.clear(), merged_.clear(), ops_.clear(), streams_.clear();
-    devices_.clear();
+    peers_.clear(), masks_.clear(), grids_.clear(), merged_.clear();
+    SeveralGpusTest::TearDown();
   }
 
-  size_t world() const { return devices_.size(); }
   static int64_t words_of(int64_t voxels) { return (voxels + 127) / 128 * 4; }  // whole vectors
 
   void join(int64_t voxels, int merges) {
     MaskGroup group;
     group.num_voxels = voxels;
     group.timeout_seconds = 20;
-    for (size_t r = 0; r < world(); ++r) {
-      group.shared.push_back(devices_[r]->allocate(ops_[r]->mask_peer_bytes(voxels, static_cast<int>(world()))));
-      devices_[r]->fill_zero(*streams_[r], group.shared[r]->data(), group.shared[r]->bytes());
-      streams_[r]->synchronize(Deadline::after_seconds(60));
-    }
+    for (size_t r = 0; r < world(); ++r)
+      group.shared.push_back(shared_zeros(r, ops_[r]->mask_peer_bytes(voxels, static_cast<int>(world()))));
     peers_.clear(), masks_.clear(), grids_.clear(), merged_.clear();
     for (size_t r = 0; r < world(); ++r) {
       group.rank = static_cast<int>(r);
@@ -58,10 +34,6 @@ class MaskPeersTest : public ::testing::Test {
         merged_[r].push_back(array<uint32_t>(r, std::vector<uint32_t>(static_cast<size_t>(words_of(voxels)), kPoison)));
       }
     }
-  }
-  template <class T>
-  std::unique_ptr<GpuArray<T>> array(size_t rank, const std::vector<T>& values) {
-    return std::make_unique<GpuArray<T>>(*devices_[rank], *streams_[rank], values);
   }
 
   /// One bit in 16 of each rank, another choice each merge.
@@ -98,9 +70,6 @@ class MaskPeersTest : public ::testing::Test {
     }
   }
 
-  std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<SensorOps>> ops_;
   std::vector<std::unique_ptr<MaskPeers>> peers_;
   std::vector<std::vector<std::unique_ptr<GpuArray<uint32_t>>>> masks_, merged_;
   std::vector<std::vector<std::unique_ptr<GpuArray<int32_t>>>> grids_;
@@ -112,7 +81,7 @@ TEST_F(MaskPeersTest, ManyMergesOneBehindTheOther) {
     SCOPED_TRACE(voxels);
     join(voxels, kMerges);
     for (int m = 0; m < kMerges; ++m) enqueue(m);
-    for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(60));
+    synchronize();
     for (int m = 0; m < kMerges; ++m) expect_merged(voxels, m);
     if (HasFailure()) return;
   }
@@ -123,16 +92,14 @@ TEST_F(MaskPeersTest, ReplayedGraphs) {
   constexpr int kMerges = 3;
   const int64_t voxels = 100'000;
   join(voxels, kMerges);
-  std::vector<std::unique_ptr<Graph>> graphs;
-  for (size_t r = 0; r < world(); ++r)
-    graphs.push_back(devices_[r]->capture(*streams_[r], [&] {
-      for (size_t m = 0; m < kMerges; ++m)
-        peers_[r]->merge(*streams_[r], masks_[r][m]->data(), m == 1 ? nullptr : grids_[r][m]->data(),
-                         m == 2 ? nullptr : merged_[r][m]->data());
-    }));
+  const auto graphs = graphs_of([&](size_t r) {
+    for (size_t m = 0; m < kMerges; ++m)
+      peers_[r]->merge(*streams_[r], masks_[r][m]->data(), m == 1 ? nullptr : grids_[r][m]->data(),
+                       m == 2 ? nullptr : merged_[r][m]->data());
+  });
   for (int replay = 0; replay < 5; ++replay)
     for (size_t r = 0; r < world(); ++r) graphs[r]->launch(*streams_[r]);
-  for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(60));
+  synchronize();
   for (int m = 0; m < kMerges; ++m) expect_merged(voxels, m);
 }
 

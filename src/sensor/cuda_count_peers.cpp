@@ -1,0 +1,89 @@
+#include "sensor/cuda_count_peers.h"
+
+#include <algorithm>
+
+namespace amdahl {
+namespace {
+
+class CudaCountPeers final : public CountPeers {
+ public:
+  CudaCountPeers(Device& device, const ChipLimits& limits, const CountGroup& group)
+      : device_(device),
+        limits_(limits),
+        group_(group),
+        watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of counts")) {
+    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
+    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<char>();
+    peers_.layout = count_layout(group.layout);
+    peers_.num_voxels = group.layout.num_voxels;
+    peers_.report = watch_->report();
+    peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
+    watches_of(device).add(watch_);
+  }
+  // The others' memory, and the report, must outlive this rank's kernels.
+  ~CudaCountPeers() override { watch_->drain(device_.spec().index, stream_); }
+  CudaCountPeers(const CudaCountPeers&) = delete;
+  CudaCountPeers& operator=(const CudaCountPeers&) = delete;
+
+  void aim(VoxelizeProblem& part) const override {
+    const CountLayout& layout = peers_.layout;
+    part.most_in_byte = group_.layout.most();
+    part.beyond = reinterpret_cast<CountBeyond*>(peers_.shared[peers_.rank] + layout.own_list);
+    if (peers_.num_ranks == 1) {
+      part.output = peers_.shared[0] + layout.inboxes;
+      return;
+    }
+    part.byte_parts.voxels = layout.part_voxels;
+    for (int r = 0; r < peers_.num_ranks; ++r)
+      part.byte_parts.part[r] =
+          reinterpret_cast<uint8_t*>(peers_.shared[r] + layout.inboxes) + peers_.rank * layout.part_voxels;
+  }
+
+  void merge(Stream& stream, int32_t* grid) override {
+    device_.bind_thread();
+    stream_ = as_cuda(stream);
+    const DeviceSpec& spec = device_.spec();
+    launch_merge_peer_counts({stream_, spec.index, spec.sm_count, limits_}, peers_, grid);
+  }
+
+ private:
+  Device& device_;
+  ChipLimits limits_;
+  CountGroup group_;
+  std::shared_ptr<PeerWatch> watch_;
+  CountLaunch peers_{};
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+CountLayout count_layout(const ByteCounts& counts) {
+  constexpr size_t kAlign = 256;
+  constexpr int64_t kStep = 64;  // voxels of a chunk, and more than a vector's
+  const auto ranks = static_cast<size_t>(counts.world_size);
+  CountLayout layout;
+  layout.part_voxels = std::max<int64_t>((counts.num_voxels + counts.world_size - 1) / counts.world_size, 1);
+  layout.part_voxels = (layout.part_voxels + kStep - 1) / kStep * kStep;
+  layout.slices = (layout.part_voxels + CountLayout::kSliceVoxels - 1) / CountLayout::kSliceVoxels;
+  layout.capacity = counts.capacity;
+  layout.bytes = sizeof(CountInbox);
+  const auto place = [&layout](size_t bytes) {
+    const size_t begin = (layout.bytes + kAlign - 1) / kAlign * kAlign;
+    layout.bytes = begin + bytes;
+    return begin;
+  };
+  layout.own_list = place(layout.list_bytes());
+  layout.lists = place(2 * layout.list_bytes());
+  layout.summed = place(ranks * static_cast<size_t>(layout.slices) * sizeof(uint64_t));
+  layout.inboxes = place(ranks * static_cast<size_t>(layout.part_voxels));
+  layout.sums = place(ranks * static_cast<size_t>(layout.part_voxels));
+  return layout;
+}
+
+size_t cuda_count_peer_bytes(const ByteCounts& counts) { return count_layout(counts).bytes; }
+
+std::unique_ptr<CountPeers> make_cuda_count_peers(Device& device, const ChipLimits& limits, const CountGroup& group) {
+  return std::make_unique<CudaCountPeers>(device, limits, group);
+}
+
+}  // namespace amdahl

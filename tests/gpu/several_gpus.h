@@ -1,0 +1,63 @@
+// All GPUs of this machine, each with a stream and sensor operations, for tests of what goes through peers' memory.
+#pragma once
+
+#include <algorithm>
+
+#include "gpu_support.h"
+#include "sensor/sensor_ops.h"
+
+namespace amdahl {
+
+class SeveralGpusTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Availability availability = cuda_availability();
+    if (!availability.ok) GTEST_SKIP() << availability.reason;
+    const int count = std::min(static_cast<int>(list_cuda_devices().size()), 8);
+    if (count < 2) GTEST_SKIP() << "merging over GPUs needs two, here is " << count;
+    std::vector<int> indices;
+    for (int i = 0; i < count; ++i) indices.push_back(i);
+    devices_ = make_cuda_devices(indices);
+    for (auto& device : devices_) {
+      streams_.push_back(device->make_stream("sensor"));
+      ops_.push_back(make_cuda_sensor_ops(*device));
+      for (auto& other : devices_) {
+        const Feasibility reach = device == other ? Feasibility{} : device->reach(*other);
+        if (!reach.ok) GTEST_SKIP() << reach.reason;
+      }
+    }
+  }
+  void TearDown() override {
+    ops_.clear(), streams_.clear();
+    devices_.clear();
+  }
+
+  size_t world() const { return devices_.size(); }
+  void synchronize() {
+    for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(60));
+  }
+  /// Zeros on a rank's device that others may write.
+  std::shared_ptr<Buffer> shared_zeros(size_t rank, size_t bytes) {
+    std::shared_ptr<Buffer> buffer = devices_[rank]->allocate(bytes);
+    devices_[rank]->fill_zero(*streams_[rank], buffer->data(), bytes);
+    streams_[rank]->synchronize(Deadline::after_seconds(60));
+    return buffer;
+  }
+  template <class T>
+  std::unique_ptr<GpuArray<T>> array(size_t rank, const std::vector<T>& values) {
+    return std::make_unique<GpuArray<T>>(*devices_[rank], *streams_[rank], values);
+  }
+  /// What `enqueue` enqueues for a rank, as a graph.
+  template <class Enqueue>
+  std::vector<std::unique_ptr<Graph>> graphs_of(const Enqueue& enqueue) {
+    std::vector<std::unique_ptr<Graph>> graphs;
+    for (size_t r = 0; r < world(); ++r) graphs.push_back(devices_[r]->capture(*streams_[r], [&] { enqueue(r); }));
+    return graphs;
+  }
+
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<SensorOps>> ops_;
+};
+
+}  // namespace amdahl
