@@ -45,4 +45,15 @@ __device__ inline bool await_flag(const uint64_t* flag, uint64_t number, int fro
   }
 }
 
+/// Ends a block's part of round `number` of ranks that meet in `own->ended` rounds so far; the last block to come ends
+/// the round, `all_came` or not. By one thread.
+template <class Inbox>
+__device__ __forceinline__ void end_round(Inbox* own, uint64_t number, bool all_came) {
+  if (!all_came) own->broken = 1;
+  __threadfence();
+  if (atomicAdd(&own->finished_blocks, 1u) != gridDim.x - 1) return;
+  own->finished_blocks = 0;
+  own->ended = number;
+}
+
 }  // namespace amdahl

@@ -2,28 +2,21 @@
 
 #include <algorithm>
 
+#include "sensor/cuda_peer_side.h"
+
 namespace amdahl {
 namespace {
 
 class CudaCountPeers final : public CountPeers {
  public:
   CudaCountPeers(Device& device, const ChipLimits& limits, const CountGroup& group)
-      : device_(device),
-        limits_(limits),
-        group_(group),
-        watch_(std::make_shared<PeerWatch>(device.spec().index, group.timeout_seconds, "a merge of counts")) {
+      : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
     peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
     for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<char>();
     peers_.layout = count_layout(group.layout);
     peers_.num_voxels = group.layout.num_voxels;
-    peers_.report = watch_->report();
-    peers_.timeout_ns = static_cast<uint64_t>(group.timeout_seconds * 1e9);
-    watches_of(device).add(watch_);
+    peers_.report = side_.report(), peers_.timeout_ns = side_.timeout_ns();
   }
-  // The others' memory, and the report, must outlive this rank's kernels.
-  ~CudaCountPeers() override { watch_->drain(device_.spec().index, stream_); }
-  CudaCountPeers(const CudaCountPeers&) = delete;
-  CudaCountPeers& operator=(const CudaCountPeers&) = delete;
 
   void aim(VoxelizeProblem& part) const override {
     const CountLayout& layout = peers_.layout;
@@ -39,20 +32,12 @@ class CudaCountPeers final : public CountPeers {
           reinterpret_cast<uint8_t*>(peers_.shared[r] + layout.inboxes) + peers_.rank * layout.part_voxels;
   }
 
-  void merge(Stream& stream, int32_t* grid) override {
-    device_.bind_thread();
-    stream_ = as_cuda(stream);
-    const DeviceSpec& spec = device_.spec();
-    launch_merge_peer_counts({stream_, spec.index, spec.sm_count, limits_}, peers_, grid);
-  }
+  void merge(Stream& stream, int32_t* grid) override { launch_merge_peer_counts(side_.on(stream), peers_, grid); }
 
  private:
-  Device& device_;
-  ChipLimits limits_;
-  CountGroup group_;
-  std::shared_ptr<PeerWatch> watch_;
+  CountGroup group_;  // before the side, whose end the others' memory must outlive
+  CudaPeerSide side_;
   CountLaunch peers_{};
-  cudaStream_t stream_ = nullptr;
 };
 
 }  // namespace

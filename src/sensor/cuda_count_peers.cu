@@ -105,17 +105,6 @@ __device__ bool add_up(const CountLaunch& p, int64_t slice) {
   return packed;
 }
 
-/// Writes four voxels, those of the grid, from their bytes.
-__device__ __forceinline__ void widen(uint32_t word, int64_t voxel, int64_t num_voxels, bool aligned, int32_t* grid) {
-  const int four[4] = {static_cast<int>(word & 255), static_cast<int>(word >> 8 & 255),
-                       static_cast<int>(word >> 16 & 255), static_cast<int>(word >> 24)};
-  if (aligned && voxel + 4 <= num_voxels) {
-    __stcs(reinterpret_cast<int4*>(grid + voxel), make_int4(four[0], four[1], four[2], four[3]));
-    return;
-  }
-  for (int k = 0; k < 4 && voxel + k < num_voxels; ++k) grid[voxel + k] = four[k];
-}
-
 /// Writes a slice of the voxels of rank `of` from their sums.
 __device__ void write_slice(const CountLaunch& p, int of, int64_t slice, bool packed, int32_t* grid) {
   constexpr int kWord = sizeof(uint32_t), kAhead = CountLayout::kSliceVoxels / kWord / kThreads;
@@ -133,7 +122,7 @@ __device__ void write_slice(const CountLaunch& p, int of, int64_t slice, bool pa
 #pragma unroll
   for (int i = 0; i < kAhead; ++i)
     if (first + at(i) < end)
-      widen(packed ? unpack_word(words[i]) : words[i], voxel + at(i), p.num_voxels, aligned, grid);
+      write_bytes_as_numbers(packed ? unpack_word(words[i]) : words[i], voxel + at(i), p.num_voxels, aligned, grid);
 }
 
 /// A block for a slice of every part. It waits for those of the same slice alone, which begin as early on their ranks.
@@ -166,12 +155,7 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
       __syncthreads();
     }
   }
-  if (threadIdx.x != 0) return;
-  if (!come) own->broken = 1;
-  __threadfence();
-  if (atomicAdd(&own->finished_blocks, 1u) != gridDim.x - 1) return;
-  own->finished_blocks = 0;
-  own->ended = merge;
+  if (threadIdx.x == 0) end_round(own, merge, come);
 }
 
 /// Adds what voxels have beyond a byte; kBlocksOfList blocks for each rank's list.

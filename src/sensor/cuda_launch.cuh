@@ -62,6 +62,19 @@ void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, siz
             arguments...);
 }
 
+/// Writes what four voxels have, from their bytes: voxels [voxel, voxel + 4) of a grid, those that it has; at once
+/// where it is `aligned` to 16 bytes.
+__device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t voxel, int64_t num_voxels, bool aligned,
+                                                       int32_t* grid) {
+  const int four[4] = {static_cast<int>(bytes & 255), static_cast<int>(bytes >> 8 & 255),
+                       static_cast<int>(bytes >> 16 & 255), static_cast<int>(bytes >> 24)};
+  if (aligned && voxel + 4 <= num_voxels) {
+    __stcs(reinterpret_cast<int4*>(grid + voxel), make_int4(four[0], four[1], four[2], four[3]));
+    return;
+  }
+  for (int k = 0; k < 4 && voxel + k < num_voxels; ++k) grid[voxel + k] = four[k];
+}
+
 /// N elements, loaded and stored in one go.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {

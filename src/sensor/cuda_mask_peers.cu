@@ -118,12 +118,7 @@ __global__ void __launch_bounds__(kThreads)
       write_voxels(words, static_cast<int>(min(int64_t{num_words} * 32, p.num_voxels - first_word * 32)),
                    grid + first_word * 32);
   }
-  if (threadIdx.x != 0) return;
-  if (!come) own->broken = 1;
-  __threadfence();
-  if (atomicAdd(&own->finished_blocks, 1u) != gridDim.x - 1) return;
-  own->finished_blocks = 0;
-  own->ended = merge;
+  if (threadIdx.x == 0) end_round(own, merge, come);
 }
 
 }  // namespace

@@ -75,16 +75,8 @@ __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_vo
   let_successor_start();
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
 #pragma unroll 2
-  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
-    const uint32_t word = bytes[i / 4];
-    const int four[4] = {static_cast<int>(word & 255), static_cast<int>(word >> 8 & 255),
-                         static_cast<int>(word >> 16 & 255), static_cast<int>(word >> 24)};
-    if (aligned && i + 4 <= num_voxels) {
-      __stcs(reinterpret_cast<int4*>(grid + i), make_int4(four[0], four[1], four[2], four[3]));
-      continue;
-    }
-    for (int k = 0; k < 4 && i + k < num_voxels; ++k) grid[i + k] = four[k];
-  }
+  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4)
+    write_bytes_as_numbers(bytes[i / 4], i, num_voxels, aligned, grid);
 }
 
 /// A block for each rank's list.
