@@ -8,27 +8,32 @@ import sys
 HEAD = """# Beside RoboCache, one {device}
 
 Medians of {blocks} alternating blocks; device time by graph replay, hot and cold cache, and one call with its wait by the host's clock.
-Ratio: theirs over ours. Results: of the compatible settings against theirs.
+Ratio: theirs over ours. Of the copy: the bytes that a hot call needs at least, by its time, in per cent of what a copy within the
+device read and wrote in the same run ({copy:,.0f} GB/s). Results: of the compatible settings against theirs.
 
-| case | ours, hot us | theirs | ratio | cold us | theirs | ratio | one call us | theirs | results |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"""
+| case | ours, hot us | theirs | ratio | of the copy | cold us | theirs | ratio | one call us | theirs | results |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"""
 
 
 def main(path):
-    cases, blocks, devices = {}, set(), set()
+    cases, blocks, devices, copy = {}, set(), set(), 0
     with open(path) as lines:
         for record in map(json.loads, lines):
-            axes = record["axes"]
-            ours, peer = (next(one["samples"] for one in record["series"] if one["name"] == name) for name in ("ours", "peer"))
-            blocks |= {len(ours), len(peer)}
+            axes, samples = record["axes"], {one["name"]: one["samples"] for one in record["series"]}
+            medians = {name: statistics.median(one) for name, one in samples.items()}
+            if axes["op"] == "copy":
+                copy = medians["bandwidth"]
+                continue
+            blocks |= {len(samples["ours"]), len(samples["peer"])}
             devices.add(record["provenance"]["facts"]["device.0"])
             case = cases.setdefault(axes["case"], {"agreement": axes["agreement"]})
-            case[axes["cache"], axes["launch"]] = statistics.median(ours), statistics.median(peer)
-    print(HEAD.format(device=" and one ".join(sorted(devices)), blocks="/".join(map(str, sorted(blocks)))))
+            case[axes["cache"], axes["launch"]] = medians
+    print(HEAD.format(device=" and one ".join(sorted(devices)), blocks="/".join(map(str, sorted(blocks))), copy=copy))
     for name, case in cases.items():
         hot, cold, call = case["hot", "graph"], case["cold", "graph"], case["hot", "call"]
-        print(f"| {name} | {hot[0]:.2f} | {hot[1]:.2f} | {hot[1] / hot[0]:.2f} | {cold[0]:.2f} | {cold[1]:.2f} "
-              f"| {cold[1] / cold[0]:.2f} | {call[0]:.1f} | {call[1]:.1f} | {case['agreement']} |")
+        print(f"| {name} | {hot['ours']:.2f} | {hot['peer']:.2f} | {hot['peer'] / hot['ours']:.2f} | {hot['bandwidth'] / copy:.0%} "
+              f"| {cold['ours']:.2f} | {cold['peer']:.2f} | {cold['peer'] / cold['ours']:.2f} | {call['ours']:.1f} "
+              f"| {call['peer']:.1f} | {case['agreement']} |")
 
 
 if __name__ == "__main__":
