@@ -8,8 +8,9 @@ import sys
 HEAD = """# Beside RoboCache, one {device}
 
 Medians of {blocks} alternating blocks; device time by graph replay, hot and cold cache, and one call with its wait by the host's clock.
-Ratio: theirs over ours. Of the copy: the bytes that a hot call needs at least, by its time, in per cent of what a copy within the
-device read and wrote in the same run ({copy:,.0f} GB/s). Results: of the compatible settings against theirs.
+Ratio: theirs over ours. Of the copy: the bytes of a call's inputs and outputs, by its hot time, in per cent of what a copy within
+the device read and wrote in the same run ({copy:,.0f} GB/s); beyond 100 where fewer targets than samples need not all of them.
+Results: of the compatible settings against theirs.
 
 | case | ours, hot us | theirs | ratio | of the copy | cold us | theirs | ratio | one call us | theirs | results |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"""
