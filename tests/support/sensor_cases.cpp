@@ -122,6 +122,9 @@ std::vector<FuseCase> shapes() {
   cases.push_back(scattered("many rows", 70'000, 1, {stream_of(70'000, 2, 1, 21, steps)}));
   cases.push_back(scattered("many short entries", 600, 70,
                             {stream_of(600, 6, 8, 24, uneven(24, 6)), stream_of(600, 4, 4, 25, uneven(25, 4))}));
+  // Columns of several targets side by side, and targets in chunks.
+  cases.push_back(scattered("some wide entries", 40, 90,
+                            {stream_of(40, 20, 280, 26, uneven(26, 20)), stream_of(40, 15, 20, 27, uneven(27, 15))}));
   cases.push_back(
       probed("on the times", 3, {stream_of(3, 12, 5, 22, uneven(22, 12)), stream_of(3, 4, 2, 23, uneven(23, 4))}));
   return cases;
