@@ -18,12 +18,12 @@ class CountPeersTest : public SeveralGpusTest {
   }
 
   /// A cloud of each rank for each merge, of which one voxel in `crowded` has far more points than a byte holds.
-  void join(const VoxelGrid& grid, int64_t points_of_rank, bool crowded) {
+  void join(const VoxelGrid& grid, int64_t points_of_rank, bool crowded, double timeout_seconds = 20) {
     grid_ = grid, num_points_ = points_of_rank;
     peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), clouds_.clear();
     CountGroup group;
     group.layout = ByteCounts::of(num_voxels(grid), static_cast<int>(world()), points_of_rank);
-    group.timeout_seconds = 20;
+    group.timeout_seconds = timeout_seconds;
     for (size_t r = 0; r < world(); ++r)
       group.shared.push_back(shared_zeros(r, ops_[r]->count_peer_bytes(group.layout)));
     for (size_t r = 0; r < world(); ++r) {
@@ -127,6 +127,12 @@ TEST_F(CountPeersTest, ReplayedGraphs) {
     for (size_t r = 0; r < world(); ++r) graphs[r]->launch(*streams_[r]);
   synchronize();
   for (int m = 0; m < 3; ++m) expect_merged(m);
+}
+
+TEST_F(CountPeersTest, ARankThatDoesNotComeIsMissed) {
+  join({{0, 0, 0}, 1, {60, 50, 40}}, 1000, false, 1);
+  for (size_t r = 0; r + 1 < world(); ++r) enqueue(r, 0);
+  expect_a_missing_rank();
 }
 
 }  // namespace

@@ -17,10 +17,10 @@ class MaskPeersTest : public SeveralGpusTest {
 
   static int64_t words_of(int64_t voxels) { return (voxels + 127) / 128 * 4; }  // whole vectors
 
-  void join(int64_t voxels, int merges) {
+  void join(int64_t voxels, int merges, double timeout_seconds = 20) {
     MaskGroup group;
     group.num_voxels = voxels;
-    group.timeout_seconds = 20;
+    group.timeout_seconds = timeout_seconds;
     for (size_t r = 0; r < world(); ++r)
       group.shared.push_back(shared_zeros(r, ops_[r]->mask_peer_bytes(voxels, static_cast<int>(world()))));
     peers_.clear(), masks_.clear(), grids_.clear(), merged_.clear();
@@ -101,6 +101,13 @@ TEST_F(MaskPeersTest, ReplayedGraphs) {
     for (size_t r = 0; r < world(); ++r) graphs[r]->launch(*streams_[r]);
   synchronize();
   for (int m = 0; m < kMerges; ++m) expect_merged(voxels, m);
+}
+
+TEST_F(MaskPeersTest, ARankThatDoesNotComeIsMissed) {
+  join(100'000, 1, 1);
+  for (size_t r = 0; r + 1 < world(); ++r)
+    peers_[r]->merge(*streams_[r], masks_[r][0]->data(), grids_[r][0]->data(), nullptr);
+  expect_a_missing_rank();
 }
 
 }  // namespace

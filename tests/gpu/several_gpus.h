@@ -47,6 +47,15 @@ class SeveralGpusTest : public ::testing::Test {
   std::unique_ptr<GpuArray<T>> array(size_t rank, const std::vector<T>& values) {
     return std::make_unique<GpuArray<T>>(*devices_[rank], *streams_[rank], values);
   }
+  /// That the first rank's stream ends with the error of a rank that did not come.
+  void expect_a_missing_rank() {
+    try {
+      streams_[0]->synchronize(Deadline::after_seconds(60));
+      ADD_FAILURE() << "nobody was missed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::rank_hung) << error.what();
+    }
+  }
   /// What `enqueue` enqueues for a rank, as a graph.
   template <class Enqueue>
   std::vector<std::unique_ptr<Graph>> graphs_of(const Enqueue& enqueue) {
