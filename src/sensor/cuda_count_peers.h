@@ -22,7 +22,7 @@ struct CountInbox {
 
 /// Where a rank's shared memory has what, in bytes from its beginning.
 struct CountLayout {
-  int64_t part_voxels = 0;  // that a rank adds up, in whole slices' vectors
+  int64_t part_voxels = 0;  // that a rank adds up, a multiple of 64
   int64_t slices = 0;       // of a part: a block has one of each part
   int64_t capacity = 0;     // of a list, without its first
   size_t own_list = 0;      // that voxelizing fills
