@@ -18,7 +18,7 @@ struct SensorCell {
   int devices = 1;
   Scaling scaling = Scaling::strong;  // of mode data
   MergeWay merge = MergeWay::none;
-  bool peers_if_reached = false;  // a merge of bit masks goes through peers' memory where all reach each other's
+  bool peers_if_reached = false;  // masks and counts in bytes go through peers' memory where all reach each other's
   std::string path = "direct";
   bool cold = false;
 };

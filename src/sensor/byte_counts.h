@@ -12,12 +12,14 @@ struct CountBeyond {
   int32_t count = 0;
 };
 
+/// Most ranks that merge through each other's memory.
+inline constexpr int kMaxMergePeers = 16;
+
 /// Where the bytes of a part's counts go that several ranks add up, each some neighbouring voxels: those of voxels
 /// [i * voxels, (i + 1) * voxels) to part[i], which may be another device's memory.
-inline constexpr int kMaxByteParts = 16;
 struct ByteParts {
   int64_t voxels = 0;  // of each, a multiple of 64
-  uint8_t* part[kMaxByteParts] = {};
+  uint8_t* part[kMaxMergePeers] = {};
 };
 
 /// A buffer that all ranks fill alike and an all-reduce (SUM, u8) adds up: a byte for each voxel, of which each rank

@@ -14,10 +14,10 @@ namespace amdahl {
 /// of it, and voxelizes again only then. Sums are sent once all ranks have come to the merge, and so have ended the one
 /// before, in which they read them. Lists are read until a merge ends, and the next one has the other parity's.
 struct CountInbox {
-  uint64_t arrived[kMaxByteParts];  // merges that each rank has come to
-  uint64_t ended;                   // merges of this rank that have ended
-  unsigned finished_blocks;         // of the running merge
-  unsigned broken;                  // a wait was given up: later merges do nothing
+  uint64_t arrived[kMaxMergePeers];  // merges that each rank has come to
+  uint64_t ended;                    // merges of this rank that have ended
+  unsigned finished_blocks;          // of the running merge
+  unsigned broken;                   // a wait was given up: later merges do nothing
 };
 
 /// Where a rank's shared memory has what, in bytes from its beginning.
@@ -43,7 +43,7 @@ struct CountLayout {
 CountLayout count_layout(const ByteCounts& counts);
 
 struct CountLaunch {
-  char* shared[kMaxByteParts];  // a CountInbox, and what the layout places
+  char* shared[kMaxMergePeers];  // a CountInbox, and what the layout places
   CountLayout layout;
   int rank, num_ranks;
   int64_t num_voxels;

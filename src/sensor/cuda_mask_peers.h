@@ -21,7 +21,7 @@ struct MaskInbox {
 inline constexpr int kPacketWords = 3;  // of the mask; the fourth is the number
 
 struct MaskLaunch {
-  MaskInbox* shared[kMaxMaskPeers];  // the packets are behind
+  MaskInbox* shared[kMaxMergePeers];  // the packets are behind
   int rank, num_ranks;
   int64_t num_voxels;
   PeerReport* report;

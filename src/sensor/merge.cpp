@@ -158,7 +158,7 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
 Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels) {
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
   const int world = communicator.world_size();
-  if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMaskPeers)
+  if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMergePeers)
     return {false, "the ranks do not see each other's device memory"};
   std::string refusal;
   const std::string address = std::to_string(reinterpret_cast<uintptr_t>(&device));

@@ -24,8 +24,8 @@ MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, 
 /// Whether grids of that mode can be merged that way.
 Feasibility can_merge(VoxelMode mode, MergeWay way);
 
-/// Whether the ranks can merge masks of this many voxels in each other's memory. Collective, blocking on the host; all
-/// get the same answer.
+/// Whether the ranks can merge masks, or counts, of this many voxels in each other's memory. Collective, blocking on
+/// the host; all get the same answer.
 Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels);
 
 /// Owns the memory between voxelizing and merging, so that problems that differ only in points, features and output
@@ -34,8 +34,8 @@ class GridMerge {
  public:
   /// `like` as problems come later; `num_points_of_all` bounds the sum over ranks for a deterministic mean. Allocates.
   /// Ways peer and bytes: collective over the ranks, whose devices must be idle. Error{usage} for way peer where the
-  /// ranks are processes or a device does not reach another's memory, and for way bytes of more than 255 ranks or 2^32
-  /// voxels.
+  /// ranks are processes or a device does not reach another's memory, and for counts in bytes of more than 255 ranks or
+  /// 2^32 voxels.
   GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
             int64_t num_points_of_all, MergeWay way);
 
@@ -47,7 +47,7 @@ class GridMerge {
   void make_room(const VoxelizeProblem& problem);
 
   /// This rank's part of `problem`, whose output is the grid of the whole. A deterministic mean agrees on its scale
-  /// here. Error{usage} for way bytes and more points than any rank had at first.
+  /// here. Error{usage} for counts in bytes and more points than any rank had at first.
   void compute(Stream& stream, const VoxelizeProblem& problem);
   /// All parts become the grid in problem.output, on every rank.
   void merge(Stream& stream, const VoxelizeProblem& problem);
@@ -69,7 +69,7 @@ class GridMerge {
   MergeWay way_;
   std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
   std::shared_ptr<Buffer> shared_;                                   // way peer
-  ByteCounts byte_counts_;                                           // way bytes, and its buffer:
+  ByteCounts byte_counts_;                                           // of counts in bytes, and way bytes' buffer:
   std::unique_ptr<Buffer> bytes_;
   std::unique_ptr<MaskPeers> mask_peers_;    // way peer, of masks
   std::unique_ptr<CountPeers> count_peers_;  // and of counts

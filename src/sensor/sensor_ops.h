@@ -80,8 +80,6 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem);
 /// values, so that the least of several scales is that of the parts that have some.
 float fixed_point_scale_of(float largest, int64_t num_points);
 
-inline constexpr int kMaxMaskPeers = kMaxByteParts;
-
 /// Ranks that merge masks of this many voxels. `shared` of each rank: SensorOps::mask_peer_bytes, zeroed once.
 struct MaskGroup {
   int rank = 0;
