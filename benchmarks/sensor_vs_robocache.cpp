@@ -13,6 +13,7 @@
 #include <numeric>
 #include <random>
 
+#include "measure/sensor_data.h"
 #include "sensor_peer_machine.h"
 #include "spec/json.h"
 #include "stats/bootstrap.h"
@@ -242,8 +243,15 @@ struct Cloud {
   int edge;  // voxels of each axis
 };
 
-/// Uniform over the grid, over an eighth of it, over ten times its edges (3 % inside at 128), or rings as a LiDAR sees.
-std::vector<float> make_points(Machine& machine, const Cloud& cloud, float extent) {
+/// Uniform over the grid, over an eighth of it, over ten times its edges (3 % inside at 128), or rings as a LiDAR sees,
+/// in any order; or a scan: what a LiDAR gives, in its order.
+std::vector<float> make_points(Machine& machine, const Cloud& cloud, const VoxelGrid& grid) {
+  if (cloud.name == "scan") {
+    SensorJob job;
+    job.num_items = cloud.points, job.grid = grid, job.distribution = PointDistribution::scan;
+    return make_items(job, {0, job.num_items}).points;
+  }
+  const float extent = grid.voxel_size * static_cast<float>(cloud.edge);
   std::uniform_real_distribution<float> unit(0, 1);
   std::normal_distribution<float> normal;
   std::vector<float> points(static_cast<size_t>(cloud.points) * 3);
@@ -266,13 +274,13 @@ void run_voxelize(Machine& machine, Runner& runner, const Cloud& cloud) {
   constexpr float kEdge = 0.0625f;
   const std::string cloud_name = fmt::format("voxelize {} {} -> {}^3 ", cloud.name, cloud.points, cloud.edge);
   if (!runner.may_want(cloud_name)) return;
-  const float extent = kEdge * static_cast<float>(cloud.edge);
-  const auto points = machine.put(make_points(machine, cloud, extent));
+  const VoxelGrid grid{{0, 0, 0}, kEdge, {cloud.edge, cloud.edge, cloud.edge}};
+  const auto points = machine.put(make_points(machine, cloud, grid));
   const auto features = machine.put(machine.normal(static_cast<size_t>(cloud.points) * kFeatures));
   VoxelizeProblem problem;
   problem.points = points->as<float>(), problem.features = features->data();
   problem.num_points = cloud.points, problem.num_features = kFeatures;
-  problem.grid = {{0, 0, 0}, kEdge, {cloud.edge, cloud.edge, cloud.edge}};
+  problem.grid = grid;
   const auto voxels = static_cast<size_t>(num_voxels(problem.grid));
   const auto out = machine.device->allocate(voxels * kFeatures * sizeof(float));
   const auto counts = machine.device->allocate(voxels * sizeof(int32_t));
@@ -352,10 +360,10 @@ int main(int argc, char** argv) {
       run_fuse(machine, runner, 32, {{500, 256}}, 256, type);
       run_fuse(machine, runner, 1024, {{500, 256}}, 256, type);
     }
-    for (const Cloud& cloud :
-         {Cloud{"uniform", 500000, 128}, Cloud{"corner", 500000, 128}, Cloud{"sparse", 500000, 128},
-          Cloud{"rings", 500000, 128}, Cloud{"uniform", 4000000, 128}, Cloud{"uniform", 4000000, 256},
-          Cloud{"uniform", 20000000, 256}})
+    for (const Cloud& cloud : {Cloud{"uniform", 500000, 128}, Cloud{"corner", 500000, 128},
+                               Cloud{"sparse", 500000, 128}, Cloud{"rings", 500000, 128}, Cloud{"scan", 100000, 128},
+                               Cloud{"scan", 500000, 128}, Cloud{"uniform", 4000000, 128}, Cloud{"scan", 4000000, 128},
+                               Cloud{"uniform", 4000000, 256}, Cloud{"uniform", 20000000, 256}})
       run_voxelize(machine, runner, cloud);
     return 0;
   } catch (const Error& error) {

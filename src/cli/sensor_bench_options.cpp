@@ -126,7 +126,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
       ->capture_default_str();
   sub->add_option("--layout", texts.layout, "Of the grid in memory: xyz or zyx")->capture_default_str();
   sub->add_flag("--deterministic", config.deterministic, "mean: the same bits for any order and number of devices");
-  sub->add_option("--distribution", config.distribution, "Where points lie: uniform, corner, readme or clusters")
+  sub->add_option("--distribution", config.distribution, "Where points lie: uniform, corner, readme, clusters or scan")
       ->capture_default_str();
 }
 

@@ -44,9 +44,10 @@ SensorOperation operation_of(const SensorBenchConfig& config) {
 }
 
 PointDistribution distribution_of(const SensorBenchConfig& config) {
-  return choose("--distribution", config.distribution,
-                std::vector<PointDistribution>{PointDistribution::uniform, PointDistribution::corner,
-                                               PointDistribution::readme, PointDistribution::clusters});
+  return choose(
+      "--distribution", config.distribution,
+      std::vector<PointDistribution>{PointDistribution::uniform, PointDistribution::corner, PointDistribution::readme,
+                                     PointDistribution::clusters, PointDistribution::scan});
 }
 
 constexpr int64_t kMostItems = int64_t{1} << 40;

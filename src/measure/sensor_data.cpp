@@ -47,18 +47,21 @@ void fill_times(const SensorJob& job, int64_t item, uint32_t tag, int64_t count,
   }
 }
 
-/// A turn of a LiDAR of 32 beams in the middle of the grid, a sixth of its height above the ground: a beam ends on the
-/// ground or, in its sector, at an obstacle, of which most are near.
-void lidar_point(const SensorJob& job, int64_t item, const float* extent, float* point) {
-  constexpr int kBeams = 32, kSectors = 256;
+/// A LiDAR of 32 beams in the middle of the grid, a sixth of its height above the ground: a beam ends on the ground or,
+/// in its sector, at an obstacle, of which most are near. `in_order`: its beams one after the other in each of 2,048
+/// directions, and round again; else any beam in any direction.
+void lidar_point(const SensorJob& job, int64_t item, const float* extent, bool in_order, float* point) {
+  constexpr int kBeams = 32, kDirections = 2048, kSectors = 256;
   constexpr float kLowest = -0.535f, kStep = 0.0233f;   // radians: -30.7 to +10.7 degrees
   constexpr float kNearest = 0.06f, kMeanRange = 0.2f;  // of obstacles, in widths of the grid
   constexpr float kRoughness = 0.1f;                    // of what is hit, relative to its range
   const Philox4 bits = draw(job, item, 0, kPoint);
-  const float elevation = kLowest + kStep * static_cast<float>(bits.v[0] % kBeams);
-  const float turn = philox_uniform(bits.v[1]);
+  const auto beam = in_order ? static_cast<uint32_t>(item % kBeams) : bits.v[0] % kBeams;
+  const auto direction = static_cast<float>(item / kBeams % kDirections);
+  const float turn = in_order ? (direction + philox_uniform(bits.v[1])) / kDirections : philox_uniform(bits.v[1]);
+  const float elevation = kLowest + kStep * static_cast<float>(beam);
   const auto sector = static_cast<uint32_t>(turn * (kSectors - 1));
-  const Philox4 scene = philox(job.seed, sector, bits.v[0] % kBeams / 8, 0, kRange);
+  const Philox4 scene = philox(job.seed, sector, beam / 8, 0, kRange);
   const float width = std::min(extent[0], extent[1]), height = extent[2] / 6;
   float range = width * (kNearest - kMeanRange * std::log(philox_uniform(scene.v[0])));
   if (elevation < 0) range = std::min(range, height / std::sin(-elevation));
@@ -84,7 +87,9 @@ Span span_of(PointDistribution distribution) {
 void fill_point(const SensorJob& job, int64_t item, float* point) {
   float extent[3];
   for (size_t axis = 0; axis < 3; ++axis) extent[axis] = static_cast<float>(job.grid.size[axis]) * job.grid.voxel_size;
-  if (job.distribution == PointDistribution::clusters) return lidar_point(job, item, extent, point);
+  const bool in_order = job.distribution == PointDistribution::scan;
+  if (in_order || job.distribution == PointDistribution::clusters)
+    return lidar_point(job, item, extent, in_order, point);
   const Span span = span_of(job.distribution);
   const Philox4 bits = draw(job, item, 0, kPoint);
   for (size_t axis = 0; axis < 3; ++axis)
@@ -146,6 +151,8 @@ std::string_view to_string(PointDistribution distribution) {
       return "readme";
     case PointDistribution::clusters:
       return "clusters";
+    case PointDistribution::scan:
+      return "scan";
   }
   return "?";
 }

@@ -18,7 +18,7 @@ struct PointCloud;
 struct Trajectories;
 
 enum class SensorOperation { fuse, voxelize, resample };
-enum class PointDistribution { uniform, corner, readme, clusters };
+enum class PointDistribution { uniform, corner, readme, clusters, scan };
 std::string_view to_string(SensorOperation operation);
 std::string_view to_string(PointDistribution distribution);
 

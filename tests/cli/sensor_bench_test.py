@@ -102,7 +102,7 @@ def check_fewer_items_than_devices(case):
 
 
 def check_every_distribution_layout_and_type(case):
-    for distribution in ("uniform", "corner", "readme", "clusters"):
+    for distribution in ("uniform", "corner", "readme", "clusters", "scan"):
         for layout, dtype in (("xyz", "bf16"), ("zyx", "f16")):
             records = measured(case, *CLOUD, "--distribution", distribution, "--layout", layout, "--dtype", dtype,
                                "--voxel-modes", "count,mean,max", "--deterministic")

@@ -117,6 +117,7 @@ TEST(SensorData, DistributionsAreWhatTheyAreCalled) {
   const double clusters = inside_of(PointDistribution::clusters);
   EXPECT_GT(clusters, 0.7);
   EXPECT_LT(clusters, 1.0);
+  EXPECT_NEAR(inside_of(PointDistribution::scan), clusters, 0.02);
 }
 
 /// Different voxels that 20,000 points lie in.
@@ -139,6 +140,27 @@ size_t occupied(PointDistribution distribution) {
 TEST(SensorData, ClustersShareVoxels) {
   EXPECT_GT(occupied(PointDistribution::uniform), 19'000u);
   EXPECT_LT(occupied(PointDistribution::clusters), 15'000u);
+}
+
+/// The points of a scan lie where those of clusters do, but neighbours of the cloud are neighbours in space: those of
+/// one beam in directions next to each other, mostly.
+TEST(SensorData, AScanIsInOrder) {
+  const auto mean_step = [](PointDistribution distribution) {
+    SensorJob job = cloud_job(VoxelMode::count);
+    job.distribution = distribution;
+    job.num_items = 20'000;
+    const SensorItems made = make_items(job, {0, job.num_items});
+    constexpr size_t kTurned = size_t{32} * 3;  // the same beam, one direction on
+    double sum = 0;
+    for (size_t i = 0; i + kTurned < made.points.size(); i += 3) {
+      double square = 0;
+      for (size_t axis = 0; axis < 3; ++axis)
+        square += std::pow(double{made.points[i + kTurned + axis]} - double{made.points[i + axis]}, 2);
+      sum += std::sqrt(square);
+    }
+    return sum / (static_cast<double>(made.points.size() - kTurned) / 3);
+  };
+  EXPECT_LT(mean_step(PointDistribution::scan), mean_step(PointDistribution::clusters) / 5);
 }
 
 /// Every single wrong element is found, where all are looked at.
