@@ -103,7 +103,7 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
   if (shape.num_groups == 0) return nullptr;
   const auto place_of = [&](uint32_t entry) { return shape.place_of(offset_of(entry) >> shape.group_bits); };
   const auto listed = [&](uint32_t entry, int tile, uint32_t before) {
-    return Listed(bins.point_of(entry, tile), entry & (shape.group_voxels() - 1), before);
+    return Listed(bins.point_of<kDealt>(entry, tile), entry & (shape.group_voxels() - 1), before);
   };
   const auto count = [&](uint32_t entry, int) { atomicAdd(&memory.begins[place_of(entry)], 1u); };
   const auto fits = [&] { return scan_block<kGroupThreads>(memory.begins, shape.num_begins(), warps) <= kFewPoints; };

@@ -65,7 +65,7 @@ __device__ Lists make_lists(const BinArgs& bins, const Share& share, const ListM
   uint32_t* order = total > kListed ? bins.order + place : memory.order;
   for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile) {
     if (share.has(offset_of(entry)))
-      order[atomicAdd(&ends[share.place(offset_of(entry))], 1u)] = bins.point_of(entry, tile);
+      order[atomicAdd(&ends[share.place(offset_of(entry))], 1u)] = bins.point_of<kDealt>(entry, tile);
   });
   return {ends, order};
 }

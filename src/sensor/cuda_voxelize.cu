@@ -72,12 +72,27 @@ struct Placed {
   }
 };
 
+/// Places the points of a quad of which `count` are there, whose coordinates `p` are `from` memory.
+template <Quotient kQuotient>
+__device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const float* from,
+                                           const float (&p)[12], int count, uint32_t* places, Fates& fates) {
+  using Unsigned = std::make_unsigned_t<VoxelIndex<kQuotient>>;
+  VoxelIndex<kQuotient> voxel[4];
+  locate_quad<kQuotient>(grid, from, p, count, fates, voxel);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const auto in_slab = static_cast<Unsigned>(voxel[i]);
+    const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
+    places[i] = in_slab < static_cast<Unsigned>(bins.num_voxels) ? place.bin << Placed<1>::kBinShift | place.offset
+                                                                 : Placed<1>::nowhere(bins);
+  }
+}
+
 /// Places a thread's points of a tile of `count`. `kMayPass`: a warp passes by quads in which it has no points, which
 /// takes registers.
 template <Quotient kQuotient, bool kMayPass, int kQuads, class Source>
 __device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source, int count,
                                              Placed<kQuads>& placed, Fates& fates) {
-  using Unsigned = std::make_unsigned_t<VoxelIndex<kQuotient>>;
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
     const int quad = q * kThreads + static_cast<int>(threadIdx.x), left = count - quad * 4;
@@ -87,18 +102,9 @@ __device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs
       continue;
     }
     float p[12];
-    VoxelIndex<kQuotient> voxel[4];
     source.wait(q);
     if (left > 0) source.load(quad, min(4, left), p);
-    locate_quad<kQuotient>(grid, source.from + quad * 12, p, left, fates, voxel);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const auto in_slab = static_cast<Unsigned>(voxel[i]);
-      const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
-      placed.place[q * 4 + i] = in_slab < static_cast<Unsigned>(bins.num_voxels)
-                                    ? place.bin << Placed<kQuads>::kBinShift | place.offset
-                                    : Placed<kQuads>::nowhere(bins);
-    }
+    place_quad<kQuotient>(grid, bins, source.from + quad * 12, p, left, placed.place + q * 4, fates);
   }
 }
 
@@ -204,14 +210,17 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   const TileMemory<Row> memory(shared, bins);
   const RowBuilder<Row> rows{memory.end};
   const int64_t tile = blockIdx.x;
-  const int count = num_points(bins, points, tile);
   Placed<1> placed;
   Fates fates{};
   begin(bins, memory, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
-  PointsInMemory source(nullptr, points, true);
-  source.begin(tile * bins.tile_points, count);
-  place_points<kQuotient, false>(grid, bins, source, count, placed, fates);
+  const uint32_t first = dealt_point(blockIdx.x, static_cast<uint32_t>(bins.num_tiles), threadIdx.x * 4);
+  const bool in_tile = static_cast<int>(threadIdx.x) * 4 < bins.tile_points && first < points.count;
+  const int count = in_tile ? static_cast<int>(min(points.count - first, int64_t{4})) : 0;
+  const float* from = points.data + size_t{first} * 3;
+  float p[12];
+  if (count > 0) load_quad(from, count, points.aligned, p);
+  place_quad<kQuotient>(grid, bins, from, p, count, placed.place, fates);
   count_points(memory.begins, placed);
   bool crowded = false;
 #pragma unroll

@@ -47,9 +47,12 @@ struct BinArgs {
   VoxelizeCounts* stats;  // their sum; null where nobody asks
   __host__ __device__ uint32_t num_bins() const { return 1u << bin_bits; }
   __host__ __device__ uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
-  /// Point of an entry of a tile.
+  /// Point of an entry of a tile, which is dealt or sorted.
+  template <bool kDealt>
   __device__ uint32_t point_of(uint32_t entry, int tile) const {
-    return static_cast<uint32_t>(tile) * tile_points + (entry >> kOffsetBits);
+    const uint32_t at = entry >> kOffsetBits;
+    if (kDealt) return dealt_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
+    return static_cast<uint32_t>(tile) * tile_points + at;
   }
   /// Which row a tile has for a bin.
   __device__ int64_t row_of(uint32_t bin, int64_t tile) const { return static_cast<int64_t>(bin) * row_pitch + tile; }

@@ -42,6 +42,13 @@ using ValueRow = Row<uint32_t, 128>;
 /// Most points of a bin whose second step goes by groups of voxels, and how many they may be on average.
 inline constexpr uint32_t kFewPoints = 3072, kFewPointsMean = 2048;
 inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
+/// A dealt tile has runs of this many neighbours from all over the cloud, for a scanner gives neighbours that lie in
+/// few bins: those of a tile would not fit into rows. Shorter runs are not whole sectors and lines of memory.
+inline constexpr uint32_t kDealtRun = 16;
+/// Point `at` of a dealt tile; may lie beyond the cloud's end.
+constexpr uint32_t dealt_point(uint32_t tile, uint32_t num_tiles, uint32_t at) {
+  return (at / kDealtRun * num_tiles + tile) * kDealtRun + at % kDealtRun;
+}
 
 /// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, turned by the slot.
 /// Without the turn a plane of a cube would be in few bins, because its chunks have the same low bits.

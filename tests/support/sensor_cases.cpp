@@ -284,9 +284,20 @@ std::vector<Cloud> large_clouds() {
   for (size_t i = 0; i < crowd.points.size(); ++i)  // a third in one voxel, a third in some
     if (i / 3 % 3 != 0)
       crowd.points[i] = hall.minimum[i % 3] + (2.5f + (i / 3 % 3 == 1 ? 0 : 0.02f) * crowd.points[i]) * hall.voxel_size;
+  Cloud scan{"scan", hall, points_in(60'000, 47, hall, 0.0f)};
+  for (size_t i = 0; i < scan.points.size(); i += 3) {  // along rows of voxels, some tens of points in each
+    const size_t passed = i / 3 / 40, row = passed / 97;
+    const std::array<size_t, 3> voxel{row % 2 == 0 ? passed % 97 : 96 - passed % 97, row % 61, 7 + i % 2};
+    for (size_t axis = 0; axis < 3; ++axis) {
+      const float within = (scan.points[i + axis] - hall.minimum[axis]) / (static_cast<float>(hall.size[axis]) * 0.11f);
+      scan.points[i + axis] =
+          hall.minimum[axis] + (static_cast<float>(voxel[axis]) + 0.1f + 0.8f * within) * hall.voxel_size;
+    }
+  }
   return {{"large", cube, points_in(300'001, 41, cube, 0.05f)},
           {"medium", cube, points_in(150'001, 41, cube, 0.05f)},
-          crowd};
+          crowd,
+          scan};
 }
 
 std::string to_string(FeatureKind kind) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <vector>
@@ -77,6 +78,22 @@ TEST(VoxelPlan, SmallCloudsAreDealt) {
   }
   EXPECT_FALSE(plan_of({128, 128, 128}, 600000, VoxelMode::count).dealt);
   EXPECT_FALSE(plan_of({512, 512, 128}, 500000, VoxelMode::count).dealt);  // too many bins
+}
+
+/// Every point of a small cloud is in one place of one dealt tile.
+TEST(VoxelPlan, DealtPointsAreOneToOne) {
+  for (const int64_t points : {1, 15, 1000, 100003, 500000, 524288}) {
+    SCOPED_TRACE(points);
+    const VoxelPlan plan = plan_of({128, 128, 128}, points, VoxelMode::count);
+    ASSERT_TRUE(plan.dealt);
+    EXPECT_EQ(plan.tile_points % static_cast<int>(kDealtRun), 0);
+    const auto num_tiles = static_cast<uint32_t>(plan.num_tiles);
+    std::vector<int> times(static_cast<size_t>(points));
+    for (uint32_t tile = 0; tile < num_tiles; ++tile)
+      for (uint32_t at = 0; at < static_cast<uint32_t>(plan.tile_points); ++at)
+        if (const size_t point = dealt_point(tile, num_tiles, at); point < times.size()) ++times[point];
+    EXPECT_EQ(std::count(times.begin(), times.end(), 1), points);
+  }
 }
 
 /// Values go by groups where most bins have few points; tiles of others are not dealt.
