@@ -24,11 +24,15 @@ __device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>
   }
 }
 
-/// Groups of more points than a warp should add up: fewer than there are points for.
+/// Groups of more points than a warp should add up while others wait for it: twice its share of the bin's, within
+/// bounds.
 struct LargeGroups {
-  static constexpr uint32_t kPoints = 256;
+  static constexpr uint32_t kLeast = 64, kMost = 256;
   uint32_t num_groups;
-  uint16_t places[kFewPoints / kPoints];
+  uint16_t places[kFewPoints / kLeast];
+  __device__ static bool is_large(uint32_t points, uint32_t points_of_bin) {
+    return points > min(max(2 * points_of_bin / kWarps, kLeast), kMost);
+  }
 };
 
 /// A warp's work on groups: lanes stand side by side over the columns of several points.
@@ -51,9 +55,10 @@ class GroupWriter {
     const uint32_t warp = threadIdx.x / 32;
     uint32_t place = warp * shape_.share, begin = begins_[place];
     base_ = begin, end_ = begins_[place + shape_.share], next_lot_ = 0;
+    const uint32_t of_bin = begins_[kWarps * shape_.share];
     for (uint32_t group = warp; group < shape_.num_groups; group += kWarps, ++place) {
       const uint32_t end = begins_[place + 1];
-      if (end - begin > LargeGroups::kPoints) {
+      if (LargeGroups::is_large(end - begin, of_bin)) {
         if (lane_ == 0) large.places[atomicAdd(&large.num_groups, 1u)] = static_cast<uint16_t>(place);
         wait_for_batches<0>();
         __syncwarp();
@@ -208,7 +213,7 @@ class GroupWriter {
 
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_groups(BinArgs bins, ValueArgs args, GroupShape shape) {
-  extern __shared__ uint4 memory[];
+  extern __shared__ __align__(128) uint4 memory[];  // rows of two packs lie in one line
   __shared__ uint32_t warps[32];
   __shared__ LargeGroups large;
   const GroupMemory<Rule, T, N> groups(memory, bins, shape);
