@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
     const uint32_t rank = placed.rank[at];
     if (rank < Row::kSlots)
       rows.put(placed.bin(at), rank, entry);
-    else if (rank < 2 * Row::kSlots)
+    else if (rank < Row::kBothSlots)
       bins.second_row<Row>(placed.bin(at), tile)[rank - Row::kSlots] = entry;
     else
       crowded = true;
@@ -242,9 +242,9 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   if (!crowded) return;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
-    memory.begins[i] = max(memory.begins[i], 2u * Row::kSlots) - 2 * Row::kSlots;
+    memory.begins[i] = max(memory.begins[i], uint32_t{Row::kBothSlots}) - Row::kBothSlots;
   __syncthreads();
-  write_sorted(bins, tile, memory, placed, 2 * Row::kSlots, warps);
+  write_sorted(bins, tile, memory, placed, Row::kBothSlots, warps);
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {

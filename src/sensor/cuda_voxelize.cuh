@@ -35,7 +35,7 @@ struct BinArgs {
   bool points_go_first;  // from the L2: what is sorted of them stays there if they do not
   bool few_points;
   void* rows;         // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
-  void* second_rows;  // likewise
+  void* second_rows;  // likewise, of their second ones
   int row_pitch;
   BinDensity* densities;  // [bins], where bins have few points
   void* entries;          // [tiles, tile_points] of the rows' slots
@@ -63,7 +63,8 @@ struct BinArgs {
   }
   template <class Row>
   __device__ typename Row::Slot* second_row(uint32_t bin, int64_t tile) const {
-    return reinterpret_cast<typename Row::Slot*>(static_cast<char*>(second_rows) + row_of(bin, tile) * Row::kBytes);
+    return reinterpret_cast<typename Row::Slot*>(static_cast<char*>(second_rows) +
+                                                 row_of(bin, tile) * Row::kSecondBytes);
   }
 };
 
@@ -190,8 +191,8 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
   for (int tile = threadIdx.x / kLanes; tile < bins.num_tiles; tile += kThreads / kLanes) {
     const int in_second = *reinterpret_cast<const int*>(rows + tile * Row::kBytes) - Row::kSlots;
     const auto* second = bins.second_row<Row>(bin, tile);
-    for (int i = lane + Row::kLanes; i < min(in_second, Row::kSlots); i += kLanes) visit(second[i], tile);
-    const int beyond = in_second - Row::kSlots;
+    for (int i = lane + Row::kLanes; i < min(in_second, Row::kSecondSlots); i += kLanes) visit(second[i], tile);
+    const int beyond = in_second - Row::kSecondSlots;
     if (beyond <= 0) continue;
     const uint32_t begin = bins.table[tile * (bins.num_bins() + 1) + bin];
     const auto* entries = bins.sorted<Row>(tile) + begin;

@@ -58,9 +58,10 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
   if (plan.dealt) {
     plan.row_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
-    const auto row_bytes = static_cast<size_t>(plan.row_pitch) * plan.num_bins() *
-                           static_cast<size_t>(values ? ValueRow::kBytes : CountRow::kBytes);
-    plan.rows = place(plan.bytes, row_bytes), plan.second_rows = place(plan.bytes, row_bytes);
+    const size_t rows = static_cast<size_t>(plan.row_pitch) * plan.num_bins();
+    plan.rows = place(plan.bytes, rows * static_cast<size_t>(values ? ValueRow::kBytes : CountRow::kBytes));
+    plan.second_rows =
+        place(plan.bytes, rows * static_cast<size_t>(values ? ValueRow::kSecondBytes : CountRow::kSecondBytes));
   }
   if (plan.few_points) plan.densities = place(plan.bytes, plan.num_bins());
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);

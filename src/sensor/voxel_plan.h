@@ -28,7 +28,8 @@ inline constexpr int kMaxBins = 4096;
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
-/// A row of dealt entries, 16 bytes a lane. Counts need the offsets alone.
+/// A row of dealt entries, 16 bytes a lane, and the second row for what it cannot hold, of which most stay untouched.
+/// Counts need the offsets alone.
 template <class Entry, int kRowBytes>
 struct Row {
   using Slot = Entry;
@@ -36,6 +37,8 @@ struct Row {
   static constexpr int kBytes = kRowBytes, kHeader = static_cast<int>(sizeof(uint32_t) / sizeof(Slot)),
                        kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader, kLanes = kBytes / 16,
                        kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
+  static constexpr int kSecondBytes = 4 * kBytes, kSecondSlots = kSecondBytes / static_cast<int>(sizeof(Slot)),
+                       kBothSlots = kSlots + kSecondSlots;
 };
 using CountRow = Row<uint16_t, 64>;
 using ValueRow = Row<uint32_t, 128>;

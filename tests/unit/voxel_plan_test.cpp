@@ -72,9 +72,9 @@ TEST(VoxelPlan, SmallCloudsAreDealt) {
     EXPECT_GE(plan.num_tiles * plan.tile_points, points);
     EXPECT_GT(plan.row_pitch, plan.num_tiles - 1);
     EXPECT_EQ(plan.row_pitch % 2, 1);
-    const size_t row_bytes = size_t{plan.num_bins()} * static_cast<size_t>(plan.row_pitch) * CountRow::kBytes;
-    EXPECT_GE(plan.second_rows, plan.rows + row_bytes);
-    EXPECT_GE(plan.entries, plan.second_rows + row_bytes);
+    const size_t rows = size_t{plan.num_bins()} * static_cast<size_t>(plan.row_pitch);
+    EXPECT_GE(plan.second_rows, plan.rows + rows * CountRow::kBytes);
+    EXPECT_GE(plan.entries, plan.second_rows + rows * CountRow::kSecondBytes);
   }
   EXPECT_FALSE(plan_of({128, 128, 128}, 600000, VoxelMode::count).dealt);
   EXPECT_FALSE(plan_of({512, 512, 128}, 500000, VoxelMode::count).dealt);  // too many bins
