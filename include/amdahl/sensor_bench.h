@@ -60,8 +60,8 @@ struct SensorBenchConfig {
   VoxelLayout layout = VoxelLayout::xyz;
   bool deterministic = false;  // mean in fixed point
   /// Where points lie. uniform: the whole grid. corner: half of each axis. readme: RoboCache's README, 3.28 % of the
-  /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor. scan: the same in the order
-  /// in which it gives them.
+  /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor. scan: the same in the
+  /// order in which it gives them.
   std::string distribution = "uniform";
   std::string merge = "auto";  // auto, collective, bitmask, none, host: how the devices' grids become one
 
