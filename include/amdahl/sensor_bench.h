@@ -63,7 +63,7 @@ struct SensorBenchConfig {
   /// points in the grid. clusters: as a spinning LiDAR sees a scene, denser near the sensor. scan: the same in the
   /// order in which it gives them.
   std::string distribution = "uniform";
-  std::string merge = "auto";  // auto, collective, bitmask, none, host: how the devices' grids become one
+  std::string merge = "auto";  // auto, collective, bitmask, peer, bytes, none, host: how grids become one
 
   // hetero
   std::vector<HeldBackDevice> hold_back;

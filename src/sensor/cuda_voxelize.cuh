@@ -35,7 +35,7 @@ struct BinArgs {
   bool points_go_first;  // from the L2: what is sorted of them stays there if they do not
   bool few_points;
   void* rows;         // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
-  void* second_rows;  // likewise, of their second ones
+  void* second_rows;  // [bins, row_pitch] of kSecondBytes: what does not fit into rows
   int row_pitch;
   BinDensity* densities;  // [bins], where bins have few points
   void* entries;          // [tiles, tile_points] of the rows' slots

@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kMaxBinVoxels = 8192;       // of values: their lists share the memory with the counts
 constexpr int64_t kMaxCountedVoxels = 24576;  // of counts, 96 KiB
 constexpr int64_t kMaxMarkedVoxels = 65536;   // of marks, 64 KiB
-/// Points of a tile are a multiple of these: sorted ones are then whole lines of memory.
+/// Points of a tile are a multiple of these: dealt ones are then whole runs, sorted ones whole lines of memory.
 constexpr int64_t kDealtStep = kDealtRun, kSortedStep = 64;
 constexpr int64_t kLeastDealtPoints = 1024;  // of a tile: many short rows take longer than one long one
 

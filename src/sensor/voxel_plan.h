@@ -46,7 +46,7 @@ using ValueRow = Row<uint32_t, 128>;
 inline constexpr uint32_t kFewPoints = 3072, kFewPointsMean = 2048;
 inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
 /// A dealt tile has runs of this many neighbours from all over the cloud, for a scanner gives neighbours that lie in
-/// few bins: those of a tile would not fit into rows. Shorter runs are not whole sectors and lines of memory.
+/// few bins: those of a tile would not fit into rows. A warp's loads of shorter runs touch more lines of memory.
 inline constexpr uint32_t kDealtRun = 16;
 /// Point `at` of a dealt tile; may lie beyond the cloud's end.
 constexpr uint32_t dealt_point(uint32_t tile, uint32_t num_tiles, uint32_t at) {

@@ -285,11 +285,13 @@ std::vector<Cloud> large_clouds() {
     if (i / 3 % 3 != 0)
       crowd.points[i] = hall.minimum[i % 3] + (2.5f + (i / 3 % 3 == 1 ? 0 : 0.02f) * crowd.points[i]) * hall.voxel_size;
   Cloud scan{"scan", hall, points_in(60'000, 47, hall, 0.0f)};
-  for (size_t i = 0; i < scan.points.size(); i += 3) {  // along rows of voxels, some tens of points in each
-    const size_t passed = i / 3 / 40, row = passed / 97;
-    const std::array<size_t, 3> voxel{row % 2 == 0 ? passed % 97 : 96 - passed % 97, row % 61, 7 + i % 2};
+  for (size_t i = 0; i < scan.points.size(); i += 3) {  // to and fro along rows of voxels, 40 points in each
+    const size_t length = static_cast<size_t>(hall.size[0]), passed = i / 3 / 40, row = passed / length,
+                 from_end = passed % length;
+    const std::array<size_t, 3> voxel{row % 2 == 0 ? from_end : length - 1 - from_end, row, 7 + i % 2};
     for (size_t axis = 0; axis < 3; ++axis) {
-      const float within = (scan.points[i + axis] - hall.minimum[axis]) / (static_cast<float>(hall.size[axis]) * 0.11f);
+      const float extent = static_cast<float>(hall.size[axis]) * hall.voxel_size;
+      const float within = (scan.points[i + axis] - hall.minimum[axis]) / extent;  // of the hall, and of the voxel
       scan.points[i + axis] =
           hall.minimum[axis] + (static_cast<float>(voxel[axis]) + 0.1f + 0.8f * within) * hall.voxel_size;
     }
