@@ -62,17 +62,23 @@ void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, siz
             arguments...);
 }
 
-/// Writes what four voxels have, from their bytes: voxels [voxel, voxel + 4) of a grid, those that it has; at once
-/// where it is `aligned` to 16 bytes.
-__device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t voxel, int64_t num_voxels, bool aligned,
-                                                       int32_t* grid) {
-  const int four[4] = {static_cast<int>(bytes & 255), static_cast<int>(bytes >> 8 & 255),
-                       static_cast<int>(bytes >> 16 & 255), static_cast<int>(bytes >> 24)};
+/// Writes what four voxels have: voxels [voxel, voxel + 4) of a grid, those that it has; at once where it is `aligned`
+/// to 16 bytes.
+__device__ __forceinline__ void write_numbers(const int4& four, int64_t voxel, int64_t num_voxels, bool aligned,
+                                              int32_t* grid) {
   if (aligned && voxel + 4 <= num_voxels) {
-    __stcs(reinterpret_cast<int4*>(grid + voxel), make_int4(four[0], four[1], four[2], four[3]));
+    __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // the L2 keeps what is read again instead
     return;
   }
-  for (int k = 0; k < 4 && voxel + k < num_voxels; ++k) grid[voxel + k] = four[k];
+  const int single[4] = {four.x, four.y, four.z, four.w};
+  for (int k = 0; k < 4 && voxel + k < num_voxels; ++k) grid[voxel + k] = single[k];
+}
+/// The same from their bytes.
+__device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t voxel, int64_t num_voxels, bool aligned,
+                                                       int32_t* grid) {
+  write_numbers(make_int4(static_cast<int>(bytes & 255), static_cast<int>(bytes >> 8 & 255),
+                          static_cast<int>(bytes >> 16 & 255), static_cast<int>(bytes >> 24)),
+                voxel, num_voxels, aligned, grid);
 }
 
 /// N elements, loaded and stored in one go.

@@ -1,6 +1,7 @@
 // Second step of a voxelization without values: counts of a bin in shared memory, written as counts, occupancy or mask.
 #include <type_traits>
 
+#include "sensor/cuda_voxel_bytes.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
 
 namespace amdahl {
@@ -42,19 +43,6 @@ __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
   return word;
 }
 
-/// Counts as bytes: see VoxelizeProblem::most_in_byte.
-struct ByteArgs {
-  int most;
-  CountBeyond* beyond;
-  ByteParts parts;
-  /// Where the word of a voxel that is a multiple of 4 goes.
-  __device__ uint32_t* word_of(void* output, int64_t voxel) const {
-    if (parts.voxels == 0) return static_cast<uint32_t*>(output) + voxel / 4;
-    const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both of 32 bits
-    return reinterpret_cast<uint32_t*>(parts.part[part] + (voxel - part * parts.voxels));
-  }
-};
-
 /// Writes counts as bytes, four voxels at once; the output has whole words.
 __device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
                             void* output) {
@@ -63,15 +51,11 @@ __device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* c
     if (voxel >= bins.num_voxels) continue;
     const int4 four = four_voxels(cells + offset);
     const int counts[4] = {four.x, four.y, four.z, four.w};
+    const int64_t first = bins.first_voxel + voxel;
     uint32_t word = 0;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      word |= static_cast<uint32_t>(min(counts[k], args.most)) << (8 * k);
-      if (counts[k] > args.most)  // only voxels of the grid have any
-        args.beyond[1 + atomicAdd(&args.beyond->voxel, 1u)] = {static_cast<uint32_t>(bins.first_voxel) + voxel + k,
-                                                               counts[k] - args.most};
-    }
-    __stcs(args.word_of(output, bins.first_voxel + voxel), word);
+    for (int k = 0; k < 4; ++k) word |= args.limit(static_cast<uint32_t>(counts[k]), first + k) << (8 * k);
+    __stcs(reinterpret_cast<uint32_t*>(args.byte_of(output, first)), word);
   }
 }
 
@@ -84,21 +68,14 @@ __device__ void write_mask(const BinArgs& bins, uint32_t bin, const uint8_t* cel
   }
 }
 
-/// Writes numbers, of counts or marks.
+/// Writes a bin's numbers, of counts or marks.
 template <class Cell>
-__device__ void write_numbers(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
+__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
     const uint32_t voxel = voxel_of(bins, bin, offset);
-    const int4 four = four_voxels(cells + offset);
-    if (aligned && voxel + 4 <= bins.num_voxels) {
-      __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // sorted points stay in the L2 instead
-      continue;
-    }
-    const int single[4] = {four.x, four.y, four.z, four.w};
-    for (int k = 0; k < 4; ++k)
-      if (voxel + k < bins.num_voxels) grid[voxel + k] = single[k];
+    write_numbers(four_voxels(cells + offset), voxel, bins.num_voxels, aligned, grid);
   }
 }
 
@@ -112,7 +89,7 @@ __device__ __forceinline__ void write(const BinArgs& bins, uint32_t bin, const C
   else if constexpr (kForm == Form::mask)
     write_mask(bins, bin, cells, output);
   else
-    write_numbers(bins, bin, cells, output);
+    write_bin(bins, bin, cells, output);
 }
 
 __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
@@ -147,7 +124,7 @@ void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& proble
   const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell);
   allow_shared(launch, kernel, shared);
   launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
-               ByteArgs{problem.most_in_byte, problem.beyond, problem.byte_parts}, problem.output);
+               ByteArgs::of(problem), problem.output);
 }
 
 template <class Cells, Form kForm>

@@ -136,10 +136,10 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
     __syncthreads();
     return memory.begins;
   } else {
-    for_each_in_segments<ValueRow, ValueReads>(bins, bin, count);
+    for_each_in_segments<ValueRow, ValueReads, kGroupThreads>(bins, bin, count);
     __syncthreads();
     if (!fits()) return nullptr;
-    for_each_in_segments<ValueRow, ValueReads>(bins, bin, [&](uint32_t entry, int tile) {
+    for_each_in_segments<ValueRow, ValueReads, kGroupThreads>(bins, bin, [&](uint32_t entry, int tile) {
       memory.points[atomicAdd(&memory.begins[place_of(entry)], 1u)] =
           listed(entry, tile, memory.count(offset_of(entry)));
     });

@@ -121,8 +121,8 @@ __global__ void finish_max(float* grid, int64_t values) {
 
 void launch_fixed_point_scale(const SensorLaunch& launch, const VoxelizeProblem& problem, int64_t num_points_of_all,
                               float* scale) {
-  auto* largest =
-      reinterpret_cast<uint32_t*>(static_cast<char*>(problem.scratch) + plan_voxels(problem, launch.num_sms).largest);
+  auto* largest = reinterpret_cast<uint32_t*>(static_cast<char*>(problem.scratch) +
+                                              plan_voxels(problem, launch.num_sms, launch.limits.most_shared).largest);
   const int64_t values = problem.num_points * problem.num_features;
   unsigned blocks = 0;
   if (values > 0)

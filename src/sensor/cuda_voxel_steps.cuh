@@ -6,6 +6,8 @@
 namespace amdahl {
 
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
+/// Counts of grids whose bins would be too many if each voxel had a word.
+void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 /// Means and maxima; of few points by groups, and then of the bins that the groups leave.
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);

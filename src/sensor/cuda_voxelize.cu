@@ -17,6 +17,9 @@ __device__ void reset(const BinArgs& bins) {
   if (threadIdx.x == 0) *bins.cursor = 0;
   if (bins.few_points)
     for (uint32_t bin = threadIdx.x; bin < bins.num_bins(); bin += kThreads) bins.densities[bin] = BinDensity::unknown;
+  if (!bins.crowded) return;
+  if (threadIdx.x == 0) bins.crowded->num_bins = bins.crowded->num_claimed = 0;
+  for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads) bins.crowded->bins[i] = 0;
 }
 
 /// Where the bins' segments begin, the end of the last one, and what makes whole quads of them.
@@ -266,6 +269,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
   args.row_pitch = plan.row_pitch;
   args.densities = reinterpret_cast<BinDensity*>(scratch + plan.densities);
+  args.crowded = plan.halves ? reinterpret_cast<CrowdedBins*>(scratch + plan.crowded) : nullptr;
   args.entries = scratch + plan.entries;
   args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
@@ -332,17 +336,19 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
 }  // namespace
 
 size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem) {
-  return plan_voxels(problem, launch.num_sms).bytes;
+  return plan_voxels(problem, launch.num_sms, launch.limits.most_shared).bytes;
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
   if (marks_directly(problem)) return launch_voxel_marks(launch, problem);
-  const VoxelPlan plan = plan_voxels(problem, launch.num_sms);
+  const VoxelPlan plan = plan_voxels(problem, launch.num_sms, launch.limits.most_shared);
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);
     if (has_values(problem.options.mode))
       launch_voxel_values(launch, problem, bins);
+    else if (plan.halves)
+      launch_voxel_halves(launch, problem, bins);
     else
       launch_voxel_counts(launch, problem, bins);
   }

@@ -38,6 +38,7 @@ struct BinArgs {
   void* second_rows;  // [bins, row_pitch] of kSecondBytes: what does not fit into rows
   int row_pitch;
   BinDensity* densities;  // [bins], where bins have few points
+  CrowdedBins* crowded;   // where counts are in halves of words
   void* entries;          // [tiles, tile_points] of the rows' slots
   uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins; of dealt tiles what rows cannot hold
   uint32_t* order;        // room for lists that do not fit into shared memory
@@ -99,39 +100,61 @@ struct Reads {
   static constexpr int kLanes = kLanesOfSegment, kLoads = kLoadsOfLane, kAhead = kSegments;
 };
 
-/// Calls visit(entry, tile) for every entry of a bin of tiles that are not dealt.
-template <class Row, class Reads, class Visit>
-__device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
-  constexpr int kLanesOfGroup = Reads::kLanes, kLoads = Reads::kLoads, kAhead = Reads::kAhead;
-  const int lane = threadIdx.x % kLanesOfGroup, groups = blockDim.x / kLanesOfGroup;
-  const uint32_t row = bins.num_bins() + 1;
-  const int num_tiles = static_cast<int>(bins.num_tiles);
-  for (int first = static_cast<int>(threadIdx.x) / kLanesOfGroup; first < num_tiles; first += groups * kAhead) {
+/// Where a bin's entries in a tile begin and end.
+struct Segment {
+  int begin, end;
+};
+
+/// A bin's segments, from one tile on, as the first step leaves them.
+struct SegmentTable {
+  const uint16_t* first;
+  uint32_t row;
+  __device__ SegmentTable(const BinArgs& bins, uint32_t bin) : first(bins.table + bin), row(bins.num_bins() + 1) {}
+  __device__ __forceinline__ void skip(int tiles) { first += static_cast<int64_t>(tiles) * row; }
+  __device__ __forceinline__ Segment operator[](int tile) const {
+    const uint16_t* at = first + static_cast<int64_t>(tile) * row;
+    return {at[0], at[1]};
+  }
+};
+
+/// Calls visit(entry, tile) for every entry in these segments of `num_tiles` tiles, of which the first is `first_tile`.
+template <class Row, class Reads, int kThreads, class Segments, class Visit>
+__device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, int64_t first_tile, int num_tiles,
+                                                     const Segments& segments, const Visit& visit) {
+  constexpr int kLanes = Reads::kLanes, kLoads = Reads::kLoads, kAhead = Reads::kAhead, kGroups = kThreads / kLanes;
+  const int lane = threadIdx.x % kLanes;
+  for (int first = static_cast<int>(threadIdx.x) / kLanes; first < num_tiles; first += kGroups * kAhead) {
     int begin[kAhead], end[kAhead];
-    const uint16_t* bounds = bins.table + static_cast<int64_t>(first) * row + bin;
+    Segments from_first = segments;
+    from_first.skip(first);
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       begin[k] = end[k] = 0;
-      if (first + k * groups >= num_tiles) continue;
-      const uint16_t* at = bounds + static_cast<int64_t>(k * groups) * row;
-      begin[k] = at[0] + lane, end[k] = at[1];
+      if (first + k * kGroups >= num_tiles) continue;
+      const Segment segment = from_first[k * kGroups];
+      begin[k] = segment.begin + lane, end[k] = segment.end;
     }
-    const auto entries_of = [&](int k) { return bins.sorted<Row>(first + k * groups); };
+    const auto entries_of = [&](int k) { return bins.sorted<Row>(first_tile + first + k * kGroups); };
     typename Row::Slot entry[kAhead][kLoads];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k)
 #pragma unroll
       for (int i = 0; i < kLoads; ++i)
-        if (begin[k] + i * kLanesOfGroup < end[k]) entry[k][i] = entries_of(k)[begin[k] + i * kLanesOfGroup];
+        if (begin[k] + i * kLanes < end[k]) entry[k][i] = entries_of(k)[begin[k] + i * kLanes];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i)
-        if (begin[k] + i * kLanesOfGroup < end[k]) visit(entry[k][i], first + k * groups);
-      for (int at = begin[k] + kLoads * kLanesOfGroup; at < end[k]; at += kLanesOfGroup)
-        visit(entries_of(k)[at], first + k * groups);
+        if (begin[k] + i * kLanes < end[k]) visit(entry[k][i], first + k * kGroups);
+      for (int at = begin[k] + kLoads * kLanes; at < end[k]; at += kLanes)
+        visit(entries_of(k)[at], first + k * kGroups);
     }
   }
+}
+/// The same for every entry of a bin of tiles that are not dealt.
+template <class Row, class Reads, int kThreads, class Visit>
+__device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+  for_each_in_segments<Row, Reads, kThreads>(bins, 0, static_cast<int>(bins.num_tiles), SegmentTable(bins, bin), visit);
 }
 
 /// How the slots of a bin's rows divide among a block's threads.
@@ -210,7 +233,7 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
     for_each_spilled<Row, kThreads>(bins, bin, visit);
   } else {
-    for_each_in_segments<Row, Reads>(bins, bin, visit);
+    for_each_in_segments<Row, Reads, kThreads>(bins, bin, visit);
   }
   __syncthreads();
 }

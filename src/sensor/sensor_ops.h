@@ -58,7 +58,8 @@ struct VoxelizeProblem {
   /// with zero_floor. count, as a part: see most_in_byte.
   bool partial = false;
   /// count, as a part, unless 0: the output is a byte a voxel, this or less, and `beyond` lists what voxels have more.
-  /// The list's first is zeros before the call; there is room for num_points / (most_in_byte + 1) behind it.
+  /// On GPUs the output begins at a multiple of 16 bytes and has room for a whole one. The list's first is zeros before
+  /// the call; there is room for num_points / (most_in_byte + 1) behind it.
   int most_in_byte = 0;
   CountBeyond* beyond = nullptr;
   ByteParts byte_parts;             // GPUs: where the bytes go instead of the output, unless of 0 voxels

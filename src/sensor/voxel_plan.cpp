@@ -6,7 +6,7 @@ namespace amdahl {
 namespace {
 
 constexpr int64_t kMaxBinVoxels = 8192;       // of values: their lists share the memory with the counts
-constexpr int64_t kMaxCountedVoxels = 24576;  // of counts, 96 KiB
+constexpr int64_t kMaxCountedVoxels = 24576;  // of counts in whole words, 96 KiB
 constexpr int64_t kMaxMarkedVoxels = 65536;   // of marks, 64 KiB
 /// Points of a tile are a multiple of these: dealt ones are then whole runs, sorted ones whole lines of memory.
 constexpr int64_t kDealtStep = kDealtRun, kSortedStep = 64;
@@ -21,19 +21,20 @@ size_t place(size_t& end, size_t bytes) {
   return begin;
 }
 
-int64_t most_voxels(VoxelMode mode) {
+int64_t most_voxels(VoxelMode mode, size_t most_shared) {
   if (has_values(mode)) return kMaxBinVoxels;
-  return mode == VoxelMode::count ? kMaxCountedVoxels : kMaxMarkedVoxels;
+  if (mode != VoxelMode::count) return kMaxMarkedVoxels;
+  return most_shared >= kHalvesShared ? kMaxHalfVoxels : kMaxCountedVoxels;
 }
 
 }  // namespace
 
-VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
+VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared) {
   const bool values = has_values(problem.options.mode);
   VoxelPlan plan;
   plan.num_voxels = num_voxels(problem.grid);
   const int64_t chunks = divide_up(plan.num_voxels, kChunkVoxels),
-                most_chunks = most_voxels(problem.options.mode) / kChunkVoxels;
+                most_chunks = most_voxels(problem.options.mode, most_shared) / kChunkVoxels;
   const int64_t slab_chunks = std::min(chunks, most_chunks * kMaxBins);
   plan.slab_voxels = slab_chunks * kChunkVoxels;
   plan.num_slabs = static_cast<int>(divide_up(chunks, slab_chunks));
@@ -43,10 +44,11 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
   const int64_t needed = std::max<int64_t>(divide_up(slab_chunks, most_chunks), num_sms);
   while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
   plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
+  plan.halves = problem.options.mode == VoxelMode::count && plan.bin_voxels() > kMaxCountedVoxels;
   const int64_t dealt_tiles = std::min(num_sms, kMaxDealtTiles);
   plan.few_points = values && problem.num_points < plan.num_voxels / 2 &&
                     problem.num_points < int64_t{plan.num_bins()} * kFewPointsMean;
-  plan.dealt = (plan.few_points || !values) && plan.num_bins() <= kMaxDealtBins &&
+  plan.dealt = (plan.few_points || !values) && !plan.halves && plan.num_bins() <= kMaxDealtBins &&
                problem.num_points <= dealt_tiles * kDealtTilePoints;
   const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : kSortedStep,
                 step = plan.dealt ? kDealtStep : kSortedStep;
@@ -63,6 +65,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms) {
     plan.second_rows =
         place(plan.bytes, rows * static_cast<size_t>(values ? ValueRow::kSecondBytes : CountRow::kSecondBytes));
   }
+  if (plan.halves) plan.crowded = place(plan.bytes, sizeof(CrowdedBins));
   if (plan.few_points) plan.densities = place(plan.bytes, plan.num_bins());
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entry_bytes = values ? sizeof(ValueRow::Slot) : sizeof(CountRow::Slot);

@@ -24,6 +24,9 @@ inline constexpr int kChunkVoxels = 64;
 /// shared memory.
 inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;
 inline constexpr int kMaxBins = 4096;
+/// Of counts in halves of words, and the shared memory that a block of theirs needs.
+inline constexpr int64_t kMaxHalfVoxels = 65536;
+inline constexpr size_t kHalvesShared = (128 + 16) << 10;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
@@ -70,6 +73,12 @@ constexpr uint32_t voxel_at(BinPlace place, int bin_bits) {
   return ((slot << bin_bits) + low) * kChunkVoxels + place.offset % kChunkVoxels;
 }
 
+/// Bins that are divided among blocks, as they are found, and how many of their shares have been claimed.
+struct CrowdedBins {
+  uint32_t num_bins, num_claimed;
+  uint32_t bins[kMaxBins];  // bin + 1, or 0 until it is known
+};
+
 /// Most blocks that look for the largest feature; each leaves a word in scratch memory.
 inline constexpr int kScaleBlocks = 512;
 
@@ -84,16 +93,17 @@ struct VoxelPlan {
   int64_t num_tiles = 0;
   bool few_points = false;  // of values, in most bins
   bool dealt = false;
-  int row_pitch = 0;  // rows from one bin's to the next one's
+  bool halves = false;  // of counts, which are counted in halves of words
+  int row_pitch = 0;    // rows from one bin's to the next one's
   // Offsets into scratch memory.
-  size_t rows = 0, second_rows = 0, densities = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0,
-         fates = 0, bytes = 0;
+  size_t rows = 0, second_rows = 0, densities = 0, crowded = 0, entries = 0, table = 0, order = 0, cursor = 0,
+         largest = 0, fates = 0, bytes = 0;
 
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 
-/// For a device of `num_sms` multiprocessors.
-VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms);
+/// For a device of `num_sms` multiprocessors whose blocks may have `most_shared` bytes of shared memory.
+VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared);
 
 }  // namespace amdahl

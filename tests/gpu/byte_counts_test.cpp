@@ -84,7 +84,7 @@ std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points) {
 
 TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
   const VoxelGrid small{{-1, 2, 0}, 0.25f, {9, 7, 5}}, large{{0, 0, 0}, 1, {97, 128, 130}},
-      slabs{{0, 0, 0}, 1, {470, 470, 470}};
+      wide{{0, 0, 0}, 1, {256, 250, 259}}, slabs{{0, 0, 0}, 1, {520, 720, 720}};
   struct Case {
     VoxelGrid grid;
     int64_t num_points;
@@ -96,6 +96,7 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
                                          {small, 4001, 255},
                                          {large, 100'000, 3},
                                          {large, 2'000'003, 2},
+                                         {wide, 4'000'000, 3},
                                          {slabs, 60'000, 1}}) {
     SCOPED_TRACE(fmt::format("{} points in {} voxels, {} parts", c.num_points, num_voxels(c.grid), c.world_size));
     const std::vector<float> points = points_of(c.grid, c.num_points);

@@ -164,6 +164,41 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
       }
 }
 
+/// Counts of large grids: bins that blocks share because they are crowded, or because one voxel has more than 16 bits
+/// hold; and more tiles than are looked up at once.
+TEST_F(SensorGpuTest, CountsOfLargeGrids) {
+  struct Case {
+    int64_t num_points, in_one, in_column;  // the others are spread out
+  };
+  const VoxelGrid grid{{-1, 2, 0}, 0.5f, {256, 250, 259}};
+  for (const Case& c : {Case{300'000, 0, 0}, Case{3'000'000, 1'000'000, 0}, Case{9'000'000, 66'000, 0},
+                        Case{3'000'000, 0, 700'000}, Case{26'000'000, 100'000, 3'000'000}})
+    for (const int64_t skip : {0, 1}) {
+      Cloud cloud{"large grid", grid, {}};
+      cloud.points.resize(static_cast<size_t>(c.num_points) * 3);
+      std::mt19937_64 generator(31);
+      for (int64_t i = 0; i < c.num_points; ++i)
+        for (size_t axis = 0; axis < 3; ++axis) {
+          // Crowded places take turns with the others, all over the cloud.
+          const int64_t turn = i * 7919 % c.num_points;
+          const float random = static_cast<float>(generator() >> 40) * 0x1p-24f;
+          const float size = static_cast<float>(grid.size[axis]);
+          const float at = turn < c.in_one                             ? 100.25f + 0.5f * random
+                           : turn < c.in_one + c.in_column && axis < 2 ? 33.25f + 0.5f * random
+                                                                       : (size + 2) * random - 1;
+          cloud.points[static_cast<size_t>(i) * 3 + axis] = grid.minimum[axis] + at * grid.voxel_size;
+        }
+      VoxelRun run{{VoxelMode::count}};
+      run.skip_elements = skip;
+      SCOPED_TRACE(fmt::format("{} points, {} in one voxel, {} in a column, {}", c.num_points, c.in_one, c.in_column,
+                               run.name()));
+      const VoxelResult result = run_voxelize(gpu(), cloud, run), wanted = run_voxelize(cpu(), cloud, run);
+      EXPECT_TRUE(result.output == wanted.output) << "not the CPU's numbers";
+      EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
+      EXPECT_GT(result.stats.num_outside, 0);
+    }
+}
+
 /// Grids with more voxels than one pass over the points can fill.
 TEST_F(SensorGpuTest, GridsOfSeveralSlabs) {
   Cloud cloud = large_clouds().front();

@@ -10,12 +10,14 @@
 namespace amdahl {
 namespace {
 
-VoxelPlan plan_of(std::array<int64_t, 3> size, int64_t points, VoxelMode mode) {
+constexpr size_t kShared = 227 << 10;
+
+VoxelPlan plan_of(std::array<int64_t, 3> size, int64_t points, VoxelMode mode, size_t most_shared = kShared) {
   VoxelizeProblem problem;
   problem.grid.size = size;
   problem.num_points = points;
   problem.options.mode = mode;
-  return plan_voxels(problem, 132);
+  return plan_voxels(problem, 132, most_shared);
 }
 
 /// Every voxel has a place of its own, inside its bin, and the place leads back to it.
@@ -53,11 +55,20 @@ TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
   }
 }
 
-/// Marks take less room than counts: fewer bins of more voxels, whose offsets an entry holds.
-TEST(VoxelPlan, BinsOfMarksAreLarger) {
+/// Marks and counts of 16 bits take less room than whole words: fewer bins of more voxels, whose offsets an entry
+/// holds.
+TEST(VoxelPlan, BinsOfMarksAndHalvesAreLarger) {
   const VoxelPlan marks = plan_of({256, 256, 256}, 5'000'000, VoxelMode::occupancy),
-                  counts = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count);
+                  halves = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count),
+                  counts = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count, kHalvesShared - 1);
+  EXPECT_TRUE(halves.halves);
+  EXPECT_FALSE(halves.dealt);
+  EXPECT_FALSE(marks.halves);
+  EXPECT_FALSE(counts.halves) << "more shared memory than there is";
+  EXPECT_FALSE(plan_of({128, 128, 128}, 5'000'000, VoxelMode::count).halves) << "bins are small enough";
   EXPECT_EQ(marks.num_bins() * 4, counts.num_bins());
+  EXPECT_EQ(halves.num_bins(), marks.num_bins());
+  EXPECT_GE(halves.entries, halves.crowded + sizeof(CrowdedBins));
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
     EXPECT_LE(plan_of({1000, 1000, 1000}, 5'000'000, mode).bin_voxels(), 1u << kOffsetBits);
 }
@@ -77,7 +88,7 @@ TEST(VoxelPlan, SmallCloudsAreDealt) {
     EXPECT_GE(plan.entries, plan.second_rows + rows * CountRow::kSecondBytes);
   }
   EXPECT_FALSE(plan_of({128, 128, 128}, 600000, VoxelMode::count).dealt);
-  EXPECT_FALSE(plan_of({512, 512, 128}, 500000, VoxelMode::count).dealt);  // too many bins
+  EXPECT_FALSE(plan_of({512, 512, 128}, 500000, VoxelMode::count).dealt);  // too large ones
 }
 
 /// Every point of a small cloud is in one place of one dealt tile.
@@ -110,7 +121,7 @@ TEST(VoxelPlan, FewPoints) {
 TEST(VoxelPlan, BinsAreWholeQuads) {
   VoxelizeProblem problem;
   problem.grid.size = {2, 2, 2}, problem.num_points = 10;
-  EXPECT_EQ(plan_voxels(problem, 1).num_bins() % 4, 0u);
+  EXPECT_EQ(plan_voxels(problem, 1, kShared).num_bins() % 4, 0u);
 }
 
 /// A plane, a corner and a line of a cube are spread over most bins.

@@ -1,0 +1,32 @@
+// Counts that a second step writes as bytes, for a merge.
+#pragma once
+
+#include "sensor/cuda_voxelize.cuh"
+
+namespace amdahl::sensor_cuda {
+
+/// See VoxelizeProblem::most_in_byte.
+struct ByteArgs {
+  int most;
+  CountBeyond* beyond;
+  ByteParts parts;
+
+  static ByteArgs of(const VoxelizeProblem& problem) {
+    return {problem.most_in_byte, problem.beyond, problem.byte_parts};
+  }
+  /// Where a voxel's byte goes. Those of a chunk lie side by side, aligned as the chunk is.
+  __device__ __forceinline__ uint8_t* byte_of(void* output, int64_t voxel) const {
+    if (parts.voxels == 0) return static_cast<uint8_t*>(output) + voxel;
+    const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both of 32 bits
+    return parts.part[part] + (voxel - part * parts.voxels);
+  }
+  /// What a voxel's byte holds of its count; what is beyond goes to the list.
+  __device__ __forceinline__ uint32_t limit(uint32_t count, int64_t voxel) const {
+    const auto most_here = static_cast<uint32_t>(most);
+    if (count <= most_here) return count;
+    beyond[1 + atomicAdd(&beyond->voxel, 1u)] = {static_cast<uint32_t>(voxel), static_cast<int32_t>(count - most_here)};
+    return most_here;
+  }
+};
+
+}  // namespace amdahl::sensor_cuda
