@@ -12,9 +12,9 @@ void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& prob
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 
-/// Whether points are few enough for the plain way to a bit mask: an atomic OR each, which takes 11 ns a thousand
-/// points where the sorted way starts at 8 us (H200).
-bool marks_directly(const VoxelizeProblem& problem);
-void launch_voxel_marks(const SensorLaunch& launch, const VoxelizeProblem& problem);
+/// Whether points are few enough for the plain way without values: clearing the grid and an atomic each, of 100,000
+/// points in 128^3 voxels 4.9 us where the sorted way takes 6.4 (H200).
+bool goes_directly(const VoxelizeProblem& problem);
+void launch_voxel_direct(const SensorLaunch& launch, const VoxelizeProblem& problem);
 
 }  // namespace amdahl

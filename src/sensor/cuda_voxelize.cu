@@ -340,7 +340,7 @@ size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizePro
 }
 
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem) {
-  if (marks_directly(problem)) return launch_voxel_marks(launch, problem);
+  if (goes_directly(problem)) return launch_voxel_direct(launch, problem);
   const VoxelPlan plan = plan_voxels(problem, launch.num_sms, launch.limits.most_shared);
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);

@@ -128,13 +128,35 @@ TEST_F(SensorGpuTest, LargeClouds) {
         }
 }
 
+/// Awkward points, as often as it takes for them to be sorted: fewer are counted one by one.
+TEST_F(SensorGpuTest, CloudsManyTimes) {
+  constexpr size_t kLeastPoints = 300'000;
+  for (const Cloud& once : clouds()) {
+    if (once.points.empty()) continue;
+    Cloud cloud = once;
+    while (cloud.points.size() < 3 * kLeastPoints)
+      cloud.points.insert(cloud.points.end(), once.points.begin(), once.points.end());
+    for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask})
+      for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp})
+        for (const VoxelLayout layout : {VoxelLayout::xyz, VoxelLayout::zyx}) {
+          VoxelRun run{{mode, layout, bounds}};
+          run.skip_elements = layout == VoxelLayout::xyz ? 0 : 1;
+          SCOPED_TRACE(cloud.name + ", " + run.name());
+          const VoxelResult result = run_voxelize(gpu(), cloud, run), wanted = run_voxelize(cpu(), cloud, run);
+          EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
+          EXPECT_EQ(result.stats.num_nan, wanted.stats.num_nan);
+          EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
+        }
+  }
+}
+
 /// Bins of few points beside crowded ones: groups of voxels that a warp adds up, groups that take a block, bins that
 /// are listed, and rows of every length.
 TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
-  Cloud cloud{"uneven", {{0, 0, 0}, 1, {64, 61, 67}}, {}};
+  Cloud many{"uneven", {{0, 0, 0}, 1, {64, 61, 67}}, {}};
   std::mt19937_64 generator(7);
   std::uniform_real_distribution<float> unit(0, 1);
-  for (int i = 0; i < 40'000; ++i)
+  const auto add_point = [&](int i) {
     for (size_t axis = 0; axis < 3; ++axis) {
       const float at = unit(generator);
       // Crowded voxels, of which 1,024 points have 204, 43, 35, 33 and 10.
@@ -144,13 +166,18 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
                             : i % 31 == 4 ? 52
                             : i % 97 == 2 ? 7
                                           : -1;
-      cloud.points.push_back(crowded >= 0 ? crowded + at : 70 * at - 2);
+      many.points.push_back(crowded >= 0 ? crowded + at : 70 * at - 2);
     }
+  };
+  for (int i = 0; i < 40'000; ++i) add_point(i);
+  const Cloud few = many;
+  for (int i = 40'000; i < 150'000; ++i) add_point(i);
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max})
     for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
       for (const int parts : {1, 3}) {
         const bool has_features = has_values(mode);
         if (!has_features && (num_features > 1 || parts > 1)) continue;
+        const Cloud& cloud = has_features ? few : many;  // without values fewer points are not sorted
         if (num_features > 130 && (mode == VoxelMode::mean || parts > 1)) continue;  // the CPU takes seconds for each
         VoxelRun run{{mode}};
         run.num_features = has_features ? num_features : 0;
