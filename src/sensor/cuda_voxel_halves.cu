@@ -161,8 +161,9 @@ __device__ __forceinline__ void write_bin(const BinArgs& bins, uint32_t bin, con
       if (voxel >= bins.num_voxels) continue;
       const auto count = [&](uint32_t word) { return word >> (half * kHalfBits) & kHalf; };
       if constexpr (kForm == Form::numbers) {
-        const uint4 four{count(a.x), count(a.y), count(a.z), count(a.w)};
-        write_numbers(reinterpret_cast<const int4&>(four), voxel, bins.num_voxels, aligned, grid);
+        const auto number = [&](uint32_t word) { return static_cast<int>(count(word)); };
+        write_numbers(make_int4(number(a.x), number(a.y), number(a.z), number(a.w)), voxel, bins.num_voxels, aligned,
+                      grid);
       } else {
         const int64_t first = bins.first_voxel + voxel;
         uint2 eight = bytes_of_halves(a, b, half);
@@ -210,7 +211,7 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
 __device__ void share_out(CrowdedBins& crowded, uint32_t bin) {
   atomicExch(&crowded.bins[atomicAdd(&crowded.num_bins, 1u)], bin + 1);
 }
-/// A share of a crowded bin, whose number is one less; none where that is 0.
+/// A share of the bin before `bin_after`; of none where that is 0.
 struct Claim {
   uint32_t bin_after, share;
 };

@@ -10,6 +10,9 @@
 // word with their number and then the entries, so that neither step looks up or adds up where something begins. The few
 // entries that do not fit go one by one to a second row, without a word; only what crowded bins have beyond that is
 // left as a sorted segment.
+//
+// Counts of grids with many bins are kept in halves of words instead, so that bins hold more voxels and segments are
+// longer (`count_halves`). Few points without values are not sorted at all (cuda_voxel_direct.cu).
 #pragma once
 
 #include <cstddef>
