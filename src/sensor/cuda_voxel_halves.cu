@@ -15,6 +15,7 @@ constexpr int kThreads = 1024;
 constexpr uint32_t kWords = kMaxHalfVoxels / 2;
 constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
 constexpr int kTilesAtOnce = 2048;
+using Reading = Reads<8, 6, 2>;
 // A bin is crowded from so many times the points of a bin on average, but not of fewer than these.
 constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
 constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
@@ -41,13 +42,12 @@ static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kHalvesShar
 __device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64_t first, int count,
                                         Segments& segments) {
   __syncthreads();
-  const uint32_t row = bins.num_bins() + 1;
+  const SegmentTable table(bins, bin);
   uint32_t points = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-    const uint16_t* at = bins.table + (first + i) * row + bin;
-    const uint32_t begin = at[0], end = at[1];
-    segments.bounds[i] = begin | end << 16;
-    points += end - begin;
+    const auto [begin, end] = table[first + i];
+    segments.bounds[i] = static_cast<uint32_t>(begin | end << 16);
+    points += static_cast<uint32_t>(end - begin);
   }
   points = __reduce_add_sync(~0u, points);
   if (threadIdx.x % 32 == 0 && points > 0) atomicAdd(&segments.num_points, points);
@@ -108,7 +108,6 @@ __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words,
 }
 
 /// Counts a bin in halves; false where it is crowded. All threads have counted when it returns.
-template <class Reads>
 __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t* words, Segments& segments) {
   bool crowded = false;
   clear(words, num_words(bins));
@@ -119,7 +118,7 @@ __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uin
     const int64_t mean = (first + count) * bins.tile_points >> bins.bin_bits;
     crowded = segments.num_points > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
     if (crowded) return false;
-    for_each_in_segments<CountRow, Reads, kThreads>(
+    for_each_in_segments<CountRow, Reading, kThreads>(
         bins, first, count, KnownSegments{segments.bounds},
         [&](uint32_t offset, int) { atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits)); });
     return true;
@@ -233,7 +232,7 @@ __device__ Claim claim(CrowdedBins& crowded) {
 }
 
 /// A block that finds no share to claim ends: whoever shares out a bin claims until none is left.
-template <Form kForm, class Reads>
+template <Form kForm>
 __global__ void __launch_bounds__(kThreads, 1)
     count_halves(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
@@ -243,7 +242,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   let_successor_start();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    const bool counted = count_bin<Reads>(bins, bin, words, segments);
+    const bool counted = count_bin(bins, bin, words, segments);
     if (counted)
       write_bin<kForm>(bins, bin, words, bytes, output);
     else if (threadIdx.x == 0)
@@ -260,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <Form kForm>
 void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  auto* kernel = &count_halves<kForm, Reads<8, 6, 2>>;
+  auto* kernel = &count_halves<kForm>;
   const size_t shared = num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, kernel, shared);
   const unsigned blocks = std::min<unsigned>(bins.num_bins(), static_cast<unsigned>(launch.num_sms)) + 1;

@@ -111,8 +111,8 @@ struct SegmentTable {
   uint32_t row;
   __device__ SegmentTable(const BinArgs& bins, uint32_t bin) : first(bins.table + bin), row(bins.num_bins() + 1) {}
   __device__ __forceinline__ void skip(int tiles) { first += static_cast<int64_t>(tiles) * row; }
-  __device__ __forceinline__ Segment operator[](int tile) const {
-    const uint16_t* at = first + static_cast<int64_t>(tile) * row;
+  __device__ __forceinline__ Segment operator[](int64_t tile) const {
+    const uint16_t* at = first + tile * row;
     return {at[0], at[1]};
   }
 };
