@@ -107,12 +107,15 @@ __device__ __forceinline__ uint64_t l2_policy(bool goes_first) {
     asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-/// Copies 16 bytes into shared memory without waiting, by a policy of the L2.
-__device__ __forceinline__ void copy_async(uint4* to, const uint4* from, uint64_t policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(from), "l"(policy)
+/// Copies 16 bytes to an address of shared memory without waiting, by a policy of the L2; kOffset bytes further both.
+template <int kOffset>
+__device__ __forceinline__ void copy_async(uint32_t to, const uint4* from, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0 + %2], [%1 + %2], 16, %3;" ::"r"(to), "l"(from),
+               "n"(kOffset), "l"(policy)
                : "memory");
+}
+__device__ __forceinline__ void copy_async(uint4* to, const uint4* from, uint64_t policy) {
+  copy_async<0>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, policy);
 }
 /// Ends a batch of this thread's copies, which may be empty.
 __device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -1,10 +1,10 @@
 // Which voxel a point lies in, on the device, and what became of the points that lie in none.
 #pragma once
 
-#include <bit>
 #include <type_traits>
 
 #include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxel_quotient.h"
 
 namespace amdahl::sensor_cuda {
 
@@ -16,11 +16,9 @@ struct Fates {
 /// Less than any voxel, and more when taken as unsigned.
 constexpr int kNowhere = -1;
 
-/// from / edge, rounded, if it is less than 2^25 away from 0.
-__device__ __forceinline__ float refined_quotient(const GridArgs& grid, float from) {
-  const float quotient = __fmul_rn(from, grid.inverse);
-  const float near = __fmaf_rn(__fmaf_rn(-quotient, grid.edge, from), grid.inverse, quotient);  // within an ulp
-  return __fmaf_rn(__fmaf_rn(-near, grid.edge, from), grid.inverse, near);
+/// from / edge: see voxel_quotient.h.
+__device__ __forceinline__ float quotient_by(const GridArgs& grid, float from) {
+  return __fmaf_rn(from, grid.inverse.high, __fmul_rn(from, grid.inverse.low));
 }
 
 /// (p - minimum) / edge.
@@ -34,9 +32,9 @@ __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, flo
   }
   const float from = __fsub_rn(p, grid.minimum[axis]);
   if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
-  quotient = refined_quotient(grid, from);
-  // Far outside any grid the steps may overflow, and there one voxel more or less does not matter.
-  return fabsf(quotient) < 0x1p25f ? quotient : __fmul_rn(from, grid.inverse);
+  quotient = quotient_by(grid, from);
+  // Far outside any grid its parts may overflow, and there one voxel more or less does not matter.
+  return fabsf(quotient) < 0x1p25f ? quotient : __fmul_rn(from, grid.inverse.high);
 }
 
 /// Voxel of a point that may lie outside or be NaN, counted from the grid's first; kNowhere for none.
@@ -60,11 +58,11 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
   return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2] - grid.first;
 }
 
-/// Holds a voxel's index, or kNowhere. Grids of refined quotients have less than 2^31 voxels.
+/// Holds a voxel's index, or kNowhere. Grids divided by a reciprocal have less than 2^31 voxels.
 template <Quotient kQuotient>
-using VoxelIndex = std::conditional_t<kQuotient == Quotient::refined, int32_t, int64_t>;
+using VoxelIndex = std::conditional_t<kQuotient == Quotient::reciprocal, int32_t, int64_t>;
 
-/// Voxel of a point of a grid of refined quotients; false where it lies outside or is NaN. A few instructions tell:
+/// Voxel of a point of a grid divided by a reciprocal; false where it lies outside or is NaN. A few instructions tell:
 /// 2^23 + quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond
 /// any size of such a grid.
 __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, int32_t& voxel) {
@@ -72,7 +70,7 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   auto index_of_point = static_cast<uint32_t>(-grid.first);
 #pragma unroll
   for (int axis = 0; axis < 3; ++axis) {
-    const float quotient = refined_quotient(grid, __fsub_rn(p[axis], grid.minimum[axis]));
+    const float quotient = quotient_by(grid, __fsub_rn(p[axis], grid.minimum[axis]));
     const unsigned index = __float_as_uint(__fadd_rd(quotient, 0x1p23f)) - __float_as_uint(0x1p23f);
     inside = inside && index < static_cast<unsigned>(grid.size[axis]);
     index_of_point += index * static_cast<uint32_t>(grid.stride[axis]);
@@ -99,7 +97,7 @@ __device__ __forceinline__ void locate_outside(const GridArgs& grid, const float
   for (int i = 0; i < min(count, 4); ++i) {
     if ((none >> i & 1) == 0) continue;
     const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
-    const auto found = static_cast<int32_t>(locate_anywhere<Quotient::refined>(grid, other, fates));
+    const auto found = static_cast<int32_t>(locate_anywhere<Quotient::reciprocal>(grid, other, fates));
 #pragma unroll
     for (int k = 0; k < 4; ++k)
       if (k == i) voxel[k] = found;
@@ -110,7 +108,7 @@ __device__ __forceinline__ void locate_outside(const GridArgs& grid, const float
 template <Quotient kQuotient>
 __device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* from, const float (&p)[12], int count,
                                             Fates& fates, VoxelIndex<kQuotient> (&voxel)[4]) {
-  if constexpr (kQuotient != Quotient::refined) {
+  if constexpr (kQuotient != Quotient::reciprocal) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : kNowhere;
   } else {
@@ -143,13 +141,13 @@ __device__ inline Fates fates_of_block(Fates fates) {
   return all;
 }
 
-/// Whether the refined quotient is the rounded one: not for an edge of all ones, nor near the ends of float's range.
-/// And whether indices are small enough for locate_inside.
-inline bool refines(const VoxelGrid& grid) {
-  constexpr uint32_t kFraction = 0x7fffff;
+/// Whether quotients by a reciprocal lead to the same voxels: not near the ends of float's range. And whether indices
+/// are small enough for locate_inside.
+inline bool divides_by_reciprocal(const VoxelGrid& grid) {
   const float edge = grid.voxel_size;
-  return (std::bit_cast<uint32_t>(edge) & kFraction) != kFraction && edge > 0x1p-60f && edge < 0x1p60f &&
-         *std::max_element(grid.size.begin(), grid.size.end()) < 1 << 22 && num_voxels(grid) < int64_t{1} << 31;
+  const int most = *std::max_element(grid.size.begin(), grid.size.end());
+  return edge > 0x1p-60f && edge < 0x1p60f && most < 1 << 22 && num_voxels(grid) < int64_t{1} << 31 &&
+         divides_alike(edge, most);
 }
 
 /// Of a grid, or a slab of it.
@@ -160,7 +158,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem, int64_t first_voxel) {
     args.minimum[axis] = grid.minimum[static_cast<size_t>(axis)];
     args.size[axis] = static_cast<int>(grid.size[static_cast<size_t>(axis)]);
   }
-  args.edge = grid.voxel_size, args.inverse = 1.0f / grid.voxel_size;
+  args.edge = grid.voxel_size, args.inverse = reciprocal_of(grid.voxel_size);
   const bool xyz = problem.options.layout == VoxelLayout::xyz;
   args.stride[0] = xyz ? grid.size[1] * grid.size[2] : 1;
   args.stride[1] = xyz ? grid.size[2] : grid.size[0];
@@ -168,7 +166,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem, int64_t first_voxel) {
   args.first = first_voxel;
   args.clamp = problem.options.bounds == OutOfBounds::clamp;
   args.quotient = problem.options.fast_quotient ? Quotient::approximate
-                  : refines(grid)               ? Quotient::refined
+                  : divides_by_reciprocal(grid) ? Quotient::reciprocal
                                                 : Quotient::exact;
   return args;
 }
@@ -176,7 +174,7 @@ inline GridArgs grid_args(const VoxelizeProblem& problem, int64_t first_voxel) {
 /// Calls `work` with the quotient as a type.
 template <class Work>
 void with_quotient(Quotient quotient, const Work& work) {
-  if (quotient == Quotient::refined) return work(std::integral_constant<Quotient, Quotient::refined>{});
+  if (quotient == Quotient::reciprocal) return work(std::integral_constant<Quotient, Quotient::reciprocal>{});
   if (quotient == Quotient::exact) return work(std::integral_constant<Quotient, Quotient::exact>{});
   work(std::integral_constant<Quotient, Quotient::approximate>{});
 }

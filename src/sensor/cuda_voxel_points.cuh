@@ -1,6 +1,8 @@
 // A cloud's points as kernels read them: four at once, a thread its own, from memory or ahead of their turn.
 #pragma once
 
+#include <utility>
+
 #include "sensor/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
@@ -34,14 +36,15 @@ inline Points points_of(const VoxelizeProblem& problem) {
 class PointsInMemory {
  public:
   static constexpr size_t kBytes = 0;
-  const float* from = nullptr;  // of the tile
 
   __device__ PointsInMemory(void*, const Points& points, bool) : points_(points) {}
-  /// Turns to the tile of `count` points from `first` on.
-  __device__ __forceinline__ void begin(int64_t first, int) { from = points_.data + first * 3; }
+  /// Begins to read the tile of `count` points that begins here.
+  __device__ __forceinline__ void begin(const float*, int) {}
+  /// Until this one of a thread's quads is there.
   __device__ __forceinline__ void wait(int) const {}
-  __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
-    load_quad(from + quad * 12, count, points_.aligned, p);
+  /// Coordinates of a quad of the tile that begins here; of its points `left` are left, which may be none or less.
+  __device__ __forceinline__ void load(const float* from, int quad, int left, float (&p)[12]) const {
+    if (left > 0) load_quad(from + quad * 12, min(4, left), points_.aligned, p);
   }
 
  private:
@@ -54,36 +57,26 @@ template <int kThreads, int kQuads>
 class PointsAhead {
  public:
   static constexpr size_t kBytes = size_t{kQuads} * kThreads * 12 * sizeof(float);
-  const float* from = nullptr;  // of the tile
 
   __device__ PointsAhead(void* memory, const Points& points, bool go_first)
       : memory_(static_cast<uint4*>(memory)), points_(points), go_first_(go_first) {}
-  /// Begins to read a tile, once all lanes have loaded what they have of the one before.
-  __device__ __forceinline__ void begin(int64_t first, int count) {
+  /// Once all lanes have loaded what they have of the one before.
+  __device__ __forceinline__ void begin(const float* from, int count) {
     __syncwarp();
-    from = points_.data + first * 3;
-    num_copied_ = points_.aligned ? count / 4 : 0;
     const uint64_t policy = l2_policy(go_first_);
-    // Of each kThreads quads a warp's own are 3 lines of memory.
-    const int warp = static_cast<int>(threadIdx.x) / 32, own = warp * 96 + static_cast<int>(threadIdx.x) % 32;
+    // Of each kThreads quads a warp's own are kLines lines of memory, of 32 times 16 bytes.
+    constexpr int kLines = 3, kLine = 32, kStep = kThreads * kLines;
+    const int lane = static_cast<int>(threadIdx.x) % 32, own = static_cast<int>(threadIdx.x & ~31u) * kLines + lane;
+    const int left = (points_.aligned ? count / 4 * kLines : 0) - own;  // of what this lane begins with, 16 bytes each
     const auto* source = reinterpret_cast<const uint4*>(from) + own;
-    uint4* to = memory_ + own;
-#pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const int left = (num_copied_ - q * kThreads - warp * 32) * 3;
-      if (left >= 96) {
-#pragma unroll
-        for (int line = 0; line < 3; ++line)
-          copy_async(to + q * kThreads * 3 + line * 32, source + q * kThreads * 3 + line * 32, policy);
-      } else {
-#pragma unroll 1
-        for (int at = 0; at + static_cast<int>(threadIdx.x) % 32 < left; at += 32)
-          copy_async(to + q * kThreads * 3 + at, source + q * kThreads * 3 + at, policy);
-      }
-      end_async_batch();
+    auto to = static_cast<uint32_t>(__cvta_generic_to_shared(memory_ + own));
+    asm volatile("" : "+r"(to), "+l"(source));  // computed once
+    [&]<int... kCopies>(std::integer_sequence<int, kCopies...>) {
+      (copy<kCopies % kLines * kLine + kCopies / kLines * kStep>(to, source, left, policy, kCopies % kLines == 2), ...);
     }
+    (std::make_integer_sequence<int, kQuads * kLines>{});
   }
-  /// Until this one of a thread's quads is there; later ones may be on their way.
+  /// Later quads may be on their way.
   __device__ __forceinline__ void wait(int quad_of_thread) const {
     static_assert(kQuads == 3);
     if (quad_of_thread == 0)
@@ -94,8 +87,11 @@ class PointsAhead {
       wait_for_batches<0>();
     __syncwarp();
   }
-  __device__ __forceinline__ void load(int quad, int count, float (&p)[12]) const {
-    if (quad >= num_copied_) return load_quad(from + quad * 12, count, false, p);
+  __device__ __forceinline__ void load(const float* from, int quad, int left, float (&p)[12]) const {
+    if (left < 4 || !points_.aligned) {
+      if (left > 0) load_quad(from + quad * 12, min(4, left), false, p);
+      return;
+    }
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
       const uint4 values = memory_[quad * 3 + part];  // 16 bytes at once: words one by one would meet in few banks
@@ -105,10 +101,16 @@ class PointsAhead {
   }
 
  private:
+  /// Begins to copy 16 bytes, kAt times 16 further, if more are left; and ends a batch if it is the last.
+  template <int kAt>
+  __device__ __forceinline__ static void copy(uint32_t to, const uint4* source, int left, uint64_t policy, bool last) {
+    if (left > kAt) copy_async<kAt* static_cast<int>(sizeof(uint4))>(to, source, policy);
+    if (last) end_async_batch();
+  }
+
   uint4* memory_;
   const Points& points_;
   bool go_first_;
-  int num_copied_ = 0;  // quads
 };
 
 }  // namespace amdahl::sensor_cuda

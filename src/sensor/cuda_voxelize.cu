@@ -22,56 +22,82 @@ __device__ void reset(const BinArgs& bins) {
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads) bins.crowded->bins[i] = 0;
 }
 
-/// Where the bins' segments begin, the end of the last one, and what makes whole quads of them.
-constexpr uint32_t kEndWords = 4;
-__host__ __device__ inline uint32_t num_begins(const BinArgs& bins) { return bins.num_bins() + kEndWords; }
+/// Where the bins' segments begin, the end of the last one, and what makes whole quads of them. Then points that are in
+/// no bin, which are counted and sorted like the others, as a bin for each lane: that costs less than branches.
+constexpr uint32_t kEndWords = 4, kNowhereWords = 32;
+__host__ __device__ inline uint32_t num_begins(const BinArgs& bins) {
+  return bins.num_bins() + kEndWords + kNowhereWords;
+}
 
-/// What both kernels keep of a block's tile in shared memory. Points that are in no bin are counted like the others, in
-/// a word for each lane: that costs less than a branch around each count.
-template <class Row>
+/// Where a point goes: its bin from this bit on, and below kOffsetBits the voxel's offset in it.
+constexpr int kBinShift = kOffsetBits + 2;
+
+/// What both kernels keep of a block's tile in shared memory, of which the first part is the kernel's own, so that it
+/// begins at a line as memory's do.
+template <class Row, int kQuads>
 struct TileMemory {
   using Slot = typename Row::Slot;
-  uint32_t* begins;  // [num_begins + 32], of the bins' segments; first their lengths
-  Slot* sorted;      // [tile_points] entries
-  char* end;
-  __device__ TileMemory(void* memory, const BinArgs& bins)
-      : begins(static_cast<uint32_t*>(memory)),
-        sorted(reinterpret_cast<Slot*>(begins + num_begins(bins) + 32)),
-        end(reinterpret_cast<char*>(sorted) + bins.tile_points * sizeof(Slot)) {}
-  static size_t bytes(const BinArgs& bins) {
-    return (num_begins(bins) + 32) * sizeof(uint32_t) + static_cast<size_t>(bins.tile_points) * sizeof(Slot);
-  }
-  __device__ void clear(const BinArgs& bins) const {
-    for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kThreads) begins[i] = 0;
+  static constexpr size_t kSortedBytes = size_t{kQuads} * 4 * kThreads * sizeof(Slot);
+  char* sorted;      // as many entries as threads have points
+  uint32_t* begins;  // [num_begins], of the bins' segments, in bytes; first their lengths
+  uint32_t* others;  // [num_begins], of the next tile
+  __device__ TileMemory(void* memory, size_t own_bytes, const BinArgs& bins)
+      : sorted(static_cast<char*>(memory) + own_bytes),
+        begins(reinterpret_cast<uint32_t*>(sorted + kSortedBytes)),
+        others(begins + num_begins(bins)) {}
+  static size_t bytes(const BinArgs& bins) { return kSortedBytes + 2 * num_begins(bins) * sizeof(uint32_t); }
+  __device__ void turn() {
+    uint32_t* const now = begins;
+    begins = others, others = now;
   }
 };
+__device__ __forceinline__ void clear(const BinArgs& bins, uint32_t* begins) {
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kThreads) begins[i] = 0;
+}
 
 /// Clears what the block counts, and waits for what comes before this step.
-template <class Row>
-__device__ __forceinline__ void begin(const BinArgs& bins, const TileMemory<Row>& memory, Fates& of_block) {
+__device__ __forceinline__ void begin(const BinArgs& bins, uint32_t* begins, Fates& of_block) {
   if (threadIdx.x == 0) of_block = {};
-  memory.clear(bins);
+  clear(bins, begins);
   __syncthreads();
   wait_for_predecessor();
   let_successor_start();  // after the wait: the next step then knows that all before this is done
 }
 
-/// A thread's points of a tile: where they are in bins, and which they are among the tile's points of the bin.
-template <int kQuads>
+/// A thread's points of a tile: where they are in bins, and how many bytes of entries the tile has before each in its
+/// bin.
+template <class Row, int kQuads>
 struct Placed {
   static constexpr int kPoints = kQuads * 4;
-  // place: the bin's word above kOffsetBits, the offset in the bin below.
-  static constexpr int kBinShift = kOffsetBits + 2;
-  static_assert(int64_t{kMaxBins + kEndWords + 32} << kBinShift <= int64_t{1} << 32);
+  static constexpr uint32_t kEntryBytes = sizeof(typename Row::Slot);
+  static_assert(int64_t{kMaxBins + kEndWords + kNowhereWords} << kBinShift <= int64_t{1} << 32);
   uint32_t place[kPoints], rank[kPoints];
+  int from_warp = 0;  // points of the tile from the warp's first on
 
-  /// Of points that are in no bin.
-  __device__ static uint32_t nowhere(const BinArgs& bins) { return (num_begins(bins) + threadIdx.x % 32) << kBinShift; }
   __device__ bool has(const BinArgs& bins, int at) const { return place[at] < bins.num_bins() << kBinShift; }
   __device__ uint32_t bin(int at) const { return place[at] >> kBinShift; }
+  /// The word of the point's bin.
+  __device__ uint32_t& of_bin(uint32_t* words, int at) const {
+    static_assert(kBinShift - kOffsetBits == 2);
+    return *reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(words) + (place[at] >> kOffsetBits));
+  }
   /// Of the point that the thread has `at`: point i of quad q is (q * kThreads + thread) * 4 + i of its tile.
-  __device__ uint32_t entry(int at) const {
-    return offset_of(place[at]) | ((at / 4 * kThreads + threadIdx.x) * 4 + at % 4) << kOffsetBits;
+  __device__ typename Row::Slot entry(int at) const {
+    const uint32_t in_tile = (at / 4 * kThreads + threadIdx.x) * 4 + at % 4;
+    return static_cast<typename Row::Slot>(offset_of(place[at]) | in_tile << kOffsetBits);
+  }
+  /// Whether the warp may have points there. Only points of counts ask: it takes registers.
+  __device__ bool may_have(int quad) const { return quad == 0 || Row::kHasPoints || from_warp > quad * 4 * kThreads; }
+  /// Calls visit(at) for all points that the warp may have.
+  template <class Visit>
+  __device__ __forceinline__ void for_each(const Visit& visit) const {
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      if (!may_have(q)) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) visit(q * 4 + i);
+    }
   }
 };
 
@@ -80,121 +106,121 @@ template <Quotient kQuotient>
 __device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const float* from,
                                            const float (&p)[12], int count, uint32_t* places, Fates& fates) {
   using Unsigned = std::make_unsigned_t<VoxelIndex<kQuotient>>;
+  const uint32_t nowhere = (bins.num_bins() + kEndWords + threadIdx.x % kNowhereWords) << kBinShift;
   VoxelIndex<kQuotient> voxel[4];
   locate_quad<kQuotient>(grid, from, p, count, fates, voxel);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const auto in_slab = static_cast<Unsigned>(voxel[i]);
     const BinPlace place = place_in_bins(static_cast<uint32_t>(in_slab), bins.bin_bits);
-    places[i] = in_slab < static_cast<Unsigned>(bins.num_voxels) ? place.bin << Placed<1>::kBinShift | place.offset
-                                                                 : Placed<1>::nowhere(bins);
+    places[i] = in_slab < static_cast<Unsigned>(bins.num_voxels) ? (place.bin << kBinShift) + place.offset : nowhere;
   }
 }
 
-/// Places a thread's points of a tile of `count`. `kMayPass`: a warp passes by quads in which it has no points, which
-/// takes registers.
-template <Quotient kQuotient, bool kMayPass, int kQuads, class Source>
-__device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source, int count,
-                                             Placed<kQuads>& placed, Fates& fates) {
+/// Places a thread's points of the tile of `count` that begins here.
+template <Quotient kQuotient, class Row, int kQuads, class Source>
+__device__ __forceinline__ void place_points(const GridArgs& grid, const BinArgs& bins, const Source& source,
+                                             const float* from, int count, Placed<Row, kQuads>& placed, Fates& fates) {
+  placed.from_warp = count - static_cast<int>(threadIdx.x & ~31u) * 4;
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
+    if (!placed.may_have(q)) continue;
     const int quad = q * kThreads + static_cast<int>(threadIdx.x), left = count - quad * 4;
-    if (kMayPass && q > 0 && left + static_cast<int>(threadIdx.x % 32) * 4 <= 0) {  // no lane of the warp has any
-#pragma unroll
-      for (int i = 0; i < 4; ++i) placed.place[q * 4 + i] = Placed<kQuads>::nowhere(bins);
-      continue;
-    }
     float p[12];
     source.wait(q);
-    if (left > 0) source.load(quad, min(4, left), p);
-    place_quad<kQuotient>(grid, bins, source.from + quad * 12, p, left, placed.place + q * 4, fates);
+    source.load(from, quad, left, p);
+    place_quad<kQuotient>(grid, bins, from + quad * 12, p, left, placed.place + q * 4, fates);
   }
 }
 
 /// Counts a thread's points. All atomics are under way at once.
-template <int kQuads>
-__device__ __forceinline__ void count_points(uint32_t* lengths, Placed<kQuads>& placed) {
-#pragma unroll
-  for (int at = 0; at < kQuads * 4; ++at) placed.rank[at] = atomicAdd(&lengths[placed.bin(at)], 1u);
-}
-
-/// Of a tile.
-__device__ __forceinline__ int num_points(const BinArgs& bins, const Points& points, int64_t tile) {
-  return static_cast<int>(min(int64_t{bins.tile_points}, points.count - tile * bins.tile_points));
-}
-
-/// Writes a tile's points sorted by bin, those of lesser rank than `first_rank` left out; begins are lengths,
-/// and of no use any more when it returns.
 template <class Row, int kQuads>
-__device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory<Row>& memory,
-                                             Placed<kQuads>& placed, uint32_t first_rank, uint32_t* warps) {
-  using Slot = typename Row::Slot;
-  constexpr int kPoints = kQuads * 4;
+__device__ __forceinline__ void count_points(uint32_t* lengths, Placed<Row, kQuads>& placed) {
+  placed.for_each([&](int at) { placed.rank[at] = atomicAdd(&placed.of_bin(lengths, at), placed.kEntryBytes); });
+}
+
+/// Writes a tile's points sorted by bin, those of ranks below kFirstRank left out; begins are lengths. Clears what the
+/// next tile is counted by, if there may be one. Waits for all threads before, but not after it has read what it
+/// writes.
+template <uint32_t kFirstRank, class Row, int kQuads>
+__device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory<Row, kQuads>& memory,
+                                             Placed<Row, kQuads>& placed) {
+  constexpr uint32_t kEntryBytes = sizeof(typename Row::Slot);
   const uint32_t num_bins = bins.num_bins();
 #pragma unroll
-  for (int at = 0; at < kPoints; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
-  const uint32_t total = scan_block<kThreads>(memory.begins, num_begins(bins), warps);
-  for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
-    bins.table[tile * (num_bins + 1) + i] = static_cast<uint16_t>(memory.begins[i]);
-  uint32_t to[kPoints];
-#pragma unroll
-  for (int at = 0; at < kPoints; ++at) to[at] = memory.begins[placed.bin(at)] + placed.rank[at] - first_rank;
-#pragma unroll
-  for (int at = 0; at < kPoints; ++at)
-    if (placed.has(bins, at) && placed.rank[at] >= first_rank)
-      memory.sorted[to[at]] = static_cast<Slot>(placed.entry(at));
+  for (int at = 0; at < kQuads * 4; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
   __syncthreads();
-  Slot* out = bins.sorted<Row>(tile);
-  constexpr uint32_t kAtOnce = sizeof(uint4) / sizeof(Slot);
-  for (uint32_t i = threadIdx.x * kAtOnce; i < total; i += kThreads * kAtOnce)
-    *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
+  if (kFirstRank == 0) clear(bins, memory.others);
+  scan_by_warp(memory.begins, num_begins(bins));
+  uint16_t* const table = bins.table + tile * (num_bins + 1);
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
+    table[i] = static_cast<uint16_t>(memory.begins[i] / kEntryBytes);
+  const uint32_t total = memory.begins[num_bins];
+  uint32_t to[kQuads * 4];
+  placed.for_each([&](int at) { to[at] = placed.of_bin(memory.begins, at) + placed.rank[at] - kFirstRank; });
+  placed.for_each([&](int at) {
+    if (kFirstRank == 0 || (placed.has(bins, at) && placed.rank[at] >= kFirstRank))
+      *reinterpret_cast<typename Row::Slot*>(memory.sorted + to[at]) = placed.entry(at);
+  });
+  __syncthreads();
+  constexpr uint32_t kAtOnce = kThreads * sizeof(uint4);
+  auto* out = reinterpret_cast<char*>(bins.sorted<Row>(tile));
+#pragma unroll
+  for (uint32_t first = 0; first < memory.kSortedBytes; first += kAtOnce) {
+    const uint32_t i = first + threadIdx.x * static_cast<uint32_t>(sizeof(uint4));
+    if (i < total) *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
+  }
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
 template <class Row, int kQuads, Quotient kQuotient, class Source>
 __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
-  extern __shared__ uint4 shared[];
-  __shared__ uint32_t warps[32];
+  extern __shared__ __align__(128) char shared[];
   __shared__ Fates of_block;
-  const TileMemory<Row> memory(shared, bins);
-  begin(bins, memory, of_block);
+  TileMemory<Row, kQuads> memory(shared, Source::kBytes, bins);
+  begin(bins, memory.begins, of_block);
   if (blockIdx.x == 0) reset(bins);
-  Source source(memory.end, points, bins.points_go_first);
-  const auto read = [&](int64_t tile) {
-    if (tile < bins.num_tiles) source.begin(tile * bins.tile_points, num_points(bins, points, tile));
+  Source source(shared, points, bins.points_go_first);
+  const uint32_t last = static_cast<uint32_t>(bins.num_tiles) - 1;
+  const auto num_points = [&](uint32_t tile) {
+    return tile < last ? bins.tile_points : static_cast<int>(points.count - int64_t{last} * bins.tile_points);
+  };
+  const auto from = [&](uint32_t tile) { return points.data + int64_t{tile} * bins.tile_points * 3; };
+  const auto read = [&](uint32_t tile) {
+    if (tile < bins.num_tiles) source.begin(from(tile), num_points(tile));
   };
   read(blockIdx.x);
-  for (int64_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
-    const int count = num_points(bins, points, tile);
-    Placed<kQuads> placed;
+  for (uint32_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
+    Placed<Row, kQuads> placed;
     Fates fates{};
-    place_points<kQuotient, !Row::kHasPoints>(grid, bins, source, count, placed, fates);
+    place_points<kQuotient>(grid, bins, source, from(tile), num_points(tile), placed, fates);
     add_fates(fates, of_block);
     read(tile + gridDim.x);
     count_points(memory.begins, placed);
-    __syncthreads();
-    write_sorted(bins, tile, memory, placed, 0, warps);
-    memory.clear(bins);
-    __syncthreads();
+    write_sorted<0>(bins, tile, memory, placed);
+    memory.turn();
   }
+  __syncthreads();
   if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {of_block.nan, of_block.outside};
 }
 
 /// Where a tile's rows are built, in shared memory: 16 bytes apart, so that equal ranks fall into unlike banks.
 template <class Row>
 struct RowBuilder {
+  using Slot = typename Row::Slot;
   static constexpr int kStride = Row::kBytes + 16;
-  static size_t bytes(const BinArgs& bins) { return size_t{bins.num_bins()} * kStride; }
+  __host__ __device__ static size_t bytes(const BinArgs& bins) { return size_t{bins.num_bins()} * kStride; }
   char* memory;
 
-  __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, typename Row::Slot entry) const {
-    reinterpret_cast<typename Row::Slot*>(memory + bin * kStride)[Row::kHeader + rank] = entry;
+  __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, Slot entry) const {
+    *reinterpret_cast<Slot*>(memory + bin * kStride + Row::kHeader * sizeof(Slot) + rank) = entry;
   }
-  /// Copies what is filled of the tile's rows, in whole sectors of memory; `counts` of the bins.
-  __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* counts) const {
+  /// Copies what is filled of the tile's rows, in whole sectors of memory; `lengths` of the bins, in bytes.
+  __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* lengths) const {
     const int lane = threadIdx.x % Row::kLanes;
     for (uint32_t bin = threadIdx.x / Row::kLanes; bin < bins.num_bins(); bin += kThreads / Row::kLanes) {
-      const uint32_t count = counts[bin];
+      const uint32_t count = lengths[bin] / sizeof(Slot);
       if ((lane & ~1) * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
       uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * 16);
       if (lane == 0) part.x = count;
@@ -207,15 +233,15 @@ struct RowBuilder {
 /// idle.
 template <Quotient kQuotient, class Row>
 __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins, Points points) {
-  extern __shared__ uint4 shared[];
-  __shared__ uint32_t warps[32];
+  extern __shared__ __align__(128) char shared[];
   __shared__ Fates of_block;
-  const TileMemory<Row> memory(shared, bins);
-  const RowBuilder<Row> rows{memory.end};
+  constexpr uint32_t kInRow = Row::kSlots * sizeof(typename Row::Slot), kInRows = kInRow + Row::kSecondBytes;
+  const RowBuilder<Row> rows{shared};
+  const TileMemory<Row, 1> memory(shared, rows.bytes(bins), bins);
   const int64_t tile = blockIdx.x;
-  Placed<1> placed;
+  Placed<Row, 1> placed;
   Fates fates{};
-  begin(bins, memory, of_block);
+  begin(bins, memory.begins, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
   const uint32_t first = dealt_point(blockIdx.x, static_cast<uint32_t>(bins.num_tiles), threadIdx.x * 4);
   const bool in_tile = static_cast<int>(threadIdx.x) * 4 < bins.tile_points && first < points.count;
@@ -229,12 +255,11 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
     if (!placed.has(bins, at)) continue;
-    const auto entry = static_cast<typename Row::Slot>(placed.entry(at));
     const uint32_t rank = placed.rank[at];
-    if (rank < Row::kSlots)
-      rows.put(placed.bin(at), rank, entry);
-    else if (rank < Row::kBothSlots)
-      bins.second_row<Row>(placed.bin(at), tile)[rank - Row::kSlots] = entry;
+    if (rank < kInRow)
+      rows.put(placed.bin(at), rank, placed.entry(at));
+    else if (rank < kInRows)
+      bins.second_row<Row>(placed.bin(at), tile)[rank / placed.kEntryBytes - Row::kSlots] = placed.entry(at);
     else
       crowded = true;
   }
@@ -245,9 +270,8 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   if (!crowded) return;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
-    memory.begins[i] = max(memory.begins[i], uint32_t{Row::kBothSlots}) - Row::kBothSlots;
-  __syncthreads();
-  write_sorted(bins, tile, memory, placed, Row::kBothSlots, warps);
+    memory.begins[i] = max(memory.begins[i], kInRows) - kInRows;
+  write_sorted<kInRows>(bins, tile, memory, placed);
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
@@ -291,7 +315,7 @@ template <class Row, Quotient kQuotient, int kQuads, class Source>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                    const BinArgs& bins) {
   launch_first_step(launch, problem, grid, bins, &partition<Row, kQuads, kQuotient, Source>,
-                    TileMemory<Row>::bytes(bins) + Source::kBytes, "partition");
+                    TileMemory<Row, kQuads>::bytes(bins) + Source::kBytes, "partition");
 }
 
 template <class Row, Quotient kQuotient>
@@ -299,7 +323,7 @@ void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, co
                   const BinArgs& bins) {
   static_assert(kDealtTilePoints == 4 * kThreads);
   launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
-                    TileMemory<Row>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
+                    TileMemory<Row, 1>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
 }
 
 template <class Row, Quotient kQuotient>
@@ -317,7 +341,7 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   } else {
     using Ahead = PointsAhead<kThreads, kCountedQuads>;
     constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
-    const bool fits = TileMemory<Row>::bytes(bins) + Ahead::kBytes + kOther <= launch.limits.most_shared;
+    const bool fits = TileMemory<Row, kCountedQuads>::bytes(bins) + Ahead::kBytes + kOther <= launch.limits.most_shared;
     if (bins.num_tiles > launch.num_sms && fits)
       return launch_sorted<Row, kQuotient, kCountedQuads, Ahead>(launch, problem, grid, bins);
     launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);

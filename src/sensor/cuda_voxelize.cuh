@@ -3,18 +3,19 @@
 
 #include "sensor/cuda_launch.cuh"
 #include "sensor/voxel_plan.h"
+#include "sensor/voxel_quotient.h"
 
 namespace amdahl::sensor_cuda {
 
-/// How the points of a cloud divide: an approximation of the quotient that two of Markstein's steps make the correctly
-/// rounded one (IBM J. Res. Dev. 34, 1990), of grids whose sizes need at most 22 bits and whose voxels 31; the division
-/// itself; or the original's approximate one.
-enum class Quotient { refined, exact, approximate };
+/// How the points of a cloud divide: by a reciprocal in two parts, in grids where that is as good (voxel_quotient.h),
+/// of sizes of at most 22 bits and voxels of 31; by the division itself; or by the original's approximate one.
+enum class Quotient { reciprocal, exact, approximate };
 
 /// The grid as kernels see it.
 struct GridArgs {
   float minimum[3];
-  float edge, inverse;  // inverse: 1 / edge, rounded
+  float edge;
+  Reciprocal inverse;  // of the edge
   int size[3];
   int64_t stride[3];
   int64_t first;  // voxel from which on indices are counted
@@ -280,6 +281,30 @@ __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) 
   }
   __syncthreads();
   return __shfl_sync(~0u, all, 31);
+}
+
+/// The same by the first warp. Waits for all threads after.
+__device__ __forceinline__ void scan_by_warp(uint32_t* data, uint32_t count) {
+  if (threadIdx.x < 32) {
+    const uint32_t quads = count / 4, of_lane = (quads + 31) / 32;
+    const uint32_t first = min(threadIdx.x * of_lane, quads), last = min(first + of_lane, quads);
+    auto* four = reinterpret_cast<uint4*>(data);
+    uint32_t sum = 0;
+#pragma unroll 1
+    for (uint32_t quad = first; quad < last; ++quad) {
+      const uint4 v = four[quad];
+      sum += v.x + v.y + v.z + v.w;
+    }
+    uint32_t before = scan_warp(sum) - sum;
+#pragma unroll 1
+    for (uint32_t quad = first; quad < last; ++quad) {
+      const uint4 v = four[quad];
+      const uint32_t y = before + v.x, z = y + v.y, w = z + v.z;
+      four[quad] = make_uint4(before, y, z, w);
+      before = w + v.w;
+    }
+  }
+  __syncthreads();
 }
 
 }  // namespace amdahl::sensor_cuda
