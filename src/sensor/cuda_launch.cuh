@@ -62,9 +62,28 @@ void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, siz
             arguments...);
 }
 
+/// An address in shared memory, computed once: through a pointer the compiler computes it again for each access.
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  auto address = static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+  asm volatile("" : "+r"(address));
+  return address;
+}
+__device__ __forceinline__ void add_at(uint32_t shared_address, uint32_t number) {
+  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(shared_address), "r"(number) : "memory");
+}
+/// The same, if so; returns what was there before, or `otherwise`. Without a branch.
+__device__ __forceinline__ uint32_t add_and_get_at(uint32_t shared_address, uint32_t number, bool so,
+                                                   uint32_t otherwise) {
+  asm volatile("{.reg .pred so; setp.ne.s32 so, %3, 0; @so atom.shared.add.u32 %0, [%1], %2;}"
+               : "+r"(otherwise)
+               : "r"(shared_address), "r"(number), "r"(static_cast<int>(so))
+               : "memory");
+  return otherwise;
+}
 /// Writes what four voxels have: voxels [voxel, voxel + 4) of a grid, those that it has; at once where it is `aligned`
 /// to 16 bytes.
-__device__ __forceinline__ void write_numbers(const int4& four, int64_t voxel, int64_t num_voxels, bool aligned,
+template <class Voxel>
+__device__ __forceinline__ void write_numbers(const int4& four, Voxel voxel, Voxel num_voxels, bool aligned,
                                               int32_t* grid) {
   if (aligned && voxel + 4 <= num_voxels) {
     __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // the L2 keeps what is read again instead

@@ -11,15 +11,15 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-// What a block keeps of a voxel: whether there are points, or how many.
+// What a block keeps of a voxel, at an address in shared memory: whether there are points, or how many.
 
 struct Marks {
   using Cell = uint8_t;
-  __device__ static void add(Cell* cells, uint32_t offset) { cells[offset] = 1; }
+  __device__ static void add(uint32_t cell) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(cell), "r"(1) : "memory"); }
 };
 struct Counts {
   using Cell = uint32_t;
-  __device__ static void add(Cell* cells, uint32_t offset) { atomicAdd(cells + offset, 1u); }
+  __device__ static void add(uint32_t cell) { add_at(cell, 1); }
 };
 
 /// Four voxels of the grid, from `cells` on.
@@ -73,9 +73,18 @@ template <class Cell>
 __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
-  for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
-    const uint32_t voxel = voxel_of(bins, bin, offset);
-    write_numbers(four_voxels(cells + offset), voxel, bins.num_voxels, aligned, grid);
+  const auto num_voxels = static_cast<uint32_t>(bins.num_voxels);
+  constexpr uint32_t kStep = kThreads * 4, kAtOnce = 4;
+#pragma unroll 1
+  for (uint32_t first = threadIdx.x * 4; first < bins.bin_voxels(); first += kAtOnce * kStep) {
+    int4 fours[kAtOnce];
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; ++k)
+      if (first + k * kStep < bins.bin_voxels()) fours[k] = four_voxels(cells + first + k * kStep);
+#pragma unroll
+    for (uint32_t k = 0; k < kAtOnce; ++k)
+      if (first + k * kStep < bins.bin_voxels())
+        write_numbers(fours[k], voxel_of(bins, bin, first + k * kStep), num_voxels, aligned, grid);
   }
 }
 
@@ -93,6 +102,7 @@ __device__ __forceinline__ void write(const BinArgs& bins, uint32_t bin, const C
 }
 
 __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
 }
@@ -102,17 +112,21 @@ __global__ void __launch_bounds__(kThreads, 2)
     count_bins(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
   auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
+  // Entries that are not there are added to words behind the cells: that takes less than branches.
+  const uint32_t cell_bytes = bins.bin_voxels() * sizeof(typename Cells::Cell), address = shared_address(memory),
+                 nowhere = address + cell_bytes + threadIdx.x % 32 * sizeof(uint32_t);
   bool first = true;
   let_successor_start();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    clear_cells(memory, bins.bin_voxels() * sizeof(typename Cells::Cell));
+    clear_cells(memory, cell_bytes);
     if (first) {
       wait_for_predecessor();
       first = false;
     }
-    for_each_entry<kDealt, CountRow, Reading, kThreads>(
-        bins, bin, [&](uint32_t entry, int) { Cells::add(cells, offset_of(entry)); });
+    for_each_entry<kDealt, CountRow, Reading, kThreads>(bins, bin, [&](bool there, uint32_t entry, int) {
+      Cells::add(there ? address + offset_of(entry) * sizeof(typename Cells::Cell) : nowhere);
+    });
     write<kForm>(bins, bin, cells, bytes, output);
     __syncthreads();
   }
@@ -121,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 template <class Cells, Form kForm, class Reading, bool kDealt>
 void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   auto* kernel = &count_bins<Cells, kForm, Reading, kDealt>;
-  const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell);
+  const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell) + 32 * sizeof(uint32_t);
   allow_shared(launch, kernel, shared);
   launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
                ByteArgs::of(problem), problem.output);

@@ -113,10 +113,15 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
     uint32_t entries[Slots::kOfThread], ranks[Slots::kOfThread];  // rank in the group, and above it that in the voxel
 #pragma unroll
     for (uint32_t& rank : ranks) rank = kNone;
-    const int longest = for_each_dealt<ValueRow, kGroupThreads>(bins, bin, [&](uint32_t entry, int, int at) {
-      const uint32_t before = min(memory.count(offset_of(entry)), Listed::kManyBefore);
-      entries[at] = entry, ranks[at] = atomicAdd(&memory.begins[place_of(entry)], 1u) << kBeforeBits | before;
-    });
+    const uint32_t counts = shared_address(memory.counts), begins = shared_address(memory.begins);
+    const int longest =
+        for_each_dealt<ValueRow, kGroupThreads>(bins, bin, [&](bool there, uint32_t entry, int, int at) {
+          const uint32_t offset = offset_of(entry), shift = offset % 2 * 16;
+          const uint32_t both = add_and_get_at(counts + offset / 2 * sizeof(uint32_t), 1u << shift, there, 0);
+          const uint32_t before = min(both >> shift & 0xffff, Listed::kManyBefore);
+          const uint32_t rank = add_and_get_at(begins + place_of(entry) * sizeof(uint32_t), 1, there, kNone);
+          entries[at] = entry, ranks[at] = there ? rank << kBeforeBits | before : kNone;
+        });
     const bool spilled = __syncthreads_or(longest > Slots::kMostVisited);
     if (spilled) {  // they come after the others, whose ranks are known
       for_each_spilled<ValueRow, kGroupThreads>(bins, bin, count);

@@ -161,8 +161,8 @@ __device__ __forceinline__ void write_bin(const BinArgs& bins, uint32_t bin, con
       const auto count = [&](uint32_t word) { return word >> (half * kHalfBits) & kHalf; };
       if constexpr (kForm == Form::numbers) {
         const auto number = [&](uint32_t word) { return static_cast<int>(count(word)); };
-        write_numbers(make_int4(number(a.x), number(a.y), number(a.z), number(a.w)), voxel, bins.num_voxels, aligned,
-                      grid);
+        write_numbers(make_int4(number(a.x), number(a.y), number(a.z), number(a.w)), voxel,
+                      static_cast<uint32_t>(bins.num_voxels), aligned, grid);
       } else {
         const int64_t first = bins.first_voxel + voxel;
         uint2 eight = bytes_of_halves(a, b, half);

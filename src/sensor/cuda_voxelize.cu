@@ -205,20 +205,22 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
   if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {of_block.nan, of_block.outside};
 }
 
-/// Where a tile's rows are built, in shared memory: 16 bytes apart, so that equal ranks fall into unlike banks.
+/// Where a tile's rows are built, in shared memory: 16 bytes apart, so that equal ranks fall into unlike banks. Points
+/// that are in no bin have rows like the others.
 template <class Row>
 struct RowBuilder {
   using Slot = typename Row::Slot;
   static constexpr int kStride = Row::kBytes + 16;
-  __host__ __device__ static size_t bytes(const BinArgs& bins) { return size_t{bins.num_bins()} * kStride; }
+  __host__ __device__ static size_t bytes(const BinArgs& bins) { return size_t{num_begins(bins)} * kStride; }
   char* memory;
 
   __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, Slot entry) const {
     *reinterpret_cast<Slot*>(memory + bin * kStride + Row::kHeader * sizeof(Slot) + rank) = entry;
   }
   /// Copies what is filled of the tile's rows, in whole sectors of memory; `lengths` of the bins, in bytes.
-  __device__ void write(const BinArgs& bins, int64_t tile, const uint32_t* lengths) const {
+  __device__ void write(const BinArgs& bins, uint32_t tile, const uint32_t* lengths) const {
     const int lane = threadIdx.x % Row::kLanes;
+#pragma unroll 1
     for (uint32_t bin = threadIdx.x / Row::kLanes; bin < bins.num_bins(); bin += kThreads / Row::kLanes) {
       const uint32_t count = lengths[bin] / sizeof(Slot);
       if ((lane & ~1) * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
@@ -237,31 +239,37 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   __shared__ Fates of_block;
   constexpr uint32_t kInRow = Row::kSlots * sizeof(typename Row::Slot), kInRows = kInRow + Row::kSecondBytes;
   const RowBuilder<Row> rows{shared};
-  const TileMemory<Row, 1> memory(shared, rows.bytes(bins), bins);
-  const int64_t tile = blockIdx.x;
+  const TileMemory<Row, 1> memory(shared, RowBuilder<Row>::bytes(bins), bins);
+  const uint32_t tile = blockIdx.x, num_points = static_cast<uint32_t>(points.count);
   Placed<Row, 1> placed;
   Fates fates{};
+  uint32_t first = dealt_point(tile, static_cast<uint32_t>(bins.num_tiles), threadIdx.x * 4);
+  const bool in_tile = static_cast<int>(threadIdx.x) * 4 < bins.tile_points && first < num_points;
+  int count = in_tile ? static_cast<int>(min(num_points - first, 4u)) : 0;
+  asm volatile("" : "+r"(first), "+r"(count));  // known before the wait
   begin(bins, memory.begins, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
-  const uint32_t first = dealt_point(blockIdx.x, static_cast<uint32_t>(bins.num_tiles), threadIdx.x * 4);
-  const bool in_tile = static_cast<int>(threadIdx.x) * 4 < bins.tile_points && first < points.count;
-  const int count = in_tile ? static_cast<int>(min(points.count - first, int64_t{4})) : 0;
   const float* from = points.data + size_t{first} * 3;
   float p[12];
   if (count > 0) load_quad(from, count, points.aligned, p);
   place_quad<kQuotient>(grid, bins, from, p, count, placed.place, fates);
   count_points(memory.begins, placed);
-  bool crowded = false;
+  bool beyond = false, crowded = false;
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
-    if (!placed.has(bins, at)) continue;
-    const uint32_t rank = placed.rank[at];
-    if (rank < kInRow)
-      rows.put(placed.bin(at), rank, placed.entry(at));
-    else if (rank < kInRows)
-      bins.second_row<Row>(placed.bin(at), tile)[rank / placed.kEntryBytes - Row::kSlots] = placed.entry(at);
-    else
-      crowded = true;
+    if (placed.rank[at] < kInRow) rows.put(placed.bin(at), placed.rank[at], placed.entry(at));
+    beyond = beyond || placed.rank[at] >= kInRow;
+  }
+  if (beyond) {
+#pragma unroll
+    for (int at = 0; at < 4; ++at) {
+      if (!placed.has(bins, at) || placed.rank[at] < kInRow) continue;
+      if (placed.rank[at] < kInRows)
+        bins.second_row<Row>(placed.bin(at), tile)[placed.rank[at] / placed.kEntryBytes - Row::kSlots] =
+            placed.entry(at);
+      else
+        crowded = true;
+    }
   }
   add_fates(fates, of_block);
   crowded = __syncthreads_or(crowded);

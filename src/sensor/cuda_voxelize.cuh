@@ -57,14 +57,14 @@ struct BinArgs {
     return static_cast<uint32_t>(tile) * tile_points + at;
   }
   /// Which row a tile has for a bin.
-  __device__ int64_t row_of(uint32_t bin, int64_t tile) const { return static_cast<int64_t>(bin) * row_pitch + tile; }
+  __device__ uint32_t row_of(uint32_t bin, uint32_t tile) const { return bin * row_pitch + tile; }
   /// A tile's sorted entries.
   template <class Row>
   __device__ typename Row::Slot* sorted(int64_t tile) const {
     return static_cast<typename Row::Slot*>(entries) + tile * tile_points;
   }
   template <class Row>
-  __device__ typename Row::Slot* second_row(uint32_t bin, int64_t tile) const {
+  __device__ typename Row::Slot* second_row(uint32_t bin, uint32_t tile) const {
     return reinterpret_cast<typename Row::Slot*>(static_cast<char*>(second_rows) +
                                                  row_of(bin, tile) * Row::kSecondBytes);
   }
@@ -173,8 +173,9 @@ struct DealtSlots {
   static constexpr int kMostVisited = Row::kSlots + Row::kLanes;
 };
 
-/// Calls visit(entry, tile, at) for the entries in a bin's rows, `at` known when compiled and another for each of a
-/// thread's, but for those in second rows that have more than one for a lane. Returns the length of the longest row
+/// Calls visit(there, entry, tile, at) for the slots of a bin's rows, of which not all have an entry there: a branch
+/// around the visit may cost more than it does. `at` is known when compiled, and another for each of a thread's, but
+/// for those in second rows that have more than one for a lane. Returns the length of the longest row
 /// that this thread has seen. An entry of a CountRow is an offset alone.
 template <class Row, int kThreads, class Visit>
 __device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Visit& visit) {
@@ -196,12 +197,11 @@ __device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin,
     const int count = static_cast<int>(__shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane));
     const int tile = Slots::tile(k * kOfLane);
     longest = max(longest, count);
+    const int left = count + Row::kHeader - lane * kOfLane;  // from the lane's first slot on
 #pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      const int slot = lane * kOfLane + i - Row::kHeader;
-      if (slot >= 0 && slot < count) visit(parts[k].at[i], tile, k * kOfLane + i);
-    }
-    if (Row::kSlots + lane < count) visit(bins.second_row<Row>(bin, tile)[lane], tile, Slots::kOfFirst + k);
+    for (int i = 0; i < kOfLane; ++i)
+      visit(i < left && (i >= Row::kHeader || lane > 0), parts[k].at[i], tile, k * kOfLane + i);
+    if (Row::kSlots + lane < count) visit(true, bins.second_row<Row>(bin, tile)[lane], tile, Slots::kOfFirst + k);
   }
   return longest;
 }
@@ -224,17 +224,17 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
   }
 }
 
-/// Calls visit(entry, tile) for every entry of a bin; all threads have done so when it returns. `kDealt`: whether its
-/// tiles are dealt.
+/// Calls visit(there, entry, tile) for every entry of a bin, and more that are not there; all threads have done so when
+/// it returns. `kDealt`: whether its tiles are dealt.
 template <bool kDealt, class Row, class Reads, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   if constexpr (kDealt) {
-    const int longest =
-        for_each_dealt<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile, int) { visit(entry, tile); });
+    const int longest = for_each_dealt<Row, kThreads>(
+        bins, bin, [&](bool there, uint32_t entry, int tile, int) { visit(there, entry, tile); });
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
-    for_each_spilled<Row, kThreads>(bins, bin, visit);
+    for_each_spilled<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile) { visit(true, entry, tile); });
   } else {
-    for_each_in_segments<Row, Reads, kThreads>(bins, bin, visit);
+    for_each_in_segments<Row, Reads, kThreads>(bins, bin, [&](uint32_t entry, int tile) { visit(true, entry, tile); });
   }
   __syncthreads();
 }
