@@ -11,14 +11,17 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-// What a block keeps of a voxel, at an address in shared memory: whether there are points, or how many.
+// What a block keeps of a voxel, at an address in shared memory: whether there are points, or how many. And how many
+// bytes there are for what is nowhere: a byte may be set by all lanes at once.
 
 struct Marks {
   using Cell = uint8_t;
+  static constexpr uint32_t kNowhereBytes = sizeof(uint32_t);
   __device__ static void add(uint32_t cell) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(cell), "r"(1) : "memory"); }
 };
 struct Counts {
   using Cell = uint32_t;
+  static constexpr uint32_t kNowhereBytes = 32 * sizeof(uint32_t);
   __device__ static void add(uint32_t cell) { add_at(cell, 1); }
 };
 
@@ -114,17 +117,15 @@ __global__ void __launch_bounds__(kThreads, 2)
   auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
   // Entries that are not there are added to words behind the cells: that takes less than branches.
   const uint32_t cell_bytes = bins.bin_voxels() * sizeof(typename Cells::Cell), address = shared_address(memory),
-                 nowhere = address + cell_bytes + threadIdx.x % 32 * sizeof(uint32_t);
-  bool first = true;
+                 nowhere = address + cell_bytes + threadIdx.x % 32 * sizeof(uint32_t) % Cells::kNowhereBytes;
   let_successor_start();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
     clear_cells(memory, cell_bytes);
-    if (first) {
-      wait_for_predecessor();
-      first = false;
-    }
-    for_each_entry<kDealt, CountRow, Reading, kThreads>(bins, bin, [&](bool there, uint32_t entry, int) {
+    const auto wait = [&] {
+      if (bin == blockIdx.x) wait_for_predecessor();
+    };
+    for_each_entry<kDealt, CountRow, Reading, kThreads>(bins, bin, wait, [&](bool there, uint32_t entry, int) {
       Cells::add(there ? address + offset_of(entry) * sizeof(typename Cells::Cell) : nowhere);
     });
     write<kForm>(bins, bin, cells, bytes, output);
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 template <class Cells, Form kForm, class Reading, bool kDealt>
 void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   auto* kernel = &count_bins<Cells, kForm, Reading, kDealt>;
-  const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell) + 32 * sizeof(uint32_t);
+  const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell) + Cells::kNowhereBytes;
   allow_shared(launch, kernel, shared);
   launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
                ByteArgs::of(problem), problem.output);

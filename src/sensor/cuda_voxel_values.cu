@@ -56,17 +56,21 @@ template <bool kDealt>
 __device__ Lists make_lists(const BinArgs& bins, const Share& share, const ListMemory& memory, uint32_t* warps,
                             uint32_t& place) {
   uint32_t* ends = memory.ends;
-  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, share.bin, [&](bool there, uint32_t entry, int) {
-    if (there && share.has(offset_of(entry))) atomicAdd(&ends[share.place(offset_of(entry))], 1u);
-  });
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(
+      bins, share.bin, [] {},
+      [&](bool there, uint32_t entry, int) {
+        if (there && share.has(offset_of(entry))) atomicAdd(&ends[share.place(offset_of(entry))], 1u);
+      });
   const uint32_t total = scan_block<kThreads>(ends, share.voxels(bins), warps);
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   uint32_t* order = total > kListed ? bins.order + place : memory.order;
-  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(bins, share.bin, [&](bool there, uint32_t entry, int tile) {
-    if (there && share.has(offset_of(entry)))
-      order[atomicAdd(&ends[share.place(offset_of(entry))], 1u)] = bins.point_of<kDealt>(entry, tile);
-  });
+  for_each_entry<kDealt, ValueRow, ValueReads, kThreads>(
+      bins, share.bin, [] {},
+      [&](bool there, uint32_t entry, int tile) {
+        if (there && share.has(offset_of(entry)))
+          order[atomicAdd(&ends[share.place(offset_of(entry))], 1u)] = bins.point_of<kDealt>(entry, tile);
+      });
   return {ends, order};
 }
 

@@ -215,17 +215,17 @@ struct RowBuilder {
   char* memory;
 
   __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, Slot entry) const {
-    *reinterpret_cast<Slot*>(memory + bin * kStride + Row::kHeader * sizeof(Slot) + rank) = entry;
+    *reinterpret_cast<Slot*>(memory + bin * kStride + Row::at(rank)) = entry;
   }
-  /// Copies what is filled of the tile's rows, in whole sectors of memory; `lengths` of the bins, in bytes.
+  /// Copies what is needed of the tile's rows, in whole sectors of memory; `lengths` of the bins, in bytes.
   __device__ void write(const BinArgs& bins, uint32_t tile, const uint32_t* lengths) const {
     const int lane = threadIdx.x % Row::kLanes;
 #pragma unroll 1
     for (uint32_t bin = threadIdx.x / Row::kLanes; bin < bins.num_bins(); bin += kThreads / Row::kLanes) {
       const uint32_t count = lengths[bin] / sizeof(Slot);
-      if ((lane & ~1) * Row::kSlotsOfLane >= static_cast<int>(count) + Row::kHeader) continue;
+      if (Row::slot_of(lane & ~1, 0) >= static_cast<int>(count) + Row::kHeader) continue;
       uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * 16);
-      if (lane == 0) part.x = count;
+      if (lane == 0) reinterpret_cast<Slot&>(part.x) = static_cast<Slot>(count);
       static_cast<uint4*>(bins.rows)[bins.row_of(bin, tile) * Row::kLanes + lane] = part;
     }
   }

@@ -175,32 +175,38 @@ struct DealtSlots {
 
 /// Calls visit(there, entry, tile, at) for the slots of a bin's rows, of which not all have an entry there: a branch
 /// around the visit may cost more than it does. `at` is known when compiled, and another for each of a thread's, but
-/// for those in second rows that have more than one for a lane. Returns the length of the longest row
-/// that this thread has seen. An entry of a CountRow is an offset alone.
-template <class Row, int kThreads, class Visit>
-__device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+/// for those in second rows that have more than one for a lane. Returns the length of the longest row that this thread
+/// has seen. An entry of a CountRow is an offset alone. Calls wait() before it reads, when it knows where.
+template <class Row, int kThreads, class Wait, class Visit>
+__device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Wait& wait, const Visit& visit) {
   using Slots = DealtSlots<Row, kThreads>;
   constexpr int kOfLane = Row::kSlotsOfLane;
   const int lane = threadIdx.x % Row::kLanes;
-  const auto* rows = static_cast<const uint4*>(bins.rows) + bins.row_of(bin, 0) * Row::kLanes + lane;
-  const int num_tiles = static_cast<int>(bins.num_tiles);
+  uint32_t first = bins.row_of(bin, Slots::tile(0)) * Row::kLanes + lane;
+  int num_tiles = static_cast<int>(bins.num_tiles);
+  asm volatile("" : "+r"(first), "+r"(num_tiles));
+  wait();
+  const auto* rows = static_cast<const uint4*>(bins.rows);
   Pack<typename Row::Slot, kOfLane> parts[Slots::kRowsOfThread];
 #pragma unroll
-  for (int k = 0; k < Slots::kRowsOfThread; ++k) {
-    const int tile = Slots::tile(k * kOfLane);
-    reinterpret_cast<uint4&>(parts[k]) = tile < num_tiles ? rows[tile * Row::kLanes] : make_uint4(0, 0, 0, 0);
-  }
+  for (int k = 0; k < Slots::kRowsOfThread; ++k)
+    reinterpret_cast<uint4&>(parts[k]) = Slots::tile(k * kOfLane) < num_tiles
+                                             ? rows[first + k * Slots::kRowsAtOnce * Row::kLanes]
+                                             : make_uint4(0, 0, 0, 0);
   int longest = 0;
 #pragma unroll
   for (int k = 0; k < Slots::kRowsOfThread; ++k) {
-    const auto header = reinterpret_cast<const uint4&>(parts[k]).x;
-    const int count = static_cast<int>(__shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane));
+    const auto header = static_cast<int>(parts[k].at[0]);
+    const int count = __shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane);
     const int tile = Slots::tile(k * kOfLane);
     longest = max(longest, count);
-    const int left = count + Row::kHeader - lane * kOfLane;  // from the lane's first slot on
+    const int end = count + Row::kHeader, left = end - Row::slot_of(lane, 0);
+    const int last = Row::kTakeTurns ? __reduce_max_sync(~0u, end) : 0;
 #pragma unroll
-    for (int i = 0; i < kOfLane; ++i)
-      visit(i < left && (i >= Row::kHeader || lane > 0), parts[k].at[i], tile, k * kOfLane + i);
+    for (int i = 0; i < kOfLane; ++i) {
+      if (Row::kTakeTurns && i > kOfLane / 2 && Row::slot_of(0, i) >= last) break;
+      visit(Row::slot_of(0, i) < left && (i >= Row::kHeader || lane > 0), parts[k].at[i], tile, k * kOfLane + i);
+    }
     if (Row::kSlots + lane < count) visit(true, bins.second_row<Row>(bin, tile)[lane], tile, Slots::kOfFirst + k);
   }
   return longest;
@@ -213,7 +219,7 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
   const int lane = threadIdx.x % kLanes;
   const auto* rows = static_cast<const char*>(bins.rows) + bins.row_of(bin, 0) * Row::kBytes;
   for (int tile = threadIdx.x / kLanes; tile < bins.num_tiles; tile += kThreads / kLanes) {
-    const int in_second = *reinterpret_cast<const int*>(rows + tile * Row::kBytes) - Row::kSlots;
+    const int in_second = *reinterpret_cast<const typename Row::Slot*>(rows + tile * Row::kBytes) - Row::kSlots;
     const auto* second = bins.second_row<Row>(bin, tile);
     for (int i = lane + Row::kLanes; i < min(in_second, Row::kSecondSlots); i += kLanes) visit(second[i], tile);
     const int beyond = in_second - Row::kSecondSlots;
@@ -225,15 +231,17 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
 }
 
 /// Calls visit(there, entry, tile) for every entry of a bin, and more that are not there; all threads have done so when
-/// it returns. `kDealt`: whether its tiles are dealt.
-template <bool kDealt, class Row, class Reads, int kThreads, class Visit>
-__device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Visit& visit) {
+/// it returns. `kDealt`: whether its tiles are dealt. Calls wait() before it reads.
+template <bool kDealt, class Row, class Reads, int kThreads, class Wait, class Visit>
+__device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin, const Wait& wait,
+                                               const Visit& visit) {
   if constexpr (kDealt) {
     const int longest = for_each_dealt<Row, kThreads>(
-        bins, bin, [&](bool there, uint32_t entry, int tile, int) { visit(there, entry, tile); });
+        bins, bin, wait, [&](bool there, uint32_t entry, int tile, int) { visit(there, entry, tile); });
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
     for_each_spilled<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile) { visit(true, entry, tile); });
   } else {
+    wait();
     for_each_in_segments<Row, Reads, kThreads>(bins, bin, [&](uint32_t entry, int tile) { visit(true, entry, tile); });
   }
   __syncthreads();

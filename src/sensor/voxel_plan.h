@@ -35,16 +35,26 @@ inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
 /// A row of dealt entries, 16 bytes a lane, and the second row for what it cannot hold, of which most stay untouched.
-/// Counts need the offsets alone.
+/// Counts need the offsets alone. Their number comes first, in a slot of its own. Where it pays, for values, slots take
+/// turns in lanes: most of a lane's slots are then filled in all lanes of a warp or in none.
 template <class Entry, int kRowBytes>
 struct Row {
   using Slot = Entry;
   static constexpr bool kHasPoints = sizeof(Entry) * 8 > kOffsetBits;
-  static constexpr int kBytes = kRowBytes, kHeader = static_cast<int>(sizeof(uint32_t) / sizeof(Slot)),
-                       kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader, kLanes = kBytes / 16,
-                       kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
+  static constexpr int kBytes = kRowBytes, kHeader = 1, kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader,
+                       kLanes = kBytes / 16, kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
+  static constexpr bool kTakeTurns = kHasPoints;
   static constexpr int kSecondBytes = 4 * kBytes, kSecondSlots = kSecondBytes / static_cast<int>(sizeof(Slot)),
                        kBothSlots = kSlots + kSecondSlots;
+  /// Which slot a lane has at `i`.
+  static constexpr int slot_of(int lane, int i) { return kTakeTurns ? i * kLanes + lane : lane * kSlotsOfLane + i; }
+  /// Where in a row the entry is that has so many bytes of others before it.
+  static constexpr uint32_t at(uint32_t before) {
+    constexpr auto kSlot = static_cast<uint32_t>(sizeof(Slot));
+    if (!kTakeTurns) return before + kHeader * kSlot;
+    const uint32_t slot = before / kSlot + kHeader;
+    return slot % kLanes * 16 + slot / kLanes * kSlot;
+  }
 };
 using CountRow = Row<uint16_t, 64>;
 using ValueRow = Row<uint32_t, 128>;

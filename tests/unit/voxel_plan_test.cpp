@@ -141,5 +141,25 @@ TEST(VoxelPlan, CrowdedPlacesAreSpread) {
             plan.num_bins() * 9 / 10);
 }
 
+/// Entries of a row lie where the lane that visits them looks, and not on the row's number of entries.
+template <class Row>
+void expect_slots_where_lanes_look() {
+  for (int lane = 0; lane < Row::kLanes; ++lane)
+    for (int i = 0; i < Row::kSlotsOfLane; ++i) {
+      const int before = Row::slot_of(lane, i) - Row::kHeader;
+      if (before < 0) {
+        EXPECT_EQ(lane * 16 + i, 0);
+        continue;
+      }
+      ASSERT_LT(before, Row::kSlots);
+      EXPECT_EQ(Row::at(static_cast<uint32_t>(before) * sizeof(typename Row::Slot)),
+                static_cast<uint32_t>(lane) * 16 + static_cast<uint32_t>(i) * sizeof(typename Row::Slot));
+    }
+}
+TEST(VoxelPlan, SlotsOfRowsAreWhereLanesLook) {
+  expect_slots_where_lanes_look<CountRow>();
+  expect_slots_where_lanes_look<ValueRow>();
+}
+
 }  // namespace
 }  // namespace amdahl
