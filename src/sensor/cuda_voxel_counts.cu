@@ -11,17 +11,20 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 
-// What a block keeps of a voxel, at an address in shared memory: whether there are points, or how many. And how many
-// bytes there are for what is nowhere: a byte may be set by all lanes at once.
+// What a block keeps of a voxel: whether there are points, or how many. Points are added by pointer, or by an address
+// in shared memory, which takes less for entries that may not be there and more for many in one voxel. And how many
+// bytes there are for what is nowhere: one may be set by all lanes at once.
 
 struct Marks {
   using Cell = uint8_t;
   static constexpr uint32_t kNowhereBytes = sizeof(uint32_t);
+  __device__ static void add(Cell* cell) { *cell = 1; }
   __device__ static void add(uint32_t cell) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(cell), "r"(1) : "memory"); }
 };
 struct Counts {
   using Cell = uint32_t;
   static constexpr uint32_t kNowhereBytes = 32 * sizeof(uint32_t);
+  __device__ static void add(Cell* cell) { atomicAdd(cell, 1u); }
   __device__ static void add(uint32_t cell) { add_at(cell, 1); }
 };
 
@@ -75,7 +78,8 @@ __device__ void write_mask(const BinArgs& bins, uint32_t bin, const uint8_t* cel
 template <class Cell>
 __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
-  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0,
+             whole = aligned && bins.num_voxels % 4 == 0;
   const auto num_voxels = static_cast<uint32_t>(bins.num_voxels);
   constexpr uint32_t kStep = kThreads * 4, kAtOnce = 4;
 #pragma unroll 1
@@ -85,9 +89,14 @@ __device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, 
     for (uint32_t k = 0; k < kAtOnce; ++k)
       if (first + k * kStep < bins.bin_voxels()) fours[k] = four_voxels(cells + first + k * kStep);
 #pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k)
-      if (first + k * kStep < bins.bin_voxels())
-        write_numbers(fours[k], voxel_of(bins, bin, first + k * kStep), num_voxels, aligned, grid);
+    for (uint32_t k = 0; k < kAtOnce; ++k) {
+      if (first + k * kStep >= bins.bin_voxels()) break;
+      const uint32_t voxel = voxel_of(bins, bin, first + k * kStep);
+      if (!whole)
+        write_numbers(fours[k], voxel, num_voxels, aligned, grid);
+      else if (voxel < num_voxels)
+        __stcs(reinterpret_cast<int4*>(grid + voxel), fours[k]);
+    }
   }
 }
 
@@ -126,7 +135,11 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (bin == blockIdx.x) wait_for_predecessor();
     };
     for_each_entry<kDealt, CountRow, Reading, kThreads>(bins, bin, wait, [&](bool there, uint32_t entry, int) {
-      Cells::add(there ? address + offset_of(entry) * sizeof(typename Cells::Cell) : nowhere);
+      const uint32_t offset = offset_of(entry);
+      if constexpr (kDealt)
+        Cells::add(there ? address + offset * static_cast<uint32_t>(sizeof(typename Cells::Cell)) : nowhere);
+      else
+        Cells::add(cells + offset);
     });
     write<kForm>(bins, bin, cells, bytes, output);
     __syncthreads();

@@ -145,13 +145,17 @@ __device__ __forceinline__ void count_points(uint32_t* lengths, Placed<Row, kQua
 template <uint32_t kFirstRank, class Row, int kQuads>
 __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory<Row, kQuads>& memory,
                                              Placed<Row, kQuads>& placed) {
+  __shared__ uint32_t warps[32];
   constexpr uint32_t kEntryBytes = sizeof(typename Row::Slot);
   const uint32_t num_bins = bins.num_bins();
 #pragma unroll
   for (int at = 0; at < kQuads * 4; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
   __syncthreads();
   if (kFirstRank == 0) clear(bins, memory.others);
-  scan_by_warp(memory.begins, num_begins(bins));
+  if constexpr (Row::kHasPoints)  // of which there are more bins
+    scan_block<kThreads>(memory.begins, num_begins(bins), warps);
+  else
+    scan_by_warp(memory.begins, num_begins(bins));
   uint16_t* const table = bins.table + tile * (num_bins + 1);
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
@@ -273,8 +277,8 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   }
   add_fates(fates, of_block);
   crowded = __syncthreads_or(crowded);
-  if (bins.stats && threadIdx.x == 0) bins.fates[tile] = {of_block.nan, of_block.outside};
   rows.write(bins, tile, memory.begins);
+  if (bins.stats && threadIdx.x == 0) bins.fates[tile] = {of_block.nan, of_block.outside};
   if (!crowded) return;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
