@@ -68,6 +68,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   asm volatile("" : "+r"(address));
   return address;
 }
+/// Adds to the word there.
 __device__ __forceinline__ void add_at(uint32_t shared_address, uint32_t number) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(shared_address), "r"(number) : "memory");
 }
@@ -80,6 +81,7 @@ __device__ __forceinline__ uint32_t add_and_get_at(uint32_t shared_address, uint
                : "memory");
   return otherwise;
 }
+
 /// Writes what four voxels have: voxels [voxel, voxel + 4) of a grid, those that it has; at once where it is `aligned`
 /// to 16 bytes.
 template <class Voxel>

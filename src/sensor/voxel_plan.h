@@ -6,8 +6,8 @@
 // into shared memory. A tile of points is sorted by bin in shared memory (`partition`), which leaves a segment of
 // entries for each bin and a table of where the segments begin. A block then walks the segments of its bin.
 //
-// The tiles of a small cloud are dealt instead (`deal`): what a tile has for a bin stands in a row of fixed length, a
-// word with their number and then the entries, so that neither step looks up or adds up where something begins. The few
+// The tiles of a small cloud are dealt instead (`deal`): what a tile has for a bin stands in a row of fixed length,
+// first the number of entries and then these, so that neither step looks up or adds up where something begins. The few
 // entries that do not fit go one by one to a second row, without a word; only what crowded bins have beyond that is
 // left as a sorted segment.
 //
