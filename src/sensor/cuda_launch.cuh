@@ -68,16 +68,15 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   asm volatile("" : "+r"(address));
   return address;
 }
-/// Adds to the word there.
-__device__ __forceinline__ void add_at(uint32_t shared_address, uint32_t number) {
-  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(shared_address), "r"(number) : "memory");
+/// Adds to the word at an address in shared memory.
+__device__ __forceinline__ void add_at(uint32_t address, uint32_t number) {
+  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(number) : "memory");
 }
 /// The same, if so; returns what was there before, or `otherwise`. Without a branch.
-__device__ __forceinline__ uint32_t add_and_get_at(uint32_t shared_address, uint32_t number, bool so,
-                                                   uint32_t otherwise) {
+__device__ __forceinline__ uint32_t add_and_get_at(uint32_t address, uint32_t number, bool so, uint32_t otherwise) {
   asm volatile("{.reg .pred so; setp.ne.s32 so, %3, 0; @so atom.shared.add.u32 %0, [%1], %2;}"
                : "+r"(otherwise)
-               : "r"(shared_address), "r"(number), "r"(static_cast<int>(so))
+               : "r"(address), "r"(number), "r"(static_cast<int>(so))
                : "memory");
   return otherwise;
 }

@@ -64,17 +64,12 @@ class PointsAhead {
   __device__ __forceinline__ void begin(const float* from, int count) {
     __syncwarp();
     const uint64_t policy = l2_policy(go_first_);
-    // Of each kThreads quads a warp's own are kLines lines of memory, of 32 times 16 bytes.
-    constexpr int kLines = 3, kLine = 32, kStep = kThreads * kLines;
     const int lane = static_cast<int>(threadIdx.x) % 32, own = static_cast<int>(threadIdx.x & ~31u) * kLines + lane;
     const int left = (points_.aligned ? count / 4 * kLines : 0) - own;  // of what this lane begins with, 16 bytes each
     const auto* source = reinterpret_cast<const uint4*>(from) + own;
     auto to = static_cast<uint32_t>(__cvta_generic_to_shared(memory_ + own));
     asm volatile("" : "+r"(to), "+l"(source));  // computed once
-    [&]<int... kCopies>(std::integer_sequence<int, kCopies...>) {
-      (copy<kCopies % kLines * kLine + kCopies / kLines * kStep>(to, source, left, policy, kCopies % kLines == 2), ...);
-    }
-    (std::make_integer_sequence<int, kQuads * kLines>{});
+    copy_all(std::make_integer_sequence<int, kQuads * kLines>{}, to, source, left, policy);
   }
   /// Later quads may be on their way.
   __device__ __forceinline__ void wait(int quad_of_thread) const {
@@ -101,6 +96,17 @@ class PointsAhead {
   }
 
  private:
+  /// Of each kThreads quads a warp's own are kLines lines of memory, of kLine times 16 bytes.
+  static constexpr int kLines = 3, kLine = 32, kStep = kThreads * kLines;
+
+  /// Begins to copy what a lane has of a tile, of which `left` times 16 bytes are left; a batch for each quad.
+  template <int... kCopies>
+  __device__ __forceinline__ static void copy_all(std::integer_sequence<int, kCopies...>, uint32_t to,
+                                                  const uint4* source, int left, uint64_t policy) {
+    (copy<kCopies / kLines * kStep + kCopies % kLines * kLine>(to, source, left, policy,
+                                                               kCopies % kLines == kLines - 1),
+     ...);
+  }
   /// Begins to copy 16 bytes, kAt times 16 further, if more are left; and ends a batch if it is the last.
   template <int kAt>
   __device__ __forceinline__ static void copy(uint32_t to, const uint4* source, int left, uint64_t policy, bool last) {

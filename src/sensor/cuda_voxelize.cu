@@ -38,17 +38,17 @@ template <class Row, int kQuads>
 struct TileMemory {
   using Slot = typename Row::Slot;
   static constexpr size_t kSortedBytes = size_t{kQuads} * 4 * kThreads * sizeof(Slot);
-  char* sorted;      // as many entries as threads have points
-  uint32_t* begins;  // [num_begins], of the bins' segments, in bytes; first their lengths
-  uint32_t* others;  // [num_begins], of the next tile
+  char* sorted;           // as many entries as threads have points
+  uint32_t* begins;       // [num_begins], of the bins' segments, in bytes; first their lengths
+  uint32_t* next_begins;  // [num_begins], of the next tile
   __device__ TileMemory(void* memory, size_t own_bytes, const BinArgs& bins)
       : sorted(static_cast<char*>(memory) + own_bytes),
         begins(reinterpret_cast<uint32_t*>(sorted + kSortedBytes)),
-        others(begins + num_begins(bins)) {}
+        next_begins(begins + num_begins(bins)) {}
   static size_t bytes(const BinArgs& bins) { return kSortedBytes + 2 * num_begins(bins) * sizeof(uint32_t); }
-  __device__ void turn() {
-    uint32_t* const now = begins;
-    begins = others, others = now;
+  __device__ void go_on() {
+    uint32_t* const last_begins = begins;
+    begins = next_begins, next_begins = last_begins;
   }
 };
 __device__ __forceinline__ void clear(const BinArgs& bins, uint32_t* begins) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
 #pragma unroll
   for (int at = 0; at < kQuads * 4; ++at) asm volatile("" : "+r"(placed.place[at]));  // no register keeps a part of it
   __syncthreads();
-  if (kFirstRank == 0) clear(bins, memory.others);
+  if (kFirstRank == 0) clear(bins, memory.next_begins);
   if constexpr (Row::kHasPoints)  // of which there are more bins
     scan_block<kThreads>(memory.begins, num_begins(bins), warps);
   else
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
     read(tile + gridDim.x);
     count_points(memory.begins, placed);
     write_sorted<0>(bins, tile, memory, placed);
-    memory.turn();
+    memory.go_on();
   }
   __syncthreads();
   if (bins.stats && threadIdx.x == 0) bins.fates[blockIdx.x] = {of_block.nan, of_block.outside};
@@ -219,7 +219,7 @@ struct RowBuilder {
   char* memory;
 
   __device__ __forceinline__ void put(uint32_t bin, uint32_t rank, Slot entry) const {
-    *reinterpret_cast<Slot*>(memory + bin * kStride + Row::at(rank)) = entry;
+    *reinterpret_cast<Slot*>(memory + bin * kStride + Row::byte_of(rank)) = entry;
   }
   /// Copies what is needed of the tile's rows, in whole sectors of memory; `lengths` of the bins, in bytes.
   __device__ void write(const BinArgs& bins, uint32_t tile, const uint32_t* lengths) const {

@@ -8,8 +8,8 @@
 //
 // The tiles of a small cloud are dealt instead (`deal`): what a tile has for a bin stands in a row of fixed length,
 // first the number of entries and then these, so that neither step looks up or adds up where something begins. The few
-// entries that do not fit go one by one to a second row, without a word; only what crowded bins have beyond that is
-// left as a sorted segment.
+// entries that do not fit go one by one to a second row, without their number; only what crowded bins have beyond that
+// is left as a sorted segment.
 //
 // Counts of grids with many bins are kept in halves of words instead, so that bins hold more voxels and segments are
 // longer (`count_halves`). Few points without values are not sorted at all (cuda_voxel_direct.cu).
@@ -49,7 +49,7 @@ struct Row {
   /// Which slot a lane has at `i`.
   static constexpr int slot_of(int lane, int i) { return kTakeTurns ? i * kLanes + lane : lane * kSlotsOfLane + i; }
   /// Where in a row the entry is that has so many bytes of others before it.
-  static constexpr uint32_t at(uint32_t before) {
+  static constexpr uint32_t byte_of(uint32_t before) {
     constexpr auto kSlot = static_cast<uint32_t>(sizeof(Slot));
     if (!kTakeTurns) return before + kHeader * kSlot;
     const uint32_t slot = before / kSlot + kHeader;

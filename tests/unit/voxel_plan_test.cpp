@@ -152,7 +152,7 @@ void expect_slots_where_lanes_look() {
         continue;
       }
       ASSERT_LT(before, Row::kSlots);
-      EXPECT_EQ(Row::at(static_cast<uint32_t>(before) * sizeof(typename Row::Slot)),
+      EXPECT_EQ(Row::byte_of(static_cast<uint32_t>(before) * sizeof(typename Row::Slot)),
                 static_cast<uint32_t>(lane) * 16 + static_cast<uint32_t>(i) * sizeof(typename Row::Slot));
     }
 }
