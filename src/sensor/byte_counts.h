@@ -22,16 +22,32 @@ struct ByteParts {
   uint8_t* part[kMaxMergePeers] = {};
 };
 
+struct CrowdedBins;
+
+/// Where a part's points go, sorted by bin (voxel_plan.h), when ranks divide the bins: those of a bin to the rank that
+/// counts it, which may be another device's memory.
+struct SortedParts {
+  int rank = 0, num_ranks = 0;                  // none: the part is counted
+  uint32_t first_bin[kMaxMergePeers + 1] = {};  // of each rank; of the one after the last, how many there are
+  int64_t tiles = 0;                            // that a rank has room for
+  uint16_t* entries[kMaxMergePeers] = {};       // of each rank, [ranks, tiles, kMaxCountedTilePoints]
+  uint16_t* tables[kMaxMergePeers] = {};        // [ranks, tiles, bins + 1], where in a tile its bins' segments begin
+  unsigned* num_tiles[kMaxMergePeers] = {};     // [ranks]
+  CrowdedBins* crowded = nullptr;               // of this rank's bins
+};
+
 /// A buffer that all ranks fill alike and an all-reduce (SUM, u8) adds up: a byte for each voxel, of which each rank
 /// writes `most` or less, so that no sum is more than 255; behind them a list for each rank of what its voxels have
 /// beyond `most`. A rank's list is zeros on the others, so that the sum is the list.
 struct ByteCounts {
   int64_t num_voxels = 0;
   int world_size = 1;
-  int64_t capacity = 0;  // of a list, without its first
+  int64_t capacity = 0;             // of a list, without its first
+  int64_t most_points_of_rank = 0;  // that it was made for
+  bool divided = false;             // GPUs: each rank counts some bins of all parts instead of all of its own part
 
   static ByteCounts of(int64_t num_voxels, int world_size, int64_t most_points_of_rank) {
-    ByteCounts layout{num_voxels, world_size, 0};
+    ByteCounts layout{num_voxels, world_size, 0, most_points_of_rank};
     if (layout.most() > 0) layout.capacity = most_points_of_rank / (layout.most() + 1);
     return layout;
   }

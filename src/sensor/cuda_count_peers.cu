@@ -2,7 +2,7 @@
 // to the others, and writes the whole grid as they come.
 #include "device/cuda_peer_flags.cuh"
 #include "sensor/cuda_count_peers.h"
-#include "sensor/cuda_launch.cuh"
+#include "sensor/cuda_voxel_bytes.cuh"
 
 namespace amdahl {
 namespace {
@@ -56,16 +56,6 @@ __device__ bool meet(const CountLaunch& p, uint64_t merge) {
   bool come = true;
   if (other < p.num_ranks) come = await_flag(&own->arrived[other], merge, other, &own->broken, p.report, p.timeout_ns);
   return __syncthreads_and(come);
-}
-
-/// Four bytes without their upper halves, which are 0, in 16 bits; and back.
-__device__ __forceinline__ uint32_t pack_word(uint32_t word) {
-  const uint32_t pairs = (word | word >> 4) & 0x00ff00ff;
-  return (pairs | pairs >> 8) & 0xffff;
-}
-__device__ __forceinline__ uint32_t unpack_word(uint32_t packed) {
-  const uint32_t pairs = (packed | packed << 8) & 0x00ff00ff;
-  return (pairs | pairs << 4) & 0x0f0f0f0f;
 }
 
 /// Adds up a slice of this rank's voxels and sends the sums to all; returns whether they are packed.

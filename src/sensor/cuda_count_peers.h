@@ -1,4 +1,5 @@
-// Merging counts in peers' memory: what the kernels and their host side share.
+// Merging counts in peers' memory by adding up those of each part, of grids too small to divide
+// (cuda_count_division.h): what the kernels and their host side share.
 #pragma once
 
 #include "device/cuda_peer_watch.h"

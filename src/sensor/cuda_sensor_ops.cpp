@@ -2,6 +2,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_device.h"
 #include "device/profiler_ranges.h"
+#include "sensor/cuda_count_division.h"
 #include "sensor/cuda_count_peers.h"
 #include "sensor/cuda_kernels.h"
 #include "sensor/cuda_mask_peers.h"
@@ -53,8 +54,12 @@ class CudaSensorOps final : public SensorOps {
   std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
     return make_cuda_mask_peers(device_, limits_, group);
   }
-  size_t count_peer_bytes(const ByteCounts& layout) const override { return cuda_count_peer_bytes(layout); }
+  bool divides_counts(int64_t voxels) const override { return cuda_divides_counts(limits_, voxels); }
+  size_t count_peer_bytes(const ByteCounts& layout) const override {
+    return layout.divided ? cuda_division_bytes(layout) : cuda_count_peer_bytes(layout);
+  }
   std::unique_ptr<CountPeers> join_counts(const CountGroup& group) override {
+    if (group.layout.divided) return make_cuda_count_division(device_, limits_, group);
     return make_cuda_count_peers(device_, limits_, group);
   }
 

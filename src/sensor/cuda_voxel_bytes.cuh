@@ -29,4 +29,14 @@ struct ByteArgs {
   }
 };
 
+/// Four bytes without their upper halves, which are 0, in 16 bits; and back.
+__device__ __forceinline__ uint32_t pack_word(uint32_t word) {
+  const uint32_t pairs = (word | word >> 4) & 0x00ff00ff;
+  return (pairs | pairs >> 8) & 0xffff;
+}
+__device__ __forceinline__ uint32_t unpack_word(uint32_t packed) {
+  const uint32_t pairs = (packed | packed << 8) & 0x00ff00ff;
+  return (pairs | pairs << 4) & 0x0f0f0f0f;
+}
+
 }  // namespace amdahl::sensor_cuda

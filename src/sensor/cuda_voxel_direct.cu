@@ -99,7 +99,7 @@ void launch_mark(const SensorLaunch& launch, const VoxelizeProblem& problem, int
 }  // namespace
 
 bool goes_directly(const VoxelizeProblem& problem) {
-  if (has_values(problem.options.mode) || problem.most_in_byte > 0) return false;
+  if (has_values(problem.options.mode) || problem.most_in_byte > 0 || problem.sorted_parts.num_ranks > 0) return false;
   if (problem.options.mode == VoxelMode::bitmask) return problem.num_points <= kMostPointsOfMask;
   return problem.num_points <= kMostPoints && num_voxels(problem.grid) <= kMostVoxels;
 }

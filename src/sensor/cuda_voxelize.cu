@@ -4,13 +4,14 @@
 #include "sensor/cuda_voxel_locate.cuh"
 #include "sensor/cuda_voxel_points.cuh"
 #include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/cuda_voxel_tiles.cuh"
 
 namespace amdahl {
 namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = kTileThreads;
 
 /// Nothing is known of the bins yet. By one block.
 __device__ void reset(const BinArgs& bins) {
@@ -22,35 +23,9 @@ __device__ void reset(const BinArgs& bins) {
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads) bins.crowded->bins[i] = 0;
 }
 
-/// Where the bins' segments begin, the end of the last one, and what makes whole quads of them. Then points that are in
-/// no bin, which are counted and sorted like the others, as a bin for each lane: that costs less than branches.
-constexpr uint32_t kEndWords = 4, kNowhereWords = 32;
-__host__ __device__ inline uint32_t num_begins(const BinArgs& bins) {
-  return bins.num_bins() + kEndWords + kNowhereWords;
-}
-
 /// Where a point goes: its bin from this bit on, and below kOffsetBits the voxel's offset in it.
 constexpr int kBinShift = kOffsetBits + 2;
 
-/// What both kernels keep of a block's tile in shared memory, of which the first part is the kernel's own, so that it
-/// begins at a line as memory's do.
-template <class Row, int kQuads>
-struct TileMemory {
-  using Slot = typename Row::Slot;
-  static constexpr size_t kSortedBytes = size_t{kQuads} * 4 * kThreads * sizeof(Slot);
-  char* sorted;           // as many entries as threads have points
-  uint32_t* begins;       // [num_begins], of the bins' segments, in bytes; first their lengths
-  uint32_t* next_begins;  // [num_begins], of the next tile
-  __device__ TileMemory(void* memory, size_t own_bytes, const BinArgs& bins)
-      : sorted(static_cast<char*>(memory) + own_bytes),
-        begins(reinterpret_cast<uint32_t*>(sorted + kSortedBytes)),
-        next_begins(begins + num_begins(bins)) {}
-  static size_t bytes(const BinArgs& bins) { return kSortedBytes + 2 * num_begins(bins) * sizeof(uint32_t); }
-  __device__ void go_on() {
-    uint32_t* const last_begins = begins;
-    begins = next_begins, next_begins = last_begins;
-  }
-};
 __device__ __forceinline__ void clear(const BinArgs& bins, uint32_t* begins) {
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kThreads) begins[i] = 0;
@@ -142,9 +117,9 @@ __device__ __forceinline__ void count_points(uint32_t* lengths, Placed<Row, kQua
 /// Writes a tile's points sorted by bin, those of ranks below kFirstRank left out; begins are lengths. Clears what the
 /// next tile is counted by, if there may be one. Waits for all threads before, but not after it has read what it
 /// writes.
-template <uint32_t kFirstRank, class Row, int kQuads>
+template <uint32_t kFirstRank, class Row, int kQuads, class Output>
 __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, const TileMemory<Row, kQuads>& memory,
-                                             Placed<Row, kQuads>& placed) {
+                                             Placed<Row, kQuads>& placed, const Output& output) {
   __shared__ uint32_t warps[32];
   constexpr uint32_t kEntryBytes = sizeof(typename Row::Slot);
   const uint32_t num_bins = bins.num_bins();
@@ -156,11 +131,9 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
     scan_block<kThreads>(memory.begins, num_begins(bins), warps);
   else
     scan_by_warp(memory.begins, num_begins(bins));
-  uint16_t* const table = bins.table + tile * (num_bins + 1);
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i <= num_bins; i += kThreads)
-    table[i] = static_cast<uint16_t>(memory.begins[i] / kEntryBytes);
-  const uint32_t total = memory.begins[num_bins];
+    output.write_table(bins, tile, i, memory.begins[i] / kEntryBytes);
   uint32_t to[kQuads * 4];
   placed.for_each([&](int at) { to[at] = placed.of_bin(memory.begins, at) + placed.rank[at] - kFirstRank; });
   placed.for_each([&](int at) {
@@ -168,23 +141,19 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
       *reinterpret_cast<typename Row::Slot*>(memory.sorted + to[at]) = placed.entry(at);
   });
   __syncthreads();
-  constexpr uint32_t kAtOnce = kThreads * sizeof(uint4);
-  auto* out = reinterpret_cast<char*>(bins.sorted<Row>(tile));
-#pragma unroll
-  for (uint32_t first = 0; first < memory.kSortedBytes; first += kAtOnce) {
-    const uint32_t i = first + threadIdx.x * static_cast<uint32_t>(sizeof(uint4));
-    if (i < total) *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);
-  }
+  output.write_entries(bins, tile, memory);
 }
 
 /// Sorts tiles of up to kQuads x 4 x kThreads points.
-template <class Row, int kQuads, Quotient kQuotient, class Source>
-__global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs bins, Points points) {
+template <class Row, int kQuads, Quotient kQuotient, class Source, class Output>
+__global__ void __launch_bounds__(kThreads, 1)
+    partition(GridArgs grid, BinArgs bins, Points points, const __grid_constant__ Output output) {
   extern __shared__ __align__(128) char shared[];
   __shared__ Fates of_block;
   TileMemory<Row, kQuads> memory(shared, Source::kBytes, bins);
   begin(bins, memory.begins, of_block);
   if (blockIdx.x == 0) reset(bins);
+  output.begin(bins);
   Source source(shared, points, bins.points_go_first);
   const uint32_t last = static_cast<uint32_t>(bins.num_tiles) - 1;
   const auto num_points = [&](uint32_t tile) {
@@ -202,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, 1) partition(GridArgs grid, BinArgs 
     add_fates(fates, of_block);
     read(tile + gridDim.x);
     count_points(memory.begins, placed);
-    write_sorted<0>(bins, tile, memory, placed);
+    write_sorted<0>(bins, tile, memory, placed, output);
     memory.go_on();
   }
   __syncthreads();
@@ -283,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kThreads)
     memory.begins[i] = max(memory.begins[i], kInRows) - kInRows;
-  write_sorted<kInRows>(bins, tile, memory, placed);
+  write_sorted<kInRows>(bins, tile, memory, placed, OwnMemory{});
 }
 
 unsigned partition_blocks(const SensorLaunch& launch, const BinArgs& bins) {
@@ -296,7 +265,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.first_voxel = slab * plan.slab_voxels;
   args.num_voxels = std::min(plan.slab_voxels, plan.num_voxels - args.first_voxel);
   args.bin_bits = plan.bin_bits, args.bin_chunks = plan.bin_chunks;
-  args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles;
+  args.tile_points = plan.tile_points, args.num_tiles = plan.num_tiles, args.num_ranks = 1;
   const int64_t cache = cuda_attribute(launch.device_index, cudaDevAttrL2CacheSize);
   const int64_t entry_bytes = problem.num_points * plan.entry_bytes,
                 point_bytes = problem.num_points * int64_t{3 * sizeof(float)};
@@ -305,7 +274,9 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.rows = plan.dealt ? scratch + plan.rows : nullptr, args.second_rows = scratch + plan.second_rows;
   args.row_pitch = plan.row_pitch;
   args.densities = reinterpret_cast<BinDensity*>(scratch + plan.densities);
-  args.crowded = plan.halves ? reinterpret_cast<CrowdedBins*>(scratch + plan.crowded) : nullptr;
+  args.crowded = plan.parts    ? problem.sorted_parts.crowded
+                 : plan.halves ? reinterpret_cast<CrowdedBins*>(scratch + plan.crowded)
+                               : nullptr;
   args.entries = scratch + plan.entries;
   args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
@@ -316,18 +287,19 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   return args;
 }
 
-template <class Kernel>
+template <class Kernel, class... Output>
 void launch_first_step(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
-                       const BinArgs& bins, Kernel* kernel, size_t shared, const char* name) {
+                       const BinArgs& bins, Kernel* kernel, size_t shared, const char* name, const Output&... output) {
   allow_shared(launch, kernel, shared);
-  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, name, grid, bins, points_of(problem));
+  launch_early(launch, partition_blocks(launch, bins), kThreads, shared, kernel, name, grid, bins, points_of(problem),
+               output...);
 }
 
-template <class Row, Quotient kQuotient, int kQuads, class Source>
+template <class Row, Quotient kQuotient, int kQuads, class Source, class Output = OwnMemory>
 void launch_sorted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
-                   const BinArgs& bins) {
-  launch_first_step(launch, problem, grid, bins, &partition<Row, kQuads, kQuotient, Source>,
-                    TileMemory<Row, kQuads>::bytes(bins) + Source::kBytes, "partition");
+                   const BinArgs& bins, const Output& output = {}) {
+  launch_first_step(launch, problem, grid, bins, &partition<Row, kQuads, kQuotient, Source, Output>,
+                    TileMemory<Row, kQuads>::bytes(bins) + Source::kBytes, "partition", output);
 }
 
 template <class Row, Quotient kQuotient>
@@ -336,6 +308,19 @@ void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, co
   static_assert(kDealtTilePoints == 4 * kThreads);
   launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
                     TileMemory<Row, 1>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
+}
+
+/// Tiles of counts, read ahead where there is more than one round of them.
+template <Quotient kQuotient, class Output = OwnMemory>
+void launch_counted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
+                    const BinArgs& bins, const Output& output = {}) {
+  constexpr int kQuads = kMaxCountedTilePoints / (4 * kThreads);
+  using Ahead = PointsAhead<kThreads, kQuads>;
+  constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
+  const bool fits = TileMemory<CountRow, kQuads>::bytes(bins) + Ahead::kBytes + kOther <= launch.limits.most_shared;
+  if (bins.num_tiles > launch.num_sms && fits)
+    return launch_sorted<CountRow, kQuotient, kQuads, Ahead>(launch, problem, grid, bins, output);
+  launch_sorted<CountRow, kQuotient, kQuads, PointsInMemory>(launch, problem, grid, bins, output);
 }
 
 template <class Row, Quotient kQuotient>
@@ -351,12 +336,7 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
       return launch_sorted<Row, kQuotient, 2, PointsInMemory>(launch, problem, grid, bins);
     return launch_sorted<Row, kQuotient, 4, PointsInMemory>(launch, problem, grid, bins);
   } else {
-    using Ahead = PointsAhead<kThreads, kCountedQuads>;
-    constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
-    const bool fits = TileMemory<Row, kCountedQuads>::bytes(bins) + Ahead::kBytes + kOther <= launch.limits.most_shared;
-    if (bins.num_tiles > launch.num_sms && fits)
-      return launch_sorted<Row, kQuotient, kCountedQuads, Ahead>(launch, problem, grid, bins);
-    launch_sorted<Row, kQuotient, kCountedQuads, PointsInMemory>(launch, problem, grid, bins);
+    launch_counted<kQuotient>(launch, problem, grid, bins);
   }
 }
 
@@ -364,9 +344,20 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   const GridArgs grid = grid_args(problem, bins.first_voxel);
   with_quotient(grid.quotient, [&](auto quotient) {
     constexpr Quotient kQuotient = decltype(quotient)::value;
+    if (problem.sorted_parts.num_ranks > 0)
+      return launch_counted<kQuotient>(launch, problem, grid, bins, RanksMemory{problem.sorted_parts});
     if (has_values(problem.options.mode)) return launch_partition<ValueRow, kQuotient>(launch, problem, grid, bins);
     launch_partition<CountRow, kQuotient>(launch, problem, grid, bins);
   });
+}
+
+/// Where no second step tells what became of the points.
+__global__ void tell_fates_alone(BinArgs bins) {
+  let_successor_start();
+  tell_fates(bins);
+}
+void launch_tell_fates(const SensorLaunch& launch, const BinArgs& bins) {
+  if (bins.stats) launch_early(launch, 1, 32, 0, &tell_fates_alone, "tell_fates", bins);
 }
 
 }  // namespace
@@ -381,7 +372,9 @@ void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem)
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     launch_partition(launch, problem, bins);
-    if (has_values(problem.options.mode))
+    if (plan.parts)
+      launch_tell_fates(launch, bins);
+    else if (has_values(problem.options.mode))
       launch_voxel_values(launch, problem, bins);
     else if (plan.halves)
       launch_voxel_halves(launch, problem, bins);

@@ -32,11 +32,13 @@ struct BinArgs {
   int bin_bits;
   uint32_t bin_chunks;
   int tile_points;
-  int64_t num_tiles;
-  bool points_go_first;  // from the L2: what is sorted of them stays there if they do not
+  int64_t num_tiles;              // of each rank, where those of several are counted: room for them
+  int num_ranks;                  // 1 but for counts of several parts
+  const unsigned* tiles_of_rank;  // null where it is num_tiles
+  bool points_go_first;           // from the L2: what is sorted of them stays there if they do not
   bool few_points;
-  void* rows;         // [bins, row_pitch] of CountRow or ValueRow; null where tiles are not dealt
-  void* second_rows;  // [bins, row_pitch] of kSecondBytes: what does not fit into rows
+  void* rows;         // of CountRow or ValueRow, see row_of; null where tiles are not dealt
+  void* second_rows;  // alike, of kSecondBytes: what does not fit into rows
   int row_pitch;
   BinDensity* densities;  // [bins], where bins have few points
   CrowdedBins* crowded;   // where counts are in halves of words
@@ -56,8 +58,12 @@ struct BinArgs {
     if (kDealt) return dealt_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
     return static_cast<uint32_t>(tile) * tile_points + at;
   }
-  /// Which row a tile has for a bin.
-  __device__ uint32_t row_of(uint32_t bin, uint32_t tile) const { return bin * row_pitch + tile; }
+  /// Which row a tile has for a bin. Those for two neighbouring bins lie side by side: a tile then writes whole lines
+  /// of memory. The same bin's of the next tile is kRowsTogether further.
+  static constexpr uint32_t kRowsTogether = 2;
+  __device__ uint32_t row_of(uint32_t bin, uint32_t tile) const {
+    return (bin / kRowsTogether * row_pitch + tile) * kRowsTogether + bin % kRowsTogether;
+  }
   /// A tile's sorted entries.
   template <class Row>
   __device__ typename Row::Slot* sorted(int64_t tile) const {
@@ -190,9 +196,10 @@ __device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin,
   Pack<typename Row::Slot, kOfLane> parts[Slots::kRowsOfThread];
 #pragma unroll
   for (int k = 0; k < Slots::kRowsOfThread; ++k)
-    reinterpret_cast<uint4&>(parts[k]) = Slots::tile(k * kOfLane) < num_tiles
-                                             ? rows[first + k * Slots::kRowsAtOnce * Row::kLanes]
-                                             : make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4&>(parts[k]) =
+        Slots::tile(k * kOfLane) < num_tiles
+            ? rows[first + k * Slots::kRowsAtOnce * BinArgs::kRowsTogether * Row::kLanes]
+            : make_uint4(0, 0, 0, 0);
   int longest = 0;
 #pragma unroll
   for (int k = 0; k < Slots::kRowsOfThread; ++k) {
@@ -217,9 +224,10 @@ template <class Row, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   constexpr int kLanes = 8;
   const int lane = threadIdx.x % kLanes;
-  const auto* rows = static_cast<const char*>(bins.rows) + bins.row_of(bin, 0) * Row::kBytes;
+  const auto* rows = static_cast<const char*>(bins.rows);
   for (int tile = threadIdx.x / kLanes; tile < bins.num_tiles; tile += kThreads / kLanes) {
-    const int in_second = *reinterpret_cast<const typename Row::Slot*>(rows + tile * Row::kBytes) - Row::kSlots;
+    const int in_second =
+        *reinterpret_cast<const typename Row::Slot*>(rows + bins.row_of(bin, tile) * Row::kBytes) - Row::kSlots;
     const auto* second = bins.second_row<Row>(bin, tile);
     for (int i = lane + Row::kLanes; i < min(in_second, Row::kSecondSlots); i += kLanes) visit(second[i], tile);
     const int beyond = in_second - Row::kSecondSlots;

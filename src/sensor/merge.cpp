@@ -37,9 +37,13 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
   int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
   if (part.partial && is_mean(part)) part.counts = &outside;
   if (by_mask(way, like.options.mode)) part.options.mode = VoxelMode::bitmask;
-  const ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
+  ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
   const bool count_peers = by_count_peers(way, like.options.mode);
-  if (way == MergeWay::bytes || count_peers) part.most_in_byte = byte_counts.most();
+  byte_counts.divided = count_peers && ops.divides_counts(num_voxels(like.grid));
+  if (byte_counts.divided)
+    part.sorted_parts.num_ranks = world_size;
+  else if (way == MergeWay::bytes || count_peers)
+    part.most_in_byte = byte_counts.most();
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
   if (is_fixed_point(like)) memory.scale = sizeof(float);
@@ -134,6 +138,9 @@ void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
   for (const std::string& points : communicator_.exchange(std::to_string(like.num_points), deadline))
     most_points = std::max<int64_t>(most_points, std::stoll(points));
   byte_counts_ = ByteCounts::of(voxels, communicator_.world_size(), most_points);
+  byte_counts_.divided = by_count_peers(way_, like.options.mode);
+  for (const std::string& divides : communicator_.exchange(ops_.divides_counts(voxels) ? "yes" : "no", deadline))
+    byte_counts_.divided = byte_counts_.divided && divides == "yes";
   if (!byte_counts_.feasible())
     throw Error(Cause::usage,
                 fmt::format("--merge {}: {} ranks and {} voxels", to_string(way_), communicator_.world_size(), voxels),
@@ -213,10 +220,10 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
     part.output = own_mask();
   }
   if (count_peers_ || bytes_) {
-    if (problem.num_points / (byte_counts_.most() + 1) > byte_counts_.capacity)
+    if (problem.num_points > byte_counts_.most_points_of_rank)
       throw Error(Cause::usage,
-                  fmt::format("merge {}: {} points, and there is room for {} crowded voxels", to_string(way_),
-                              problem.num_points, byte_counts_.capacity),
+                  fmt::format("merge {}: {} points, and there is room for {}", to_string(way_), problem.num_points,
+                              byte_counts_.most_points_of_rank),
                   "no more points than a rank had at first");
   }
   if (count_peers_) count_peers_->aim(part);

@@ -63,6 +63,7 @@ struct VoxelizeProblem {
   int most_in_byte = 0;
   CountBeyond* beyond = nullptr;
   ByteParts byte_parts;             // GPUs: where the bytes go instead of the output, unless of 0 voxels
+  SortedParts sorted_parts;         // GPUs, count as a part: where points go, sorted, and the output nowhere
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial
   const void* sums = nullptr;       // of `finish`: merged sums of a mean; the output itself where they are f32
   const float* scale = nullptr;     // deterministic mean: 2^k on the device, by `fixed_point_scale`
@@ -107,12 +108,12 @@ struct CountGroup {
   double timeout_seconds = 60;
 };
 
-/// A rank's end of merging counts through the other ranks' memory. Voxelizing a part writes its bytes where a rank adds
-/// them up; merging adds up this rank's voxels, sends the sums to all, and takes theirs.
+/// A rank's end of merging counts through the other ranks' memory. Voxelizing a part writes its bytes, or its sorted
+/// points, where a rank adds them up; merging adds up this rank's voxels, sends the sums to all, and takes theirs.
 class CountPeers {
  public:
   virtual ~CountPeers() = default;
-  /// Where this part's bytes and list go.
+  /// Where this part goes.
   virtual void aim(VoxelizeProblem& part) const = 0;
   /// grid (i32) = the counts of all parts, each voxelized once since the last merge. All ranks enqueue it alike; one
   /// that does not come is an Error{rank_hung} at the stream's next wait.
@@ -156,6 +157,11 @@ class SensorOps {
   virtual std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) {
     (void)group;
     return nullptr;
+  }
+  /// Whether this device can count some bins of all parts, of a grid of so many voxels: ByteCounts::divided.
+  virtual bool divides_counts(int64_t num_voxels) const {
+    (void)num_voxels;
+    return false;
   }
   /// The same of counts.
   virtual size_t count_peer_bytes(const ByteCounts& layout) const {

@@ -11,6 +11,10 @@ constexpr int64_t kMaxMarkedVoxels = 65536;   // of marks, 64 KiB
 /// Points of a tile are a multiple of these: dealt ones are then whole runs, sorted ones whole lines of memory.
 constexpr int64_t kDealtStep = kDealtRun, kSortedStep = 64;
 constexpr int64_t kLeastDealtPoints = 1024;  // of a tile: many short rows take longer than one long one
+/// Of grids that ranks divide: how many of a rank's tiles are sorted at once, at most, and the fewest bins, which are
+/// those of a device of 129 to 256 multiprocessors; a rank has half of them or more.
+constexpr int kMostSortedAtOnce = 256;
+constexpr int64_t kLeastDividedBins = 256;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -27,9 +31,53 @@ int64_t most_voxels(VoxelMode mode, size_t most_shared) {
   return most_shared >= kHalvesShared ? kMaxHalfVoxels : kMaxCountedVoxels;
 }
 
+/// How points are cut into tiles: so many in each of so many rounds, within bounds.
+struct Cut {
+  int64_t tiles, rounds, least, step, most;
+};
+void cut_into_tiles(VoxelPlan& plan, int64_t num_points, const Cut& cut) {
+  const int64_t tile = divide_up(divide_up(num_points, cut.tiles * cut.rounds), cut.step) * cut.step;
+  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, cut.least, cut.most));
+  plan.num_tiles = divide_up(num_points, plan.tile_points);
+}
+/// Of counts: as many tiles for every multiprocessor, so that all rounds are full.
+int64_t counted_rounds(int64_t num_points, int64_t tiles) {
+  return std::max<int64_t>(divide_up(num_points, tiles * kMaxCountedTilePoints), 1);
+}
+
+/// Of points that other ranks count, too: nothing but tiles that are on their way.
+VoxelPlan plan_parts(const VoxelizeProblem& problem, int num_sms) {
+  VoxelPlan plan;
+  plan.parts = plan.halves = true;
+  plan.num_voxels = plan.slab_voxels = num_voxels(problem.grid);
+  plan.bin_bits = divided_bin_bits(plan.num_voxels, problem.sorted_parts.num_ranks);
+  plan.bin_chunks = static_cast<uint32_t>(divide_up(divide_up(plan.num_voxels, kChunkVoxels), plan.num_bins()));
+  const int64_t tiles = std::min(num_sms, kMostSortedAtOnce);
+  cut_into_tiles(plan, problem.num_points,
+                 {tiles, counted_rounds(problem.num_points, tiles), kSortedStep, kSortedStep, kMaxCountedTilePoints});
+  plan.entry_bytes = sizeof(CountRow::Slot);
+  plan.cursor = place(plan.bytes, sizeof(uint32_t));
+  plan.fates = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
+  return plan;
+}
+
 }  // namespace
 
+bool divides_bins(int64_t num_voxels) {
+  return num_voxels > kMaxCountedVoxels * kLeastDividedBins && num_voxels <= kMaxHalfVoxels * kMaxBins;
+}
+
+int divided_bin_bits(int64_t num_voxels, int num_ranks) {
+  const int64_t needed = std::max(divide_up(num_voxels, kMaxHalfVoxels), kLeastDividedBins / 2 * num_ranks);
+  int bits = 2;
+  while (int64_t{1} << bits < std::min<int64_t>(needed, kMaxBins)) ++bits;
+  return bits;
+}
+
+int64_t most_sorted_tiles(int64_t num_points) { return num_points / kMaxCountedTilePoints + 1 + kMostSortedAtOnce; }
+
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared) {
+  if (problem.sorted_parts.num_ranks > 0) return plan_parts(problem, num_sms);
   const bool values = has_values(problem.options.mode);
   VoxelPlan plan;
   plan.num_voxels = num_voxels(problem.grid);
@@ -52,12 +100,9 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
                problem.num_points <= dealt_tiles * kDealtTilePoints;
   const int64_t tiles = plan.dealt ? dealt_tiles : num_sms, least = plan.dealt ? kLeastDealtPoints : kSortedStep,
                 step = plan.dealt ? kDealtStep : kSortedStep;
-  // Counts: as many tiles for every multiprocessor, so that all rounds are full.
-  const int64_t most = values ? kMaxTilePoints : kMaxCountedTilePoints;
-  const int64_t rounds = values ? 1 : std::max<int64_t>(divide_up(problem.num_points, tiles * most), 1);
-  const int64_t tile = divide_up(divide_up(problem.num_points, tiles * rounds), step) * step;
-  plan.tile_points = static_cast<int>(std::clamp<int64_t>(tile, least, most));
-  plan.num_tiles = divide_up(problem.num_points, plan.tile_points);
+  cut_into_tiles(plan, problem.num_points,
+                 {tiles, values ? 1 : counted_rounds(problem.num_points, tiles), least, step,
+                  values ? kMaxTilePoints : kMaxCountedTilePoints});
   if (plan.dealt) {
     plan.row_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
     const size_t rows = static_cast<size_t>(plan.row_pitch) * plan.num_bins();

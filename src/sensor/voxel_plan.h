@@ -107,7 +107,8 @@ struct VoxelPlan {
   bool few_points = false;  // of values, in most bins
   bool dealt = false;
   bool halves = false;  // of counts, which are counted in halves of words
-  int row_pitch = 0;    // rows from one bin's to the next one's
+  bool parts = false;   // points go to the ranks that count them
+  int row_pitch = 0;    // rows of a bin, as many as tiles or one more
   // Offsets into scratch memory.
   size_t rows = 0, second_rows = 0, densities = 0, crowded = 0, entries = 0, table = 0, order = 0, cursor = 0,
          largest = 0, fates = 0, bytes = 0;
@@ -115,6 +116,19 @@ struct VoxelPlan {
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
+
+/// Whether ranks that merge counts of so many voxels in each other's memory divide the bins. All ranks divide them
+/// alike, whatever their devices are.
+bool divides_bins(int64_t num_voxels);
+/// 2^this bins, so that each rank has enough of them for its multiprocessors.
+int divided_bin_bits(int64_t num_voxels, int num_ranks);
+/// Tiles that so many points make on any device, at most.
+int64_t most_sorted_tiles(int64_t num_points);
+/// The first bin of a rank; of the one after the last, how many bins there are.
+constexpr uint32_t first_bin_of(int rank, int num_ranks, uint32_t num_bins) {
+  return static_cast<uint32_t>(static_cast<uint64_t>(num_bins) * static_cast<uint32_t>(rank) /
+                               static_cast<uint32_t>(num_ranks));
+}
 
 /// For a device of `num_sms` multiprocessors whose blocks may have `most_shared` bytes of shared memory.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared);

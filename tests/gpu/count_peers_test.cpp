@@ -13,16 +13,20 @@ class CountPeersTest : public SeveralGpusTest {
  protected:
   // Kernels of all ranks must have ended before anything of theirs goes.
   void TearDown() override {
-    peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear();
+    peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), stats_.clear();
     SeveralGpusTest::TearDown();
   }
 
-  /// A cloud of each rank for each merge, of which one voxel in `crowded` has far more points than a byte holds.
+  /// A cloud of each rank for each merge, of which one voxel in `crowded` has far more points than a byte holds; the
+  /// last rank has none in every other one.
   void join(const VoxelGrid& grid, int64_t points_of_rank, bool crowded, double timeout_seconds = 20) {
     grid_ = grid, num_points_ = points_of_rank;
-    peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), clouds_.clear();
+    peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), clouds_.clear(), stats_.clear();
     CountGroup group;
     group.layout = ByteCounts::of(num_voxels(grid), static_cast<int>(world()), points_of_rank);
+    group.layout.divided = true;
+    for (size_t r = 0; r < world(); ++r)
+      group.layout.divided = group.layout.divided && ops_[r]->divides_counts(num_voxels(grid));
     group.timeout_seconds = timeout_seconds;
     for (size_t r = 0; r < world(); ++r)
       group.shared.push_back(shared_zeros(r, ops_[r]->count_peer_bytes(group.layout)));
@@ -33,9 +37,12 @@ class CountPeersTest : public SeveralGpusTest {
       for (int m = 0; m < kMerges; ++m) {
         clouds_[r].push_back(
             cloud_of(static_cast<uint32_t>(r * 100) + static_cast<uint32_t>(m), crowded && m % 2 == 0));
-        points_[r].push_back(array<float>(r, clouds_[r].back()));
+        if (r + 1 == world() && m % 2 == 1) clouds_[r].back().clear();
+        const bool none = clouds_[r].back().empty();
+        points_[r].push_back(array<float>(r, none ? std::vector<float>(1) : clouds_[r].back()));
         grids_[r].push_back(array<int32_t>(r, std::vector<int32_t>(static_cast<size_t>(num_voxels(grid) + 1), 7)));
       }
+      stats_.push_back(array<VoxelizeCounts>(r, std::vector<VoxelizeCounts>(kMerges)));
       scratch_.push_back(devices_[r]->allocate(std::max<size_t>(ops_[r]->voxelize_scratch_bytes(part(r, 0)), 1)));
     }
   }
@@ -55,8 +62,9 @@ class CountPeersTest : public SeveralGpusTest {
     problem.grid = grid_;
     problem.options.mode = VoxelMode::count;
     problem.points = points_[rank][static_cast<size_t>(merge)]->data();
-    problem.num_points = num_points_;
+    problem.num_points = static_cast<int64_t>(clouds_[rank][static_cast<size_t>(merge)].size() / 3);
     problem.partial = true;
+    problem.stats = stats_[rank]->data() + merge;
     if (rank < scratch_.size()) problem.scratch = scratch_[rank]->data();
     peers_[rank]->aim(problem);
     return problem;
@@ -67,8 +75,9 @@ class CountPeersTest : public SeveralGpusTest {
   }
   void expect_merged(int merge) {
     std::vector<int32_t> wanted(static_cast<size_t>(num_voxels(grid_) + 1));
-    for (const auto& of_rank : clouds_) {
-      const std::vector<float>& cloud = of_rank[static_cast<size_t>(merge)];
+    for (size_t r = 0; r < world(); ++r) {
+      const std::vector<float>& cloud = clouds_[r][static_cast<size_t>(merge)];
+      int64_t outside = 0;
       for (size_t i = 0; i < cloud.size(); i += 3) {
         int64_t voxel = 0;
         bool inside = true;
@@ -78,7 +87,9 @@ class CountPeersTest : public SeveralGpusTest {
           voxel = voxel * grid_.size[axis] + at;
         }
         if (inside) ++wanted[static_cast<size_t>(voxel)];
+        outside += inside ? 0 : 1;
       }
+      EXPECT_EQ(stats_[r]->get()[static_cast<size_t>(merge)].num_outside, outside) << "rank " << r;
     }
     wanted.back() = 7;
     for (size_t r = 0; r < world(); ++r)
@@ -91,8 +102,12 @@ class CountPeersTest : public SeveralGpusTest {
   std::vector<std::unique_ptr<CountPeers>> peers_;
   std::vector<std::vector<std::unique_ptr<GpuArray<float>>>> points_;
   std::vector<std::vector<std::unique_ptr<GpuArray<int32_t>>>> grids_;
+  std::vector<std::unique_ptr<GpuArray<VoxelizeCounts>>> stats_;
   std::vector<std::unique_ptr<Buffer>> scratch_;
 };
+
+/// Grids of which a rank adds up a part, and of which it counts some bins.
+constexpr std::array<int64_t, 3> kAddedUp{60, 50, 40}, kDivided{200, 210, 220};
 
 TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
   struct Case {
@@ -106,7 +121,9 @@ TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
                                          {{16, 16, 65}, 10'000, false},
                                          {{70, 31, 129}, 100'000, true},
                                          {{128, 128, 128}, 300'000, true},
-                                         {{200, 210, 220}, 700'001, true}}) {
+                                         {kDivided, 700'001, true},
+                                         {kDivided, 3, false},
+                                         {{256, 256, 256}, 3'000'000, true}}) {
     SCOPED_TRACE(c.size[0] * c.size[1] * c.size[2]);
     join({{0, 0, 0}, 1, c.size}, c.points, c.crowded);
     for (int m = 0; m < kMerges; ++m)
@@ -119,18 +136,26 @@ TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
 
 /// An odd number of merges in a graph: replays take the lists in turn all the same.
 TEST_F(CountPeersTest, ReplayedGraphs) {
-  join({{0, 0, 0}, 1, {60, 50, 40}}, 50'000, true);
-  const auto graphs = graphs_of([&](size_t r) {
-    for (int m = 0; m < 3; ++m) enqueue(r, m);
-  });
-  for (int replay = 0; replay < 6; ++replay)
-    for (size_t r = 0; r < world(); ++r) graphs[r]->launch(*streams_[r]);
-  synchronize();
-  for (int m = 0; m < 3; ++m) expect_merged(m);
+  for (const auto& size : {kAddedUp, kDivided}) {
+    join({{0, 0, 0}, 1, size}, 50'000, true);
+    const auto graphs = graphs_of([&](size_t r) {
+      for (int m = 0; m < 3; ++m) enqueue(r, m);
+    });
+    for (int replay = 0; replay < 6; ++replay)
+      for (size_t r = 0; r < world(); ++r) graphs[r]->launch(*streams_[r]);
+    synchronize();
+    for (int m = 0; m < 3; ++m) expect_merged(m);
+  }
 }
 
 TEST_F(CountPeersTest, ARankThatDoesNotComeIsMissed) {
-  join({{0, 0, 0}, 1, {60, 50, 40}}, 1000, false, 1);
+  join({{0, 0, 0}, 1, kAddedUp}, 1000, false, 1);
+  for (size_t r = 0; r + 1 < world(); ++r) enqueue(r, 0);
+  expect_a_missing_rank();
+}
+
+TEST_F(CountPeersTest, ARankThatDoesNotSortIsMissed) {
+  join({{0, 0, 0}, 1, kDivided}, 1000, false, 1);
   for (size_t r = 0; r + 1 < world(); ++r) enqueue(r, 0);
   expect_a_missing_rank();
 }

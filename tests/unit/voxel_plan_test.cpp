@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "sensor/voxel_plan.h"
@@ -159,6 +160,40 @@ void expect_slots_where_lanes_look() {
 TEST(VoxelPlan, SlotsOfRowsAreWhereLanesLook) {
   expect_slots_where_lanes_look<CountRow>();
   expect_slots_where_lanes_look<ValueRow>();
+}
+
+/// Ranks that divide the bins agree on them and on the room for tiles, whatever their devices and points.
+TEST(VoxelPlan, RanksDivideBinsAlike) {
+  for (const auto& size : {std::array<int64_t, 3>{200, 210, 220}, {256, 256, 256}, {512, 512, 1024}})
+    for (const int ranks : {1, 2, 3, 4, 16}) {
+      VoxelizeProblem problem;
+      problem.grid.size = size;
+      problem.options.mode = VoxelMode::count;
+      problem.sorted_parts.num_ranks = ranks;
+      const int64_t voxels = num_voxels(problem.grid);
+      ASSERT_TRUE(divides_bins(voxels));
+      for (const int sms : {1, 78, 132, 300})
+        for (const int64_t points : {0, 1, 12'289, 700'001, 20'000'000, 200'000'003}) {
+          SCOPED_TRACE(std::to_string(voxels) + " voxels, " + std::to_string(ranks) + " ranks, " + std::to_string(sms) +
+                       " multiprocessors, " + std::to_string(points) + " points");
+          problem.num_points = points;
+          const VoxelPlan plan = plan_voxels(problem, sms, kShared);
+          EXPECT_EQ(plan.bin_bits, divided_bin_bits(voxels, ranks));
+          EXPECT_LE(plan.bin_voxels(), kMaxHalfVoxels);
+          EXPECT_GE(int64_t{plan.num_bins()} * plan.bin_voxels(), voxels);
+          EXPECT_LE(plan.tile_points, kMaxCountedTilePoints);
+          EXPECT_GE(plan.num_tiles * plan.tile_points, points);
+          EXPECT_LE(plan.num_tiles, most_sorted_tiles(points));
+          EXPECT_LE(most_sorted_tiles(points), most_sorted_tiles(points + 1)) << "less room for more points";
+        }
+      const uint32_t bins = 1u << divided_bin_bits(voxels, ranks);
+      EXPECT_EQ(first_bin_of(0, ranks, bins), 0u);
+      EXPECT_EQ(first_bin_of(ranks, ranks, bins), bins);
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_GE(first_bin_of(rank + 1, ranks, bins), first_bin_of(rank, ranks, bins) + 85) << "rank " << rank;
+    }
+  EXPECT_FALSE(divides_bins(128 * 128 * 128)) << "which would leave a rank few bins";
+  EXPECT_FALSE(divides_bins(int64_t{kMaxHalfVoxels} * kMaxBins + 1));
 }
 
 }  // namespace

@@ -1,0 +1,82 @@
+#include "sensor/cuda_count_division.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "sensor/cuda_peer_side.h"
+
+namespace amdahl {
+namespace {
+
+DivisionLayout layout_of(const ByteCounts& counts) {
+  constexpr size_t kAlign = 256;
+  const auto ranks = static_cast<size_t>(counts.world_size);
+  DivisionLayout layout;
+  layout.num_voxels = counts.num_voxels;
+  layout.bin_bits = divided_bin_bits(counts.num_voxels, counts.world_size);
+  const int64_t chunks = (counts.num_voxels + kChunkVoxels - 1) / kChunkVoxels;
+  layout.bin_chunks = static_cast<uint32_t>((chunks + layout.num_bins() - 1) / layout.num_bins());
+  layout.tiles = most_sorted_tiles(counts.most_points_of_rank);
+  layout.capacity = counts.most_points_of_rank * counts.world_size / 256;
+  layout.bytes = sizeof(DivisionInbox);
+  const auto place = [&layout](size_t bytes) {
+    const size_t begin = (layout.bytes + kAlign - 1) / kAlign * kAlign;
+    layout.bytes = begin + bytes;
+    return begin;
+  };
+  const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
+  layout.crowded = place(sizeof(CrowdedBins));
+  layout.lists = place(2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
+  layout.tables = place(tiles * (layout.num_bins() + 1) * sizeof(uint16_t));
+  layout.entries = place(tiles * kMaxCountedTilePoints * sizeof(uint16_t));
+  layout.packed = place(size_t{layout.num_bins()} * 32);
+  layout.counts = place(size_t{layout.num_bins()} * layout.bin_voxels());
+  return layout;
+}
+
+class CudaCountDivision final : public CountPeers {
+ public:
+  CudaCountDivision(Device& device, const ChipLimits& limits, const CountGroup& group)
+      : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
+    ranks_.rank = group.rank, ranks_.num_ranks = static_cast<int>(group.shared.size());
+    for (size_t r = 0; r < group_.shared.size(); ++r) ranks_.shared[r] = group_.shared[r]->as<char>();
+    ranks_.layout = layout_of(group.layout);
+    for (int r = 0; r <= ranks_.num_ranks; ++r)
+      ranks_.first_bin[r] = first_bin_of(r, ranks_.num_ranks, ranks_.layout.num_bins());
+    ranks_.report = side_.report(), ranks_.timeout_ns = side_.timeout_ns();
+  }
+
+  void aim(VoxelizeProblem& part) const override {
+    SortedParts& to = part.sorted_parts;
+    to.rank = ranks_.rank, to.num_ranks = ranks_.num_ranks, to.tiles = ranks_.layout.tiles;
+    to.crowded = reinterpret_cast<CrowdedBins*>(ranks_.shared[ranks_.rank] + ranks_.layout.crowded);
+    std::copy(std::begin(ranks_.first_bin), std::end(ranks_.first_bin), std::begin(to.first_bin));
+    for (int r = 0; r < ranks_.num_ranks; ++r) {
+      to.entries[r] = reinterpret_cast<uint16_t*>(ranks_.shared[r] + ranks_.layout.entries);
+      to.tables[r] = reinterpret_cast<uint16_t*>(ranks_.shared[r] + ranks_.layout.tables);
+      to.num_tiles[r] = reinterpret_cast<DivisionInbox*>(ranks_.shared[r])->num_tiles;
+    }
+  }
+
+  void merge(Stream& stream, int32_t* grid) override { launch_count_division(side_.on(stream), ranks_, grid); }
+
+ private:
+  CountGroup group_;  // before the side, whose end the others' memory must outlive
+  CudaPeerSide side_;
+  DivisionLaunch ranks_{};
+};
+
+}  // namespace
+
+bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels) {
+  return limits.most_shared >= kHalvesShared && divides_bins(num_voxels);
+}
+
+size_t cuda_division_bytes(const ByteCounts& counts) { return layout_of(counts).bytes; }
+
+std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits,
+                                                     const CountGroup& group) {
+  return std::make_unique<CudaCountDivision>(device, limits, group);
+}
+
+}  // namespace amdahl

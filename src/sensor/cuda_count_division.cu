@@ -1,0 +1,211 @@
+// Counts of a cloud over several GPUs that divide the bins: counting a rank's own, and taking the others'.
+#include "device/cuda_peer_flags.cuh"
+#include "sensor/cuda_count_division.h"
+#include "sensor/cuda_voxel_halves.cuh"
+
+namespace amdahl {
+namespace {
+
+using namespace sensor_cuda;
+
+constexpr int kThreads = 512;  // of what takes the others' counts
+constexpr int kBlocksOfList = 8;
+constexpr uint32_t kMostOfByte = 255;
+
+__device__ __forceinline__ DivisionInbox* inbox(const DivisionLaunch& p, int rank) {
+  return reinterpret_cast<DivisionInbox*>(p.shared[rank]);
+}
+__device__ __forceinline__ CountBeyond* list(const DivisionLaunch& p, int rank, uint64_t merge) {
+  return reinterpret_cast<CountBeyond*>(p.shared[rank] + p.layout.lists) +
+         static_cast<int64_t>(merge % 2) * (p.layout.capacity + 1);
+}
+/// What a rank has of others' counts of a bin.
+__device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
+  return reinterpret_cast<uint8_t*>(p.shared[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
+}
+/// Says that this rank has come so far, as one of the inbox's flags, and waits until all have.
+__device__ bool meet(const DivisionLaunch& p, uint64_t (DivisionInbox::*flags)[kMaxMergePeers], uint64_t merge) {
+  const int other = static_cast<int>(threadIdx.x);
+  bool come = true;
+  if (other < p.num_ranks) {
+    if (blockIdx.x == 0) {
+      __threadfence_system();
+      store_release(&(inbox(p, other)->*flags)[p.rank], merge);
+    }
+    DivisionInbox* own = inbox(p, p.rank);
+    come = await_flag(&(own->*flags)[other], merge, other, &own->broken, p.report, p.timeout_ns);
+  }
+  return __syncthreads_and(come);
+}
+
+/// Counts go to the others in units of what a warp has at a time: a byte each, or packed, half a byte each in the
+/// unit's first half, where none needs more. Each warp leaves a byte for each bin whose bits tell which of its units
+/// are packed.
+struct Units {
+  static constexpr uint32_t kVoxels = 256, kWarps = halves::kThreads / 32, kRounds = halves::kWords / kWarps / kVoxels;
+  static_assert(2 * kRounds <= 8);
+  /// Of a voxel's unit: the warp that has it, and its bit.
+  __device__ static uint32_t warp_of(uint32_t offset) { return offset % halves::kWords / kVoxels % kWarps; }
+  __device__ static uint32_t bit_of(uint32_t offset) {
+    return offset % halves::kWords / (kVoxels * kWarps) * 2 + offset / halves::kWords;
+  }
+};
+/// What a rank knows of others' units, [bins, Units::kWarps].
+__device__ __forceinline__ uint8_t* packed_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
+  return reinterpret_cast<uint8_t*>(p.shared[at] + p.layout.packed) + bin * Units::kWarps;
+}
+
+/// Writes a bin's counts to the other ranks and to this one's grid.
+struct DivisionWriter {
+  const BinArgs& bins;
+  const uint32_t* words;
+  const DivisionLaunch& p;
+  const ByteArgs& bytes;
+  int32_t* grid;
+
+  /// Calls send(rank) for every other one; ranks send to different ones at a time.
+  template <class Send>
+  __device__ __forceinline__ void for_each_other(const Send& send) const {
+    for (int rank = p.rank + 1; rank < p.num_ranks; ++rank) send(rank);
+    for (int rank = 0; rank < p.rank; ++rank) send(rank);
+  }
+  __device__ __forceinline__ void tell_packed(uint32_t bin, uint32_t packed) const {
+    if (threadIdx.x % 32 == 0)
+      for_each_other([&](int rank) { packed_of_bin(p, rank, bin)[threadIdx.x / 32] = static_cast<uint8_t>(packed); });
+  }
+  __device__ __forceinline__ void write_bin(uint32_t bin) const {
+    uint32_t all_packed = 0;
+    halves::for_each_eight(bins, bin, words, bytes, [&](uint32_t offset, uint32_t, uint2 eight, bool there) {
+      const bool packed = !__any_sync(~0u, ((eight.x | eight.y) & 0xf0f0f0f0) != 0);
+      if (packed) all_packed |= 1u << Units::bit_of(offset);
+      if (!there) return;
+      const uint32_t unit = offset / Units::kVoxels * Units::kVoxels, eights = threadIdx.x % 32;
+      for_each_other([&](int rank) {
+        uint8_t* to = counts_of_bin(p, rank, bin) + unit;
+        if (packed)
+          reinterpret_cast<uint32_t*>(to)[eights] = pack_word(eight.x) | pack_word(eight.y) << 16;
+        else
+          reinterpret_cast<uint2*>(to)[eights] = eight;
+      });
+    });
+    tell_packed(bin, all_packed);
+    halves::write_numbers_of_bin(bins, bin, words, grid);
+  }
+  __device__ void leave_bin(uint32_t bin) const { tell_packed(bin, 0); }
+  __device__ void write(uint32_t bin, uint32_t offset, uint32_t voxel, uint32_t count) const {
+    grid[voxel] = static_cast<int32_t>(count);
+    const auto byte = static_cast<uint8_t>(bytes.limit(count, voxel));
+    for_each_other([&](int rank) { counts_of_bin(p, rank, bin)[offset] = byte; });
+  }
+};
+
+/// Counts this rank's bins of the points that all have sorted.
+__global__ void __launch_bounds__(halves::kThreads, 1)
+    count_own_bins(BinArgs bins, const __grid_constant__ DivisionLaunch p, int32_t* grid) {
+  extern __shared__ uint4 memory[];
+  auto* words = reinterpret_cast<uint32_t*>(memory);
+  wait_for_predecessor();
+  let_successor_start();
+  DivisionInbox* own = inbox(p, p.rank);
+  const uint64_t merge = own->ended + 1;
+  if (own->broken || !meet(p, &DivisionInbox::sorted, merge)) {
+    if (threadIdx.x == 0) own->broken = 1;
+    return;
+  }
+  const ByteArgs bytes{static_cast<int>(kMostOfByte), list(p, p.rank, merge), {}};
+  halves::count_all(
+      bins, p.first_bin[p.rank], p.first_bin[p.rank + 1], gridDim.x, words, [] {},
+      DivisionWriter{bins, words, p, bytes, grid});
+}
+
+/// Voxels of a bin that a block writes at once.
+constexpr uint32_t kSlice = 16384;
+__host__ __device__ inline uint32_t slices_of_bin(const DivisionLayout& layout) {
+  return (layout.bin_voxels() + kSlice - 1) / kSlice;
+}
+
+/// Writes the voxels of the other ranks' bins; a block for a slice of each of them.
+__global__ void __launch_bounds__(kThreads, 2)
+    take_counts(BinArgs bins, const __grid_constant__ DivisionLaunch p, int32_t* grid) {
+  constexpr uint32_t kWord = sizeof(uint32_t), kAhead = kSlice / kWord / kThreads;
+  wait_for_predecessor();
+  let_successor_start();
+  DivisionInbox* own = inbox(p, p.rank);
+  const uint64_t merge = own->ended + 1;
+  const bool come = !own->broken && meet(p, &DivisionInbox::counted, merge);
+  if (come) {
+    const uint32_t slices = slices_of_bin(p.layout), begin = p.first_bin[p.rank], end = p.first_bin[p.rank + 1];
+    uint32_t bin = blockIdx.x / slices;
+    if (bin >= begin) bin += end - begin;
+    const uint32_t first = blockIdx.x % slices * kSlice + threadIdx.x * kWord;
+    const uint8_t* counts = counts_of_bin(p, p.rank, bin);
+    const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
+    const uint8_t* packed = packed_of_bin(p, p.rank, bin);
+    const auto at = [&](uint32_t i) { return first + i * kThreads * kWord; };
+    const auto there = [&](uint32_t i) { return bin < bins.num_bins() && at(i) < bins.bin_voxels(); };
+    bool is_packed[kAhead];
+    uint32_t words[kAhead];
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i)
+      if (there(i)) is_packed[i] = packed[Units::warp_of(at(i))] >> Units::bit_of(at(i)) & 1;
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) {
+      if (!there(i)) continue;
+      const uint8_t* unit = counts + at(i) / Units::kVoxels * Units::kVoxels;
+      const uint32_t in_unit = at(i) % Units::kVoxels;
+      words[i] = is_packed[i] ? __ldcs(reinterpret_cast<const uint16_t*>(unit + in_unit / 2))
+                              : __ldcs(reinterpret_cast<const uint32_t*>(unit + in_unit));
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i)
+      if (there(i))
+        write_bytes_as_numbers(is_packed[i] ? unpack_word(words[i]) : words[i], voxel_of(bins, bin, at(i)),
+                               bins.num_voxels, aligned, grid);
+    if (blockIdx.x == 0 && threadIdx.x == 0) list(p, p.rank, merge + 1)->voxel = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) end_round(own, merge, come);
+}
+
+/// Adds what other ranks' voxels have beyond a byte; kBlocksOfList blocks for each rank's list.
+__global__ void __launch_bounds__(kThreads) add_lists(const __grid_constant__ DivisionLaunch p, int32_t* grid) {
+  wait_for_predecessor();
+  let_successor_start();
+  const DivisionInbox* own = inbox(p, p.rank);
+  const int rank = static_cast<int>(blockIdx.x) / kBlocksOfList;
+  if (own->broken || rank == p.rank) return;
+  const CountBeyond* entries = list(p, rank, own->ended);
+  const int64_t length = entries->voxel;
+#pragma unroll 4
+  for (int64_t i = 1 + (blockIdx.x % kBlocksOfList) * kThreads + threadIdx.x; i <= length;
+       i += kBlocksOfList * kThreads) {
+    const CountBeyond entry = entries[i];
+    atomicAdd(grid + entry.voxel, entry.count);
+  }
+}
+
+}  // namespace
+
+void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, int32_t* grid) {
+  char* own = p.shared[p.rank];
+  BinArgs bins{};
+  bins.num_voxels = p.layout.num_voxels;
+  bins.bin_bits = p.layout.bin_bits, bins.bin_chunks = p.layout.bin_chunks;
+  bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.num_ranks;
+  bins.tiles_of_rank = reinterpret_cast<const DivisionInbox*>(own)->num_tiles;
+  bins.crowded = reinterpret_cast<CrowdedBins*>(own + p.layout.crowded);
+  bins.entries = own + p.layout.entries;
+  bins.table = reinterpret_cast<uint16_t*>(own + p.layout.tables);
+  const uint32_t own_bins = p.first_bin[p.rank + 1] - p.first_bin[p.rank];
+  const size_t shared = halves::num_words(bins) * sizeof(uint32_t);
+  allow_shared(launch, &count_own_bins, shared);
+  launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), halves::kThreads, shared,
+               &count_own_bins, "count_own_bins", bins, p, grid);
+  const uint32_t slices = (bins.num_bins() - own_bins) * slices_of_bin(p.layout);
+  launch_early(launch, std::max(slices, 1u), kThreads, 0, &take_counts, "take_counts", bins, p, grid);
+  if (p.num_ranks > 1)
+    launch_early(launch, static_cast<unsigned>(p.num_ranks * kBlocksOfList), kThreads, 0, &add_lists, "add_lists", p,
+                 grid);
+}
+
+}  // namespace amdahl

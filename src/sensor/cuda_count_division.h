@@ -1,0 +1,66 @@
+// Counts of a cloud over several GPUs, each of which counts some bins of all points: what the kernels and their host
+// side share.
+//
+// Every rank sorts its points by bin and writes them into the memory of the ranks that count these bins (SortedParts).
+// Once all have, a rank counts its bins, writes their voxels of its grid, and sends them to the others as bytes; once
+// all have done that, it writes the other bins' voxels. What goes over the links is two bytes for each point that
+// another rank counts and a byte for each voxel, where adding up parts moves a byte for each voxel twice, and every
+// rank looks through all bins.
+#pragma once
+
+#include "device/cuda_peer_watch.h"
+#include "sensor/cuda_kernels.h"
+#include "sensor/voxel_plan.h"
+
+namespace amdahl {
+
+/// At the front of what each rank shares, all zero at first; replays of a graph go on counting. The rest is placed by
+/// DivisionLayout.
+///
+/// Nobody waits for memory to be free. A rank sorts points again only once it has ended a merge, and so all have
+/// counted what it had sorted. It sends bytes only once all have sorted, and so have ended the merge before, in which
+/// they read the last ones. Lists are read until a merge ends, and the next one has the other parity's.
+struct DivisionInbox {
+  uint64_t sorted[kMaxMergePeers];   // merges for which each rank has sorted its points
+  uint64_t counted[kMaxMergePeers];  // and counted its bins
+  uint64_t ended;                    // merges of this rank that have ended
+  unsigned num_tiles[kMaxMergePeers];
+  unsigned finished_blocks;  // of the running merge
+  unsigned broken;           // a wait was given up: later merges do nothing
+};
+
+/// Where a rank's shared memory has what, in bytes from its beginning.
+struct DivisionLayout {
+  int64_t num_voxels = 0;
+  int bin_bits = 0;
+  uint32_t bin_chunks = 0;
+  int64_t tiles = 0;     // that a rank has room for
+  int64_t capacity = 0;  // of a list, without its first
+  size_t crowded = 0;    // CrowdedBins
+  size_t lists = 0;      // [2], what this rank's voxels have beyond a byte
+  size_t tables = 0;     // see SortedParts
+  size_t entries = 0;
+  size_t packed = 0;  // [bins, 32] u8, which of these are half a byte each
+  size_t counts = 0;  // [bins, bin_voxels] u8, what other ranks have counted
+  size_t bytes = 0;
+
+  constexpr uint32_t num_bins() const { return 1u << bin_bits; }
+  constexpr uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
+};
+
+struct DivisionLaunch {
+  char* shared[kMaxMergePeers];  // a DivisionInbox, and what the layout places
+  DivisionLayout layout;
+  uint32_t first_bin[kMaxMergePeers + 1];  // see SortedParts
+  int rank, num_ranks;
+  PeerReport* report;
+  uint64_t timeout_ns;
+};
+
+/// Whether a device can count the bins of a grid of so many voxels.
+bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels);
+size_t cuda_division_bytes(const ByteCounts& counts);
+void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& ranks, int32_t* grid);
+std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits, const CountGroup& group);
+
+}  // namespace amdahl
