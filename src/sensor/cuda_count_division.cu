@@ -23,6 +23,7 @@ __device__ __forceinline__ CountBeyond* list(const DivisionLaunch& p, int rank, 
 __device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
   return reinterpret_cast<uint8_t*>(p.shared[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
 }
+
 /// Says that this rank has come so far, as one of the inbox's flags, and waits until all have.
 __device__ bool meet(const DivisionLaunch& p, uint64_t (DivisionInbox::*flags)[kMaxMergePeers], uint64_t merge) {
   const int other = static_cast<int>(threadIdx.x);

@@ -10,6 +10,7 @@ using namespace sensor_cuda::halves;
 
 enum class Form { numbers, bytes };
 
+/// Writes what a block has counted.
 template <Form kForm>
 struct Writer {
   const BinArgs& bins;

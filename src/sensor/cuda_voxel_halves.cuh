@@ -11,13 +11,13 @@ namespace amdahl::sensor_cuda::halves {
 inline constexpr int kThreads = 1024;
 /// Words of a bin. Each has the voxels of two offsets that are so far apart: neighbours, of which a scan has points at
 /// once, do not meet in one.
-constexpr uint32_t kWords = kMaxHalfVoxels / 2;
-constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
-constexpr int kTilesAtOnce = 2048;
+inline constexpr uint32_t kWords = kMaxHalfVoxels / 2;
+inline constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
+inline constexpr int kTilesAtOnce = 2048;
 using Reading = Reads<8, 6, 2>;
 // A bin is crowded from so many times the points of a bin on average, but not of fewer than these.
-constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
-constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
+inline constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
+inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
 
 /// How many words hold a bin.
 __host__ __device__ inline uint32_t num_words(const BinArgs& bins) { return min(bins.bin_voxels(), kWords); }

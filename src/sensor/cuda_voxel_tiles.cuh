@@ -56,7 +56,7 @@ struct OwnMemory {
   }
 };
 
-/// The memory of the ranks that count the bins. An entry beside two ranks' goes to both with its vector.
+/// The memory of the ranks that count the bins. A vector with entries of two ranks goes to both.
 struct RanksMemory {
   SortedParts parts;
   __device__ void begin(const BinArgs& bins) const {

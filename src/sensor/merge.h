@@ -13,7 +13,8 @@ namespace amdahl {
 
 /// none: each rank keeps the grid of its own points. collective: all-reduce of the grids. bitmask: all-gather of bit
 /// masks and OR, of occupancy and bitmask only. bytes: all-reduce of counts in bytes (byte_counts.h), of count only.
-/// peer: the same as either by kernels that write the other devices' memory.
+/// peer: masks or counts by kernels that write the other devices' memory; of large grids each rank counts some voxels
+/// of all points.
 enum class MergeWay { none, collective, bitmask, peer, bytes };
 std::string_view to_string(MergeWay way);
 
