@@ -4,12 +4,12 @@
 #include <iterator>
 
 #include "sensor/cuda_peer_side.h"
+#include "sensor/place.h"
 
 namespace amdahl {
 namespace {
 
 DivisionLayout layout_of(const ByteCounts& counts) {
-  constexpr size_t kAlign = 256;
   const auto ranks = static_cast<size_t>(counts.world_size);
   DivisionLayout layout;
   layout.num_voxels = counts.num_voxels;
@@ -19,18 +19,13 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   layout.tiles = most_sorted_tiles(counts.most_points_of_rank);
   layout.capacity = counts.most_points_of_rank * counts.world_size / 256;
   layout.bytes = sizeof(DivisionInbox);
-  const auto place = [&layout](size_t bytes) {
-    const size_t begin = (layout.bytes + kAlign - 1) / kAlign * kAlign;
-    layout.bytes = begin + bytes;
-    return begin;
-  };
   const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
-  layout.crowded = place(sizeof(CrowdedBins));
-  layout.lists = place(2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
-  layout.tables = place(tiles * (layout.num_bins() + 1) * sizeof(uint16_t));
-  layout.entries = place(tiles * kMaxCountedTilePoints * sizeof(uint16_t));
-  layout.packed = place(size_t{layout.num_bins()} * 32);
-  layout.counts = place(size_t{layout.num_bins()} * layout.bin_voxels());
+  layout.crowded = place(layout.bytes, sizeof(CrowdedBins));
+  layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
+  layout.tables = place(layout.bytes, tiles * (layout.num_bins() + 1) * sizeof(uint16_t));
+  layout.entries = place(layout.bytes, tiles * kMaxCountedTilePoints * sizeof(uint16_t));
+  layout.packed = place(layout.bytes, size_t{layout.num_bins()} * 32);
+  layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
   return layout;
 }
 

@@ -175,14 +175,7 @@ __global__ void __launch_bounds__(kThreads) add_lists(const __grid_constant__ Di
   const DivisionInbox* own = inbox(p, p.rank);
   const int rank = static_cast<int>(blockIdx.x) / kBlocksOfList;
   if (own->broken || rank == p.rank) return;
-  const CountBeyond* entries = list(p, rank, own->ended);
-  const int64_t length = entries->voxel;
-#pragma unroll 4
-  for (int64_t i = 1 + (blockIdx.x % kBlocksOfList) * kThreads + threadIdx.x; i <= length;
-       i += kBlocksOfList * kThreads) {
-    const CountBeyond entry = entries[i];
-    atomicAdd(grid + entry.voxel, entry.count);
-  }
+  add_list(list(p, rank, own->ended), blockIdx.x % kBlocksOfList, kBlocksOfList, grid);
 }
 
 }  // namespace

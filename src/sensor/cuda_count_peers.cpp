@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sensor/cuda_peer_side.h"
+#include "sensor/place.h"
 
 namespace amdahl {
 namespace {
@@ -43,7 +44,6 @@ class CudaCountPeers final : public CountPeers {
 }  // namespace
 
 CountLayout count_layout(const ByteCounts& counts) {
-  constexpr size_t kAlign = 256;
   constexpr int64_t kStep = 64;  // voxels of a chunk, and more than a vector's
   const auto ranks = static_cast<size_t>(counts.world_size);
   CountLayout layout;
@@ -52,16 +52,11 @@ CountLayout count_layout(const ByteCounts& counts) {
   layout.slices = (layout.part_voxels + CountLayout::kSliceVoxels - 1) / CountLayout::kSliceVoxels;
   layout.capacity = counts.capacity;
   layout.bytes = sizeof(CountInbox);
-  const auto place = [&layout](size_t bytes) {
-    const size_t begin = (layout.bytes + kAlign - 1) / kAlign * kAlign;
-    layout.bytes = begin + bytes;
-    return begin;
-  };
-  layout.own_list = place(layout.list_bytes());
-  layout.lists = place(2 * layout.list_bytes());
-  layout.summed = place(ranks * static_cast<size_t>(layout.slices) * sizeof(uint64_t));
-  layout.inboxes = place(ranks * static_cast<size_t>(layout.part_voxels));
-  layout.sums = place(ranks * static_cast<size_t>(layout.part_voxels));
+  layout.own_list = place(layout.bytes, layout.list_bytes());
+  layout.lists = place(layout.bytes, 2 * layout.list_bytes());
+  layout.summed = place(layout.bytes, ranks * static_cast<size_t>(layout.slices) * sizeof(uint64_t));
+  layout.inboxes = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
+  layout.sums = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
   return layout;
 }
 

@@ -154,14 +154,8 @@ __global__ void __launch_bounds__(kThreads) add_peer_lists(const __grid_constant
   let_successor_start();
   const CountInbox* own = inbox(p, p.rank);
   if (own->broken) return;
-  const CountBeyond* entries = list(p, static_cast<int>(blockIdx.x) / kBlocksOfList, own->ended);
-  const int64_t length = entries->voxel;
-#pragma unroll 4
-  for (int64_t i = 1 + (blockIdx.x % kBlocksOfList) * kThreads + threadIdx.x; i <= length;
-       i += kBlocksOfList * kThreads) {
-    const CountBeyond entry = entries[i];
-    atomicAdd(grid + entry.voxel, entry.count);
-  }
+  add_list(list(p, static_cast<int>(blockIdx.x) / kBlocksOfList, own->ended), blockIdx.x % kBlocksOfList, kBlocksOfList,
+           grid);
 }
 
 }  // namespace

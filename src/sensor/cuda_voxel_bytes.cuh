@@ -29,6 +29,16 @@ struct ByteArgs {
   }
 };
 
+/// Adds what a list's voxels have beyond a byte, as block `block` of so many.
+__device__ __forceinline__ void add_list(const CountBeyond* list, unsigned block, unsigned blocks, int32_t* grid) {
+  const int64_t length = list->voxel;
+#pragma unroll 4
+  for (int64_t i = 1 + block * blockDim.x + threadIdx.x; i <= length; i += blocks * blockDim.x) {
+    const CountBeyond entry = list[i];
+    atomicAdd(grid + entry.voxel, entry.count);
+  }
+}
+
 /// Four bytes without their upper halves, which are 0, in 16 bits; and back.
 __device__ __forceinline__ uint32_t pack_word(uint32_t word) {
   const uint32_t pairs = (word | word >> 4) & 0x00ff00ff;

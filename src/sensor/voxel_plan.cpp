@@ -1,6 +1,8 @@
+#include "sensor/voxel_plan.h"
+
 #include <algorithm>
 
-#include "sensor/voxel_plan.h"
+#include "sensor/place.h"
 
 namespace amdahl {
 namespace {
@@ -17,13 +19,6 @@ constexpr int kMostSortedAtOnce = 256;
 constexpr int64_t kLeastDividedBins = 256;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-size_t place(size_t& end, size_t bytes) {
-  constexpr size_t kAlign = 256;
-  const size_t begin = end;
-  end += (bytes + kAlign - 1) / kAlign * kAlign;
-  return begin;
-}
 
 int64_t most_voxels(VoxelMode mode, size_t most_shared) {
   if (has_values(mode)) return kMaxBinVoxels;
