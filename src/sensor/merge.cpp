@@ -31,7 +31,8 @@ size_t mask_bytes(const VoxelGrid& grid) {
   return (static_cast<size_t>(num_mask_words(grid)) * sizeof(uint32_t) + kVector - 1) / kVector * kVector;
 }
 
-MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
+/// `divided`: ByteCounts::divided.
+MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way, bool divided) {
   VoxelizeProblem part = like;
   part.partial = way != MergeWay::none;
   int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
@@ -39,8 +40,8 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
   if (by_mask(way, like.options.mode)) part.options.mode = VoxelMode::bitmask;
   ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
   const bool count_peers = by_count_peers(way, like.options.mode);
-  byte_counts.divided = count_peers && ops.divides_counts(num_voxels(like.grid));
-  if (byte_counts.divided)
+  byte_counts.divided = divided;
+  if (divided)
     part.sorted_parts.num_ranks = world_size;
   else if (way == MergeWay::bytes || count_peers)
     part.most_in_byte = byte_counts.most();
@@ -112,7 +113,7 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
                 fmt::format("--merge {}", to_string(best_merge(like.options.mode))));
   const bool count_peers = by_count_peers(way, like.options.mode);
   if (way == MergeWay::bytes || count_peers) lay_out_bytes(like);
-  const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way);
+  const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way, byte_counts_.divided);
   const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
   scratch_ = allocate(memory.scratch);
   counts_ = allocate(memory.counts);
@@ -128,7 +129,8 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
 }
 
 size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
-  return memory_of(ops, like, world_size, way).total();
+  const bool divided = by_count_peers(way, like.options.mode) && ops.divides_counts(num_voxels(like.grid));
+  return memory_of(ops, like, world_size, way, divided).total();
 }
 
 void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
@@ -156,7 +158,7 @@ std::unique_ptr<Buffer> GridMerge::allocate_zeros(size_t bytes) {
 }
 
 void GridMerge::make_room(const VoxelizeProblem& problem) {
-  const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_).scratch;
+  const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_, byte_counts_.divided).scratch;
   if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
   scratch_.reset();
   scratch_ = device_.allocate(needed);
