@@ -267,14 +267,14 @@ __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, 
   return true;
 }
 
-/// Of all bins, or of those that the groups' step leaves, while it is still at others. The block that tells fates
-/// always waits for that step's end, so that whoever waits for this step has waited for both.
+/// Of all bins, or of those that the groups' step leaves, while it is still at others. That step has told fates; the
+/// block that would only waits for its end then, so that whoever waits for this step has waited for both.
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
   __shared__ uint32_t warps[32];
   let_successor_start();
-  if (tells_fates()) return tell_fates(bins);
+  if (tells_fates()) return bins.few_points ? wait_for_predecessor() : tell_fates(bins);
   // Where bins outnumber blocks the groups' step is at them until its end.
   if (!bins.few_points || bins.num_bins() > blocks_for_bins()) wait_for_predecessor();
   for (uint32_t item = blockIdx.x;; item += blocks_for_bins()) {
