@@ -267,8 +267,8 @@ __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, 
   return true;
 }
 
-/// Of all bins, or of those that the groups' step leaves, while it is still at others. That step has told fates; the
-/// block that would only waits for its end then, so that whoever waits for this step has waited for both.
+/// Of all bins, or of those that the groups' step leaves, while it is still at others. That step tells fates; here the
+/// last block then only waits for its end, so that whoever waits for this step has waited for both.
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
