@@ -14,17 +14,16 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   DivisionLayout layout;
   layout.num_voxels = counts.num_voxels;
   layout.bin_bits = divided_bin_bits(counts.num_voxels, counts.world_size);
-  const int64_t chunks = (counts.num_voxels + kChunkVoxels - 1) / kChunkVoxels;
-  layout.bin_chunks = static_cast<uint32_t>((chunks + layout.num_bins() - 1) / layout.num_bins());
+  layout.bin_chunks = chunks_of_bin(counts.num_voxels, layout.bin_bits);
   layout.tiles = most_sorted_tiles(counts.most_points_of_rank);
-  layout.capacity = counts.most_points_of_rank * counts.world_size / 256;
+  layout.capacity = counts.most_points_of_rank * counts.world_size / (kMostOfByte + 1);
   layout.bytes = sizeof(DivisionInbox);
   const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
   layout.crowded = place(layout.bytes, sizeof(CrowdedBins));
   layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
   layout.tables = place(layout.bytes, tiles * (layout.num_bins() + 1) * sizeof(uint16_t));
   layout.entries = place(layout.bytes, tiles * kMaxCountedTilePoints * sizeof(uint16_t));
-  layout.packed = place(layout.bytes, size_t{layout.num_bins()} * 32);
+  layout.packed = place(layout.bytes, size_t{layout.num_bins()} * kPackedBytesOfBin);
   layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
   return layout;
 }
@@ -33,12 +32,10 @@ class CudaCountDivision final : public CountPeers {
  public:
   CudaCountDivision(Device& device, const ChipLimits& limits, const CountGroup& group)
       : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
-    ranks_.rank = group.rank, ranks_.num_ranks = static_cast<int>(group.shared.size());
-    for (size_t r = 0; r < group_.shared.size(); ++r) ranks_.shared[r] = group_.shared[r]->as<char>();
+    side_.introduce(group_, ranks_);
     ranks_.layout = layout_of(group.layout);
     for (int r = 0; r <= ranks_.num_ranks; ++r)
       ranks_.first_bin[r] = first_bin_of(r, ranks_.num_ranks, ranks_.layout.num_bins());
-    ranks_.report = side_.report(), ranks_.timeout_ns = side_.timeout_ns();
   }
 
   void aim(VoxelizeProblem& part) const override {

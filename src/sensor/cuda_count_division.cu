@@ -10,7 +10,6 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;  // of what takes the others' counts
 constexpr int kBlocksOfList = 8;
-constexpr uint32_t kMostOfByte = 255;
 
 __device__ __forceinline__ DivisionInbox* inbox(const DivisionLaunch& p, int rank) {
   return reinterpret_cast<DivisionInbox*>(p.shared[rank]);
@@ -44,7 +43,7 @@ __device__ bool meet(const DivisionLaunch& p, uint64_t (DivisionInbox::*flags)[k
 /// are packed.
 struct Units {
   static constexpr uint32_t kVoxels = 256, kWarps = halves::kThreads / 32, kRounds = halves::kWords / kWarps / kVoxels;
-  static_assert(2 * kRounds <= 8);
+  static_assert(2 * kRounds <= 8 && kWarps == kPackedBytesOfBin);
   /// Of a voxel's unit: the warp that has it, and its bit.
   __device__ static uint32_t warp_of(uint32_t offset) { return offset % halves::kWords / kVoxels % kWarps; }
   __device__ static uint32_t bit_of(uint32_t offset) {
@@ -113,7 +112,7 @@ __global__ void __launch_bounds__(halves::kThreads, 1)
     if (threadIdx.x == 0) own->broken = 1;
     return;
   }
-  const ByteArgs bytes{static_cast<int>(kMostOfByte), list(p, p.rank, merge), {}};
+  const ByteArgs bytes{kMostOfByte, list(p, p.rank, merge), {}};
   halves::count_all(
       bins, p.first_bin[p.rank], p.first_bin[p.rank + 1], gridDim.x, words, [] {},
       DivisionWriter{bins, words, p, bytes, grid});

@@ -29,6 +29,9 @@ struct DivisionInbox {
   unsigned broken;           // a wait was given up: later merges do nothing
 };
 
+/// What a byte holds of a voxel's points, and how many bytes tell of a bin which of its counts are half a byte each.
+inline constexpr int kMostOfByte = 255, kPackedBytesOfBin = 32;
+
 /// Where a rank's shared memory has what, in bytes from its beginning.
 struct DivisionLayout {
   int64_t num_voxels = 0;
@@ -40,7 +43,7 @@ struct DivisionLayout {
   size_t lists = 0;      // [2], what this rank's voxels have beyond a byte
   size_t tables = 0;     // see SortedParts
   size_t entries = 0;
-  size_t packed = 0;  // [bins, 32] u8, which of these are half a byte each
+  size_t packed = 0;  // [bins, kPackedBytesOfBin] u8
   size_t counts = 0;  // [bins, bin_voxels] u8, what other ranks have counted
   size_t bytes = 0;
 

@@ -12,11 +12,9 @@ class CudaCountPeers final : public CountPeers {
  public:
   CudaCountPeers(Device& device, const ChipLimits& limits, const CountGroup& group)
       : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
-    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
-    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<char>();
+    side_.introduce(group_, peers_);
     peers_.layout = count_layout(group.layout);
     peers_.num_voxels = group.layout.num_voxels;
-    peers_.report = side_.report(), peers_.timeout_ns = side_.timeout_ns();
   }
 
   void aim(VoxelizeProblem& part) const override {

@@ -9,10 +9,8 @@ class CudaMaskPeers final : public MaskPeers {
  public:
   CudaMaskPeers(Device& device, const ChipLimits& limits, const MaskGroup& group)
       : group_(group), side_(device, limits, group.timeout_seconds, "a merge of bit masks") {
-    peers_.rank = group.rank, peers_.num_ranks = static_cast<int>(group.shared.size());
-    for (size_t r = 0; r < group_.shared.size(); ++r) peers_.shared[r] = group_.shared[r]->as<MaskInbox>();
+    side_.introduce(group_, peers_);
     peers_.num_voxels = group.num_voxels;
-    peers_.report = side_.report(), peers_.timeout_ns = side_.timeout_ns();
   }
 
   void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) override {

@@ -1,6 +1,8 @@
 // What a rank's end of merging through peers' memory has on the host.
 #pragma once
 
+#include <type_traits>
+
 #include "device/cuda_peer_watch.h"
 #include "sensor/cuda_kernels.h"
 
@@ -27,8 +29,15 @@ class CudaPeerSide {
     stream_ = as_cuda(stream);
     return {stream_, device_.spec().index, device_.spec().sm_count, limits_};
   }
-  PeerReport* report() const { return watch_->report(); }
-  uint64_t timeout_ns() const { return static_cast<uint64_t>(timeout_seconds_ * 1e9); }
+  /// Says in a launch's arguments which rank of the group this is, where all have their memory, and how long to wait
+  /// for one.
+  template <class Launch, class Group>
+  void introduce(const Group& group, Launch& launch) const {
+    using Shared = std::remove_pointer_t<std::remove_extent_t<decltype(launch.shared)>>;
+    launch.rank = group.rank, launch.num_ranks = static_cast<int>(group.shared.size());
+    for (size_t r = 0; r < group.shared.size(); ++r) launch.shared[r] = group.shared[r]->template as<Shared>();
+    launch.report = watch_->report(), launch.timeout_ns = static_cast<uint64_t>(timeout_seconds_ * 1e9);
+  }
 
  private:
   Device& device_;

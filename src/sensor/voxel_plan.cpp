@@ -46,7 +46,7 @@ VoxelPlan plan_parts(const VoxelizeProblem& problem, int num_sms) {
   plan.parts = plan.halves = true;
   plan.num_voxels = plan.slab_voxels = num_voxels(problem.grid);
   plan.bin_bits = divided_bin_bits(plan.num_voxels, problem.sorted_parts.num_ranks);
-  plan.bin_chunks = static_cast<uint32_t>(divide_up(divide_up(plan.num_voxels, kChunkVoxels), plan.num_bins()));
+  plan.bin_chunks = chunks_of_bin(plan.num_voxels, plan.bin_bits);
   const int64_t tiles = std::min(num_sms, kMostSortedAtOnce);
   cut_into_tiles(plan, problem.num_points,
                  {tiles, counted_rounds(problem.num_points, tiles), kSortedStep, kSortedStep, kMaxCountedTilePoints});
@@ -69,6 +69,10 @@ int divided_bin_bits(int64_t num_voxels, int num_ranks) {
   return bits;
 }
 
+uint32_t chunks_of_bin(int64_t num_voxels, int bin_bits) {
+  return static_cast<uint32_t>(divide_up(divide_up(num_voxels, kChunkVoxels), int64_t{1} << bin_bits));
+}
+
 int64_t most_sorted_tiles(int64_t num_points) { return num_points / kMaxCountedTilePoints + 1 + kMostSortedAtOnce; }
 
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared) {
@@ -86,7 +90,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   plan.bin_bits = 2;
   const int64_t needed = std::max<int64_t>(divide_up(slab_chunks, most_chunks), num_sms);
   while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
-  plan.bin_chunks = static_cast<uint32_t>(divide_up(slab_chunks, plan.num_bins()));
+  plan.bin_chunks = chunks_of_bin(plan.slab_voxels, plan.bin_bits);
   plan.halves = problem.options.mode == VoxelMode::count && plan.bin_voxels() > kMaxCountedVoxels;
   const int64_t dealt_tiles = std::min(num_sms, kMaxDealtTiles);
   plan.few_points = values && problem.num_points < plan.num_voxels / 2 &&

@@ -122,6 +122,8 @@ struct VoxelPlan {
 bool divides_bins(int64_t num_voxels);
 /// 2^this bins, so that each rank has enough of them for its multiprocessors.
 int divided_bin_bits(int64_t num_voxels, int num_ranks);
+/// Chunks of a bin, at most, where 2^bin_bits bins have so many voxels.
+uint32_t chunks_of_bin(int64_t num_voxels, int bin_bits);
 /// Tiles that so many points make on any device, at most.
 int64_t most_sorted_tiles(int64_t num_points);
 /// The first bin of a rank; of the one after the last, how many bins there are.
