@@ -115,7 +115,7 @@ __device__ __forceinline__ const uint32_t* list_groups(const BinArgs& bins, uint
     for (uint32_t& rank : ranks) rank = kNone;
     const uint32_t counts = shared_address(memory.counts), begins = shared_address(memory.begins);
     const int longest = for_each_dealt<ValueRow, kGroupThreads>(
-        bins, bin, [] {},
+        bins, bin, [] {}, [](int) {},
         [&](bool there, uint32_t entry, int, int at) {
           const uint32_t offset = offset_of(entry), shift = offset % 2 * 16;
           const uint32_t both = add_and_get_at(counts + offset / 2 * sizeof(uint32_t), 1u << shift, there, 0);

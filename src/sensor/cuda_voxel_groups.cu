@@ -11,19 +11,6 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = kGroupThreads;
 
-/// Grids that do not fit are what the L2 should let go first.
-template <class R, int N>
-__device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>& value) {
-  if constexpr (sizeof(value) % sizeof(uint4) == 0) {
-#pragma unroll
-    for (size_t i = 0; i < sizeof(value) / sizeof(uint4); ++i)
-      __stcs(reinterpret_cast<uint4*>(at) + i, reinterpret_cast<const uint4*>(&value)[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) __stcs(&at->at[i], value.at[i]);
-  }
-}
-
 /// Groups of more points than a warp should add up while others wait for it: twice its share of the bin's, within
 /// bounds.
 struct LargeGroups {

@@ -58,6 +58,12 @@ struct FixedMean : FixedSum {
     const double mean = static_cast<double>(sum) * inverse(__ldg(args.scale));
     return static_cast<float>(count <= 1 ? mean : mean / count);
   }
+  /// The result of one value alone, the same to the bit, without numbers of 64 bits.
+  __device__ static float of_one(const ValueArgs& args, float value) {
+    if (!isfinite(value)) return 0;
+    const float scale = __ldg(args.scale);
+    return (rintf(value * scale) + 0.0f) * static_cast<float>(inverse(scale));  // -0 + 0 is 0
+  }
   /// Of a power of two in float's normal range, by its exponent.
   __device__ static double inverse(float power) {
     return __hiloint2double((127 + 1023 - static_cast<int>(__float_as_uint(power) >> 23)) << 20, 0);
@@ -85,6 +91,19 @@ struct Max : PartialMax {
 template <class T, int N>
 __device__ __forceinline__ Pack<T, N> load(const ValueArgs& args, uint32_t point, uint32_t column) {
   return static_cast<const Pack<T, N>*>(args.features)[static_cast<int64_t>(point) * args.columns + column];
+}
+
+/// Grids that do not fit are what the L2 should let go first.
+template <class R, int N>
+__device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>& value) {
+  if constexpr (sizeof(value) % sizeof(uint4) == 0) {
+#pragma unroll
+    for (size_t i = 0; i < sizeof(value) / sizeof(uint4); ++i)
+      __stcs(reinterpret_cast<uint4*>(at) + i, reinterpret_cast<const uint4*>(&value)[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) __stcs(&at->at[i], value.at[i]);
+  }
 }
 
 /// Sums of N neighbouring features of a voxel.
@@ -117,6 +136,19 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
   }
   __device__ __forceinline__ void write(const ValueArgs& args, uint32_t voxel, uint32_t column, uint32_t count) const {
     static_cast<Results*>(args.output)[static_cast<int64_t>(voxel) * args.columns + column] = result(args, count);
+  }
+  /// The result of a voxel that has these alone.
+  __device__ __forceinline__ static Results of_one(const ValueArgs& args, const Pack<T, N>& values) {
+    if constexpr (requires(float value) { Rule::of_one(args, value); }) {
+      Results row;
+#pragma unroll
+      for (int i = 0; i < N; ++i) row.at[i] = Rule::of_one(args, as_float(values.at[i]));
+      return row;
+    } else {
+      Sums sums(args);
+      sums.add(args, values);
+      return sums.result(args, 1);
+    }
   }
   __device__ __forceinline__ Results result(const ValueArgs& args, uint32_t count) const {
     Results row;

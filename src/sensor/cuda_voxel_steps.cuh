@@ -8,9 +8,12 @@ namespace amdahl {
 void launch_voxel_counts(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 /// Counts of grids whose bins would be too many if each voxel had a word.
 void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
-/// Means and maxima; of few points by groups, and then of the bins that the groups leave.
+/// Means and maxima; of few points with their features in shared memory or by groups, and then of the bins that these
+/// leave.
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_groups(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
+/// Does nothing and returns false where features of a bin would not fit.
+bool launch_voxel_fetched(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 
 /// Whether points are few enough for the plain way without values: clearing the grid and an atomic each, of 100,000
 /// points in 128^3 voxels 4.9 us where the sorted way takes 6.4 (H200).

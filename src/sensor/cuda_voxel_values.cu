@@ -251,7 +251,7 @@ __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, 
       any = any || density == BinDensity::crowded;
       unknown = unknown || density == BinDensity::unknown;
     }
-    __threadfence();  // with the one of add_groups before it tells
+    __threadfence();  // with the one of the step before, before it tells
   }
   if (!__syncthreads_or(any)) return false;
   const uint32_t count = scan_block<kThreads>(ranks, bins.num_bins(), warps);
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
 
 void launch_voxel_values(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   if (problem.num_features == 0) return;
-  if (bins.few_points) launch_voxel_groups(launch, problem, bins);
+  if (bins.few_points && !launch_voxel_fetched(launch, problem, bins)) launch_voxel_groups(launch, problem, bins);
   with_values(problem, bins, [&](const ValueArgs& args, auto rule, auto type, auto pack) {
     using Rule = decltype(rule);
     using T = decltype(type);

@@ -23,7 +23,7 @@ struct GridArgs {
   Quotient quotient;
 };
 
-/// What the groups' step has found out about a bin: whether it has done it, or left it as having too many points.
+/// What the step of few points has found out about a bin: whether it has done it, or left it as having too many points.
 enum class BinDensity : uint8_t { unknown, few, crowded };
 
 /// Bins of one slab, and the sorted points.
@@ -182,9 +182,11 @@ struct DealtSlots {
 /// Calls visit(there, entry, tile, at) for the slots of a bin's rows, of which not all have an entry there: a branch
 /// around the visit may cost more than it does. `at` is known when compiled, and another for each of a thread's, but
 /// for those in second rows that have more than one for a lane. Returns the length of the longest row that this thread
-/// has seen. An entry of a CountRow is an offset alone. Calls wait() before it reads, when it knows where.
-template <class Row, int kThreads, class Wait, class Visit>
-__device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Wait& wait, const Visit& visit) {
+/// has seen. An entry of a CountRow is an offset alone. Calls wait() before it reads, when it knows where, and
+/// begin_row(length) before it visits those of a row, in all lanes of it.
+template <class Row, int kThreads, class Wait, class BeginRow, class Visit>
+__device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin, const Wait& wait,
+                                              const BeginRow& begin_row, const Visit& visit) {
   using Slots = DealtSlots<Row, kThreads>;
   constexpr int kOfLane = Row::kSlotsOfLane;
   const int lane = threadIdx.x % Row::kLanes;
@@ -207,6 +209,7 @@ __device__ __forceinline__ int for_each_dealt(const BinArgs& bins, uint32_t bin,
     const int count = __shfl_sync(~0u, header, static_cast<int>(threadIdx.x) % 32 - lane);
     const int tile = Slots::tile(k * kOfLane);
     longest = max(longest, count);
+    begin_row(count);
     const int end = count + Row::kHeader, left = end - Row::slot_of(lane, 0);
     const int last = Row::kTakeTurns ? __reduce_max_sync(~0u, end) : 0;
 #pragma unroll
@@ -245,7 +248,7 @@ __device__ __forceinline__ void for_each_entry(const BinArgs& bins, uint32_t bin
                                                const Visit& visit) {
   if constexpr (kDealt) {
     const int longest = for_each_dealt<Row, kThreads>(
-        bins, bin, wait, [&](bool there, uint32_t entry, int tile, int) { visit(there, entry, tile); });
+        bins, bin, wait, [](int) {}, [&](bool there, uint32_t entry, int tile, int) { visit(there, entry, tile); });
     if (!__syncthreads_or(longest > DealtSlots<Row, kThreads>::kMostVisited)) return;
     for_each_spilled<Row, kThreads>(bins, bin, [&](uint32_t entry, int tile) { visit(true, entry, tile); });
   } else {

@@ -58,8 +58,8 @@ struct Row {
 };
 using CountRow = Row<uint16_t, 64>;
 using ValueRow = Row<uint32_t, 128>;
-/// Most points of a bin whose second step goes by groups of voxels, and how many they may be on average.
-inline constexpr uint32_t kFewPoints = 3072, kFewPointsMean = 2048;
+/// Most points of a bin whose second step is that of few points, and how many they may be on average.
+inline constexpr uint32_t kFewPoints = 2816, kFewPointsMean = 2048;
 inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
 /// A dealt tile has runs of this many neighbours from all over the cloud, for a scanner gives neighbours that lie in
 /// few bins: those of a tile would not fit into rows. A warp's loads of shorter runs touch more lines of memory.

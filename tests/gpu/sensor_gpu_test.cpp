@@ -194,6 +194,38 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
       }
 }
 
+/// Bins of more points than there is room for features: of single ones, of voxels of several and of very many points,
+/// some are read from memory, and rows of all three kinds are written after the others.
+TEST_F(SensorGpuTest, BinsOfMorePointsThanFitIn) {
+  const VoxelGrid grid{{0, 0, 0}, 1, {128, 128, 131}};
+  std::mt19937_64 generator(23);
+  std::uniform_real_distribution<float> unit(0, 1);
+  for (const int parts : {1, 3}) {  // of which each has as many points
+    Cloud cloud{"uneven bins", grid, {}};
+    const auto add = [&](float x, float y, float z) { cloud.points.insert(cloud.points.end(), {x, y, z}); };
+    for (int i = 0; i < parts * 510'000; ++i) {
+      const auto run = static_cast<float>(i / 10 % 120);  // of 64 voxels, most of which are in one bin
+      if (i % 10 < 8)
+        add(128 * unit(generator), 128 * unit(generator), 131 * unit(generator));
+      else if (i % 100 < 99)
+        add(run + 1 + unit(generator), 5 + unit(generator), 1 + 64 * unit(generator));
+      else
+        add(run + 1 + unit(generator), 5 + unit(generator), 33 + 2 * unit(generator));
+    }
+    for (const VoxelMode mode : {VoxelMode::mean, VoxelMode::max})
+      for (const ElementType type : {ElementType::f32, ElementType::bf16})
+        for (const int64_t skip : {0, 1}) {
+          VoxelRun run{{mode}};
+          run.options.deterministic = mode == VoxelMode::mean;
+          run.num_features = 8, run.type = type, run.skip_elements = skip, run.parts = parts;
+          SCOPED_TRACE(run.name());
+          const VoxelResult result = run_voxelize(gpu(), cloud, run), wanted = run_voxelize(cpu(), cloud, run);
+          EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
+          EXPECT_EQ(result.counts, wanted.counts);
+        }
+  }
+}
+
 /// Counts of large grids: bins that blocks share because they are crowded, or because one voxel has more than 16 bits
 /// hold; and more tiles than are looked up at once.
 TEST_F(SensorGpuTest, CountsOfLargeGrids) {
