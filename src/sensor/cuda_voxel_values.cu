@@ -232,8 +232,8 @@ __device__ uint32_t share_bits(const BinArgs& bins, uint32_t num_crowded) {
   return bits;
 }
 
-/// Finds the item-th share of the bins that the groups' step has left as crowded; false where there are fewer. All
-/// threads get one answer; `ranks` has room for a word for each bin. Blocks that come while the groups' step still
+/// Finds the item-th share of the bins that the step before has left as crowded; false where there are fewer. All
+/// threads get one answer; `ranks` has room for a word for each bin. Blocks that come while the step before still
 /// looks at bins ask again for a while, and then wait for its end. What the first step has written is there either way.
 __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, uint32_t* warps, Share& share) {
   constexpr int kMostTries = 64;
@@ -267,7 +267,7 @@ __device__ bool find_share(const BinArgs& bins, uint32_t item, uint32_t* ranks, 
   return true;
 }
 
-/// Of all bins, or of those that the groups' step leaves, while it is still at others. That step tells fates; here the
+/// Of all bins, or of those that the step before leaves, while it is still at others. That step tells fates; here the
 /// last block then only waits for its end, so that whoever waits for this step has waited for both.
 template <class Rule, class T, int N, bool kDealt>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   __shared__ uint32_t warps[32];
   let_successor_start();
   if (tells_fates()) return bins.few_points ? wait_for_predecessor() : tell_fates(bins);
-  // Where bins outnumber blocks the groups' step is at them until its end.
+  // Where bins outnumber blocks the step before is at them until its end.
   if (!bins.few_points || bins.num_bins() > blocks_for_bins()) wait_for_predecessor();
   for (uint32_t item = blockIdx.x;; item += blocks_for_bins()) {
     Share share{item, 0, 0};
