@@ -246,6 +246,7 @@ class BinWriter {
     if (args_.counts && column_ == 0) args_.counts[voxel] = static_cast<int32_t>(count);
   }
 
+  /// Writes all rows as they stand here.
   __device__ __forceinline__ void write_chunks() const {
     const bool whole =
         args_.columns == 1u << shape_.column_bits && bins_.num_voxels % kChunkVoxels == 0 && !args_.counts;
@@ -263,15 +264,15 @@ class BinWriter {
 
   /// Writes the rows of a chunk whose voxels are all there, without counts; `out` of this lane's first voxel.
   __device__ __forceinline__ void write_whole_chunk(const uint16_t* heads, Results* out) const {
-    constexpr uint32_t kAtOnce = 2;
+    constexpr uint32_t kTogether = 2;
 #pragma unroll 1
-    for (uint32_t voxel = 0; voxel < kChunkVoxels; voxel += kAtOnce * lot(), out += kAtOnce * 32) {
-      Results rows[kAtOnce];
+    for (uint32_t voxel = 0; voxel < kChunkVoxels; voxel += kTogether * lot(), out += kTogether * 32) {
+      Results rows[kTogether];
 #pragma unroll
-      for (uint32_t k = 0; k < kAtOnce; ++k)
+      for (uint32_t k = 0; k < kTogether; ++k)
         if (voxel + k * lot() < kChunkVoxels) rows[k] = row_of(heads[voxel + k * lot()]);
 #pragma unroll
-      for (uint32_t k = 0; k < kAtOnce; ++k)
+      for (uint32_t k = 0; k < kTogether; ++k)
         if (voxel + k * lot() < kChunkVoxels) store_streaming(out + k * 32, rows[k]);
     }
   }

@@ -61,7 +61,7 @@ struct FetchedMemory {
 
 /// What a block has found out about its bin.
 struct Found {
-  uint32_t num_points;                            // of rows of entries that the first visit leaves some of
+  uint32_t num_points;                            // of a bin whose rows are not all visited at first
   uint32_t num_slots, several_and_end, num_long;  // several: of up to kLongVoxel points, above where the lists' end is
 };
 
