@@ -26,7 +26,7 @@ class BinWriter {
   using Memory = FetchedMemory<Results, T, N>;
 
   __device__ BinWriter(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const FetchShape& shape,
-                       const Memory& memory, Found& found)
+                       const Memory& memory, FoundPoints& found)
       : bins_(bins), args_(args), shape_(shape), memory_(memory), found_(found), bin_(bin) {
     const uint32_t lane = threadIdx.x % 32;
     column_ = lane & ((1u << shape.column_bits) - 1), first_ = lane >> shape.column_bits;
@@ -292,7 +292,7 @@ class BinWriter {
   const ValueArgs& args_;
   const FetchShape& shape_;
   const Memory& memory_;
-  Found& found_;
+  FoundPoints& found_;
   uint32_t bin_, column_, first_;
   bool has_column_;
 };
@@ -300,7 +300,7 @@ class BinWriter {
 template <class Rule, class T, int N>
 __global__ void __launch_bounds__(kThreads, 2) add_fetched(BinArgs bins, ValueArgs args, FetchShape shape) {
   extern __shared__ __align__(32) uint4 memory[];
-  __shared__ Found found;
+  __shared__ FoundPoints found;
   using Writer = BinWriter<Rule, T, N>;
   const typename Writer::Memory of_bin(memory, bins, shape.most_fetched, args.columns);
   if (tells_fates()) {

@@ -60,7 +60,7 @@ struct FetchedMemory {
 };
 
 /// What a block has found out about its bin.
-struct Found {
+struct FoundPoints {
   uint32_t num_points;                            // of a bin whose rows are not all visited at first
   uint32_t num_slots, several_and_end, num_long;  // several: of up to kLongVoxel points, above where the lists' end is
 };
