@@ -172,7 +172,8 @@ Command define_sensor_bench(CLI::App& sensor) {
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();
   sub->add_option("--samples", config.samples, "Samples of a cell")->check(kWhole)->capture_default_str();
-  sub->add_option("--calls", config.calls, "Calls a sample (default: 20, CPU 4)")->check(kWhole);
+  sub->add_option("--calls", config.calls, "Calls a sample (default: 20; CPU 4, or as many as take 1 ms)")
+      ->check(kWhole);
   sub->add_option("--backend", config.engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");

@@ -63,6 +63,10 @@ std::unique_ptr<SensorOps> make_sensor_ops(Device& device) {
   return device.backend() == BackendKind::cuda ? make_cuda_sensor_ops(device) : make_cpu_sensor_ops(device);
 }
 
+std::unique_ptr<Transfer> make_transfer(Device& device) {
+  return device.backend() == BackendKind::cuda ? make_cuda_transfer(device) : make_cpu_transfer(device);
+}
+
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
   return choose_backend(config, needs).make_fleet(config, max_devices, needs);
 }

@@ -36,8 +36,9 @@ const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs = 
 /// Error{usage} when the fleet's devices cannot launch steps that way.
 void require_launch_mode(Fleet& fleet, LaunchMode mode);
 
-/// Sensor operations of the device's backend.
+/// Sensor operations, and transfers, of the device's backend.
 std::unique_ptr<SensorOps> make_sensor_ops(Device& device);
+std::unique_ptr<Transfer> make_transfer(Device& device);
 
 /// Fleet of the chosen backend.
 std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs = FleetNeeds::math);

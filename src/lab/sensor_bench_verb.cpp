@@ -39,11 +39,14 @@ Provenance sensor_provenance(const EngineConfig& engine, const Fleet& fleet) {
 
 SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fleet) {
   constexpr int kGpuCalls = 20, kHostCalls = 4;
+  constexpr double kLeastHostSampleUs = 1000;
   SensorBenchSettings settings;
   settings.samples = config.samples;
   settings.calls = config.calls > 0 ? config.calls : fleet.device_kind() == "cuda" ? kGpuCalls : kHostCalls;
+  if (config.calls == 0 && fleet.device_kind() != "cuda") settings.least_sample_us = kLeastHostSampleUs;
   settings.timeout_seconds = config.engine.timeout_seconds;
   settings.make_ops = make_sensor_ops;
+  settings.make_transfer = make_transfer;
   settings.provenance = sensor_provenance(config.engine, fleet);
   settings.provenance.facts.merge(input_facts(config));
   for (const HeldBackDevice& held : config.hold_back)

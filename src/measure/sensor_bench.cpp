@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
 #include "amdahl/units.h"
 #include "measure/sensor_check.h"
+#include "measure/sensor_ranks.h"
 #include "stats/stopping.h"
 
 namespace amdahl {
@@ -23,6 +25,7 @@ void pack(std::string& text, const std::vector<double>& values) {
 
 constexpr double SensorTimes::*kNumbers[] = {&SensorTimes::checked,
                                              &SensorTimes::items,
+                                             &SensorTimes::calls,
                                              &SensorTimes::memory_bytes,
                                              &SensorTimes::copies,
                                              &SensorTimes::copied_bytes,
@@ -88,7 +91,9 @@ class CellRank {
         workload_({rank.device, ops, rank.communicator}, cell.job, items_, cell.merge,
                   cell.cold ? SensorWorkload::cold_variants(rank.device, cell.job, items_.count()) : 1, stream,
                   deadline()),
-        line_(rank.device.allocate(sizeof(float))) {
+        line_(rank.device.allocate(sizeof(float))),
+        queue_(rank.device, settings.make_transfer, settings.timeout_seconds),
+        calls_(settings.calls) {
     rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
     stream_.synchronize(deadline());
   }
@@ -98,6 +103,7 @@ class CellRank {
     call_us();  // what is loaded or connected at first use
     prepare_launches();
     times.launch = loops_.empty() ? "eager" : "graph";
+    settle_calls();
     warm_up();
     times.clock_before_mhz = rank_.device.health().sm_clock_mhz;
     for (int i = 0; i < settings_.samples; ++i) times.time_us.push_back(sample_us());
@@ -106,6 +112,7 @@ class CellRank {
     measure_phases(times);
     for (int i = 0; i < settings_.samples; ++i) times.call_us.push_back(call_us());
     times.items = static_cast<double>(items_.count());
+    times.calls = calls_;
     times.memory_bytes = static_cast<double>(rank_.device.peak_allocated_bytes());
     times.copies = workload_.num_variants();
     times.copied_bytes = times.copies * static_cast<double>(SensorWorkload::variant_bytes(cell_.job, items_.count()));
@@ -142,10 +149,10 @@ class CellRank {
   /// Graphs of `calls` calls each, together over all variants, so that replays rotate as eager calls do.
   void prepare_launches() {
     if (!rank_.device.supports_graphs().ok) return;
-    const int num_graphs = (workload_.num_variants() + settings_.calls - 1) / settings_.calls;
+    const int num_graphs = (workload_.num_variants() + calls_ - 1) / calls_;
     for (int i = 0; i < num_graphs; ++i)
       loops_.push_back(rank_.device.capture(stream_, [&] {
-        for (int call = 0; call < settings_.calls; ++call) workload_.call(stream_, next_variant());
+        for (int call = 0; call < calls_; ++call) workload_.call(stream_, next_variant());
       }));
     for (const auto& loop : loops_) loop->launch(stream_);  // the first launch uploads
     stream_.synchronize(deadline());
@@ -153,23 +160,45 @@ class CellRank {
 
   void enqueue_calls() {
     if (!loops_.empty()) return loops_[static_cast<size_t>(next_loop_++) % loops_.size()]->launch(stream_);
-    for (int i = 0; i < settings_.calls; ++i) workload_.call(stream_, next_variant());
+    for (int i = 0; i < calls_; ++i) workload_.call(stream_, next_variant());
   }
 
-  /// Host threads leave a barrier many microseconds apart; what they enqueue after this starts together on the devices.
-  void line_up() {
+  /// Host threads leave a barrier many microseconds apart; what they enqueue after an all-reduce starts together on the
+  /// devices.
+  void start_together(const std::function<void()>& enqueue) {
     rank_.communicator.barrier(deadline());
-    if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+    queue_.run(stream_, [&] {
+      if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+      enqueue();
+    });
+    stream_.synchronize(deadline());
   }
 
   double sample_us() {
     const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
-    line_up();
-    stream_.stamp(*start);
-    enqueue_calls();
-    stream_.stamp(*end);
-    stream_.synchronize(deadline());
-    return rank_.device.elapsed_us(*start, *end) / settings_.calls;
+    start_together([&] {
+      stream_.stamp(*start);
+      enqueue_calls();
+      stream_.stamp(*end);
+    });
+    return rank_.device.elapsed_us(*start, *end) / calls_;
+  }
+
+  /// A sample of the slowest rank.
+  double slowest_us() {
+    double slowest = 0;
+    for (const std::vector<double>& us : exchange_numbers(rank_.communicator, {sample_us()}, deadline()))
+      slowest = std::max(slowest, us.front());
+    return slowest;
+  }
+
+  /// A sample of few short calls is one of what surrounds them.
+  void settle_calls() {
+    constexpr int kBlocks = 3;
+    if (!loops_.empty() || settings_.least_sample_us <= 0) return;
+    double fastest = slowest_us();
+    for (int block = 1; block < kBlocks; ++block) fastest = std::min(fastest, slowest_us());
+    calls_ = calls_of_sample(settings_, fastest);
   }
 
   /// Until the slowest rank's blocks stop trending.
@@ -179,12 +208,8 @@ class CellRank {
     std::vector<double> blocks;
     int calls = 0;
     do {
-      const std::string mine = fmt::format("{:.17g}", sample_us());
-      double slowest = 0;
-      for (const std::string& us : rank_.communicator.exchange(mine, deadline()))
-        slowest = std::max(slowest, std::strtod(us.c_str(), nullptr));
-      blocks.push_back(slowest);
-      calls += settings_.calls;
+      blocks.push_back(slowest_us());
+      calls += calls_;
     } while ((calls < kLeastCalls || !warmed_up(blocks)) && blocks.size() < kMostBlocks);
   }
 
@@ -207,12 +232,12 @@ class CellRank {
     for (const auto& graph : graphs) graph->launch(stream_);
     stream_.synchronize(deadline());
     for (int i = 0; i < settings_.samples; ++i) {
-      line_up();
-      if (graphs.empty())
-        enqueue(next_variant());
-      else
-        graphs[static_cast<size_t>(i) % graphs.size()]->launch(stream_);
-      stream_.synchronize(deadline());
+      start_together([&] {
+        if (graphs.empty())
+          enqueue(next_variant());
+        else
+          graphs[static_cast<size_t>(i) % graphs.size()]->launch(stream_);
+      });
       times.compute_us.push_back(rank_.device.elapsed_us(*start, *ready));
       times.merge_us.push_back(rank_.device.elapsed_us(*ready, *end));
     }
@@ -236,8 +261,9 @@ class CellRank {
   ItemRange items_;
   SensorWorkload workload_;
   std::unique_ptr<Buffer> line_;
+  CallQueue queue_;
   std::vector<std::unique_ptr<Graph>> loops_;  // empty where the device has no graphs
-  int next_ = 0, next_loop_ = 0;
+  int next_ = 0, next_loop_ = 0, calls_;       // of a sample
 };
 
 SensorExchange exchange(RankContext& rank, const SensorTimes& mine, double timeout_seconds) {
@@ -302,6 +328,7 @@ void append(SensorExchange& first, const SensorExchange& second) {
     for (const auto samples : kSamples)
       (times.*samples).insert((times.*samples).end(), (second[rank].*samples).begin(), (second[rank].*samples).end());
     times.memory_bytes = std::max(times.memory_bytes, second[rank].memory_bytes);
+    times.calls = std::min(times.calls, second[rank].calls);
     times.clock_after_mhz = second[rank].clock_after_mhz;
     times.throttle_reasons = std::max(times.throttle_reasons, second[rank].throttle_reasons);
   }
@@ -314,6 +341,13 @@ Record record_of(const SensorCell& cell, const SensorBenchSettings& settings, co
 }
 
 }  // namespace
+
+int calls_of_sample(const SensorBenchSettings& settings, double call_us) {
+  constexpr double kMostCalls = 1000;
+  if (settings.least_sample_us <= 0) return settings.calls;
+  const double needed = call_us > 0 ? std::ceil(settings.least_sample_us / call_us) : kMostCalls;
+  return std::max(settings.calls, static_cast<int>(std::min(needed, kMostCalls)));
+}
 
 void require_room(Fleet& fleet, const SensorCell& asked, MakeSensorOps make_ops) {
   const SensorCell cell = on_fleet(fleet, asked, make_ops);

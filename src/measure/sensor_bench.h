@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
+#include "measure/call_queue.h"
 #include "measure/fleet.h"
 #include "measure/sensor_workload.h"
 
@@ -25,11 +26,16 @@ struct SensorCell {
 
 struct SensorBenchSettings {
   int samples = 30;
-  int calls = 20;  // of a sample
+  int calls = 20;              // of a sample
+  double least_sample_us = 0;  // where no graph holds them, as many more calls as it takes for a sample to last so long
   double timeout_seconds = 60;
   MakeSensorOps make_ops = nullptr;
+  MakeTransfer make_transfer = nullptr;
   Provenance provenance;
 };
+
+/// Calls of a sample where no graph holds them, of calls that take so many us.
+int calls_of_sample(const SensorBenchSettings& settings, double call_us);
 
 /// What one rank measured, or why it could not.
 struct SensorTimes {
@@ -42,6 +48,7 @@ struct SensorTimes {
   std::vector<double> compute_us;  // of one call: the rank's own part
   std::vector<double> merge_us;    // of the same call: from there to its end
   double items = 0;                // of this rank
+  double calls = 0;                // of a sample of time_us, at least
   double memory_bytes = 0;         // at its peak
   double copies = 1;               // of the buffers, which calls go round
   double copied_bytes = 0;         // of all copies together

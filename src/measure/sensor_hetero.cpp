@@ -29,6 +29,7 @@ struct ShareRun {
   std::string policy, trouble;
   bool graphs = false;
   double checked = 0;
+  int calls = 0;                                      // of a sample
   std::vector<double> alone_us;                       // by device, all items
   std::vector<std::vector<double>> call_us, part_us;  // [device][sample]
   std::vector<std::vector<int64_t>> items;            // [sample][device]
@@ -38,7 +39,7 @@ struct ShareRun {
 class ShareRank {
  public:
   ShareRank(RankContext& rank, const HeteroPlan& plan, const SensorBenchSettings& settings, HostResult& result)
-      : rank_(rank), plan_(plan), settings_(settings), result_(result) {
+      : rank_(rank), plan_(plan), settings_(settings), calls_(settings.calls), result_(result) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
     if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
@@ -47,11 +48,13 @@ class ShareRank {
   std::vector<ShareRun> measure() {
     ShareRun run;
     run.trouble = trouble_of_making(rank_.communicator, deadline(), [this] {
-      part_ = std::make_unique<SensorPart>(rank_, *ops_, plan_.job, plan_.meet, result_, settings_.timeout_seconds);
+      part_ = std::make_unique<SensorPart>(rank_, *ops_, settings_.make_transfer, plan_.job, plan_.meet, result_,
+                                           settings_.timeout_seconds);
     });
     if (!run.trouble.empty()) return {run};
     run.graphs = part_->uses_graphs();
     run.alone_us = alone();
+    settle_calls(run);
     if (rank_.rank == 0) expected_ = part_->result_alone();
     std::vector<ShareRun> runs;
     for (const std::string& name : plan_.policies) {
@@ -70,10 +73,18 @@ class ShareRank {
   std::vector<double> alone() {
     std::vector<double> us;
     for (int device = 0; device < rank_.world_size; ++device) {
-      const double own = device == rank_.rank ? part_->alone_us(settings_.calls) : 0;
+      const double own = device == rank_.rank ? part_->alone_us(calls_) : 0;
       us.push_back(exchange_numbers(rank_.communicator, {own}, deadline())[static_cast<size_t>(device)].front());
     }
     return us;
+  }
+
+  void settle_calls(ShareRun& run) {
+    run.calls = settings_.calls;
+    if (!run.graphs) calls_ = calls_of_sample(settings_, *std::min_element(run.alone_us.begin(), run.alone_us.end()));
+    if (calls_ == run.calls) return;
+    run.calls = calls_;
+    run.alone_us = alone();
   }
 
   void measure_policy(const SharePolicy& policy, ShareRun& run) {
@@ -87,7 +98,7 @@ class ShareRank {
     run.part_us.resize(speeds.size());
     for (int i = 0; i < kWarmUp + settings_.samples; ++i) {
       const ItemRange mine = ranges[static_cast<size_t>(rank_.rank)];
-      const PartTime own = policy.alone ? sample_alone(mine.count() > 0) : part_->sample(mine, settings_.calls);
+      const PartTime own = policy.alone ? sample_alone(mine.count() > 0) : part_->sample(mine, calls_);
       std::vector<int64_t> items;
       std::vector<double> part_us;
       const auto all = exchange_numbers(rank_.communicator, {own.call_us, own.part_us}, deadline());
@@ -110,7 +121,7 @@ class ShareRank {
   PartTime sample_alone(bool mine) {
     rank_.communicator.barrier(deadline());
     if (!mine) return {};
-    const double us = part_->sample_alone_us(settings_.calls);
+    const double us = part_->sample_alone_us(calls_);
     return {us, us};
   }
 
@@ -155,6 +166,7 @@ class ShareRank {
   RankContext& rank_;
   const HeteroPlan& plan_;
   const SensorBenchSettings& settings_;
+  int calls_;  // of a sample
   HostResult& result_;
   std::unique_ptr<SensorOps> ops_;
   std::unique_ptr<SensorPart> part_;
@@ -188,6 +200,7 @@ void add_devices(Record& record, const ShareRun& run, const SensorJob& job, doub
   }
   record.series.push_back({"device_time", "us", busy});
   record.series.push_back({"device_items", "1", items});
+  record.series.push_back({"calls_per_sample", "1", {static_cast<double>(run.calls)}});
   record.series.push_back({"alone_time", "us", run.alone_us});
   record.series.push_back({"makespan_bound", "us", {balanced_time_us(job.num_items, speeds)}});
   record.series.push_back({"utilisation", "percent", utilisation});

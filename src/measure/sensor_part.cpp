@@ -30,8 +30,8 @@ HostResult::HostResult(const SensorJob& job, PartsMeet how, int num_parts) {
   if (job.voxelizes() && how == PartsMeet::host) grid.emplace(cloud_like(job), num_parts);
 }
 
-SensorPart::SensorPart(RankContext& rank, SensorOps& ops, const SensorJob& job, PartsMeet how, HostResult& result,
-                       double timeout_seconds)
+SensorPart::SensorPart(RankContext& rank, SensorOps& ops, MakeTransfer make_transfer, const SensorJob& job,
+                       PartsMeet how, HostResult& result, double timeout_seconds)
     : rank_(rank),
       ops_(ops),
       job_(job),
@@ -39,6 +39,7 @@ SensorPart::SensorPart(RankContext& rank, SensorOps& ops, const SensorJob& job, 
       result_(result),
       timeout_seconds_(timeout_seconds),
       stream_(rank.device.make_stream("sensor")),
+      queue_(rank.device, make_transfer, timeout_seconds),
       workload_({rank.device, ops, rank.communicator}, job, {0, job.num_items}, MergeWay::none, 1, *stream_,
                 deadline()),
       start_(rank.device.make_event()),
@@ -105,10 +106,12 @@ double SensorPart::sample_alone_us(int calls) {
     alone_graph_ = rank_.device.capture(*stream_, [&] {
       for (int i = 0; i < calls; ++i) call_alone();
     });
-  stream_->stamp(*begin_);
-  if (alone_graph_) alone_graph_->launch(*stream_);
-  for (int i = 0; !alone_graph_ && i < calls; ++i) call_alone();
-  stream_->stamp(*end_);
+  queue_.run(*stream_, [&] {
+    stream_->stamp(*begin_);
+    if (alone_graph_) alone_graph_->launch(*stream_);
+    for (int i = 0; !alone_graph_ && i < calls; ++i) call_alone();
+    stream_->stamp(*end_);
+  });
   stream_->synchronize(deadline());
   return rank_.device.elapsed_us(*begin_, *end_) / calls;
 }
@@ -168,13 +171,15 @@ PartTime SensorPart::sample_by_device(ItemRange items, int calls) {
   }
   // Host threads leave a barrier many microseconds apart; what follows an all-reduce starts together on the devices.
   rank_.communicator.barrier(deadline());
-  if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, *stream_);
-  stream_->stamp(*begin_);
-  if (graph_)
-    graph_->launch(*stream_);
-  else
-    enqueue(items, calls);
-  stream_->stamp(*end_);
+  queue_.run(*stream_, [&] {
+    if (rank_.world_size > 1) rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, *stream_);
+    stream_->stamp(*begin_);
+    if (graph_)
+      graph_->launch(*stream_);
+    else
+      enqueue(items, calls);
+    stream_->stamp(*end_);
+  });
   stream_->synchronize(deadline());
   PartTime time;
   time.call_us = rank_.device.elapsed_us(*begin_, *end_) / calls;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "measure/call_queue.h"
 #include "measure/sensor_workload.h"
 #include "sensor/host_merge.h"
 #include "train/trainer.h"
@@ -33,8 +34,8 @@ struct PartTime {
 class SensorPart {
  public:
   /// Allocates, and returns when the items are on the device. Error{out_of_memory}.
-  SensorPart(RankContext& rank, SensorOps& ops, const SensorJob& job, PartsMeet how, HostResult& result,
-             double timeout_seconds);
+  SensorPart(RankContext& rank, SensorOps& ops, MakeTransfer make_transfer, const SensorJob& job, PartsMeet how,
+             HostResult& result, double timeout_seconds);
   ~SensorPart();
 
   /// The device's time a call for all items, with nothing to merge: of `calls` calls, and the median of a few such.
@@ -68,6 +69,7 @@ class SensorPart {
   HostResult& result_;
   double timeout_seconds_;
   std::unique_ptr<Stream> stream_;
+  CallQueue queue_;
   SensorWorkload workload_;                // all items
   std::unique_ptr<GridMerge> grid_merge_;  // of clouds, as `how_` says
   std::unique_ptr<HostMerge> host_merge_;

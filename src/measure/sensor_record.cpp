@@ -119,6 +119,7 @@ void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExch
   if (merged) add_merge_series(record, compute, merging(ranks));
   std::vector<double> medians;
   for (const SensorTimes& rank : ranks) medians.push_back(median_of(rank.compute_us));
+  record.series.push_back({"calls_per_sample", "1", {ranks.front().calls}});
   record.series.push_back({"device_time", "us", medians});
   record.series.push_back({"device_items", "1", by_device(ranks, &SensorTimes::items)});
   record.series.push_back({"device_memory", "bytes", by_device(ranks, &SensorTimes::memory_bytes)});

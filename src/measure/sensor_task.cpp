@@ -43,7 +43,11 @@ struct TaskTimes {
 class TaskRank {
  public:
   TaskRank(RankContext& rank, const TaskPlan& plan, const SensorBenchSettings& settings)
-      : rank_(rank), plan_(plan), settings_(settings), stream_(rank.device.make_stream("sensor")) {
+      : rank_(rank),
+        plan_(plan),
+        settings_(settings),
+        stream_(rank.device.make_stream("sensor")),
+        queue_(rank.device, settings.make_transfer, settings.timeout_seconds) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
     if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
@@ -114,12 +118,14 @@ class TaskRank {
 
   double timed_us(const std::vector<size_t>& tasks, Graph* graph, int rounds) {
     const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
-    stream_->stamp(*start);
-    if (graph)
-      graph->launch(*stream_);
-    else
-      enqueue(tasks, rounds);
-    stream_->stamp(*end);
+    queue_.run(*stream_, [&] {
+      stream_->stamp(*start);
+      if (graph)
+        graph->launch(*stream_);
+      else
+        enqueue(tasks, rounds);
+      stream_->stamp(*end);
+    });
     stream_->synchronize(deadline());
     return rank_.device.elapsed_us(*start, *end) / rounds;
   }
@@ -151,7 +157,7 @@ class TaskRank {
       if (graph)
         graph->launch(*stream_);
       else
-        round();
+        queue_.run(*stream_, round);
       stream_->synchronize(deadline());
       for (size_t task = 0; task < own.size(); ++task)
         times.task_us[own[task]].push_back(rank_.device.elapsed_us(*marks[task], *marks[task + 1]));
@@ -162,6 +168,7 @@ class TaskRank {
   const TaskPlan& plan_;
   const SensorBenchSettings& settings_;
   std::unique_ptr<Stream> stream_;
+  CallQueue queue_;
   std::unique_ptr<SensorOps> ops_;
   std::vector<std::unique_ptr<SensorWorkload>> workloads_;
 };

@@ -81,7 +81,7 @@ Results results_of(const Case& c, const std::vector<double>& weights) {
         RankContext context{rank, world, *devices[i], *ops, *comms[i]};
         const std::unique_ptr<SensorOps> sensor =
             hold_back(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
-        SensorPart part(context, *sensor, c.job, c.meet, host, kTimeout);
+        SensorPart part(context, *sensor, make_cpu_transfer, c.job, c.meet, host, kTimeout);
         part.sample(ranges[i], 2);
         const std::vector<char> shared = part.result(ranges[i]), again = part.result(reversed[i]);
         if (rank != 0) {
