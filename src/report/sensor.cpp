@@ -1,9 +1,11 @@
 #include "report/sensor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
@@ -123,6 +125,19 @@ std::string card_text(const Record& record) {
   return text;
 }
 
+/// Points of files that lie in no voxel, once for each cloud.
+std::string fates_text(const std::vector<Record>& records) {
+  std::set<std::string> notes;
+  for (const Record& record : records) {
+    const auto nan = axis<int64_t>(record, "points_nan", 0), outside = axis<int64_t>(record, "points_outside", 0);
+    if (nan + outside > 0)
+      notes.insert(fmt::format("note: of {} points of {} {} NaN and {} outside of the grid are in no voxel\n",
+                               with_thousands(axis<int64_t>(record, "points", 0)), printable(word(record, "input")),
+                               with_thousands(nan), with_thousands(outside)));
+  }
+  return fmt::format("{}", fmt::join(notes, ""));
+}
+
 std::string outliers_text(const std::vector<Record>& records) {
   int64_t outliers = 0;
   for (const Record& record : records)
@@ -151,7 +166,7 @@ std::string sensor_text(const std::vector<Record>& records) {
   text += divided_work_text(records);
   for (const Record& record : records)
     if (record.kind == "sensor") text += card_text(record);
-  return text + faults_text(records) + outliers_text(records) +
+  return text + faults_text(records) + fates_text(records) + outliers_text(records) +
          "\ntime: on the device, mean and 95 % interval of n samples; call: one call until it is done, by the host's "
          "clock, median.\n";
 }

@@ -98,6 +98,8 @@ def check_nan_and_infinite_points_are_counted(case):
     case.path("odd.bin").write_bytes(kitti(rows))
     for record in measured(case, "--input", "odd.bin", "--grid", "8", "--mode", "data", "--devices", "1,2"):
         assert (record["axes"]["points_nan"], record["axes"]["points_outside"]) == (2, 1), record["axes"]
+    printed = case.run(*BENCH, "--input", "odd.bin", "--grid", "8", "--voxel-modes", "count,max").stdout
+    assert printed.count("of 100 points of odd.bin 2 NaN and 1 outside of the grid are in no voxel") == 1, printed
     case.path("none.bin").write_bytes(kitti([(nan, 1, 1, 1)]))
     case.refused(2, "usage", *BENCH, "--input", "none.bin", says=["none.bin", "no finite point"])
 
