@@ -9,6 +9,7 @@
 
 #include "amdahl/units.h"
 #include "report/record_axes.h"
+#include "report/sensor_charts.h"
 #include "report/sensor_gain.h"
 #include "report/sensor_modes.h"
 #include "report/text.h"
@@ -163,6 +164,7 @@ std::string sensor_text(const std::vector<Record>& records) {
     found->second.push_back(row_of(records, record));
   }
   for (const auto& [title, rows] : tables) text += fmt::format("\n{}\n{}", printable(title), aligned_table(rows));
+  text += crossover_text(records);
   text += divided_work_text(records);
   for (const Record& record : records)
     if (record.kind == "sensor") text += card_text(record);

@@ -254,6 +254,29 @@ std::optional<Chart> shares_chart(const std::string& name, const std::vector<con
   return bar_chart(plot);
 }
 
+/// By size: whether one device is clearly slower.
+using AheadBySize = std::map<int64_t, bool>;
+
+/// By group of an operation: where so many devices are ahead of one.
+std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const Operation& operation,
+                                               int64_t devices) {
+  std::map<std::string, AheadBySize> ahead;
+  for (const Record* record : operation.records) {
+    if (devices_of(*record) != devices || word(*record, "scaling") == "weak") continue;
+    const std::optional<SensorGain> gain = sensor_gain(records, *record);
+    if (gain && gain->base != record)
+      ahead[operation.group(*record)][items_of(*record)] = gain->ci && gain->ci->low > 1;
+  }
+  return ahead;
+}
+
+/// The size from which on they always are.
+std::optional<int64_t> ahead_from(const AheadBySize& sizes) {
+  std::optional<int64_t> from;
+  for (auto size = sizes.rbegin(); size != sizes.rend() && size->second; ++size) from = size->first;
+  return from;
+}
+
 }  // namespace
 
 RateUnit rate_unit(const Record& record) {
@@ -270,20 +293,33 @@ std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
   for (const Operation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
-    std::map<std::string, std::map<int64_t, bool>> ahead;  // by group and size: whether one device is clearly slower
-    for (const Record* record : operation.records) {
-      if (devices_of(*record) != most || word(*record, "scaling") == "weak") continue;
-      const std::optional<SensorGain> gain = sensor_gain(records, *record);
-      if (gain && gain->base != record)
-        ahead[operation.group(*record)][items_of(*record)] = gain->ci && gain->ci->low > 1;
-    }
-    for (const auto& [group, sizes] : ahead) {
-      std::optional<int64_t> from;
-      for (auto size = sizes.rbegin(); size != sizes.rend() && size->second; ++size) from = size->first;
-      if (from) crossovers.push_back({fmt::format("{}\n{}", operation.name, group), most, *from});
-    }
+    for (const auto& [group, sizes] : where_ahead(records, operation, most))
+      if (const std::optional<int64_t> from = ahead_from(sizes))
+        crossovers.push_back({fmt::format("{}\n{}", operation.name, group), most, *from});
   }
   return crossovers;
+}
+
+std::string crossover_text(const std::vector<Record>& records) {
+  std::string text;
+  for (const Operation& operation : operations_of(records)) {
+    if (operation.counts.size() < 2) continue;
+    const int64_t most = *operation.counts.rbegin();
+    const std::string several = count_words(*operation.records.front(), most),
+                      items = operation.name == "voxelize" ? "points" : "rows";
+    for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
+      if (sizes.size() < 2) continue;
+      const std::string what = printable(group.empty() ? operation.name : operation.name + ", " + group);
+      if (const std::optional<int64_t> from = ahead_from(sizes))
+        text += fmt::format("crossover: {}: {} are ahead of one from {} {} on\n", what, several, with_thousands(*from),
+                            items);
+      else
+        text +=
+            fmt::format("crossover: {}: none, {} are not ahead of one for good between {} and {} {}\n", what, several,
+                        with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items);
+    }
+  }
+  return text;
 }
 
 std::vector<Chart> sensor_size_charts(const std::vector<Record>& records) {

@@ -28,6 +28,9 @@ struct Crossover {
   int64_t devices = 0, items = 0;
 };
 std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records);
+/// A line for each group that was measured at several sizes: from which on several devices are ahead, or that they are
+/// not.
+std::string crossover_text(const std::vector<Record>& records);
 
 /// "M points/s" for a rate in points/s, and what to divide by.
 struct RateUnit {

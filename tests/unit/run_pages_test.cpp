@@ -52,6 +52,7 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
   ASSERT_EQ(crossovers.size(), 1u);
   EXPECT_EQ(crossovers[0].items, 64);
   EXPECT_EQ(crossovers[0].devices, 2);
+  EXPECT_EQ(crossover_text(records), "crossover: fuse: 2 GPUs are ahead of one from 64 rows on\n");
   const Page page = sensor_page(records);
   expect_sound(page);
   const Chart* sizes = find_chart(page, "fuse-rate-against-batch");
@@ -63,6 +64,9 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
     if (series.name == "time")
       for (double& sample : series.samples) sample *= 10;
   EXPECT_TRUE(sensor_crossovers(ahead_once).empty());
+  EXPECT_EQ(crossover_text(ahead_once),
+            "crossover: fuse: none, 2 GPUs are not ahead of one for good between 4 and 1,024 rows\n");
+  EXPECT_EQ(crossover_text({records[0], records[1]}), "") << "one size has none";
 }
 
 TEST(SensorPage, RatesAndIdealsByDevices) {
