@@ -110,16 +110,19 @@ void fuse(const FuseProblem& problem) {
 // ---- points into voxels ----
 
 constexpr int64_t kBlock = 512;  // points whose voxels are found before their values are added
-constexpr int64_t kNoVoxel = -1;
 
-/// Finds the voxels of the points [begin, begin + count), counts who is in none.
+/// Finds the voxels of some points at once, counts who is in none. `Index` holds any voxel of the grid.
+template <class Index>
 class Locator {
  public:
+  static constexpr Index kNoVoxel = -1;
+
   explicit Locator(const VoxelizeProblem& problem) : problem_(problem) {
     const auto& size = problem.grid.size;
     const bool xyz = problem.options.layout == VoxelLayout::xyz;
-    stride_ = xyz ? std::array<int64_t, 3>{size[1] * size[2], size[2], 1}
-                  : std::array<int64_t, 3>{1, size[0], size[0] * size[1]};
+    const std::array<int64_t, 3> stride = xyz ? std::array<int64_t, 3>{size[1] * size[2], size[2], 1}
+                                              : std::array<int64_t, 3>{1, size[0], size[0] * size[1]};
+    for (size_t axis = 0; axis < 3; ++axis) stride_[axis] = static_cast<Index>(stride[axis]);
   }
   ~Locator() {
     if (problem_.stats) *problem_.stats = counts_;
@@ -127,32 +130,42 @@ class Locator {
   Locator(const Locator&) = delete;
   Locator& operator=(const Locator&) = delete;
 
-  void locate(int64_t begin, int64_t count) {
-    std::array<int64_t, kBlock>& voxel = voxels_;
-    std::array<uint8_t, kBlock> fault{};
-    voxel.fill(0);
-    for (size_t axis = 0; axis < 3; ++axis) {
-      const float minimum = problem_.grid.minimum[axis], edge = problem_.grid.voxel_size;
-      const auto top = static_cast<float>(problem_.grid.size[axis] - 1);
-      const float* p = problem_.points + begin * 3 + axis;
-      for (int64_t i = 0; i < count; ++i) {
-        const float cell = std::floor((p[i * 3] - minimum) / edge);
-        const float inside = std::min(std::max(0.0f, cell), top);  // in this order 0 for NaN
-        fault[static_cast<size_t>(i)] |=
-            static_cast<uint8_t>((cell != cell ? kNan : 0) | (inside != cell ? kOutside : 0));
-        voxel[static_cast<size_t>(i)] += static_cast<int64_t>(static_cast<int32_t>(inside)) * stride_[axis];
-      }
-    }
-    for (int64_t i = 0; i < count; ++i)
-      if (fault[static_cast<size_t>(i)] != 0) judge(i, fault[static_cast<size_t>(i)], begin);
+  /// Of the points [begin, begin + count); behind these are voxels of earlier ones.
+  const std::array<Index, kBlock>& locate(int64_t begin, int64_t count) {
+    const float* points = problem_.points + begin * 3;
+    for (int64_t i = 0; i < count; ++i)  // an axis side by side, as the loops below take it
+      for (size_t axis = 0; axis < 3; ++axis) at_[axis][static_cast<size_t>(i)] = points[i * 3 + axis];
+    uint32_t fault = 0;
+    for (size_t axis = 0; axis < 3; ++axis) fault |= locate_on(axis, count);
+    for (int64_t i = 0; fault != 0 && i < count; ++i)
+      if (faults_[static_cast<size_t>(i)] != 0) judge(i, faults_[static_cast<size_t>(i)], begin);
+    return voxels_;
   }
-  /// Of point `begin + i` of the last `locate`, or kNoVoxel.
-  int64_t operator[](int64_t i) const { return voxels_[static_cast<size_t>(i)]; }
 
  private:
-  static constexpr int kNan = 1, kOutside = 2;
+  static constexpr uint32_t kNan = 1, kOutside = 2;
 
-  void judge(int64_t i, int fault, int64_t begin) {
+  /// Adds an axis' part of the voxels; returns the faults of all points.
+  uint32_t locate_on(size_t axis, int64_t count) {
+    const float minimum = problem_.grid.minimum[axis], edge = problem_.grid.voxel_size;
+    const auto top = static_cast<float>(problem_.grid.size[axis] - 1);
+    const Index stride = stride_[axis];
+    const float* at = at_[axis].data();
+    const bool first = axis == 0;
+    uint32_t all = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const float cell = std::floor((at[i] - minimum) / edge);
+      const float inside = std::min(std::max(0.0f, cell), top);  // in this order 0 for NaN
+      const uint32_t fault = (cell != cell ? kNan : 0u) | (inside != cell ? kOutside : 0u);
+      const Index part = static_cast<Index>(static_cast<int32_t>(inside)) * stride;
+      faults_[static_cast<size_t>(i)] = (first ? 0 : faults_[static_cast<size_t>(i)]) | fault;
+      voxels_[static_cast<size_t>(i)] = (first ? 0 : voxels_[static_cast<size_t>(i)]) + part;
+      all |= fault;
+    }
+    return all;
+  }
+
+  void judge(int64_t i, uint32_t fault, int64_t begin) {
     const VoxelizeOptions& options = problem_.options;
     if ((fault & kNan) != 0 && !options.fast_quotient) {
       ++counts_.num_nan;
@@ -174,21 +187,49 @@ class Locator {
   }
 
   const VoxelizeProblem& problem_;
-  std::array<int64_t, 3> stride_{};
-  std::array<int64_t, kBlock> voxels_{};
+  std::array<Index, 3> stride_{};
+  std::array<std::array<float, kBlock>, 3> at_;
+  std::array<Index, kBlock> voxels_{};
+  std::array<uint32_t, kBlock> faults_;
   VoxelizeCounts counts_;
 };
 
-/// Calls add(point, voxel) for every point that lies in a voxel.
-template <class Add>
-void for_each_point(const VoxelizeProblem& problem, const Add& add) {
-  Locator voxel_of(problem);
+/// Calls add(point, voxel) for every point that lies in a voxel, and look_ahead(voxel) of some points later.
+template <class Index, class Add, class LookAhead>
+void for_each_point_by(const VoxelizeProblem& problem, const Add& add, const LookAhead& look_ahead) {
+  constexpr int64_t kAhead = 16;
+  Locator<Index> locator(problem);
   for (int64_t begin = 0; begin < problem.num_points; begin += kBlock) {
     const int64_t count = std::min(kBlock, problem.num_points - begin);
-    voxel_of.locate(begin, count);
-    for (int64_t i = 0; i < count; ++i)
-      if (voxel_of[i] != kNoVoxel) add(begin + i, voxel_of[i]);
+    const std::array<Index, kBlock>& voxels = locator.locate(begin, count);
+    for (int64_t i = 0; i < count; ++i) {
+      look_ahead(int64_t{voxels[static_cast<size_t>(std::min(i + kAhead, kBlock - 1))]});
+      const Index voxel = voxels[static_cast<size_t>(i)];
+      if (voxel != Locator<Index>::kNoVoxel) add(begin + i, int64_t{voxel});
+    }
   }
+}
+template <class Add, class LookAhead>
+void for_each_point(const VoxelizeProblem& problem, const Add& add, const LookAhead& look_ahead) {
+  if (num_voxels(problem.grid) <= std::numeric_limits<int32_t>::max())
+    return for_each_point_by<int32_t>(problem, add, look_ahead);
+  for_each_point_by<int64_t>(problem, add, look_ahead);
+}
+template <class Add>
+void for_each_point(const VoxelizeProblem& problem, const Add& add) {
+  for_each_point(problem, add, [](int64_t) {});
+}
+
+/// Brings the row of a voxel towards the core: rows are many and far apart, and the next point's could only be asked
+/// for when this one's has come.
+template <class Value>
+auto rows_ahead(const Value* rows, int64_t width) {
+  return [=](int64_t voxel) {
+    const auto* row = reinterpret_cast<const char*>(rows + std::max<int64_t>(voxel, 0) * width);
+    const int64_t bytes = width * static_cast<int64_t>(sizeof(Value));
+    constexpr int64_t kLine = 64, kMost = 4 * kLine;
+    for (int64_t at = 0; at < std::min(bytes, kMost); at += kLine) __builtin_prefetch(row + at, 1);
+  };
 }
 
 template <class T>
@@ -198,11 +239,14 @@ void max_as(const VoxelizeProblem& problem) {
   const float start = problem.options.zero_floor ? 0.0f : -std::numeric_limits<float>::infinity();
   std::fill_n(grid, num_voxels(problem.grid) * width, start);
   const T* features = static_cast<const T*>(problem.features);
-  for_each_point(problem, [&](int64_t point, int64_t voxel) {
-    const T* value = features + point * width;
-    float* most = grid + voxel * width;
-    for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]));
-  });
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        const T* value = features + point * width;
+        float* most = grid + voxel * width;
+        for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]));
+      },
+      rows_ahead(grid, width));
 }
 
 template <class T, class Sum, class Rounded>
@@ -211,10 +255,13 @@ void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Ro
   std::fill_n(sums, voxels * width, Sum{0});
   std::fill_n(counts, voxels, 0);
   const T* features = static_cast<const T*>(problem.features);
-  for_each_point(problem, [&](int64_t point, int64_t voxel) {
-    ++counts[voxel];
-    for (int64_t f = 0; f < width; ++f) sums[voxel * width + f] += rounded(load(features[point * width + f]));
-  });
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        ++counts[voxel];
+        for (int64_t f = 0; f < width; ++f) sums[voxel * width + f] += rounded(load(features[point * width + f]));
+      },
+      rows_ahead(sums, width));
 }
 
 template <class T>
@@ -229,20 +276,30 @@ void mean_as(const VoxelizeProblem& problem, void* sums, int32_t* counts) {
   });
 }
 
+/// Means of sums that lie in the output. Most voxels have no more than one point, and theirs are means already.
+void divide_in_place(float* grid, int64_t width, const int32_t* counts, int64_t voxels) {
+  constexpr int64_t kTogether = 64;
+  for (int64_t begin = 0; begin < voxels; begin += kTogether) {
+    const int64_t end = std::min(begin + kTogether, voxels);
+    int32_t most = 0;
+    for (int64_t v = begin; v < end; ++v) most = std::max(most, counts[v]);
+    for (int64_t v = begin; most > 1 && v < end; ++v)
+      if (counts[v] > 1)
+        for (int64_t f = 0; f < width; ++f) grid[v * width + f] /= static_cast<float>(counts[v]);
+  }
+}
+
 void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* counts) {
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
   auto* grid = static_cast<float*>(problem.output);
-  for (int64_t v = 0; v < voxels; ++v) {
-    for (int64_t f = 0; f < width; ++f) {
-      const int64_t at = v * width + f;
-      if (counts[v] == 0)
-        grid[at] = 0;
-      else if (problem.options.deterministic)
-        grid[at] = fixed_point_mean(static_cast<const int64_t*>(sums)[at], counts[v], *problem.scale);
-      else
-        grid[at] = static_cast<const float*>(sums)[at] / static_cast<float>(counts[v]);
-    }
+  if (!problem.options.deterministic) {
+    if (sums != grid) std::copy_n(static_cast<const float*>(sums), voxels * width, grid);
+    return divide_in_place(grid, width, counts, voxels);
   }
+  const auto* fixed = static_cast<const int64_t*>(sums);
+  for (int64_t v = 0; v < voxels; ++v)
+    for (int64_t f = 0; f < width; ++f)
+      grid[v * width + f] = counts[v] == 0 ? 0.0f : fixed_point_mean(fixed[v * width + f], counts[v], *problem.scale);
 }
 
 void finish(const VoxelizeProblem& merged) {
