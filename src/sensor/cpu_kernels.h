@@ -1,16 +1,19 @@
-// The CPU's loops of the sensor operations, on one thread. Built twice from one source (see CMakeLists.txt).
+// The CPU's loops of the sensor operations, on one thread. Each source is built twice (see CMakeLists.txt).
 #pragma once
 
 #include "sensor/sensor_ops.h"
 
 namespace amdahl {
 
-struct CpuSensorKernels {
+struct CpuFuseKernels {
   void (*fuse)(const FuseProblem& problem);
+};
+struct CpuVoxelKernels {
   void (*voxelize)(const VoxelizeProblem& problem);
   void (*finish)(const VoxelizeProblem& merged);
   float (*largest_feature)(const VoxelizeProblem& problem);  // of |features|, NaN and infinities left out
 };
-extern const CpuSensorKernels kCpuSensorBaseline, kCpuSensorAvx2;
+extern const CpuFuseKernels kCpuFuseBaseline, kCpuFuseAvx2;
+extern const CpuVoxelKernels kCpuVoxelsBaseline, kCpuVoxelsAvx2;
 
 }  // namespace amdahl

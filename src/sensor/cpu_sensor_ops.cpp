@@ -9,11 +9,12 @@
 namespace amdahl {
 namespace {
 
-const CpuSensorKernels& kernels() {
-  static const CpuSensorKernels& chosen =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? kCpuSensorAvx2 : kCpuSensorBaseline;
-  return chosen;
+bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return has;
 }
+const CpuFuseKernels& fuse_kernels() { return has_avx2() ? kCpuFuseAvx2 : kCpuFuseBaseline; }
+const CpuVoxelKernels& voxel_kernels() { return has_avx2() ? kCpuVoxelsAvx2 : kCpuVoxelsBaseline; }
 
 TimesFault first_bad_time(const float* times, int64_t batch, int64_t length) {
   for (int64_t i = 0; i < batch * length; ++i) {
@@ -44,7 +45,7 @@ void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
 class CpuSensorOps final : public SensorOps {
  public:
   void fuse(Stream& stream, const FuseProblem& problem) override {
-    as_cpu(stream).enqueue([problem] { kernels().fuse(problem); });
+    as_cpu(stream).enqueue([problem] { fuse_kernels().fuse(problem); });
   }
 
   void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
@@ -53,14 +54,14 @@ class CpuSensorOps final : public SensorOps {
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
     if (problem.most_in_byte > 0) return static_cast<size_t>(num_voxels(problem.grid)) * sizeof(int32_t);
-    return mean_scratch_bytes(problem);
+    return value_scratch_bytes(problem);
   }
   void voxelize(Stream& stream, const VoxelizeProblem& problem) override {
     as_cpu(stream).enqueue([problem] {
-      if (problem.most_in_byte == 0) return kernels().voxelize(problem);
+      if (problem.most_in_byte == 0) return voxel_kernels().voxelize(problem);
       VoxelizeProblem whole = problem;
       whole.output = problem.scratch;
-      kernels().voxelize(whole);
+      voxel_kernels().voxelize(whole);
       write_bytes(problem, static_cast<const int32_t*>(whole.output));
     });
   }
@@ -68,10 +69,10 @@ class CpuSensorOps final : public SensorOps {
   void fixed_point_scale(Stream& stream, const VoxelizeProblem& problem, int64_t num_points_of_all,
                          float* scale) override {
     as_cpu(stream).enqueue(
-        [=] { *scale = fixed_point_scale_of(kernels().largest_feature(problem), num_points_of_all); });
+        [=] { *scale = fixed_point_scale_of(voxel_kernels().largest_feature(problem), num_points_of_all); });
   }
   void finish(Stream& stream, const VoxelizeProblem& merged) override {
-    as_cpu(stream).enqueue([merged] { kernels().finish(merged); });
+    as_cpu(stream).enqueue([merged] { voxel_kernels().finish(merged); });
   }
 
   void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {

@@ -2,16 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace amdahl {
 namespace {
 
 bool mean_of(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
 
-/// Sums that the output cannot hold.
-size_t scratch_sum_bytes(const VoxelizeProblem& problem) {
-  if (!mean_of(problem) || problem.partial || !problem.options.deterministic) return 0;
-  return static_cast<size_t>(num_voxels(problem.grid) * problem.num_features) * sizeof(int64_t);
+/// Fixed-point sums that the output cannot hold.
+bool sums_apart(const VoxelizeProblem& problem) {
+  return mean_of(problem) && !problem.partial && problem.options.deterministic;
+}
+/// Where few of the voxels have points their sums take less memory; a slot's number takes a float's place in the grid.
+bool sums_by_slot(const VoxelizeProblem& problem) {
+  return sums_apart(problem) && problem.num_points < num_voxels(problem.grid) &&
+         problem.num_points <= std::numeric_limits<int32_t>::max();
+}
+size_t sum_bytes(const VoxelizeProblem& problem) {
+  if (!sums_apart(problem)) return 0;
+  const int64_t rows = sums_by_slot(problem) ? problem.num_points : num_voxels(problem.grid);
+  return static_cast<size_t>(rows * problem.num_features) * sizeof(int64_t);
+}
+/// Whether empty voxels are not what a maximum begins with.
+bool marks_touched(const VoxelizeProblem& problem) {
+  return problem.options.mode == VoxelMode::max && !problem.partial && !problem.options.zero_floor;
 }
 
 }  // namespace
@@ -37,19 +51,22 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem) {
   return voxels * static_cast<size_t>(problem.num_features) * (fixed_point ? sizeof(int64_t) : sizeof(float));
 }
 
-MeanMemory mean_memory(const VoxelizeProblem& problem) {
+ValueMemory value_memory(const VoxelizeProblem& problem) {
   auto* scratch = static_cast<char*>(problem.scratch);
-  MeanMemory memory{problem.output, problem.counts};
-  const size_t sum_bytes = scratch_sum_bytes(problem);
-  if (sum_bytes > 0) memory.sums = scratch;
-  if (!memory.counts) memory.counts = reinterpret_cast<int32_t*>(scratch + sum_bytes);
+  ValueMemory memory;
+  if (marks_touched(problem)) memory.touched = static_cast<uint32_t*>(problem.scratch);
+  if (!mean_of(problem)) return memory;
+  memory.sums = sums_apart(problem) ? scratch : problem.output;
+  memory.by_slot = sums_by_slot(problem);
+  memory.counts = problem.counts ? problem.counts : reinterpret_cast<int32_t*>(scratch + sum_bytes(problem));
   return memory;
 }
 
-size_t mean_scratch_bytes(const VoxelizeProblem& problem) {
+size_t value_scratch_bytes(const VoxelizeProblem& problem) {
+  if (marks_touched(problem)) return static_cast<size_t>(num_mask_words(problem.grid)) * sizeof(uint32_t);
   if (!mean_of(problem)) return 0;
   const size_t counts = problem.counts ? 0 : static_cast<size_t>(num_voxels(problem.grid)) * sizeof(int32_t);
-  return scratch_sum_bytes(problem) + counts;
+  return sum_bytes(problem) + counts;
 }
 
 float fixed_point_scale_of(float largest, int64_t num_points) {

@@ -31,14 +31,16 @@ constexpr float fixed_point_mean(int64_t sum, int32_t count, double scale) {
   return static_cast<float>(static_cast<double>(sum) / (scale * count));
 }
 
-/// Where a mean adds up: sums [V, F], f32 or i64, and counts [V].
-struct MeanMemory {
-  void* sums = nullptr;
-  int32_t* counts = nullptr;
+/// Where the CPU keeps what a grid of means or maxima is made of.
+struct ValueMemory {
+  void* sums = nullptr;         // of a mean: [V, F], f32 or i64; or those that `by_slot` says
+  int32_t* counts = nullptr;    // of a mean: [V]
+  uint32_t* touched = nullptr;  // of a maximum that needs it: a bit for each voxel
+  bool by_slot = false;         // i64 sums [min(N, V), F] of the voxels that have points
 };
 /// In the output and the counts of a part; in the scratch memory where the caller does not ask for them.
-MeanMemory mean_memory(const VoxelizeProblem& problem);
-/// Bytes of scratch that mean_memory takes.
-size_t mean_scratch_bytes(const VoxelizeProblem& problem);
+ValueMemory value_memory(const VoxelizeProblem& problem);
+/// Bytes of scratch that value_memory takes.
+size_t value_scratch_bytes(const VoxelizeProblem& problem);
 
 }  // namespace amdahl

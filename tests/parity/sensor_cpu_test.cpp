@@ -12,18 +12,18 @@ namespace {
 class BaselineOps final : public SensorOps {
  public:
   explicit BaselineOps(Device& device) : usual_(make_cpu_sensor_ops(device)) {}
-  void fuse(Stream&, const FuseProblem& problem) override { kCpuSensorBaseline.fuse(problem); }
+  void fuse(Stream&, const FuseProblem& problem) override { kCpuFuseBaseline.fuse(problem); }
   void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
     usual_->check_times(stream, times, batch, length, fault);
   }
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
     return usual_->voxelize_scratch_bytes(problem);
   }
-  void voxelize(Stream&, const VoxelizeProblem& problem) override { kCpuSensorBaseline.voxelize(problem); }
+  void voxelize(Stream&, const VoxelizeProblem& problem) override { kCpuVoxelsBaseline.voxelize(problem); }
   void fixed_point_scale(Stream&, const VoxelizeProblem& problem, int64_t num_points_of_all, float* scale) override {
-    *scale = fixed_point_scale_of(kCpuSensorBaseline.largest_feature(problem), num_points_of_all);
+    *scale = fixed_point_scale_of(kCpuVoxelsBaseline.largest_feature(problem), num_points_of_all);
   }
-  void finish(Stream&, const VoxelizeProblem& merged) override { kCpuSensorBaseline.finish(merged); }
+  void finish(Stream&, const VoxelizeProblem& merged) override { kCpuVoxelsBaseline.finish(merged); }
   void add_byte_counts(Stream& stream, const ByteCounts& layout, void* buffer, int32_t* grid) override {
     usual_->add_byte_counts(stream, layout, buffer, grid);
   }

@@ -1,0 +1,27 @@
+// Elements as the CPU's loops load and store them. For the two sources that are built twice alone: nothing here has a
+// name outside them, so that no build's code is taken for the other's.
+#pragma once
+
+#include "base/small_floats.h"
+#include "sensor/sensor_ops.h"
+
+namespace amdahl {
+namespace {
+
+inline float load(float value) { return value; }
+inline float load(Bfloat value) { return to_float(value); }
+inline float load(Half value) { return to_float(value); }
+inline void store(float& place, float value) { place = value; }
+inline void store(Bfloat& place, float value) { place = to_bfloat(value); }
+inline void store(Half& place, float value) { place = to_half(value); }
+
+/// Calls `work` with a null pointer of the element's type.
+template <class Work>
+void with_type(ElementType type, const Work& work) {
+  if (type == ElementType::bf16) return work(static_cast<Bfloat*>(nullptr));
+  if (type == ElementType::f16) return work(static_cast<Half*>(nullptr));
+  work(static_cast<float*>(nullptr));
+}
+
+}  // namespace
+}  // namespace amdahl

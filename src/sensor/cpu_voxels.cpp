@@ -1,0 +1,218 @@
+// Points into voxels on the CPU. Built twice: AMDAHL_CPU_VOXELS names the table, the build sets the instruction set.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "sensor/cpu_elements.h"
+#include "sensor/cpu_kernels.h"
+#include "sensor/cpu_locate.h"
+#include "sensor/voxel_values.h"
+
+namespace amdahl {
+namespace {
+
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
+
+/// Maxima as a part has them, or over zeros: they begin with the least there may be.
+template <class T>
+void max_from(const VoxelizeProblem& problem, float least) {
+  const int64_t width = problem.num_features;
+  auto* grid = static_cast<float*>(problem.output);
+  std::fill_n(grid, num_voxels(problem.grid) * width, least);
+  const T* features = static_cast<const T*>(problem.features);
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        const T* value = features + point * width;
+        float* most = grid + voxel * width;
+        for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]));
+      },
+      rows_ahead(grid, width));
+}
+
+/// Maxima as they are in the end, over a grid of zeros: a voxel's first point is told by a bit. Returns whether there
+/// are still voxels to finish, which had no number.
+template <class T>
+bool max_in_place(const VoxelizeProblem& problem, uint32_t* touched) {
+  const int64_t width = problem.num_features;
+  auto* grid = static_cast<float*>(problem.output);
+  std::fill_n(grid, num_voxels(problem.grid) * width, 0.0f);
+  std::fill_n(touched, num_mask_words(problem.grid), 0u);
+  const T* features = static_cast<const T*>(problem.features);
+  uint32_t unfinished = 0;
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        const T* value = features + point * width;
+        float* most = grid + voxel * width;
+        uint32_t& word = touched[voxel / 32];
+        const uint32_t bit = 1u << (voxel % 32);
+        if ((word & bit) != 0) {
+          for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]) + 0.0f);  // -0 as +0
+          return;
+        }
+        word |= bit;
+        for (int64_t f = 0; f < width; ++f) {
+          most[f] = larger(kLeast, load(value[f]) + 0.0f);
+          unfinished |= most[f] == kLeast ? 1u : 0u;
+        }
+      },
+      rows_ahead(grid, width));
+  return unfinished != 0;
+}
+
+template <class T, class Sum, class Rounded>
+void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Rounded& rounded) {
+  const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
+  std::fill_n(sums, voxels * width, Sum{0});
+  std::fill_n(counts, voxels, 0);
+  const T* features = static_cast<const T*>(problem.features);
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        ++counts[voxel];
+        for (int64_t f = 0; f < width; ++f) sums[voxel * width + f] += rounded(load(features[point * width + f]));
+      },
+      rows_ahead(sums, width));
+}
+
+/// A value as whole steps of 1 / scale; what is not finite counts as 0.
+int64_t fixed_point(float value, double scale) {
+  return value == value && std::fabs(value) <= std::numeric_limits<float>::max()
+             ? static_cast<int64_t>(std::nearbyint(static_cast<double>(value) * scale))
+             : int64_t{0};
+}
+
+/// Sums of the voxels that have points, in slots as they come; a voxel's first number in the grid holds its slot's.
+template <class T>
+void sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
+  const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
+  const double scale = *problem.scale;
+  auto* grid = static_cast<float*>(problem.output);
+  std::fill_n(grid, voxels * width, 0.0f);
+  std::fill_n(memory.counts, voxels, 0);
+  const T* features = static_cast<const T*>(problem.features);
+  int32_t num_slots = 0;
+  for_each_point(
+      problem,
+      [&](int64_t point, int64_t voxel) {
+        const bool first = memory.counts[voxel]++ == 0;
+        float* row = grid + voxel * width;
+        if (first) *row = std::bit_cast<float>(num_slots++);
+        int64_t* sums = static_cast<int64_t*>(memory.sums) + int64_t{std::bit_cast<int32_t>(*row)} * width;
+        for (int64_t f = 0; f < width; ++f)
+          sums[f] = (first ? 0 : sums[f]) + fixed_point(load(features[point * width + f]), scale);
+      },
+      rows_ahead(grid, width));
+}
+
+template <class T>
+void mean_as(const VoxelizeProblem& problem, const ValueMemory& memory) {
+  if (!problem.options.deterministic)
+    return sum_as<T>(problem, static_cast<float*>(memory.sums), memory.counts, [](float value) { return value; });
+  if (memory.by_slot) return sum_by_slot<T>(problem, memory);
+  const double scale = *problem.scale;
+  sum_as<T>(problem, static_cast<int64_t*>(memory.sums), memory.counts,
+            [scale](float value) { return fixed_point(value, scale); });
+}
+
+/// Calls visit(voxel) for those with more than `most` points, which may be few.
+template <class Visit>
+void for_each_voxel_above(int32_t most, const int32_t* counts, int64_t voxels, const Visit& visit) {
+  constexpr int64_t kTogether = 64;
+  for (int64_t begin = 0; begin < voxels; begin += kTogether) {
+    const int64_t end = std::min(begin + kTogether, voxels);
+    int32_t largest = 0;
+    for (int64_t v = begin; v < end; ++v) largest = std::max(largest, counts[v]);
+    for (int64_t v = begin; largest > most && v < end; ++v)
+      if (counts[v] > most) visit(v);
+  }
+}
+
+/// Means of sums, [V, F] alike; of sums by slot that the output names.
+void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* counts, bool by_slot) {
+  const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
+  auto* grid = static_cast<float*>(problem.output);
+  if (!problem.options.deterministic) {
+    if (sums != grid) std::copy_n(static_cast<const float*>(sums), voxels * width, grid);
+    return for_each_voxel_above(1, counts, voxels, [&](int64_t v) {  // the others' are means already
+      for (int64_t f = 0; f < width; ++f) grid[v * width + f] /= static_cast<float>(counts[v]);
+    });
+  }
+  const auto* fixed = static_cast<const int64_t*>(sums);
+  if (!by_slot) std::fill_n(grid, voxels * width, 0.0f);
+  for_each_voxel_above(0, counts, voxels, [&](int64_t v) {
+    float* row = grid + v * width;
+    const int64_t* from = fixed + (by_slot ? int64_t{std::bit_cast<int32_t>(*row)} : v) * width;
+    for (int64_t f = 0; f < width; ++f) row[f] = fixed_point_mean(from[f], counts[v], *problem.scale);
+  });
+}
+
+void finish(const VoxelizeProblem& merged) {
+  if (merged.options.mode == VoxelMode::mean) return divide(merged, merged.sums, merged.counts, false);
+  auto* grid = static_cast<float*>(merged.output);
+  const int64_t count = num_voxels(merged.grid) * merged.num_features;
+  for (int64_t i = 0; i < count; ++i) grid[i] = final_max(grid[i]);
+}
+
+template <class T>
+void voxelize_mean(const VoxelizeProblem& problem) {
+  const ValueMemory memory = value_memory(problem);
+  mean_as<T>(problem, memory);
+  if (!problem.partial) divide(problem, memory.sums, memory.counts, memory.by_slot);
+}
+
+template <class T>
+void voxelize_max(const VoxelizeProblem& problem) {
+  const ValueMemory memory = value_memory(problem);
+  if (!memory.touched) return max_from<T>(problem, problem.options.zero_floor ? 0.0f : kLeast);
+  if (max_in_place<T>(problem, memory.touched)) finish(problem);
+}
+
+void voxelize_values(const VoxelizeProblem& problem) {
+  with_type(problem.feature_type, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    problem.options.mode == VoxelMode::mean ? voxelize_mean<T>(problem) : voxelize_max<T>(problem);
+  });
+}
+
+void voxelize(const VoxelizeProblem& problem) {
+  const int64_t voxels = num_voxels(problem.grid);
+  auto* grid = static_cast<int32_t*>(problem.output);
+  switch (problem.options.mode) {
+    case VoxelMode::count:
+      std::fill_n(grid, voxels, 0);
+      return for_each_point(problem, [grid](int64_t, int64_t voxel) { ++grid[voxel]; });
+    case VoxelMode::occupancy:
+      std::fill_n(grid, voxels, 0);
+      return for_each_point(problem, [grid](int64_t, int64_t voxel) { grid[voxel] = 1; });
+    case VoxelMode::bitmask: {
+      auto* mask = static_cast<uint32_t*>(problem.output);
+      std::fill_n(mask, num_mask_words(problem.grid), 0u);
+      return for_each_point(problem, [mask](int64_t, int64_t voxel) { mask[voxel / 32] |= 1u << (voxel % 32); });
+    }
+    case VoxelMode::mean:
+    case VoxelMode::max:
+      return voxelize_values(problem);
+  }
+}
+
+float largest_feature(const VoxelizeProblem& problem) {
+  float most = 0;
+  with_type(problem.feature_type, [&](auto* type) {
+    const auto* features = static_cast<decltype(type)>(const_cast<void*>(problem.features));
+    for (int64_t i = 0; i < problem.num_points * problem.num_features; ++i) {
+      const float size = std::fabs(load(features[i]));
+      if (size > most && size <= std::numeric_limits<float>::max()) most = size;
+    }
+  });
+  return most;
+}
+
+}  // namespace
+
+const CpuVoxelKernels AMDAHL_CPU_VOXELS{voxelize, finish, largest_feature};
+
+}  // namespace amdahl
