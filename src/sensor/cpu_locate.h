@@ -13,6 +13,7 @@ namespace amdahl {
 namespace {
 
 constexpr int64_t kBlock = 512;  // points whose voxels are found before their values are added
+constexpr int64_t kAhead = 16;   // points from one to that whose row is asked for
 
 /// Finds the voxels of some points at once, counts who is in none. `Index` holds any voxel of the grid.
 template <class Index>
@@ -100,7 +101,6 @@ class Locator {
 /// Calls add(point, voxel) for every point that lies in a voxel, and look_ahead(voxel) of some points later.
 template <class Index, class Add, class LookAhead>
 void for_each_point_by(const VoxelizeProblem& problem, const Add& add, const LookAhead& look_ahead) {
-  constexpr int64_t kAhead = 16;
   Locator<Index> locator(problem);
   for (int64_t begin = 0; begin < problem.num_points; begin += kBlock) {
     const int64_t count = std::min(kBlock, problem.num_points - begin);
@@ -123,15 +123,24 @@ void for_each_point(const VoxelizeProblem& problem, const Add& add) {
   for_each_point(problem, add, [](int64_t) {});
 }
 
-/// Brings the row of a voxel towards the core: rows are many and far apart, and the next point's could only be asked
-/// for when this one's has come.
+/// Brings a voxel's row towards the core: rows are many and far apart, and the next point's could only be asked for
+/// when this one's has come.
+template <class Value>
+void prefetch_row(const Value* rows, int64_t width, int64_t voxel) {
+  const auto* row = reinterpret_cast<const char*>(rows + std::max<int64_t>(voxel, 0) * width);
+  const int64_t bytes = width * static_cast<int64_t>(sizeof(Value));
+  constexpr int64_t kLine = 64, kMost = 4 * kLine;
+  for (int64_t at = 0; at < std::min(bytes, kMost); at += kLine) __builtin_prefetch(row + at, 1);
+}
 template <class Value>
 auto rows_ahead(const Value* rows, int64_t width) {
+  return [=](int64_t voxel) { prefetch_row(rows, width, voxel); };
+}
+template <class Value>
+auto rows_and_counts_ahead(const Value* rows, int64_t width, const int32_t* counts) {
   return [=](int64_t voxel) {
-    const auto* row = reinterpret_cast<const char*>(rows + std::max<int64_t>(voxel, 0) * width);
-    const int64_t bytes = width * static_cast<int64_t>(sizeof(Value));
-    constexpr int64_t kLine = 64, kMost = 4 * kLine;
-    for (int64_t at = 0; at < std::min(bytes, kMost); at += kLine) __builtin_prefetch(row + at, 1);
+    prefetch_row(rows, width, voxel);
+    prefetch_row(counts, 1, voxel);
   };
 }
 

@@ -1,5 +1,6 @@
 // Points into voxels on the CPU. Built twice: AMDAHL_CPU_VOXELS names the table, the build sets the instruction set.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -72,10 +73,15 @@ void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Ro
   for_each_point(
       problem,
       [&](int64_t point, int64_t voxel) {
-        ++counts[voxel];
-        for (int64_t f = 0; f < width; ++f) sums[voxel * width + f] += rounded(load(features[point * width + f]));
+        const T* value = features + point * width;
+        Sum* sum = sums + voxel * width;
+        if (counts[voxel]++ == 0) {  // does not wait for the row, which is of zeros
+          for (int64_t f = 0; f < width; ++f) sum[f] = Sum{0} + rounded(load(value[f]));
+        } else {
+          for (int64_t f = 0; f < width; ++f) sum[f] += rounded(load(value[f]));
+        }
       },
-      rows_ahead(sums, width));
+      rows_and_counts_ahead(sums, width, counts));
 }
 
 /// A value as whole steps of 1 / scale; what is not finite counts as 0.
@@ -86,8 +92,9 @@ int64_t fixed_point(float value, double scale) {
 }
 
 /// Sums of the voxels that have points, in slots as they come; a voxel's first number in the grid holds its slot's.
+/// Returns how many there are.
 template <class T>
-void sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
+int64_t sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
   const double scale = *problem.scale;
   auto* grid = static_cast<float*>(problem.output);
@@ -100,58 +107,82 @@ void sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
       [&](int64_t point, int64_t voxel) {
         const bool first = memory.counts[voxel]++ == 0;
         float* row = grid + voxel * width;
-        if (first) *row = std::bit_cast<float>(num_slots++);
+        if (first) {
+          memory.slots[num_slots] = voxel;
+          *row = std::bit_cast<float>(num_slots++);
+        }
         int64_t* sums = static_cast<int64_t*>(memory.sums) + int64_t{std::bit_cast<int32_t>(*row)} * width;
         for (int64_t f = 0; f < width; ++f)
           sums[f] = (first ? 0 : sums[f]) + fixed_point(load(features[point * width + f]), scale);
       },
-      rows_ahead(grid, width));
+      rows_and_counts_ahead(grid, width, memory.counts));
+  return num_slots;
 }
 
 template <class T>
-void mean_as(const VoxelizeProblem& problem, const ValueMemory& memory) {
+void sum_by_voxel(const VoxelizeProblem& problem, const ValueMemory& memory) {
   if (!problem.options.deterministic)
     return sum_as<T>(problem, static_cast<float*>(memory.sums), memory.counts, [](float value) { return value; });
-  if (memory.by_slot) return sum_by_slot<T>(problem, memory);
   const double scale = *problem.scale;
   sum_as<T>(problem, static_cast<int64_t*>(memory.sums), memory.counts,
             [scale](float value) { return fixed_point(value, scale); });
 }
 
-/// Calls visit(voxel) for those with more than `most` points, which may be few.
+/// Calls visit(voxel) for those with more than `most` points, which may be few, once their rows have been asked for.
 template <class Visit>
-void for_each_voxel_above(int32_t most, const int32_t* counts, int64_t voxels, const Visit& visit) {
-  constexpr int64_t kTogether = 64;
+void for_each_voxel_above(int32_t most, const VoxelizeProblem& problem, const int32_t* counts, const Visit& visit) {
+  constexpr int64_t kTogether = 1024;
+  const auto* grid = static_cast<const float*>(problem.output);
+  const int64_t voxels = num_voxels(problem.grid);
+  std::array<int16_t, kTogether> found;
   for (int64_t begin = 0; begin < voxels; begin += kTogether) {
-    const int64_t end = std::min(begin + kTogether, voxels);
+    const int64_t count = std::min(kTogether, voxels - begin);
     int32_t largest = 0;
-    for (int64_t v = begin; v < end; ++v) largest = std::max(largest, counts[v]);
-    for (int64_t v = begin; largest > most && v < end; ++v)
-      if (counts[v] > most) visit(v);
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, counts[begin + i]);
+    if (largest <= most) continue;
+    size_t num_found = 0;
+    for (int64_t i = 0; i < count; ++i) {  // without branches, of which no one could say where they go
+      found[num_found] = static_cast<int16_t>(i);
+      num_found += counts[begin + i] > most ? 1 : 0;
+    }
+    for (size_t k = 0; k < num_found; ++k) prefetch_row(grid, problem.num_features, begin + found[k]);
+    for (size_t k = 0; k < num_found; ++k) visit(begin + found[k]);
   }
 }
 
-/// Means of sums, [V, F] alike; of sums by slot that the output names.
-void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* counts, bool by_slot) {
+/// A voxel's means of its fixed-point sums.
+void divide_fixed_point(const VoxelizeProblem& problem, const int64_t* sums, int32_t count, int64_t voxel) {
+  float* row = static_cast<float*>(problem.output) + voxel * problem.num_features;
+  for (int64_t f = 0; f < problem.num_features; ++f) row[f] = fixed_point_mean(sums[f], count, *problem.scale);
+}
+void divide_slots(const VoxelizeProblem& problem, const ValueMemory& memory, int64_t num_slots) {
+  const int64_t width = problem.num_features;
+  const auto ahead = rows_and_counts_ahead(static_cast<float*>(problem.output), width, memory.counts);
+  for (int64_t slot = 0; slot < num_slots; ++slot) {
+    ahead(memory.slots[std::min(slot + kAhead, num_slots - 1)]);
+    const int64_t voxel = memory.slots[slot];
+    divide_fixed_point(problem, static_cast<const int64_t*>(memory.sums) + slot * width, memory.counts[voxel], voxel);
+  }
+}
+
+/// Means of sums [V, F].
+void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* counts) {
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
   auto* grid = static_cast<float*>(problem.output);
-  if (!problem.options.deterministic) {
-    if (sums != grid) std::copy_n(static_cast<const float*>(sums), voxels * width, grid);
-    return for_each_voxel_above(1, counts, voxels, [&](int64_t v) {  // the others' are means already
-      for (int64_t f = 0; f < width; ++f) grid[v * width + f] /= static_cast<float>(counts[v]);
+  if (problem.options.deterministic) {
+    std::fill_n(grid, voxels * width, 0.0f);
+    return for_each_voxel_above(0, problem, counts, [&](int64_t v) {
+      divide_fixed_point(problem, static_cast<const int64_t*>(sums) + v * width, counts[v], v);
     });
   }
-  const auto* fixed = static_cast<const int64_t*>(sums);
-  if (!by_slot) std::fill_n(grid, voxels * width, 0.0f);
-  for_each_voxel_above(0, counts, voxels, [&](int64_t v) {
-    float* row = grid + v * width;
-    const int64_t* from = fixed + (by_slot ? int64_t{std::bit_cast<int32_t>(*row)} : v) * width;
-    for (int64_t f = 0; f < width; ++f) row[f] = fixed_point_mean(from[f], counts[v], *problem.scale);
+  if (sums != grid) std::copy_n(static_cast<const float*>(sums), voxels * width, grid);
+  for_each_voxel_above(1, problem, counts, [&](int64_t v) {  // the others' are means already
+    for (int64_t f = 0; f < width; ++f) grid[v * width + f] /= static_cast<float>(counts[v]);
   });
 }
 
 void finish(const VoxelizeProblem& merged) {
-  if (merged.options.mode == VoxelMode::mean) return divide(merged, merged.sums, merged.counts, false);
+  if (merged.options.mode == VoxelMode::mean) return divide(merged, merged.sums, merged.counts);
   auto* grid = static_cast<float*>(merged.output);
   const int64_t count = num_voxels(merged.grid) * merged.num_features;
   for (int64_t i = 0; i < count; ++i) grid[i] = final_max(grid[i]);
@@ -160,8 +191,9 @@ void finish(const VoxelizeProblem& merged) {
 template <class T>
 void voxelize_mean(const VoxelizeProblem& problem) {
   const ValueMemory memory = value_memory(problem);
-  mean_as<T>(problem, memory);
-  if (!problem.partial) divide(problem, memory.sums, memory.counts, memory.by_slot);
+  if (memory.slots) return divide_slots(problem, memory, sum_by_slot<T>(problem, memory));
+  sum_by_voxel<T>(problem, memory);
+  if (!problem.partial) divide(problem, memory.sums, memory.counts);
 }
 
 template <class T>

@@ -23,6 +23,9 @@ size_t sum_bytes(const VoxelizeProblem& problem) {
   const int64_t rows = sums_by_slot(problem) ? problem.num_points : num_voxels(problem.grid);
   return static_cast<size_t>(rows * problem.num_features) * sizeof(int64_t);
 }
+size_t slot_bytes(const VoxelizeProblem& problem) {
+  return sums_by_slot(problem) ? static_cast<size_t>(problem.num_points) * sizeof(int64_t) : 0;
+}
 /// Whether empty voxels are not what a maximum begins with.
 bool marks_touched(const VoxelizeProblem& problem) {
   return problem.options.mode == VoxelMode::max && !problem.partial && !problem.options.zero_floor;
@@ -57,8 +60,9 @@ ValueMemory value_memory(const VoxelizeProblem& problem) {
   if (marks_touched(problem)) memory.touched = static_cast<uint32_t*>(problem.scratch);
   if (!mean_of(problem)) return memory;
   memory.sums = sums_apart(problem) ? scratch : problem.output;
-  memory.by_slot = sums_by_slot(problem);
-  memory.counts = problem.counts ? problem.counts : reinterpret_cast<int32_t*>(scratch + sum_bytes(problem));
+  if (sums_by_slot(problem)) memory.slots = reinterpret_cast<int64_t*>(scratch + sum_bytes(problem));
+  memory.counts =
+      problem.counts ? problem.counts : reinterpret_cast<int32_t*>(scratch + sum_bytes(problem) + slot_bytes(problem));
   return memory;
 }
 
@@ -66,7 +70,7 @@ size_t value_scratch_bytes(const VoxelizeProblem& problem) {
   if (marks_touched(problem)) return static_cast<size_t>(num_mask_words(problem.grid)) * sizeof(uint32_t);
   if (!mean_of(problem)) return 0;
   const size_t counts = problem.counts ? 0 : static_cast<size_t>(num_voxels(problem.grid)) * sizeof(int32_t);
-  return sum_bytes(problem) + counts;
+  return sum_bytes(problem) + slot_bytes(problem) + counts;
 }
 
 float fixed_point_scale_of(float largest, int64_t num_points) {

@@ -33,10 +33,10 @@ constexpr float fixed_point_mean(int64_t sum, int32_t count, double scale) {
 
 /// Where the CPU keeps what a grid of means or maxima is made of.
 struct ValueMemory {
-  void* sums = nullptr;         // of a mean: [V, F], f32 or i64; or those that `by_slot` says
+  void* sums = nullptr;         // of a mean: [V, F], f32 or i64; i64 [min(N, V), F] where there are slots
+  int64_t* slots = nullptr;     // of a mean whose sums are those of the voxels that have points: which, [min(N, V)]
   int32_t* counts = nullptr;    // of a mean: [V]
   uint32_t* touched = nullptr;  // of a maximum that needs it: a bit for each voxel
-  bool by_slot = false;         // i64 sums [min(N, V), F] of the voxels that have points
 };
 /// In the output and the counts of a part; in the scratch memory where the caller does not ask for them.
 ValueMemory value_memory(const VoxelizeProblem& problem);
