@@ -19,7 +19,7 @@ struct Preprocessor::State {
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<SensorOps> ops;
-  std::unique_ptr<Buffer> scratch, answer;
+  std::unique_ptr<Buffer> scratch;
   int index = -1;  // of the memory that tensors must lie in
 
   Deadline deadline() const { return Deadline::after_seconds(kTimeoutSeconds); }
@@ -34,33 +34,33 @@ struct Preprocessor::State {
     return scratch->data();
   }
 
+  /// What lies there once earlier work is done.
   template <class T>
-  T answer_of(const T* place) {
-    T result;
-    device->copy_out(*stream, &result, place, sizeof(T));
+  std::vector<T> answers_of(const T* place, size_t count) {
+    std::vector<T> results(count);
+    device->copy_out(*stream, results.data(), place, count * sizeof(T));
     stream->synchronize(deadline());
-    return result;
+    return results;
   }
 
-  /// Rows of `row` times that must not fall; positions are told in rows of `length`.
-  void require_times(const float* times, int64_t count, int64_t row, int64_t length, const std::string& name) {
-    auto* fault = answer->as<TimesFault>();
-    ops->check_times(*stream, times, count / row, row, fault);
-    require_good_times(answer_of(fault), name, length);
+  /// Times of streams must not fall; targets may come in any order. One wait for all of them.
+  void require_times(const FuseProblem& problem, const std::vector<std::string>& names) {
+    const size_t num_streams = problem.streams.size();
+    auto* faults = static_cast<TimesFault*>(scratch_of((num_streams + 1) * sizeof(TimesFault)));
+    for (size_t i = 0; i < num_streams; ++i)
+      ops->check_times(*stream, problem.streams[i].times, problem.batch, problem.streams[i].length, faults + i);
+    ops->check_times(*stream, problem.targets, problem.batch * problem.num_targets, 1, faults + num_streams);
+    const std::vector<TimesFault> found = answers_of(faults, num_streams + 1);
+    for (size_t i = 0; i < num_streams; ++i)
+      require_good_times(found[i], names[i] + ".times", problem.streams[i].length);
+    require_good_times(found[num_streams], "target_times", problem.num_targets);
   }
 
   void fuse(const std::vector<SensorStream>& streams, const std::vector<std::string>& names,
             const ConstTensor& target_times, const Tensor& output, const FuseOptions& options) {
     const FuseProblem problem = check_fuse(streams, names, target_times, output, options, index);
     if (problem.batch == 0 || problem.num_targets == 0) return;
-    if (options.check_times) {
-      for (size_t i = 0; i < problem.streams.size(); ++i) {
-        const int64_t length = problem.streams[i].length;
-        require_times(problem.streams[i].times, problem.batch * length, length, length, names[i] + ".times");
-      }
-      // Targets may come in any order.
-      require_times(problem.targets, problem.batch * problem.num_targets, 1, problem.num_targets, "target_times");
-    }
+    if (options.check_times) require_times(problem, names);
     ops->fuse(*stream, problem);
     if (index < 0) stream->synchronize(deadline());
   }
@@ -75,7 +75,6 @@ Preprocessor Preprocessor::on_host() {
   state->device = std::move(make_cpu_devices(1).front());
   state->stream = state->device->make_stream("sensor");
   state->ops = make_cpu_sensor_ops(*state->device);
-  state->answer = state->device->allocate(sizeof(TimesFault));
   return Preprocessor(std::move(state));
 }
 
@@ -86,7 +85,6 @@ Preprocessor Preprocessor::on_gpu(int index, void* stream) {
   state->device->bind_thread();
   state->stream = stream ? adopt_cuda_stream(*state->device, stream) : state->device->make_stream("sensor");
   state->ops = make_cuda_sensor_ops(*state->device);
-  state->answer = state->device->allocate(sizeof(TimesFault));
   return Preprocessor(std::move(state));
 }
 
@@ -117,7 +115,7 @@ VoxelizeStats Preprocessor::voxelize_pointcloud(const ConstTensor& points, const
   if (options.mode == VoxelMode::mean && options.deterministic)
     state.ops->fixed_point_scale(*state.stream, problem, problem.num_points, scale);
   state.ops->voxelize(*state.stream, problem);
-  const auto counts = state.answer_of<VoxelizeCounts>(problem.stats);
+  const VoxelizeCounts counts = state.answers_of(problem.stats, 1).front();
   return {problem.num_points, counts.num_nan, counts.num_outside};
 }
 

@@ -143,6 +143,13 @@ TEST(Preprocessor, RefusesTimesByStreamBatchAndPosition) {
                       {"streams[1].times", "batch 0", "position 1", "finite"}, Cause::non_finite);
   expect_fuse_refused([](FuseCall& call) { call.target_times[3] = -kInfinity; },
                       {"target_times", "batch 1", "position 1", "finite"}, Cause::non_finite);
+  expect_fuse_refused(  // of several the first
+      [](FuseCall& call) {
+        call.target_times[0] = kNan;
+        call.second_times[1] = kInfinity;
+        call.first_times[2] = 0.5f;
+      },
+      {"streams[0].times", "batch 0", "position 2", "below"}, Cause::data_corrupt);
   FuseCall in_any_order;
   in_any_order.target_times = {9, 0.5f, 6.5f, 4};
   EXPECT_NO_THROW(in_any_order.run());
