@@ -47,9 +47,10 @@ struct Preprocessor::State {
   void require_times(const FuseProblem& problem, const std::vector<std::string>& names) {
     const size_t num_streams = problem.streams.size();
     auto* faults = static_cast<TimesFault*>(scratch_of((num_streams + 1) * sizeof(TimesFault)));
-    for (size_t i = 0; i < num_streams; ++i)
-      ops->check_times(*stream, problem.streams[i].times, problem.batch, problem.streams[i].length, faults + i);
-    ops->check_times(*stream, problem.targets, problem.batch * problem.num_targets, 1, faults + num_streams);
+    std::vector<TimesRows> rows;
+    for (const FuseStream& one : problem.streams) rows.push_back({one.times, problem.batch, one.length});
+    rows.push_back({problem.targets, problem.batch * problem.num_targets, 1});
+    ops->check_times(*stream, rows, faults);
     const std::vector<TimesFault> found = answers_of(faults, num_streams + 1);
     for (size_t i = 0; i < num_streams; ++i)
       require_good_times(found[i], names[i] + ".times", problem.streams[i].length);

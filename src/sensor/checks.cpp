@@ -188,10 +188,10 @@ VoxelizeProblem check_voxelize(const ConstTensor& points, const ConstTensor& fea
 }
 
 void require_good_times(const TimesFault& fault, const std::string& name, int64_t length) {
-  if (fault.index < 0) return;
+  if (!fault.found()) return;
   const std::string where =
-      fmt::format("{} at batch {}, position {}", name, fault.index / length, fault.index % length);
-  if (fault.non_finite) throw Error(Cause::non_finite, where + " is not finite", "finite times");
+      fmt::format("{} at batch {}, position {}", name, fault.index() / length, fault.index() % length);
+  if (fault.non_finite()) throw Error(Cause::non_finite, where + " is not finite", "finite times");
   throw Error(Cause::data_corrupt, where + " is below the time before it", "times that do not fall along S");
 }
 

@@ -16,11 +16,14 @@ bool has_avx2() {
 const CpuFuseKernels& fuse_kernels() { return has_avx2() ? kCpuFuseAvx2 : kCpuFuseBaseline; }
 const CpuVoxelKernels& voxel_kernels() { return has_avx2() ? kCpuVoxelsAvx2 : kCpuVoxelsBaseline; }
 
-TimesFault first_bad_time(const float* times, int64_t batch, int64_t length) {
-  for (int64_t i = 0; i < batch * length; ++i) {
-    if (!std::isfinite(times[i])) return {i, true};
-    if (i % length > 0 && times[i] < times[i - 1]) return {i, false};
-  }
+TimesFault first_bad_time(const TimesRows& rows) {
+  const float* row = rows.times;
+  for (int64_t b = 0; b < rows.batch; ++b, row += rows.length)
+    for (int64_t s = 0; s < rows.length; ++s) {
+      const auto place = static_cast<uint64_t>(b * rows.length + s) * 2;
+      if (!std::isfinite(row[s])) return {place};
+      if (s > 0 && row[s] < row[s - 1]) return {place + 1};
+    }
   return {};
 }
 
@@ -48,8 +51,8 @@ class CpuSensorOps final : public SensorOps {
     as_cpu(stream).enqueue([problem] { fuse_kernels().fuse(problem); });
   }
 
-  void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
-    as_cpu(stream).enqueue([=] { *fault = first_bad_time(times, batch, length); });
+  void check_times(Stream& stream, const std::vector<TimesRows>& rows, TimesFault* faults) override {
+    as_cpu(stream).enqueue([=] { std::transform(rows.begin(), rows.end(), faults, first_bad_time); });
   }
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {

@@ -25,8 +25,7 @@ struct SensorLaunch {
 std::unique_ptr<SensorOps> make_cuda_sensor_ops(Device& device, const ChipLimits& limits);
 
 void launch_fuse(const SensorLaunch& launch, const FuseProblem& problem);
-void launch_check_times(const SensorLaunch& launch, const float* times, int64_t batch, int64_t length,
-                        TimesFault* fault);
+void launch_check_times(const SensorLaunch& launch, const std::vector<TimesRows>& rows, TimesFault* faults);
 
 size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem);
 void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem);

@@ -18,8 +18,8 @@ class CudaSensorOps final : public SensorOps {
     const ProfilerRange range("sensor fuse", problem.batch);
     if (problem.batch > 0 && problem.num_targets > 0) launch_fuse(on(stream), problem);
   }
-  void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
-    launch_check_times(on(stream), times, batch, length, fault);
+  void check_times(Stream& stream, const std::vector<TimesRows>& rows, TimesFault* faults) override {
+    launch_check_times(on(stream), rows, faults);
   }
 
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {

@@ -22,8 +22,8 @@ class RepeatingOps final : public SensorOps {
     repeat(problem.num_points, [&](ItemRange points) { ops_->voxelize(stream, slice_of(problem, points)); });
   }
 
-  void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) override {
-    ops_->check_times(stream, times, batch, length, fault);
+  void check_times(Stream& stream, const std::vector<TimesRows>& rows, TimesFault* faults) override {
+    ops_->check_times(stream, rows, faults);
   }
   size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const override {
     return ops_->voxelize_scratch_bytes(problem);

@@ -31,10 +31,18 @@ struct FuseProblem {
   Extrapolation extrapolation = Extrapolation::hold;
 };
 
-/// First bad time of a [B, S] array in memory order; `index` is -1 when there is none.
+/// Times [batch, length] to look through, of which those of a row must not fall.
+struct TimesRows {
+  const float* times = nullptr;
+  int64_t batch = 0, length = 0;
+};
+/// The first bad one in memory order. One number, so that of several the least is the first one's.
 struct TimesFault {
-  int64_t index = -1;       // b * S + s
-  bool non_finite = false;  // else it is below its predecessor
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  uint64_t place = kNone;  // 2 * (b * S + s); and 1 if the time is finite, but below its predecessor
+  bool found() const { return place != kNone; }
+  int64_t index() const { return static_cast<int64_t>(place / 2); }
+  bool non_finite() const { return place % 2 == 0; }
 };
 
 /// What a voxelization writes besides its grid, in device memory; zeroed by the call.
@@ -125,9 +133,9 @@ class SensorOps {
   virtual ~SensorOps() = default;
 
   virtual void fuse(Stream& stream, const FuseProblem& problem) = 0;
-  /// Looks through times [B, S] for the first that is not finite or below the one before it in its row; `fault` is
-  /// device memory.
-  virtual void check_times(Stream& stream, const float* times, int64_t batch, int64_t length, TimesFault* fault) = 0;
+  /// Looks through each of `rows` for the first time that is not finite or below the one before it in its row;
+  /// `faults`, one for each, are device memory.
+  virtual void check_times(Stream& stream, const std::vector<TimesRows>& rows, TimesFault* faults) = 0;
 
   virtual size_t voxelize_scratch_bytes(const VoxelizeProblem& problem) const = 0;
   virtual void voxelize(Stream& stream, const VoxelizeProblem& problem) = 0;

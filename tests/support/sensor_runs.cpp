@@ -121,16 +121,24 @@ void for_each_fuse(const std::function<void(const FuseCase&, ElementType, Extrap
       }
 }
 
-void expect_times_checked(const SensorBench& bench, const TimesCase& times_case) {
-  const auto times = memory_of(bench, times_case.times.data(), times_case.times.size() * 4, 4);
-  GuardedMemory memory(bench, sizeof(TimesFault));
-  bench.ops.check_times(bench.stream, times->as<float>(),
-                        static_cast<int64_t>(times_case.times.size()) / times_case.length, times_case.length,
-                        memory.as<TimesFault>());
-  const TimesFault fault = memory.get_as<TimesFault>()[0];
-  const TimesVerdict want = reference_check_times(times_case.times, times_case.length);
-  EXPECT_EQ(fault.index, want.index);
-  EXPECT_EQ(fault.index >= 0 && fault.non_finite, want.non_finite);
+void expect_times_checked(const SensorBench& bench, const std::vector<TimesCase>& cases) {
+  std::vector<std::unique_ptr<GuardedMemory>> times;
+  std::vector<TimesRows> rows;
+  for (const TimesCase& one : cases) {
+    times.push_back(memory_of(bench, one.times.data(), one.times.size() * 4, 4));
+    rows.push_back({times.back()->as<float>(), static_cast<int64_t>(one.times.size()) / one.length, one.length});
+  }
+  GuardedMemory memory(bench, cases.size() * sizeof(TimesFault));
+  bench.ops.check_times(bench.stream, rows, memory.as<TimesFault>());
+  const auto faults = memory.get_as<TimesFault>();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name);
+    const TimesVerdict want = reference_check_times(cases[i].times, cases[i].length);
+    ASSERT_EQ(faults[i].found(), want.index >= 0);
+    if (!faults[i].found()) continue;
+    EXPECT_EQ(faults[i].index(), want.index);
+    EXPECT_EQ(faults[i].non_finite(), want.non_finite);
+  }
 }
 
 void expect_masks_work(const SensorBench& bench) {

@@ -80,7 +80,8 @@ void expect_fused(const FuseCase& fuse_case, ElementType type, Extrapolation rul
 /// Every case x type x rule that is defined, at addresses of every alignment.
 void for_each_fuse(const std::function<void(const FuseCase&, ElementType, Extrapolation, size_t skip)>& visit);
 
-void expect_times_checked(const SensorBench& bench, const TimesCase& times_case);
+/// All in one call.
+void expect_times_checked(const SensorBench& bench, const std::vector<TimesCase>& cases);
 
 /// Some points of a cloud with their features, as a problem with its memory.
 class CloudPart {

@@ -191,7 +191,7 @@ class CountingOps final : public SensorOps {
   explicit CountingOps(std::vector<int64_t>& counts) : counts_(counts) {}
   void fuse(Stream&, const FuseProblem& problem) override { counts_.push_back(problem.batch); }
   void voxelize(Stream&, const VoxelizeProblem& problem) override { counts_.push_back(problem.num_points); }
-  void check_times(Stream&, const float*, int64_t, int64_t, TimesFault*) override {}
+  void check_times(Stream&, const std::vector<TimesRows>&, TimesFault*) override {}
   size_t voxelize_scratch_bytes(const VoxelizeProblem&) const override { return 0; }
   void fixed_point_scale(Stream&, const VoxelizeProblem&, int64_t, float*) override {}
   void finish(Stream&, const VoxelizeProblem&) override {}
