@@ -23,8 +23,9 @@ size_t sum_bytes(const VoxelizeProblem& problem) {
   const int64_t rows = sums_by_slot(problem) ? problem.num_points : num_voxels(problem.grid);
   return static_cast<size_t>(rows * problem.num_features) * sizeof(int64_t);
 }
+/// Not 0 where there are slots, even of no points: there is memory then, and `slots` is not null.
 size_t slot_bytes(const VoxelizeProblem& problem) {
-  return sums_by_slot(problem) ? static_cast<size_t>(problem.num_points) * sizeof(int64_t) : 0;
+  return sums_by_slot(problem) ? static_cast<size_t>(std::max<int64_t>(problem.num_points, 1)) * sizeof(int64_t) : 0;
 }
 /// Whether empty voxels are not what a maximum begins with.
 bool marks_touched(const VoxelizeProblem& problem) {
