@@ -16,21 +16,25 @@ namespace {
 
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
+/// Calls add(values, row, voxel) for the features of every point that lies in a voxel, whose row is one of rows [V, F].
+template <class T, class Row, class LookAhead, class Add>
+void for_each_features(const VoxelizeProblem& problem, Row* rows, const LookAhead& look_ahead, const Add& add) {
+  const int64_t width = problem.num_features;
+  const T* features = static_cast<const T*>(problem.features);
+  for_each_point(
+      problem, [&](int64_t point, int64_t voxel) { add(features + point * width, rows + voxel * width, voxel); },
+      look_ahead);
+}
+
 /// Maxima as a part has them, or over zeros: they begin with the least there may be.
 template <class T>
 void max_from(const VoxelizeProblem& problem, float least) {
   const int64_t width = problem.num_features;
   auto* grid = static_cast<float*>(problem.output);
   std::fill_n(grid, num_voxels(problem.grid) * width, least);
-  const T* features = static_cast<const T*>(problem.features);
-  for_each_point(
-      problem,
-      [&](int64_t point, int64_t voxel) {
-        const T* value = features + point * width;
-        float* most = grid + voxel * width;
-        for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]));
-      },
-      rows_ahead(grid, width));
+  for_each_features<T>(problem, grid, rows_ahead(grid, width), [&](const T* values, float* most, int64_t) {
+    for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(values[f]));
+  });
 }
 
 /// Maxima as they are in the end, over a grid of zeros: a voxel's first point is told by a bit. Returns whether there
@@ -41,26 +45,20 @@ bool max_in_place(const VoxelizeProblem& problem, uint32_t* touched) {
   auto* grid = static_cast<float*>(problem.output);
   std::fill_n(grid, num_voxels(problem.grid) * width, 0.0f);
   std::fill_n(touched, num_mask_words(problem.grid), 0u);
-  const T* features = static_cast<const T*>(problem.features);
   uint32_t unfinished = 0;
-  for_each_point(
-      problem,
-      [&](int64_t point, int64_t voxel) {
-        const T* value = features + point * width;
-        float* most = grid + voxel * width;
-        uint32_t& word = touched[voxel / 32];
-        const uint32_t bit = 1u << (voxel % 32);
-        if ((word & bit) != 0) {
-          for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(value[f]) + 0.0f);  // -0 as +0
-          return;
-        }
-        word |= bit;
-        for (int64_t f = 0; f < width; ++f) {
-          most[f] = larger(kLeast, load(value[f]) + 0.0f);
-          unfinished |= most[f] == kLeast ? 1u : 0u;
-        }
-      },
-      rows_ahead(grid, width));
+  for_each_features<T>(problem, grid, rows_ahead(grid, width), [&](const T* values, float* most, int64_t voxel) {
+    uint32_t& word = touched[voxel / 32];
+    const uint32_t bit = 1u << (voxel % 32);
+    if ((word & bit) != 0) {
+      for (int64_t f = 0; f < width; ++f) most[f] = larger(most[f], load(values[f]) + 0.0f);  // -0 as +0
+      return;
+    }
+    word |= bit;
+    for (int64_t f = 0; f < width; ++f) {
+      most[f] = larger(kLeast, load(values[f]) + 0.0f);
+      unfinished |= most[f] == kLeast ? 1u : 0u;
+    }
+  });
   return unfinished != 0;
 }
 
@@ -69,19 +67,14 @@ void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Ro
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
   std::fill_n(sums, voxels * width, Sum{0});
   std::fill_n(counts, voxels, 0);
-  const T* features = static_cast<const T*>(problem.features);
-  for_each_point(
-      problem,
-      [&](int64_t point, int64_t voxel) {
-        const T* value = features + point * width;
-        Sum* sum = sums + voxel * width;
-        if (counts[voxel]++ == 0) {  // does not wait for the row, which is of zeros
-          for (int64_t f = 0; f < width; ++f) sum[f] = Sum{0} + rounded(load(value[f]));
-        } else {
-          for (int64_t f = 0; f < width; ++f) sum[f] += rounded(load(value[f]));
-        }
-      },
-      rows_and_counts_ahead(sums, width, counts));
+  const auto ahead = rows_and_counts_ahead(sums, width, counts);
+  for_each_features<T>(problem, sums, ahead, [&](const T* values, Sum* sum, int64_t voxel) {
+    if (counts[voxel]++ == 0) {  // does not wait for the row, which is of zeros
+      for (int64_t f = 0; f < width; ++f) sum[f] = Sum{0} + rounded(load(values[f]));
+    } else {
+      for (int64_t f = 0; f < width; ++f) sum[f] += rounded(load(values[f]));
+    }
+  });
 }
 
 /// A value as whole steps of 1 / scale; what is not finite counts as 0.
@@ -100,22 +93,17 @@ int64_t sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
   auto* grid = static_cast<float*>(problem.output);
   std::fill_n(grid, voxels * width, 0.0f);
   std::fill_n(memory.counts, voxels, 0);
-  const T* features = static_cast<const T*>(problem.features);
+  const auto ahead = rows_and_counts_ahead(grid, width, memory.counts);
   int32_t num_slots = 0;
-  for_each_point(
-      problem,
-      [&](int64_t point, int64_t voxel) {
-        const bool first = memory.counts[voxel]++ == 0;
-        float* row = grid + voxel * width;
-        if (first) {
-          memory.slots[num_slots] = voxel;
-          *row = std::bit_cast<float>(num_slots++);
-        }
-        int64_t* sums = static_cast<int64_t*>(memory.sums) + int64_t{std::bit_cast<int32_t>(*row)} * width;
-        for (int64_t f = 0; f < width; ++f)
-          sums[f] = (first ? 0 : sums[f]) + fixed_point(load(features[point * width + f]), scale);
-      },
-      rows_and_counts_ahead(grid, width, memory.counts));
+  for_each_features<T>(problem, grid, ahead, [&](const T* values, float* row, int64_t voxel) {
+    const bool first = memory.counts[voxel]++ == 0;
+    if (first) {
+      memory.slots[num_slots] = voxel;
+      *row = std::bit_cast<float>(num_slots++);
+    }
+    int64_t* sums = static_cast<int64_t*>(memory.sums) + int64_t{std::bit_cast<int32_t>(*row)} * width;
+    for (int64_t f = 0; f < width; ++f) sums[f] = (first ? 0 : sums[f]) + fixed_point(load(values[f]), scale);
+  });
   return num_slots;
 }
 

@@ -33,8 +33,8 @@ constexpr float fixed_point_mean(int64_t sum, int32_t count, double scale) {
 
 /// Where the CPU keeps what a grid of means or maxima is made of.
 struct ValueMemory {
-  void* sums = nullptr;         // of a mean: [V, F], f32 or i64; i64 [min(N, V), F] where there are slots
-  int64_t* slots = nullptr;     // of a mean whose sums are those of the voxels that have points: which, [min(N, V)]
+  void* sums = nullptr;         // of a mean: [V, F], f32 or i64; i64 [N, F] where there are slots
+  int64_t* slots = nullptr;     // of a mean of fewer points than voxels: which voxel each row of sums is of, [N]
   int32_t* counts = nullptr;    // of a mean: [V]
   uint32_t* touched = nullptr;  // of a maximum that needs it: a bit for each voxel
 };
