@@ -7,8 +7,12 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kThreads = 512;
+/// Of a block: of dealt tiles, a lane for each vector of its bin's rows.
+template <bool kDealt>
+constexpr int kThreadsFor = kDealt ? CountRow::kMaxTiles* CountRow::kLanes : 512;
+static_assert(kThreadsFor<true> % 32 == 0);
 
+template <int kThreads>
 __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
@@ -16,8 +20,9 @@ __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
 }
 
 template <class Cells, Form kForm, class Reading, bool kDealt>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreadsFor<kDealt>, 2)
     count_bins(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
+  constexpr int kThreads = kThreadsFor<kDealt>;
   extern __shared__ uint4 memory[];
   auto* cells = reinterpret_cast<typename Cells::Cell*>(memory);
   // Entries that are not there are added to words behind the cells: that takes less than branches.
@@ -26,7 +31,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   let_successor_start();
   if (tells_fates()) return tell_fates(bins);
   for (uint32_t bin = blockIdx.x; bin < bins.num_bins(); bin += blocks_for_bins()) {
-    clear_cells(memory, cell_bytes);
+    clear_cells<kThreads>(memory, cell_bytes);
     const auto wait = [&] {
       if (bin == blockIdx.x) wait_for_predecessor();
     };
@@ -47,7 +52,7 @@ void launch_count_bins(const SensorLaunch& launch, const VoxelizeProblem& proble
   auto* kernel = &count_bins<Cells, kForm, Reading, kDealt>;
   const size_t shared = size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell) + Cells::kNowhereBytes;
   allow_shared(launch, kernel, shared);
-  launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "count_bins", bins,
+  launch_early(launch, second_step_blocks(launch, bins), kThreadsFor<kDealt>, shared, kernel, "count_bins", bins,
                ByteArgs::of(problem), problem.output);
 }
 

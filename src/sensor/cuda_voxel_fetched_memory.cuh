@@ -19,7 +19,7 @@ struct FetchShape {
 struct Slotted {
   static constexpr int kPointBits = 20;
   static constexpr uint32_t kAlone = (1u << (32 - kPointBits)) - 1;
-  static_assert(kMaxDealtTiles * kDealtTilePoints <= 1 << kPointBits && kFewPoints <= kAlone);
+  static_assert(ValueRow::kMaxTiles * kDealtTilePoints <= 1 << kPointBits && kFewPoints <= kAlone);
   uint32_t word;
   __device__ Slotted(uint32_t point, uint32_t rank) : word(rank << kPointBits | point) {}
   __device__ uint32_t point() const { return word & ((1u << kPointBits) - 1); }

@@ -93,7 +93,7 @@ struct RowBuilder {
 
 /// Deals tiles of up to 4 x kThreads points, one to a block. Two blocks on a multiprocessor would leave another one
 /// idle.
-template <Quotient kQuotient, class Row>
+template <Quotient kQuotient, class Row, class Quads>
 __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins, Points points) {
   extern __shared__ __align__(128) char shared[];
   __shared__ Fates of_block;
@@ -106,12 +106,13 @@ __global__ void __launch_bounds__(kThreads, 1) deal(GridArgs grid, BinArgs bins,
   uint32_t first = dealt_point(tile, static_cast<uint32_t>(bins.num_tiles), threadIdx.x * 4);
   const bool in_tile = static_cast<int>(threadIdx.x) * 4 < bins.tile_points && first < num_points;
   int count = in_tile ? static_cast<int>(min(num_points - first, 4u)) : 0;
+  const Quads quads(tile, first);
   asm volatile("" : "+r"(first), "+r"(count));  // known before the wait
   begin(bins, memory.begins, of_block);
   if (Row::kHasPoints && blockIdx.x == 0) reset(bins);
   const float* from = points.data + size_t{first} * 3;
   float p[12];
-  if (count > 0) load_quad(from, count, points.aligned, p);
+  quads.load(points, from, count, p);
   place_quad<kQuotient>(grid, bins, from, p, count, placed.place, fates);
   count_points(memory.begins, placed);
   bool beyond = false, crowded = false;
@@ -193,8 +194,17 @@ template <class Row, Quotient kQuotient>
 void launch_dealt(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                   const BinArgs& bins) {
   static_assert(kDealtTilePoints == 4 * kThreads);
-  launch_first_step(launch, problem, grid, bins, &deal<kQuotient, Row>,
-                    TileMemory<Row, 1>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
+  const auto deal_by = [&](auto* kernel) {
+    launch_first_step(launch, problem, grid, bins, kernel,
+                      TileMemory<Row, 1>::bytes(bins) + RowBuilder<Row>::bytes(bins), "deal");
+  };
+  // Lanes may exchange points whose entries do not say which they are, but not points that are clamped, which are read
+  // again. Of fewer points it takes longer: nobody waits for lines.
+  constexpr int kLeastPoints = 2560;  // of a tile
+  if constexpr (!Row::kHasPoints)
+    if (bins.tile_points >= kLeastPoints && points_of(problem).aligned && !grid.clamp)
+      return deal_by(&deal<kQuotient, Row, RunQuads>);
+  deal_by(&deal<kQuotient, Row, OwnQuads>);
 }
 
 /// Tiles of counts, read ahead where there is more than one round of them.

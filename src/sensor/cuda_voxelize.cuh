@@ -168,7 +168,7 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32
 template <class Row, int kThreads>
 struct DealtSlots {
   static constexpr int kRowsAtOnce = kThreads / Row::kLanes;
-  static constexpr int kRowsOfThread = (kMaxDealtTiles + kRowsAtOnce - 1) / kRowsAtOnce;
+  static constexpr int kRowsOfThread = (Row::kMaxTiles + kRowsAtOnce - 1) / kRowsAtOnce;
   /// Slots of its rows, and then one of each second row.
   static constexpr int kOfFirst = kRowsOfThread * Row::kSlotsOfLane, kOfThread = kOfFirst + kRowsOfThread;
   __device__ static int tile(int at) {

@@ -92,7 +92,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   while (plan.num_bins() < needed && plan.num_bins() < kMaxBins) ++plan.bin_bits;
   plan.bin_chunks = chunks_of_bin(plan.slab_voxels, plan.bin_bits);
   plan.halves = problem.options.mode == VoxelMode::count && plan.bin_voxels() > kMaxCountedVoxels;
-  const int64_t dealt_tiles = std::min(num_sms, kMaxDealtTiles);
+  const int64_t dealt_tiles = std::min(num_sms, values ? ValueRow::kMaxTiles : CountRow::kMaxTiles);
   plan.few_points = values && problem.num_points < plan.num_voxels / 2 &&
                     problem.num_points < int64_t{plan.num_bins()} * kFewPointsMean;
   plan.dealt = (plan.few_points || !values) && !plan.halves && plan.num_bins() <= kMaxDealtBins &&

@@ -37,13 +37,14 @@ static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32)
 /// A row of dealt entries, 16 bytes a lane, and the second row for what it cannot hold, of which most stay untouched.
 /// Counts need the offsets alone. Their number comes first, in a slot of its own. Where it pays, for values, slots take
 /// turns in lanes: most of a lane's slots are then filled in all lanes of a warp or in none.
-template <class Entry, int kRowBytes>
+template <class Entry, int kRowBytes, int kMostTiles>
 struct Row {
   using Slot = Entry;
   static constexpr bool kHasPoints = sizeof(Entry) * 8 > kOffsetBits;
   static constexpr int kBytes = kRowBytes, kHeader = 1, kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader,
                        kLanes = kBytes / 16, kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
   static constexpr bool kTakeTurns = kHasPoints;
+  static constexpr int kMaxTiles = kMostTiles;  // that a cloud is dealt to
   static constexpr int kSecondBytes = 4 * kBytes, kSecondSlots = kSecondBytes / static_cast<int>(sizeof(Slot)),
                        kBothSlots = kSlots + kSecondSlots;
   /// Which slot a lane has at `i`.
@@ -56,11 +57,12 @@ struct Row {
     return slot % kLanes * 16 + slot / kLanes * kSlot;
   }
 };
-using CountRow = Row<uint16_t, 64>;
-using ValueRow = Row<uint32_t, 128>;
+/// Tiles of counts are one for every multiprocessor of as many as GPUs of today have.
+using CountRow = Row<uint16_t, 64, 136>;
+using ValueRow = Row<uint32_t, 128, 128>;
 /// Most points of a bin whose second step is that of few points, and how many they may be on average.
 inline constexpr uint32_t kFewPoints = 2816, kFewPointsMean = 2048;
-inline constexpr int kDealtTilePoints = 4096, kMaxDealtTiles = 128, kMaxDealtBins = 512;
+inline constexpr int kDealtTilePoints = 4096, kMaxDealtBins = 512;
 /// A dealt tile has runs of this many neighbours from all over the cloud, for a scanner gives neighbours that lie in
 /// few bins: those of a tile would not fit into rows. A warp's loads of shorter runs touch more lines of memory.
 inline constexpr uint32_t kDealtRun = 16;

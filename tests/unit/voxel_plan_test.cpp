@@ -80,7 +80,7 @@ TEST(VoxelPlan, SmallCloudsAreDealt) {
     const VoxelPlan plan = plan_of({128, 128, 128}, points, VoxelMode::count);
     EXPECT_TRUE(plan.dealt) << points;
     EXPECT_LE(plan.tile_points, kDealtTilePoints);
-    EXPECT_LE(plan.num_tiles, kMaxDealtTiles);
+    EXPECT_LE(plan.num_tiles, CountRow::kMaxTiles);
     EXPECT_GE(plan.num_tiles * plan.tile_points, points);
     EXPECT_GT(plan.row_pitch, plan.num_tiles - 1);
     EXPECT_EQ(plan.row_pitch % 2, 1);
