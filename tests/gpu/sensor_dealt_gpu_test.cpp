@@ -1,5 +1,5 @@
-// Clouds whose points a GPU deals to rows, without values: whatever number of tiles they make, wherever they begin and
-// end, the CPU's bits.
+// Clouds without values that a GPU deals to rows, and those just on either side of being sorted at all: whatever number
+// of tiles they make, wherever they begin and end, the CPU's bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -38,6 +38,22 @@ TEST_F(SensorGpuTest, RunsThatLanesShare) {
           EXPECT_EQ(result.stats.num_nan, wanted.stats.num_nan);
           EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
         }
+  }
+}
+
+/// Masks of large grids are marked point by point up to a point for every two words.
+TEST_F(SensorGpuTest, MasksOfLargeGrids) {
+  const VoxelGrid grid{{-3, 0, 5}, 0.25f, {301, 256, 320}};
+  const int64_t most = num_mask_words(grid) / 2;
+  for (const int64_t num_points : {most, most + 1}) {
+    Cloud cloud{"large grid", grid, random_floats(3 * num_points, 41, -5, 70)};
+    for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp}) {
+      const VoxelRun run{{VoxelMode::bitmask, VoxelLayout::xyz, bounds}};
+      SCOPED_TRACE(fmt::format("{} points, {}", num_points, run.name()));
+      const VoxelResult result = run_voxelize(gpu(), cloud, run), wanted = run_voxelize(cpu(), cloud, run);
+      EXPECT_TRUE(result.output == wanted.output) << "not the CPU's bits";
+      EXPECT_EQ(result.stats.num_outside, wanted.stats.num_outside);
+    }
   }
 }
 
