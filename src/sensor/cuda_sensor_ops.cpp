@@ -2,10 +2,10 @@
 #include "device/cuda_check.h"
 #include "device/cuda_device.h"
 #include "device/profiler_ranges.h"
-#include "sensor/cuda_count_division.h"
-#include "sensor/cuda_count_peers.h"
 #include "sensor/cuda_kernels.h"
-#include "sensor/cuda_mask_peers.h"
+#include "sensor/peers/cuda_count_division.h"
+#include "sensor/peers/cuda_count_peers.h"
+#include "sensor/peers/cuda_mask_peers.h"
 
 namespace amdahl {
 namespace {

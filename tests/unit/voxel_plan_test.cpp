@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sensor/voxel_plan.h"
+#include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 namespace {

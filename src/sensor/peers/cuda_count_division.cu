@@ -1,7 +1,7 @@
 // Counts of a cloud over several GPUs that divide the bins: counting a rank's own, and taking the others'.
 #include "device/cuda_peer_flags.cuh"
-#include "sensor/cuda_count_division.h"
-#include "sensor/cuda_voxel_halves.cuh"
+#include "sensor/peers/cuda_count_division.h"
+#include "sensor/voxels/cuda_voxel_halves.cuh"
 
 namespace amdahl {
 namespace {

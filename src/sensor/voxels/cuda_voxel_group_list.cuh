@@ -2,7 +2,7 @@
 // works on.
 #pragma once
 
-#include "sensor/cuda_voxel_rules.cuh"
+#include "sensor/voxels/cuda_voxel_rules.cuh"
 
 namespace amdahl::sensor_cuda {
 

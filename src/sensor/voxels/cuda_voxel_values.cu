@@ -1,8 +1,8 @@
 // Second step of a voxelization with values: the points of a bin are listed by voxel in shared memory; then the voxel's
 // values are read once, added up in registers and written once. No atomics on values, so a fixed-point sum costs as
 // much as a float one.
-#include "sensor/cuda_voxel_rules.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_rules.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

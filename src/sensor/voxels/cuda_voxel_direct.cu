@@ -1,7 +1,7 @@
 // Few points: clear the grid, then an atomic for each point.
-#include "sensor/cuda_voxel_locate.cuh"
-#include "sensor/cuda_voxel_points.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_locate.cuh"
+#include "sensor/voxels/cuda_voxel_points.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

@@ -1,6 +1,6 @@
 // Second step of counts of large grids, in halves of words.
-#include "sensor/cuda_voxel_halves.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_halves.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

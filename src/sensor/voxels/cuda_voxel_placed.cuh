@@ -2,8 +2,8 @@
 // tiles.
 #pragma once
 
-#include "sensor/cuda_voxel_locate.cuh"
-#include "sensor/cuda_voxel_tiles.cuh"
+#include "sensor/voxels/cuda_voxel_locate.cuh"
+#include "sensor/voxels/cuda_voxel_tiles.cuh"
 
 namespace amdahl::sensor_cuda {
 

@@ -1,9 +1,9 @@
-#include "sensor/cuda_count_division.h"
+#include "sensor/peers/cuda_count_division.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "sensor/cuda_peer_side.h"
+#include "sensor/peers/cuda_peer_side.h"
 #include "sensor/place.h"
 
 namespace amdahl {

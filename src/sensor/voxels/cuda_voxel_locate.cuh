@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "sensor/cuda_voxelize.cuh"
-#include "sensor/voxel_quotient.h"
+#include "sensor/voxels/cuda_voxelize.cuh"
+#include "sensor/voxels/voxel_quotient.h"
 
 namespace amdahl::sensor_cuda {
 

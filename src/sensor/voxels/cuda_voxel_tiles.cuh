@@ -2,7 +2,7 @@
 // or that of the ranks that count the bins.
 #pragma once
 
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 

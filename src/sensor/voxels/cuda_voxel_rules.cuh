@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 

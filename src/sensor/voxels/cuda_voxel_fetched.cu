@@ -5,8 +5,8 @@
 // empty, and instructions are what this step is short of. Loops are kept short in code: two blocks of a multiprocessor
 // are at different places of it, and unrolled by eight instead of two, one loop alone made 30 us of it 34 (H200). Where
 // a bin has more points than there is room for features, those of the last ones are read where they are needed.
-#include "sensor/cuda_voxel_fetched_memory.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_fetched_memory.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

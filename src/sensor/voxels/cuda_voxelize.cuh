@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sensor/cuda_launch.cuh"
-#include "sensor/voxel_plan.h"
-#include "sensor/voxel_quotient.h"
+#include "sensor/voxels/voxel_plan.h"
+#include "sensor/voxels/voxel_quotient.h"
 
 namespace amdahl::sensor_cuda {
 

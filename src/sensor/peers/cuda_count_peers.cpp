@@ -1,8 +1,8 @@
-#include "sensor/cuda_count_peers.h"
+#include "sensor/peers/cuda_count_peers.h"
 
 #include <algorithm>
 
-#include "sensor/cuda_peer_side.h"
+#include "sensor/peers/cuda_peer_side.h"
 #include "sensor/place.h"
 
 namespace amdahl {

@@ -1,8 +1,8 @@
 // Counts of several GPUs merged in each other's memory: every rank adds up the bytes of its own voxels, sends the sums
 // to the others, and writes the whole grid as they come.
 #include "device/cuda_peer_flags.cuh"
-#include "sensor/cuda_count_peers.h"
-#include "sensor/cuda_voxel_bytes.cuh"
+#include "sensor/peers/cuda_count_peers.h"
+#include "sensor/voxels/cuda_voxel_bytes.cuh"
 
 namespace amdahl {
 namespace {

@@ -1,7 +1,7 @@
 // One kernel that merges bit masks of several GPUs: every rank sends its mask to the others and writes its own grid.
 #include "device/cuda_peer_flags.cuh"
 #include "sensor/cuda_launch.cuh"
-#include "sensor/cuda_mask_peers.h"
+#include "sensor/peers/cuda_mask_peers.h"
 
 namespace amdahl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "sensor/cuda_voxel_bytes.cuh"
+#include "sensor/voxels/cuda_voxel_bytes.cuh"
 
 namespace amdahl::sensor_cuda {
 

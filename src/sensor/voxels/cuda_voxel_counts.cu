@@ -1,6 +1,6 @@
 // Second step of a voxelization without values: counts of a bin in shared memory, written as counts, occupancy or mask.
-#include "sensor/cuda_voxel_cells.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_cells.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

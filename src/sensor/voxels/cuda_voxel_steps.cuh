@@ -1,7 +1,7 @@
 // The second steps of a voxelization on the GPU, by what a voxel holds, and the one that needs no first step.
 #pragma once
 
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl {
 

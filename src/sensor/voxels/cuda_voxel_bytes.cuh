@@ -1,7 +1,7 @@
 // Counts that a second step writes as bytes, for a merge.
 #pragma once
 
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 

@@ -10,7 +10,7 @@
 
 #include "device/cuda_peer_watch.h"
 #include "sensor/cuda_kernels.h"
-#include "sensor/voxel_plan.h"
+#include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 

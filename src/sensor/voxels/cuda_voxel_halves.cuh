@@ -3,8 +3,8 @@
 // divided by voxel among the blocks that have done theirs.
 #pragma once
 
-#include "sensor/cuda_voxel_bytes.cuh"
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxel_bytes.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda::halves {
 

@@ -1,9 +1,9 @@
 // First step of a voxelization: tiles of points dealt to bins or sorted by them. See voxel_plan.h.
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
-#include "sensor/cuda_voxel_placed.cuh"
-#include "sensor/cuda_voxel_points.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_placed.cuh"
+#include "sensor/voxels/cuda_voxel_points.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

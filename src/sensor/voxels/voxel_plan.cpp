@@ -1,4 +1,4 @@
-#include "sensor/voxel_plan.h"
+#include "sensor/voxels/voxel_plan.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "sensor/cuda_launch.cuh"
-#include "sensor/voxel_plan.h"
 #include "sensor/voxel_values.h"
+#include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 namespace {

@@ -1,8 +1,8 @@
 // Second step of a voxelization with values, for bins of few points: a warp builds a group of neighbouring voxels in
 // shared memory and writes it as one piece. Every row of the grid is written once; rows cleared first and written again
 // go to DRAM twice.
-#include "sensor/cuda_voxel_group_list.cuh"
-#include "sensor/cuda_voxel_steps.cuh"
+#include "sensor/voxels/cuda_voxel_group_list.cuh"
+#include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "sensor/cuda_voxelize.cuh"
+#include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 

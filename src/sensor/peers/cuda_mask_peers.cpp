@@ -1,6 +1,6 @@
-#include "sensor/cuda_mask_peers.h"
+#include "sensor/peers/cuda_mask_peers.h"
 
-#include "sensor/cuda_peer_side.h"
+#include "sensor/peers/cuda_peer_side.h"
 
 namespace amdahl {
 namespace {

@@ -1,7 +1,7 @@
 // What a block has in shared memory that adds up the points of a bin with their features there: cuda_voxel_fetched.cu.
 #pragma once
 
-#include "sensor/cuda_voxel_rules.cuh"
+#include "sensor/voxels/cuda_voxel_rules.cuh"
 
 namespace amdahl::sensor_cuda {
 
