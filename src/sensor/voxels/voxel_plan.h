@@ -57,7 +57,8 @@ struct Row {
     return slot % kLanes * 16 + slot / kLanes * kSlot;
   }
 };
-/// Tiles of counts are one for every multiprocessor of as many as GPUs of today have.
+/// Counts are dealt to one tile for every multiprocessor of an H200, which has 132; cuda_voxel_counts.cu has a lane for
+/// each vector of a bin's rows, in whole warps.
 using CountRow = Row<uint16_t, 64, 136>;
 using ValueRow = Row<uint32_t, 128, 128>;
 /// Most points of a bin whose second step is that of few points, and how many they may be on average.
