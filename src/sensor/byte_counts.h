@@ -31,7 +31,7 @@ struct SortedParts {
   uint32_t first_bin[kMaxMergePeers + 1] = {};  // of each rank; of the one after the last, how many there are
   int64_t tiles = 0;                            // that a rank has room for
   uint16_t* entries[kMaxMergePeers] = {};       // of each rank, [ranks, tiles, kMaxCountedTilePoints]
-  uint16_t* tables[kMaxMergePeers] = {};        // [ranks, tiles, bins + 1], where in a tile its bins' segments begin
+  uint32_t* tables[kMaxMergePeers] = {};        // [ranks, tiles, bins], where in a tile its bins' segments are
   unsigned* num_tiles[kMaxMergePeers] = {};     // [ranks]
   CrowdedBins* crowded = nullptr;               // of this rank's bins
 };

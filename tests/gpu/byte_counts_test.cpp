@@ -68,15 +68,17 @@ std::vector<int32_t> counts_on_cpu(const VoxelGrid& grid, const std::vector<floa
   return counts;
 }
 
-/// Two thirds of the points spread out, a few of them outside, and the others in two voxels.
-std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points) {
+/// Points spread out, a few of them outside, and every so many-th in two voxels.
+std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points, int64_t crowded_every) {
   std::mt19937_64 random(23);
   std::uniform_real_distribution<float> unit(-0.02f, 1.02f);
   std::vector<float> points;
   for (int64_t i = 0; i < num_points; ++i)
     for (size_t axis = 0; axis < 3; ++axis) {
       const auto size = static_cast<float>(grid.size[axis]);
-      const float at = i % 3 != 1 ? unit(random) * size : axis == 0 ? std::floor(unit(random) * 2) + 1.5f : 1.5f;
+      const float at = i % crowded_every != 1 ? unit(random) * size
+                       : axis == 0            ? std::floor(unit(random) * 2) + 1.5f
+                                              : 1.5f;
       points.push_back(grid.minimum[axis] + at * grid.voxel_size);
     }
   return points;
@@ -84,11 +86,12 @@ std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points) {
 
 TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
   const VoxelGrid small{{-1, 2, 0}, 0.25f, {9, 7, 5}}, large{{0, 0, 0}, 1, {97, 128, 130}},
-      wide{{0, 0, 0}, 1, {256, 250, 259}}, slabs{{0, 0, 0}, 1, {520, 720, 720}};
+      wide{{0, 0, 0}, 1, {256, 250, 259}}, whole{{0, 0, 0}, 1, {256, 256, 256}}, slabs{{0, 0, 0}, 1, {520, 720, 720}};
   struct Case {
     VoxelGrid grid;
     int64_t num_points;
     int world_size;
+    int64_t crowded_every = 3;
   };
   for (const Case& c : std::vector<Case>{{small, 0, 2},
                                          {small, 4000, 1},
@@ -97,9 +100,10 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
                                          {large, 100'000, 3},
                                          {large, 2'000'003, 2},
                                          {wide, 4'000'000, 3},
+                                         {whole, 3'000'000, 4, 400},
                                          {slabs, 60'000, 1}}) {
     SCOPED_TRACE(fmt::format("{} points in {} voxels, {} parts", c.num_points, num_voxels(c.grid), c.world_size));
-    const std::vector<float> points = points_of(c.grid, c.num_points);
+    const std::vector<float> points = points_of(c.grid, c.num_points, c.crowded_every);
     const ByteCounts layout = ByteCounts::of(num_voxels(c.grid), c.world_size, c.num_points);
     std::vector<uint8_t> sum(layout.bytes());
     const std::vector<ItemRange> ranges = split_evenly(c.num_points, c.world_size);

@@ -21,7 +21,7 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
   layout.crowded = place(layout.bytes, sizeof(CrowdedBins));
   layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
-  layout.tables = place(layout.bytes, tiles * (layout.num_bins() + 1) * sizeof(uint16_t));
+  layout.tables = place(layout.bytes, tiles * layout.num_bins() * sizeof(uint32_t));
   layout.entries = place(layout.bytes, tiles * kMaxCountedTilePoints * sizeof(uint16_t));
   layout.packed = place(layout.bytes, size_t{layout.num_bins()} * kPackedBytesOfBin);
   layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
@@ -45,7 +45,7 @@ class CudaCountDivision final : public CountPeers {
     std::copy(std::begin(ranks_.first_bin), std::end(ranks_.first_bin), std::begin(to.first_bin));
     for (int r = 0; r < ranks_.num_ranks; ++r) {
       to.entries[r] = reinterpret_cast<uint16_t*>(ranks_.shared[r] + ranks_.layout.entries);
-      to.tables[r] = reinterpret_cast<uint16_t*>(ranks_.shared[r] + ranks_.layout.tables);
+      to.tables[r] = reinterpret_cast<uint32_t*>(ranks_.shared[r] + ranks_.layout.tables);
       to.num_tiles[r] = reinterpret_cast<DivisionInbox*>(ranks_.shared[r])->num_tiles;
     }
   }

@@ -188,7 +188,7 @@ void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, 
   bins.tiles_of_rank = reinterpret_cast<const DivisionInbox*>(own)->num_tiles;
   bins.crowded = reinterpret_cast<CrowdedBins*>(own + p.layout.crowded);
   bins.entries = own + p.layout.entries;
-  bins.table = reinterpret_cast<uint16_t*>(own + p.layout.tables);
+  bins.table = reinterpret_cast<uint32_t*>(own + p.layout.tables);
   const uint32_t own_bins = p.first_bin[p.rank + 1] - p.first_bin[p.rank];
   const size_t shared = halves::num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, &count_own_bins, shared);

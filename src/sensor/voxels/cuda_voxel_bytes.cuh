@@ -16,7 +16,9 @@ struct ByteArgs {
   }
   /// Where a voxel's byte goes. Those of a chunk lie side by side, aligned as the chunk is.
   __device__ __forceinline__ uint8_t* byte_of(void* output, int64_t voxel) const {
-    if (parts.voxels == 0) return static_cast<uint8_t*>(output) + voxel;
+    return parts.voxels == 0 ? static_cast<uint8_t*>(output) + voxel : byte_of_part(voxel);
+  }
+  __device__ __forceinline__ uint8_t* byte_of_part(int64_t voxel) const {
     const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both of 32 bits
     return parts.part[part] + (voxel - part * parts.voxels);
   }

@@ -8,7 +8,7 @@ namespace {
 using namespace sensor_cuda;
 using namespace sensor_cuda::halves;
 
-enum class Form { numbers, bytes };
+enum class Form { numbers, bytes, byte_parts };
 
 /// Writes what a block has counted.
 template <Form kForm>
@@ -22,7 +22,7 @@ struct Writer {
       write_numbers_of_bin(bins, bin, words, static_cast<int32_t*>(output) + bins.first_voxel);
     else
       for_each_eight(bins, bin, words, bytes, [&](uint32_t, uint32_t voxel, uint2 eight, bool there) {
-        if (there) __stcs(reinterpret_cast<uint2*>(bytes.byte_of(output, bins.first_voxel + voxel)), eight);
+        if (there) __stcs(reinterpret_cast<uint2*>(byte_of(bins.first_voxel + voxel)), eight);
       });
   }
   __device__ void leave_bin(uint32_t) const {}
@@ -31,7 +31,10 @@ struct Writer {
     if constexpr (kForm == Form::numbers)
       static_cast<int32_t*>(output)[at] = static_cast<int32_t>(count);
     else
-      *bytes.byte_of(output, at) = static_cast<uint8_t>(bytes.limit(count, at));
+      *byte_of(at) = static_cast<uint8_t>(bytes.limit(count, at));
+  }
+  __device__ __forceinline__ uint8_t* byte_of(int64_t voxel) const {
+    return kForm == Form::byte_parts ? bytes.byte_of_part(voxel) : static_cast<uint8_t*>(output) + voxel;
   }
 };
 
@@ -59,6 +62,8 @@ void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, con
 }  // namespace
 
 void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+  if (problem.most_in_byte > 0 && problem.byte_parts.voxels > 0)
+    return launch_form<Form::byte_parts>(launch, problem, bins);
   if (problem.most_in_byte > 0) return launch_form<Form::bytes>(launch, problem, bins);
   launch_form<Form::numbers>(launch, problem, bins);
 }

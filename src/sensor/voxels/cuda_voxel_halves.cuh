@@ -13,8 +13,8 @@ inline constexpr int kThreads = 1024;
 /// once, do not meet in one.
 inline constexpr uint32_t kWords = kMaxHalfVoxels / 2;
 inline constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
-inline constexpr int kTilesAtOnce = 2048;
-using Reading = Reads<8, 6, 2>;
+inline constexpr int kTilesAtOnce = 2048, kBinsAtOnce = 2;
+using Reading = Reads<8, 7, 2>;
 // A bin is crowded from so many times the points of a bin on average, but not of fewer than these.
 inline constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
 inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
@@ -22,34 +22,49 @@ inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neigh
 /// How many words hold a bin.
 __host__ __device__ inline uint32_t num_words(const BinArgs& bins) { return min(bins.bin_voxels(), kWords); }
 
-/// A bin's segments in some tiles, looked up.
+/// Segments of a bin, or of neighbouring ones, in some tiles, looked up.
 struct Segments {
-  uint32_t bounds[kTilesAtOnce];  // where each begins, and above that where it ends
-  uint32_t num_points;            // of all that have been looked up
+  uint32_t words[kBinsAtOnce][kTilesAtOnce];  // as in the table
+  uint32_t num_points[kBinsAtOnce];           // of all that have been looked up
 };
 struct KnownSegments {
-  const uint32_t* bounds;
-  __device__ __forceinline__ void skip(int tiles) { bounds += tiles; }
-  __device__ __forceinline__ Segment operator[](int tile) const {
-    return {static_cast<int>(bounds[tile] & 0xffff), static_cast<int>(bounds[tile] >> 16)};
-  }
+  const uint32_t* words;
+  __device__ __forceinline__ void skip(int tiles) { words += tiles; }
+  __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
-static_assert(kMaxCountedTilePoints <= 0xffff);
 static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kHalvesShared);  // 1024: the chip's own
 
-/// Looks up a bin's segments in `count` tiles from `first` on. Waits for all threads before and after.
-__device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64_t first, int count,
+/// Looks up segments in `count` tiles from `first` on, of kBins bins so far apart. Waits for all threads before and
+/// after.
+template <int kBins>
+__device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, uint32_t apart, int64_t first, int count,
                                         Segments& segments) {
+  constexpr int kOfThread = kTilesAtOnce / kThreads;
   __syncthreads();
-  const SegmentTable table(bins, bin);
-  uint32_t points = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
-    const auto [begin, end] = table[first + i];
-    segments.bounds[i] = static_cast<uint32_t>(begin | end << 16);
-    points += static_cast<uint32_t>(end - begin);
+  const uint32_t* table = bins.table + first * bins.num_bins() + bin;
+  uint32_t found[kOfThread][kBins], points[kBins] = {};
+#pragma unroll
+  for (int k = 0; k < kOfThread; ++k) {
+    const int i = k * kThreads + static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int j = 0; j < kBins; ++j)
+      found[k][j] = i < count && bin + j * apart < bins.num_bins() ? table[i * bins.num_bins() + j * apart] : 0;
   }
-  points = __reduce_add_sync(~0u, points);
-  if (threadIdx.x % 32 == 0 && points > 0) atomicAdd(&segments.num_points, points);
+#pragma unroll
+  for (int k = 0; k < kOfThread; ++k) {
+    const int i = k * kThreads + static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int j = 0; j < kBins; ++j) {
+      const auto [begin, end] = Segment::of(found[k][j]);
+      if (i < count) segments.words[j][i] = found[k][j];
+      points[j] += static_cast<uint32_t>(end - begin);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kBins; ++j) {
+    points[j] = __reduce_add_sync(~0u, points[j]);
+    if (threadIdx.x % 32 == 0 && points[j] > 0) atomicAdd(&segments.num_points[j], points[j]);
+  }
   __syncthreads();
 }
 
@@ -71,7 +86,7 @@ __device__ __forceinline__ void for_each_of_many(const BinArgs& bins, int64_t fi
   constexpr int kLanes = 8, kEight = 8, kAhead = 4;
   const int lane = threadIdx.x % kLanes;
   for (int tile = static_cast<int>(threadIdx.x) / kLanes; tile < count; tile += kThreads / kLanes) {
-    const auto [begin, end] = KnownSegments{segments.bounds}[tile];
+    const auto [begin, end] = KnownSegments{segments.words[0]}[tile];
     const auto* eights = reinterpret_cast<const uint4*>(bins.sorted<CountRow>(first_tile + tile));
     for (int first = begin / kEight + lane; first * kEight < end; first += kLanes * kAhead) {
       uint4 ahead[kAhead];
@@ -109,38 +124,87 @@ __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words,
   return all == points;
 }
 
-/// Counts a bin in halves; false where it is crowded. All threads have counted when it returns. Calls wait() before it
-/// reads.
+/// Whether the segments of two bins are looked up at once, in all tiles.
+__device__ __forceinline__ bool looks_up_pairs(const BinArgs& bins) {
+  return bins.num_ranks == 1 && bins.num_tiles <= kTilesAtOnce;
+}
+
+/// Counts a bin in halves; false where it is crowded. All threads have counted when it returns. `which` of a pair it
+/// is, so far `apart`, or kBinsAtOnce where there are none. Calls wait() before it reads.
 template <class Wait>
-__device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t* words, Segments& segments,
-                                          const Wait& wait) {
+__device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t which, uint32_t apart,
+                                          uint32_t* words, Segments& segments, const Wait& wait) {
+  const bool alone = which == kBinsAtOnce;
+  const uint32_t at = alone ? 0 : which;
   bool crowded = false;
   int64_t tiles = 0;
   clear(words, num_words(bins));
-  if (threadIdx.x == 0) segments.num_points = 0;
+  if (at == 0 && threadIdx.x < kBinsAtOnce) segments.num_points[threadIdx.x] = 0;
   wait();
   for_each_tiles(bins, [&](int64_t first, int count) {
-    look_up(bins, bin, first, count, segments);
+    if (alone)
+      look_up<1>(bins, bin, 0, first, count, segments);
+    else if (at == 0)
+      look_up<kBinsAtOnce>(bins, bin, apart, first, count, segments);
+    else
+      __syncthreads();
     tiles += count;
     const int64_t mean = tiles * bins.tile_points >> bins.bin_bits;
-    crowded = segments.num_points > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
+    crowded = segments.num_points[at] > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
     if (crowded) return false;
     for_each_in_segments<CountRow, Reading, kThreads>(
-        bins, first, count, KnownSegments{segments.bounds},
+        bins, first, count, KnownSegments{segments.words[at]},
         [&](uint32_t offset, int) { atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits)); });
     return true;
   });
   __syncthreads();
-  return !crowded && (segments.num_points <= kHalf || hold(bins, words, segments.num_points));
+  return !crowded && (segments.num_points[at] <= kHalf || hold(bins, words, segments.num_points[at]));
 }
 
-/// Bytes of eight voxels: of the lower or upper halves of these words, each of which is less than 256.
-__device__ __forceinline__ uint2 bytes_of_halves(const uint4& a, const uint4& b, uint32_t half) {
-  const uint32_t pick = half == 0 ? 0x0040 : 0x0062;  // the same byte of two words
-  const auto four = [&](const uint4& w) {
-    return __byte_perm(__byte_perm(w.x, w.y, pick), __byte_perm(w.z, w.w, pick), 0x5410);
-  };
-  return {four(a), four(b)};
+/// Bytes of eight voxels of one half. What a byte does not hold goes to the list.
+__device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32_t* words, uint32_t half,
+                                             int64_t voxel) {
+  uint64_t eight = 0;
+#pragma unroll 1
+  for (int i = 0; i < 8; ++i)
+    eight |= uint64_t{bytes.limit(words[i] >> (half * kHalfBits) & kHalf, voxel + i)} << (8 * i);
+  return {static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)};
+}
+
+/// for_each_eight of a bin all of whose voxels are there, or of any.
+template <bool kAllThere, class Visit>
+__device__ __forceinline__ void for_each_eight_of(const BinArgs& bins, uint32_t bin, const uint32_t* words,
+                                                  const ByteArgs& bytes, const Visit& visit) {
+  constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of each half of two words
+  // What is not more than `fits` a byte holds, and more than that is looked at one by one.
+  const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, beyond = ~(fits | fits << kHalfBits);
+  const uint32_t end = kAllThere ? kWords : num_words(bins);
+  const uint32_t turn = threadIdx.x / 4 % 2;  // lanes that would meet in a bank read their fours in turns
+#pragma unroll 1
+  for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < end; first += kThreads * kVoxels) {
+    const uint32_t at = first + threadIdx.x % 32 * kVoxels;
+    const bool counted = kAllThere || at < end;
+    const auto* fours = reinterpret_cast<const uint4*>(words + at);
+    const uint4 a = counted ? fours[turn] : uint4{}, b = counted ? fours[turn ^ 1] : uint4{};
+    const uint32_t any = a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w;
+    const uint32_t a_low = __byte_perm(a.x, a.y, kLowBytes), a_high = __byte_perm(a.z, a.w, kLowBytes),
+                   b_low = __byte_perm(b.x, b.y, kLowBytes), b_high = __byte_perm(b.z, b.w, kLowBytes);
+    uint2 eights[2] = {{__byte_perm(a_low, a_high, 0x5410), __byte_perm(b_low, b_high, 0x5410)},
+                       {__byte_perm(a_low, a_high, 0x7632), __byte_perm(b_low, b_high, 0x7632)}};
+    if (turn != 0) eights[0] = {eights[0].y, eights[0].x}, eights[1] = {eights[1].y, eights[1].x};
+    const uint32_t voxels[2] = {voxel_of(bins, bin, at), voxel_of(bins, bin, kWords + at)};
+    if ((any & beyond) != 0) {
+#pragma unroll
+      for (uint32_t half = 0; half < 2; ++half)
+        eights[half] = limit_eight(bytes, words + at, half, bins.first_voxel + voxels[half]);
+    }
+#pragma unroll
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t offset = half * kWords + at;
+      visit(offset, voxels[half], eights[half],
+            kAllThere || (counted && offset < bins.bin_voxels() && voxels[half] < bins.num_voxels));
+    }
+  }
 }
 
 /// Calls visit(offset, voxel, bytes, there) for every eight neighbours of a bin that are counted, by whole warps, each
@@ -148,29 +212,10 @@ __device__ __forceinline__ uint2 bytes_of_halves(const uint4& a, const uint4& b,
 template <class Visit>
 __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin, const uint32_t* words,
                                                const ByteArgs& bytes, const Visit& visit) {
-  constexpr uint32_t kVoxels = 8;
-  for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < num_words(bins); first += kThreads * kVoxels) {
-    const uint32_t at = first + threadIdx.x % 32 * kVoxels;
-    const bool counted = at < num_words(bins);
-    const auto* fours = reinterpret_cast<const uint4*>(words + at);
-    const uint4 a = counted ? fours[0] : uint4{}, b = counted ? fours[1] : uint4{};
-    const uint32_t most =  // of each half
-        __vmaxu2(__vmaxu2(__vmaxu2(a.x, a.y), __vmaxu2(a.z, a.w)), __vmaxu2(__vmaxu2(b.x, b.y), __vmaxu2(b.z, b.w)));
-#pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t offset = half * kWords + at, voxel = voxel_of(bins, bin, offset);
-      const auto count = [&](uint32_t word) { return word >> (half * kHalfBits) & kHalf; };
-      uint2 eight = bytes_of_halves(a, b, half);
-      if (count(most) > static_cast<uint32_t>(bytes.most)) {
-        const uint32_t all[kVoxels] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-        eight = {};
-#pragma unroll
-        for (uint32_t i = 0; i < kVoxels; ++i)
-          (i < 4 ? eight.x : eight.y) |= bytes.limit(count(all[i]), bins.first_voxel + voxel + i) << (8 * (i % 4));
-      }
-      visit(offset, voxel, eight, counted && offset < bins.bin_voxels() && voxel < bins.num_voxels);
-    }
-  }
+  if (bins.bin_voxels() == 2 * kWords && bins.num_bins() * int64_t{2 * kWords} <= bins.num_voxels)
+    for_each_eight_of<true>(bins, bin, words, bytes, visit);
+  else
+    for_each_eight_of<false>(bins, bin, words, bytes, visit);
 }
 
 /// Writes a bin's counts as numbers; `grid` begins with the slab.
@@ -200,7 +245,7 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
   static_assert(kChunkVoxels >> kShareBits >= 4, "whole vectors of words");
   clear(words, voxels);
   for_each_tiles(bins, [&](int64_t first, int count) {
-    look_up(bins, bin, first, count, segments);
+    look_up<1>(bins, bin, 0, first, count, segments);
     for_each_of_many(bins, first, count, segments, [&](uint32_t offset) {
       if (offset % (1u << kShareBits) == share) atomicAdd(words + (offset >> kShareBits), 1u);
     });
@@ -248,12 +293,15 @@ __device__ __forceinline__ void count_all(const BinArgs& bins, uint32_t begin, u
                                           uint32_t* words, const Wait& wait, const Writer& writer) {
   __shared__ Segments segments;
   __shared__ Claim next;
+  const bool pairs = looks_up_pairs(bins);
   bool waits = true;
+  uint32_t which = pairs ? 0 : kBinsAtOnce;
   for (uint32_t bin = begin + blockIdx.x; bin < end; bin += blocks) {
-    const bool counted = count_bin(bins, bin, words, segments, [&] {
+    const bool counted = count_bin(bins, bin, which, blocks, words, segments, [&] {
       if (waits) wait();
       waits = false;
     });
+    if (pairs) which = (which + 1) % kBinsAtOnce;
     if (counted) {
       writer.write_bin(bin);
     } else {

@@ -109,8 +109,9 @@ __device__ __forceinline__ void write_sorted(const BinArgs& bins, int64_t tile, 
   else
     scan_by_warp(memory.begins, num_begins(bins));
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; i <= num_bins; i += kTileThreads)
-    output.write_table(bins, tile, i, memory.begins[i] / kEntryBytes);
+  for (uint32_t i = threadIdx.x; i < num_bins; i += kTileThreads)
+    output.write_table(bins, tile, i,
+                       Segment::word(memory.begins[i] / kEntryBytes, memory.begins[i + 1] / kEntryBytes));
   uint32_t to[kQuads * 4];
   placed.for_each([&](int at) { to[at] = placed.of_bin(memory.begins, at) + placed.rank[at] - kFirstRank; });
   placed.for_each([&](int at) {

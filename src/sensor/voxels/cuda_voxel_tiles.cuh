@@ -38,9 +38,9 @@ struct TileMemory {
 /// Where sorted tiles go: the device's own memory.
 struct OwnMemory {
   __device__ void begin(const BinArgs&) const {}
-  /// Where the bins' segments begin, in entries.
-  __device__ __forceinline__ void write_table(const BinArgs& bins, int64_t tile, uint32_t bin, uint32_t begin) const {
-    bins.table[tile * (bins.num_bins() + 1) + bin] = static_cast<uint16_t>(begin);
+  /// A bin's segment, as a table has it.
+  __device__ __forceinline__ void write_table(const BinArgs& bins, int64_t tile, uint32_t bin, uint32_t segment) const {
+    bins.table[tile * bins.num_bins() + bin] = segment;
   }
   template <class Row, int kQuads>
   __device__ __forceinline__ void write_entries(const BinArgs& bins, int64_t tile,
@@ -63,11 +63,10 @@ struct RanksMemory {
     if (blockIdx.x == 0 && static_cast<int>(threadIdx.x) < parts.num_ranks)
       parts.num_tiles[threadIdx.x][parts.rank] = static_cast<unsigned>(bins.num_tiles);
   }
-  __device__ __forceinline__ void write_table(const BinArgs& bins, int64_t tile, uint32_t bin, uint32_t begin) const {
+  __device__ __forceinline__ void write_table(const BinArgs& bins, int64_t tile, uint32_t bin, uint32_t segment) const {
     for (int rank = 0; rank < parts.num_ranks; ++rank)
-      if (bin >= parts.first_bin[rank] && bin <= parts.first_bin[rank + 1])
-        parts.tables[rank][(parts.rank * parts.tiles + tile) * (bins.num_bins() + 1) + bin] =
-            static_cast<uint16_t>(begin);
+      if (bin >= parts.first_bin[rank] && bin < parts.first_bin[rank + 1])
+        parts.tables[rank][(parts.rank * parts.tiles + tile) * bins.num_bins() + bin] = segment;
   }
   template <class Row, int kQuads>
   __device__ __forceinline__ void write_entries(const BinArgs&, int64_t tile,

@@ -42,21 +42,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (blockIdx.x == 0) reset(bins);
   output.begin(bins);
   Source source(shared, points, bins.points_go_first);
-  const uint32_t last = static_cast<uint32_t>(bins.num_tiles) - 1;
-  const auto num_points = [&](uint32_t tile) {
-    return tile < last ? bins.tile_points : static_cast<int>(points.count - int64_t{last} * bins.tile_points);
-  };
-  const auto from = [&](uint32_t tile) { return points.data + int64_t{tile} * bins.tile_points * 3; };
-  const auto read = [&](uint32_t tile) {
-    if (tile < bins.num_tiles) source.begin(from(tile), num_points(tile));
-  };
-  read(blockIdx.x);
-  for (uint32_t tile = blockIdx.x; tile < bins.num_tiles; tile += gridDim.x) {
+  const int64_t first = int64_t{blockIdx.x} * bins.tile_points;
+  const int step = static_cast<int>(gridDim.x) * bins.tile_points;  // to the block's next tile
+  const float* from = points.data + first * 3;
+  int64_t left = points.count - first;  // of the cloud, from there on
+  const auto num_points = [&] { return static_cast<int>(min(left, int64_t{bins.tile_points})); };
+  int count = num_points();
+  if (left > 0) source.begin(from, count);
+  for (uint32_t tile = blockIdx.x; left > 0; tile += gridDim.x) {
     Placed<Row, kQuads> placed;
     Fates fates{};
-    place_points<kQuotient>(grid, bins, source, from(tile), num_points(tile), placed, fates);
+    place_points<kQuotient>(grid, bins, source, from, count, placed, fates);
     add_fates(fates, of_block);
-    read(tile + gridDim.x);
+    from += int64_t{step} * 3, left -= step;
+    count = num_points();
+    if (left > 0) source.begin(from, count);
     count_points(memory.begins, placed);
     write_sorted<0>(bins, tile, memory, placed, output);
     memory.go_on();
@@ -166,7 +166,7 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
                  : plan.halves ? reinterpret_cast<CrowdedBins*>(scratch + plan.crowded)
                                : nullptr;
   args.entries = scratch + plan.entries;
-  args.table = reinterpret_cast<uint16_t*>(scratch + plan.table);
+  args.table = reinterpret_cast<uint32_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);
   args.cursor = reinterpret_cast<uint32_t*>(scratch + plan.cursor);
   args.fates = reinterpret_cast<VoxelizeCounts*>(scratch + plan.fates);

@@ -43,7 +43,7 @@ struct BinArgs {
   BinDensity* densities;  // [bins], where bins have few points
   CrowdedBins* crowded;   // where counts are in halves of words
   void* entries;          // [tiles, tile_points] of the rows' slots
-  uint16_t* table;        // [tiles, bins + 1], where each bin's segment begins; of dealt tiles what rows cannot hold
+  uint32_t* table;        // [tiles, bins], each bin's segment, see Segment; of dealt tiles what rows cannot hold
   uint32_t* order;        // room for lists that do not fit into shared memory
   uint32_t* cursor;       // of it
   VoxelizeCounts* fates;  // of each block's points
@@ -107,21 +107,23 @@ struct Reads {
   static constexpr int kLanes = kLanesOfSegment, kLoads = kLoadsOfLane, kAhead = kSegments;
 };
 
-/// Where a bin's entries in a tile begin and end.
+/// Where a bin's entries in a tile begin and end. In a table they are 16 bits each of a word.
 struct Segment {
   int begin, end;
+  __device__ static Segment of(uint32_t word) {
+    return {static_cast<int>(word & 0xffff), static_cast<int>(word >> 16)};
+  }
+  __device__ static uint32_t word(uint32_t begin, uint32_t end) { return begin | end << 16; }
 };
+static_assert(kMaxTilePoints <= 0xffff);
 
 /// A bin's segments, from one tile on, as the first step leaves them.
 struct SegmentTable {
-  const uint16_t* first;
+  const uint32_t* first;
   uint32_t row;
-  __device__ SegmentTable(const BinArgs& bins, uint32_t bin) : first(bins.table + bin), row(bins.num_bins() + 1) {}
+  __device__ SegmentTable(const BinArgs& bins, uint32_t bin) : first(bins.table + bin), row(bins.num_bins()) {}
   __device__ __forceinline__ void skip(int tiles) { first += static_cast<int64_t>(tiles) * row; }
-  __device__ __forceinline__ Segment operator[](int64_t tile) const {
-    const uint16_t* at = first + tile * row;
-    return {at[0], at[1]};
-  }
+  __device__ __forceinline__ Segment operator[](int64_t tile) const { return Segment::of(first[tile * row]); }
 };
 
 /// Calls visit(entry, tile) for every entry in these segments of `num_tiles` tiles, of which the first is `first_tile`.
@@ -235,8 +237,7 @@ __device__ __forceinline__ void for_each_spilled(const BinArgs& bins, uint32_t b
     for (int i = lane + Row::kLanes; i < min(in_second, Row::kSecondSlots); i += kLanes) visit(second[i], tile);
     const int beyond = in_second - Row::kSecondSlots;
     if (beyond <= 0) continue;
-    const uint32_t begin = bins.table[tile * (bins.num_bins() + 1) + bin];
-    const auto* entries = bins.sorted<Row>(tile) + begin;
+    const auto* entries = bins.sorted<Row>(tile) + SegmentTable(bins, bin)[tile].begin;
     for (int i = lane; i < beyond; i += kLanes) visit(entries[i], tile);
   }
 }

@@ -114,7 +114,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entry_bytes = values ? sizeof(ValueRow::Slot) : sizeof(CountRow::Slot);
   plan.entries = place(plan.bytes, points * static_cast<size_t>(plan.entry_bytes));
-  plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * (plan.num_bins() + 1) * sizeof(uint16_t));
+  plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * plan.num_bins() * sizeof(uint32_t));
   if (values) plan.order = place(plan.bytes, points * sizeof(uint32_t));
   plan.cursor = place(plan.bytes, sizeof(uint32_t));
   plan.largest = place(plan.bytes, kScaleBlocks * sizeof(uint32_t));

@@ -29,7 +29,7 @@ inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;
 inline constexpr int kMaxBins = 4096;
 /// Of counts in halves of words, and the shared memory that a block of theirs needs.
 inline constexpr int64_t kMaxHalfVoxels = 65536;
-inline constexpr size_t kHalvesShared = (128 + 16) << 10;
+inline constexpr size_t kHalvesShared = (128 + 18) << 10;
 /// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
