@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <utility>
 
 #include "device/cuda_check.h"
@@ -88,17 +89,21 @@ DeviceSpec read_spec(int index) {
   return spec;
 }
 
+void create_context(int index) {
+  cuda_check(cudaSetDevice(index), index, "cudaSetDevice");
+  cuda_check(cudaFree(nullptr), index, "cudaFree");
+}
+
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, double sm_share)
-      : spec_(read_spec(index)), staging_(std::make_shared<CudaStaging>(index)), nvml_(Nvml::open()) {
+  CudaDevice(int index, std::shared_ptr<const CudaPartition> partition)
+      : spec_(read_spec(index)),
+        partition_(std::move(partition)),
+        staging_(std::make_shared<CudaStaging>(index)),
+        nvml_(Nvml::open()) {
     watches_.add(staging_);
-    bind_thread();
-    cuda_check(cudaFree(nullptr), index, "cudaFree");  // creates the context now, not inside a measurement
-    if (sm_share < 1) {
-      partition_ = std::make_shared<CudaPartition>(index, spec_.sm_count, sm_share);
-      spec_.sm_count = partition_->num_sms();
-    }
+    create_context(index);  // now, not inside a measurement
+    if (partition_) spec_.sm_count = partition_->num_sms();
     std::array<char, 32> pci{};
     if (nvml_ && cudaDeviceGetPCIBusId(pci.data(), pci.size(), index) == cudaSuccess)
       nvml_device_ = nvml_->find_device(pci.data());
@@ -278,17 +283,30 @@ std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& i
   if (!availability.ok) throw Error(Cause::environment_missing, availability.reason, availability.remedy);
   int count = 0;
   cuda_check(cudaGetDeviceCount(&count), 0, "cudaGetDeviceCount");
-  std::vector<std::unique_ptr<Device>> devices;
+  const auto share_of = [&](size_t i) { return i < sm_shares.size() ? sm_shares[i] : 1.0; };
+  std::map<int, std::vector<double>> shares;  // of GPUs in parts
   for (size_t i = 0; i < indices.size(); ++i) {
     const int index = indices[i];
-    const double share = i < sm_shares.size() ? sm_shares[i] : 1.0;
+    const double share = share_of(i);
     if (index < 0 || index >= count)
       throw Error(Cause::environment_missing, fmt::format("there is no GPU {}: this machine shows {}", index, count),
                   fmt::format("GPUs 0 to {}", count - 1));
     if (!(share > 0 && share <= 1))
       throw Error(Cause::usage, fmt::format("GPU {}: a share of {} of its multiprocessors", index, share),
                   "a number above 0, at most 1");
-    devices.push_back(std::make_unique<CudaDevice>(index, share));
+    if (share < 1) shares[index].push_back(share);
+  }
+  std::map<int, std::vector<std::shared_ptr<const CudaPartition>>> parts;
+  for (const auto& [index, of_gpu] : shares) {
+    create_context(index);
+    parts[index] = divide_gpu(index, of_gpu);
+  }
+  std::vector<std::unique_ptr<Device>> devices;
+  std::map<int, size_t> given;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int index = indices[i];
+    devices.push_back(std::make_unique<CudaDevice>(
+        index, share_of(i) < 1 ? parts[index][given[index]++] : std::shared_ptr<const CudaPartition>()));
   }
   return devices;
 }

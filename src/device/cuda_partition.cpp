@@ -75,27 +75,33 @@ SmGroups groups_of(int device_index) {
   return major == 8 ? SmGroups{4, 2} : SmGroups{2, 2};
 }
 
-}  // namespace
-
-CudaPartition::CudaPartition(int device_index, int all_sms, double share) : device_index_(device_index) {
-  const GreenContexts driver = find_functions(device_index);
+/// So many parts of at least `least` multiprocessors each.
+std::vector<CUdevResource> split(const GreenContexts& driver, int device_index, unsigned parts, int least) {
   const CUdevice device = device_index;  // the runtime numbers devices as the driver does
   CUdevResource all{};
   check(driver, driver.get_resource(device, &all, CU_DEV_RESOURCE_TYPE_SM), device_index, "cuDeviceGetDevResource");
-  const SmGroups groups = groups_of(device_index);
-  const int wanted = partition_size(share, all_sms, groups.least, groups.step);
-  CUdevResource part{};
-  unsigned num_parts = 1;
-  check(driver, driver.split(&part, &num_parts, &all, nullptr, 0, static_cast<unsigned>(wanted)), device_index,
+  std::vector<CUdevResource> found(parts);
+  unsigned made = parts;
+  check(driver, driver.split(found.data(), &made, &all, nullptr, 0, static_cast<unsigned>(least)), device_index,
         "cuDevSmResourceSplitByCount");
-  if (num_parts != 1)
-    throw Error(Cause::environment_missing,
-                fmt::format("GPU {} has no part of {} multiprocessors", device_index, wanted), "another share");
+  if (made != parts)
+    throw Error(
+        Cause::environment_missing,
+        fmt::format("GPU {} has {} parts of {} multiprocessors, and {} are wanted", device_index, made, least, parts),
+        "smaller shares");
+  return found;
+}
+
+}  // namespace
+
+CudaPartition::CudaPartition(int device_index, std::vector<CUdevResource> groups) : device_index_(device_index) {
+  const GreenContexts driver = find_functions(device_index);
   CUdevResourceDesc description = nullptr;
-  check(driver, driver.describe(&description, &part, 1), device_index, "cuDevResourceGenerateDesc");
-  check(driver, driver.create(&context_, description, device, CU_GREEN_CTX_DEFAULT_STREAM), device_index,
+  check(driver, driver.describe(&description, groups.data(), static_cast<unsigned>(groups.size())), device_index,
+        "cuDevResourceGenerateDesc");
+  check(driver, driver.create(&context_, description, device_index, CU_GREEN_CTX_DEFAULT_STREAM), device_index,
         "cuGreenCtxCreate");
-  num_sms_ = static_cast<int>(part.sm.smCount);
+  for (const CUdevResource& group : groups) num_sms_ += static_cast<int>(group.sm.smCount);
 }
 
 CudaPartition::~CudaPartition() {
@@ -114,6 +120,31 @@ cudaStream_t CudaPartition::make_stream(int priority) const {
   check(driver, driver.create_stream(&stream, context_, CU_STREAM_NON_BLOCKING, priority), device_index_,
         "cuGreenCtxStreamCreate");
   return stream;
+}
+
+std::vector<std::shared_ptr<const CudaPartition>> divide_gpu(int device_index, const std::vector<double>& shares) {
+  const GreenContexts driver = find_functions(device_index);
+  const int all_sms = cuda_attribute(device_index, cudaDevAttrMultiProcessorCount);
+  const SmGroups groups = groups_of(device_index);
+  std::vector<int> sizes;
+  for (const double share : shares) sizes.push_back(partition_size(share, all_sms, groups.least, groups.step));
+  std::vector<std::shared_ptr<const CudaPartition>> parts;
+  if (sizes.size() == 1) {
+    parts.push_back(std::make_shared<CudaPartition>(device_index, split(driver, device_index, 1, sizes.front())));
+    return parts;
+  }
+  // What is left by a split cannot be split again, but groups of one split go together.
+  const auto groups_in = [&](int size) { return (size + groups.least - 1) / groups.least; };
+  int needed = 0;
+  for (const int size : sizes) needed += groups_in(size);
+  const std::vector<CUdevResource> all = split(driver, device_index, static_cast<unsigned>(needed), groups.least);
+  auto next = all.begin();
+  for (const int size : sizes) {
+    parts.push_back(
+        std::make_shared<CudaPartition>(device_index, std::vector<CUdevResource>(next, next + groups_in(size))));
+    next += groups_in(size);
+  }
+  return parts;
 }
 
 }  // namespace amdahl

@@ -157,7 +157,8 @@ std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index
 /// CUDA devices by index; Error{environment_missing} when a device is not there. See cuda_device.h for availability.
 /// A device with a share below 1 has that part of its multiprocessors, in the hardware's groups: `spec().sm_count` says
 /// how many, and nothing that its streams run, captured or not, uses others. Its memory and its copies stay those of
-/// the whole. Error{usage} for a share outside (0, 1] or below the smallest group. `sm_shares` empty: all are whole.
+/// the whole. Parts of one GPU that are made together, under its index each, have no multiprocessor in common.
+/// Error{usage} for a share outside (0, 1] or below the smallest group. `sm_shares` empty: all are whole.
 std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& indices,
                                                        const std::vector<double>& sm_shares = {});
 Availability cuda_availability();

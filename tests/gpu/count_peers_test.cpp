@@ -128,7 +128,7 @@ TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
     join({{0, 0, 0}, 1, c.size}, c.points, c.crowded);
     for (int m = 0; m < kMerges; ++m)
       for (size_t r = 0; r < world(); ++r) enqueue(r, m);
-    synchronize();
+    ASSERT_NO_THROW(synchronize());
     for (int m = 0; m < kMerges; ++m) expect_merged(m);
     if (HasFailure()) return;
   }

@@ -119,6 +119,22 @@ TEST_F(HeldBackGpuTest, LivesBesideTheWholeDevice) {
   EXPECT_FALSE(whole.result().empty());
 }
 
+/// Kernels that wait for each other end only if none of them waits for the other's multiprocessors.
+TEST_F(HeldBackGpuTest, PartsMadeTogetherAreApart) {
+  const int index = device->spec().index, all = device->spec().sm_count;
+  const auto parts = make_cuda_devices({index, index, index}, {0.25, 0.5, 0.2});
+  int sum = 0;
+  for (const auto& part : parts) sum += part->spec().sm_count;
+  EXPECT_LE(sum, all);
+  EXPECT_GT(parts[1]->spec().sm_count, parts[0]->spec().sm_count);
+  try {
+    make_cuda_devices({index, index}, {0.7, 0.7});
+    ADD_FAILURE() << "more than there is";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::environment_missing) << error.what();
+  }
+}
+
 TEST_F(HeldBackGpuTest, RefusesWhatIsNoPart) {
   for (const double share : {0.0, -1.0, 1.5, 0.001}) try {
       make_cuda_devices({device->spec().index}, {share});
