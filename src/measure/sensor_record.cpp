@@ -112,7 +112,7 @@ void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExch
     bandwidth.push_back(bytes / us * 1e-3);  // bytes/us to GB/s
   }
   record.series = {{"time", "us", time},
-                   {"throughput", cell.job.voxelizes() ? "points/s" : "batches/s", throughput},
+                   {"throughput", throughput_unit(cell.job), throughput},
                    {"bandwidth", "GB/s", bandwidth},
                    {"call_time", "us", slowest(ranks, &SensorTimes::call_us)},
                    {"compute_time", "us", compute}};

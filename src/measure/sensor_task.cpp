@@ -231,7 +231,7 @@ class TaskRecords {
       bandwidth.push_back(useful_bytes(cell.job, 1) / us * 1e-3);  // bytes/us to GB/s
     }
     record.series = {{"time", "us", time},
-                     {"throughput", cell.job.voxelizes() ? "points/s" : "batches/s", throughput},
+                     {"throughput", throughput_unit(cell.job), throughput},
                      {"bandwidth", "GB/s", bandwidth},
                      {"device_time", "us", {median_of(time)}},
                      {"alone_time", "us", {run.costs[task][device]}},

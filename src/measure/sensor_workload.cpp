@@ -166,6 +166,8 @@ std::vector<char> SensorWorkload::output(Stream& stream, int variant, Deadline d
   return host;
 }
 
+const char* throughput_unit(const SensorJob& job) { return job.voxelizes() ? "points/s" : "batches/s"; }
+
 double useful_bytes(const SensorJob& job, int num_outputs) {
   const VariantLayout layout = layout_of(job, job.num_items);
   double bytes = static_cast<double>(layout.output) * num_outputs;

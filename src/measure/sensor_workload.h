@@ -74,6 +74,8 @@ class SensorWorkload {
   std::unique_ptr<GridMerge> merge_;  // of clouds
 };
 
+/// Of a job's throughput.
+const char* throughput_unit(const SensorJob& job);
 /// Bytes that one call reads and writes if each byte is touched once: the inputs of all items, and `num_outputs`
 /// grids or, of streams, every output row once.
 double useful_bytes(const SensorJob& job, int num_outputs);

@@ -118,8 +118,8 @@ std::string legend(const std::vector<Record>& records) {
   };
   add("task", "time of a round of all tasks; bound: the longest task, or all of them spread with no gap");
   add("hetero",
-      "bound: all devices at their speeds alone, with no gap and nothing to merge; speedup over the fastest device "
-      "alone");
+      "bound: all devices at the highest speed of each here, with no gap and nothing to merge; speedup over the "
+      "fastest device alone");
   add("pipeline", "time a batch by the host's clock; hidden: less than in sequence");
   return text.empty() ? text : '\n' + text;
 }

@@ -63,9 +63,11 @@ def check_shares(case):
             assert record["origin"] == "emulated" and axes["devices"] == 2 and axes["mode"] == "hetero"
             assert axes["merge"] == "host" or not extra, axes
             assert sum(samples(record, "device_items")) == 5000 or axes["policy"] == "refreshed", axes
-            alone = samples(record, "alone_time")
-            bound = 1 / sum(1 / us for us in alone)
+            alone, fastest = samples(record, "alone_time"), samples(record, "fastest_speed")
+            assert all(speed >= 5000 / us * 1e6 * (1 - 1e-9) for speed, us in zip(fastest, alone)), (fastest, alone)
+            bound = 5000 / sum(fastest) * 1e6
             assert abs(samples(record, "makespan_bound")[0] - bound) < 1e-6 * bound
+            assert bound <= min(samples(record, "time")) * (1 + 1e-9), (bound, samples(record, "time"))
             if axes["policy"] == "even":
                 assert samples(record, "device_items") == [2500, 2500]
             if axes["policy"] == "one-device":
