@@ -22,7 +22,7 @@ inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neigh
 /// How many words hold a bin.
 __host__ __device__ inline uint32_t num_words(const BinArgs& bins) { return min(bins.bin_voxels(), kWords); }
 
-/// Segments of a bin, or of neighbouring ones, in some tiles, looked up.
+/// Segments of a bin, or of two, in some tiles, looked up.
 struct Segments {
   uint32_t words[kBinsAtOnce][kTilesAtOnce];  // as in the table
   uint32_t num_points[kBinsAtOnce];           // of all that have been looked up
