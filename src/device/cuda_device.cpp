@@ -89,6 +89,7 @@ DeviceSpec read_spec(int index) {
   return spec;
 }
 
+/// Now, not inside a measurement.
 void create_context(int index) {
   cuda_check(cudaSetDevice(index), index, "cudaSetDevice");
   cuda_check(cudaFree(nullptr), index, "cudaFree");
@@ -96,13 +97,14 @@ void create_context(int index) {
 
 class CudaDevice final : public Device {
  public:
+  /// Of a GPU whose context is there.
   CudaDevice(int index, std::shared_ptr<const CudaPartition> partition)
       : spec_(read_spec(index)),
         partition_(std::move(partition)),
         staging_(std::make_shared<CudaStaging>(index)),
         nvml_(Nvml::open()) {
     watches_.add(staging_);
-    create_context(index);  // now, not inside a measurement
+    bind_thread();
     if (partition_) spec_.sm_count = partition_->num_sms();
     std::array<char, 32> pci{};
     if (nvml_ && cudaDeviceGetPCIBusId(pci.data(), pci.size(), index) == cudaSuccess)
@@ -283,31 +285,31 @@ std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& i
   if (!availability.ok) throw Error(Cause::environment_missing, availability.reason, availability.remedy);
   int count = 0;
   cuda_check(cudaGetDeviceCount(&count), 0, "cudaGetDeviceCount");
-  const auto share_of = [&](size_t i) { return i < sm_shares.size() ? sm_shares[i] : 1.0; };
-  std::map<int, std::vector<double>> shares;  // of GPUs in parts
+  struct Parts {
+    std::vector<double> shares;
+    std::vector<size_t> devices;
+  };
+  std::map<int, Parts> divided;
   for (size_t i = 0; i < indices.size(); ++i) {
     const int index = indices[i];
-    const double share = share_of(i);
+    const double share = i < sm_shares.size() ? sm_shares[i] : 1.0;
     if (index < 0 || index >= count)
       throw Error(Cause::environment_missing, fmt::format("there is no GPU {}: this machine shows {}", index, count),
                   fmt::format("GPUs 0 to {}", count - 1));
     if (!(share > 0 && share <= 1))
       throw Error(Cause::usage, fmt::format("GPU {}: a share of {} of its multiprocessors", index, share),
                   "a number above 0, at most 1");
-    if (share < 1) shares[index].push_back(share);
-  }
-  std::map<int, std::vector<std::shared_ptr<const CudaPartition>>> parts;
-  for (const auto& [index, of_gpu] : shares) {
     create_context(index);
-    parts[index] = divide_gpu(index, of_gpu);
+    if (share < 1) divided[index].shares.push_back(share), divided[index].devices.push_back(i);
+  }
+  std::vector<std::shared_ptr<const CudaPartition>> partitions(indices.size());
+  for (const auto& [index, parts] : divided) {
+    const auto made = divide_gpu(index, parts.shares);
+    for (size_t k = 0; k < made.size(); ++k) partitions[parts.devices[k]] = made[k];
   }
   std::vector<std::unique_ptr<Device>> devices;
-  std::map<int, size_t> given;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const int index = indices[i];
-    devices.push_back(std::make_unique<CudaDevice>(
-        index, share_of(i) < 1 ? parts[index][given[index]++] : std::shared_ptr<const CudaPartition>()));
-  }
+  for (size_t i = 0; i < indices.size(); ++i)
+    devices.push_back(std::make_unique<CudaDevice>(indices[i], std::move(partitions[i])));
   return devices;
 }
 

@@ -119,7 +119,8 @@ TEST_F(HeldBackGpuTest, LivesBesideTheWholeDevice) {
   EXPECT_FALSE(whole.result().empty());
 }
 
-/// Kernels that wait for each other end only if none of them waits for the other's multiprocessors.
+/// How many they have; that they have none in common shows where kernels of several wait for each other, as those of
+/// CountPeersTest do on one GPU.
 TEST_F(HeldBackGpuTest, PartsMadeTogetherAreApart) {
   const int index = device->spec().index, all = device->spec().sm_count;
   const auto parts = make_cuda_devices({index, index, index}, {0.25, 0.5, 0.2});

@@ -62,10 +62,9 @@ void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, con
 }  // namespace
 
 void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  if (problem.most_in_byte > 0 && problem.byte_parts.voxels > 0)
-    return launch_form<Form::byte_parts>(launch, problem, bins);
-  if (problem.most_in_byte > 0) return launch_form<Form::bytes>(launch, problem, bins);
-  launch_form<Form::numbers>(launch, problem, bins);
+  if (problem.most_in_byte == 0) return launch_form<Form::numbers>(launch, problem, bins);
+  if (problem.byte_parts.voxels == 0) return launch_form<Form::bytes>(launch, problem, bins);
+  launch_form<Form::byte_parts>(launch, problem, bins);
 }
 
 }  // namespace amdahl

@@ -187,10 +187,10 @@ __device__ __forceinline__ void for_each_eight_of(const BinArgs& bins, uint32_t 
     const auto* fours = reinterpret_cast<const uint4*>(words + at);
     const uint4 a = counted ? fours[turn] : uint4{}, b = counted ? fours[turn ^ 1] : uint4{};
     const uint32_t any = a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w;
-    const uint32_t a_low = __byte_perm(a.x, a.y, kLowBytes), a_high = __byte_perm(a.z, a.w, kLowBytes),
-                   b_low = __byte_perm(b.x, b.y, kLowBytes), b_high = __byte_perm(b.z, b.w, kLowBytes);
-    uint2 eights[2] = {{__byte_perm(a_low, a_high, 0x5410), __byte_perm(b_low, b_high, 0x5410)},
-                       {__byte_perm(a_low, a_high, 0x7632), __byte_perm(b_low, b_high, 0x7632)}};
+    const uint32_t a_xy = __byte_perm(a.x, a.y, kLowBytes), a_zw = __byte_perm(a.z, a.w, kLowBytes),
+                   b_xy = __byte_perm(b.x, b.y, kLowBytes), b_zw = __byte_perm(b.z, b.w, kLowBytes);
+    uint2 eights[2] = {{__byte_perm(a_xy, a_zw, 0x5410), __byte_perm(b_xy, b_zw, 0x5410)},
+                       {__byte_perm(a_xy, a_zw, 0x7632), __byte_perm(b_xy, b_zw, 0x7632)}};
     if (turn != 0) eights[0] = {eights[0].y, eights[0].x}, eights[1] = {eights[1].y, eights[1].x};
     const uint32_t voxels[2] = {voxel_of(bins, bin, at), voxel_of(bins, bin, kWords + at)};
     if ((any & beyond) != 0) {
