@@ -1,5 +1,6 @@
 # make demo and make test need git, make and either the Debian packages or a way to install them; nothing else.
 # What `make demo` runs: train the study's medium model on handwritten digits with 1, 2, ... GPUs, or 1 and 2 virtual devices.
+# On one GPU: what it does at each batch, eager and as a graph, in fp32, tf32 and bf16, and what a second could add at most.
 DEMO_OUTPUT := results/local/demo
 DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --quick --model medium --data data/digits.csv --target label \
                --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
@@ -10,6 +11,7 @@ GPU    := $(if $(NVCC),$(shell nvidia-smi -L 2>/dev/null | grep -m1 '^GPU'))
 PRESET ?= $(if $(GPU),cuda,release)
 JOBS   ?= $(shell nproc)
 CMAKE_FLAGS ?=
+FUZZ_SECONDS ?= 15
 CLANG_FORMAT ?= clang-format-14
 CLANG_TIDY   ?= clang-tidy-14
 # Configures preset $(1) with tests $(2): silent unless it fails.
@@ -18,7 +20,7 @@ CONFIGURE = mkdir -p build && { cmake --preset $(1) -DAMDAHL_TESTS=$(2) $(CMAKE_
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build clean format format-check lint asan tsan
+.PHONY: help demo test build clean format format-check lint asan tsan fuzz
 
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -45,13 +47,19 @@ build:  ## install what is missing and build everything, tests included
 	@$(call CONFIGURE,$(PRESET),ON)
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
 
-asan:  ## unit, parity and equivalence tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan:  ## the same under ThreadSanitizer
+asan:  ## unit, parity, equivalence and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan:  ## unit, parity and equivalence tests under ThreadSanitizer
 asan tsan:
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$@,ON)
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel 2
+
+fuzz:  ## every parser on damaged files, FUZZ_SECONDS each (default: 15), with FUZZ_SEED or seeds of the moment
+	@scripts/install_deps.sh build test
+	@$(call CONFIGURE,$(PRESET),ON)
+	@cmake --build build/$(PRESET) --parallel $(JOBS) --target fuzz_tests
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --preset $(PRESET) -L '^fuzz$$' --parallel 2
 
 format:  ## rewrite every tracked C++ file in the project's style
 	@scripts/install_deps.sh ci

@@ -11,6 +11,7 @@ ranks end apart, therefore show below what they would by its rule.
 import argparse
 import json
 import pathlib
+import platform
 import re
 import statistics
 import subprocess
@@ -89,8 +90,8 @@ def collectives(arguments, table):
                 a, b = [times.get(size) for times in peer], [times.get(size) for times in ours]
                 if None in a or None in b:
                     continue
-                out.write(json.dumps({"collective": name, "devices": arguments.devices, "bytes": size, "nccl_tests_us": a,
-                                      "amdahl_us": b}) + "\n")
+                out.write(json.dumps({"host": platform.node(), "collective": name, "devices": arguments.devices,
+                                      "bytes": size, "nccl_tests_us": a, "amdahl_us": b}) + "\n")
                 table.append(f"| {name} | {size} | {min(a):.2f} | {min(b):.2f} | {min(a) / min(b):.2f} |")
     table.append("")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Table of the records that sensor_vs_robocache writes: sensor_peer_table.py records.jsonl > table.md."""
 
+import gzip
 import json
 import statistics
 import sys
@@ -18,7 +19,7 @@ Results: of the compatible settings against theirs.
 
 def main(path):
     cases, blocks, devices, copy = {}, set(), set(), 0
-    with open(path) as lines:
+    with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as lines:
         for record in map(json.loads, lines):
             axes, samples = record["axes"], {one["name"]: one["samples"] for one in record["series"]}
             medians = {name: statistics.median(one) for name, one in samples.items()}

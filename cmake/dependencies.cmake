@@ -8,6 +8,7 @@ find_path(AMDAHL_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(AMDAHL_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 find_path(AMDAHL_BOOST_INCLUDE boost/math/distributions/students_t.hpp REQUIRED)
 find_path(AMDAHL_TOML_INCLUDE toml++/toml.h REQUIRED)
+find_path(AMDAHL_XXHASH_INCLUDE xxhash.h REQUIRED)
 
 find_path(AMDAHL_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
 find_library(AMDAHL_DNNL_LIBRARY NAMES dnnl)

@@ -18,6 +18,7 @@ build libcli11-dev        required header:CLI/CLI.hpp
 build nlohmann-json3-dev  required header:nlohmann/json.hpp
 build libfmt-dev          required header:fmt/format.h
 build libtomlplusplus-dev required header:toml++/toml.h
+build libxxhash-dev        required header:xxhash.h
 build libboost-dev        required header:boost/math/distributions/students_t.hpp
 build libdnnl-dev         optional header:oneapi/dnnl/dnnl.hpp
 build libgloo-dev         optional header:gloo/allreduce.h

@@ -19,6 +19,7 @@
 #include "amdahl/prices.h"
 #include "amdahl/record.h"
 #include "amdahl/report_page.h"
+#include "amdahl/scaling.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
 #include "amdahl/trace.h"
@@ -37,6 +38,8 @@ struct PlannedCell {
   int devices = 1;
   std::string strategy;
   int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations, resident batches
+  int runs = 0;
+  std::string launch, math;
 };
 
 struct StudyPlan {
@@ -84,10 +87,7 @@ struct TrainingConfig {
   std::string model = "medium";  // preset name or path of a JSON file
   DataConfig data;
   std::string strategy = "ddp";
-  int accumulate = 1;
-  int64_t bucket_bytes = 25 << 20;
-  bool overlap = true;
-  int peer_blocks = 0;  // zero1 on CUDA: thread blocks of an update across GPUs beside backward, 0: chosen
+  PlanOptions plan;
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
 };
@@ -95,7 +95,9 @@ struct TrainingConfig {
 struct StudyConfig {
   EngineConfig engine;
   TrainingConfig training;
-  std::string mode = "multi";    // single, multi (compares both), auto
+  std::string
+      mode;  // single, multi (compares both), auto (asks the selector); empty: multi with several devices, else single
+  std::string variants = "auto";  // on one device: auto (its other launch and math modes and half batches too), none
   std::vector<int64_t> devices;  // counts; empty: 1, 2, 4, ... as far as there are GPUs, 1 and 2 virtual devices on CPU
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
@@ -103,8 +105,9 @@ struct StudyConfig {
   double rel_ci = 0;  // stop a batch size early once every interval is this tight; 0: never
   std::string output_dir;
   bool resume = false;
-  std::string evidence;  // run folder that the selector may use in mode auto
-  TraceConfig trace;
+  std::string evidence;      // run folder that the selector may use in mode auto
+  TraceConfig trace;         // of the last process
+  FreshProcesses processes;  // that the runs are spread over
 };
 
 struct StudyOutcome {
@@ -126,10 +129,11 @@ AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer)
 struct TrainConfig {
   EngineConfig engine;
   TrainingConfig training;
-  int devices = 1;
+  int devices = 0;          // 0: one, or all ranks of a launched job
   int64_t batch_size = 32;  // global
   int epochs = 20;
   double validation_fraction = 0.2;
+  int check_every = 1000;  // steps between comparisons of the devices' weights, bit by bit; 0: after the last alone
   std::string output_dir;
 };
 
@@ -145,6 +149,7 @@ struct TrainOutcome {
   std::string run_dir;
   std::string report_path;
   std::string device_kind;
+  int devices = 1;
   ModelSpec model;
   std::string json;  // final figures, one object
   bool is_root = true;
@@ -162,6 +167,24 @@ struct AdviseConfig {
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
 AMDAHL_API std::string advice_json(const Advice& advice);
 
+struct OutlookConfig {
+  std::string evidence;  // run folder of a study with cells on one GPU
+  std::string link;      // a name of link_models(), or a machine file of `amdahl links`
+  ScalingQuestion question;
+};
+struct OutlookOutcome {
+  ScalingOutlook outlook;
+  std::string text;
+  std::string json;  // docs/schema/outlook.schema.json
+};
+/// What several GPUs would do with the work that one GPU was measured on, and what they did where that was measured
+/// too. Error{usage} for records of CPU virtual devices, an unknown link, and work that was not measured on one GPU.
+AMDAHL_API OutlookOutcome run_outlook(const OutlookConfig& config);
+
+/// The runs that these names stand for: each as it is, and a folder that holds no run itself for the run folders in it,
+/// by name. Error{usage} for a folder without any.
+AMDAHL_API std::vector<std::string> find_runs(const std::vector<std::string>& names);
+
 /// What a run folder shows, from its records alone. `write` rewrites the folder's report: summary.json and report.md of
 /// a study, report.md of a training, report.txt and the drawing of links and collectives.
 struct ReportOutcome {
@@ -178,11 +201,13 @@ AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
 AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
-  std::vector<std::string>
-      runs;                   // the baseline, then those it is compared with; "DIR@batch=64,devices=2" is a cell of one
-  bool allow_unlike = false;  // compare although provenance differs
+  std::vector<std::string> runs;  // the baseline, then those it is compared with; "DIR@batch=64,devices=2" is a cell of
+                                  // one, and "A1+A2" two runs of one side
+  bool allow_unlike = false;      // compare although provenance differs
+  std::vector<AxisPair> pairs;    // cells that differ in these axes alone are compared
   std::optional<double> fail_on_regression_percent;  // absent: never
   std::string html;                                  // page to write; empty: none
+  std::string machine;  // file of `run_calibrate`: its spread of processes judges sides of one process; empty: none
 };
 struct CompareOutcome {
   RunsComparison comparison;
@@ -193,6 +218,20 @@ struct CompareOutcome {
 };
 /// Error{usage} for less than two runs, runs of unlike kinds or provenance, and runs without a cell in common.
 AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
+
+struct CalibrateConfig {
+  std::vector<std::string> runs;  // measured by five processes or more each
+  std::string machine;            // file to write into; what else stands in it is kept
+};
+struct CalibrateOutcome {
+  MachineSpec machine;
+  std::vector<ProcessSpread> spreads;  // of these runs
+  std::string text;
+  std::string json;  // the machine, docs/schema/machine.schema.json
+};
+/// How far fresh processes of this machine lie apart, into its machine file: compare judges runs of one process by it.
+/// Error{usage} for runs of fewer processes, of another host than the file's, and files that cannot be written.
+AMDAHL_API CalibrateOutcome run_calibrate(const CalibrateConfig& config);
 
 struct CostConfig {
   std::vector<std::string> runs;  // folders or JSON of studies and sensor benchmarks
@@ -236,13 +275,24 @@ AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& enviro
 
 /// What the devices of this machine are to each other; measures nothing.
 AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
-/// Writes a text file in one go: it is the old one or the new one, never a part. Error{usage} when it cannot be made,
-/// Error{disk_full}.
+/// Writes a text file in one go: it is the old one or the new one, never a part. Symbolic links stay and are followed;
+/// a character device, a pipe or /dev/stdout is written into. Error{usage} for a folder, a block device, a socket and
+/// what cannot be made, Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
+/// Whether save_text could write there now; nothing is written.
+AMDAHL_API Availability check_output(const std::string& path);
+/// Whether `path` is a character device, a pipe or /dev/stdout, whose name says nothing of the format.
+AMDAHL_API bool is_stream(const std::string& path);
 
 /// The machine file of `amdahl links --machine` or `amdahl topo --format json`. Error{usage} when it cannot be read or
 /// describes another host, Error{version_refused}.
 AMDAHL_API MachineSpec load_machine(const std::string& path);
+/// Error{usage} when a file that describes no machine, or another host, stands at `path`: save_machine would replace
+/// it.
+AMDAHL_API void check_machine_file(const std::string& path);
+/// Writes a machine file and returns what stands in it: process spreads and quarantined pairs of one that is there are
+/// kept. Errors as save_text and check_machine_file, and Error{usage} when these devices lack a quarantined pair.
+AMDAHL_API MachineSpec save_machine(const std::string& path, const MachineSpec& machine);
 /// Variables that must be in the process's environment before a verb opens NCCL, so that no quarantined pair of
 /// `machine` moves data directly; empty when no pair is.
 AMDAHL_API std::map<std::string, std::string> safe_environment(const MachineSpec& machine);
@@ -261,6 +311,10 @@ AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observ
 AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& profile,
                                                             const std::vector<std::string>& assignments,
                                                             const std::map<std::string, std::string>& environment);
+
+/// Notes in the flight recorders of this process's ranks which signal it got, so that failure.json can say it.
+/// Async-signal-safe.
+AMDAHL_API void note_signal(int signal) noexcept;
 
 /// Collectives over a sweep of sizes, every element verified, times by percentiles.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);

@@ -18,6 +18,13 @@ struct CellComparison {
   PairTest test;
   std::string series;  // what was compared
   std::string unit;
+  double drift = 0;                  // variance between studies over that between processes of one, taken into the test
+  Origin origin = Origin::measured;  // emulated where either side is
+};
+
+/// Cells with `a` in this axis of the baseline are compared with those that have `b` in it of the candidate.
+struct AxisPair {
+  std::string axis, a, b;
 };
 
 /// A is the baseline, B the candidate.
@@ -31,6 +38,7 @@ struct RunComparison {
   std::vector<std::string> only_a;  // cells with a result on one side only, as text
   std::vector<std::string> only_b;
   std::vector<std::string> notes;  // failed runs, differences that the caller allowed
+  std::vector<AxisPair> proposed;  // pairing these would give cells without a counterpart one
 };
 
 /// One baseline and each of the others against it. Holm's adjustment spans all cells of all of them.

@@ -78,7 +78,8 @@ struct BreakEven {
   bool by_price = false;  // else by time alone
   double at_speedup = 1;  // 1 by time, the ratio of prices by price
   Answer answer = Answer::never;
-  std::optional<double> value;  // interpolated
+  std::optional<double> value;  // interpolated between the two below; a measured size where they are the same
+  double below = 0, above = 0;  // measured neighbours of `value`; 0 without it
   std::optional<double> until;  // beyond it the measured sizes no longer are worth it
   std::optional<double> low;    // where the upper ends of the speedups' intervals cross
   std::optional<double> high;   // where the lower ends do

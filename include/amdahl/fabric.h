@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "amdahl/engine.h"
 #include "amdahl/machine.h"
 #include "amdahl/record.h"
 
@@ -43,6 +44,7 @@ struct LinksConfig {
   bool peer_access = true;  // false: as on a machine without, through host memory
   int injected_faults = 0;  // integrity: corruptions to make, which must be found
   double min_gbps = 0;      // pairs below it are slow, whatever is expected of them; 0: none
+  FreshProcesses repeat;    // each measures all of it
   uint64_t seed = 42;
   double timeout_seconds = 60;  // deadline of every wait
   std::string output_dir;       // run folder; empty: none is written
@@ -77,9 +79,10 @@ struct CollectivesConfig {
   int64_t step_bytes = 0;                       // fixed increment; 0: step_factor
   int step_factor = 2;
   int iterations = 20, warmup = 5;
-  bool check = true;     // verify every received element, once per size and placement
-  int graph = 0;         // calls a captured graph, replayed `iterations` times; 0: eager
-  int registration = 0;  // of the buffers: 0 plain, 1 registered, 2 symmetric windows
+  bool check = true;      // verify every received element, once per size and placement
+  int graph = 0;          // calls a captured graph, replayed `iterations` times; 0: eager
+  int registration = 0;   // of the buffers: 0 plain, 1 registered, 2 symmetric windows
+  FreshProcesses repeat;  // each measures all of it
   uint64_t seed = 42;
   double timeout_seconds = 60;  // deadline of every collective and wait
   std::string output_dir;       // run folder; empty: none is written
@@ -143,6 +146,7 @@ struct DoctorConfig {
   std::string sysfs = "/sys";    // as in TopoConfig
   std::string shm = "/dev/shm";  // where the host keeps shared memory
   std::string nccl_log;          // file that NCCL's log goes to (NCCL_DEBUG_FILE); empty: none
+  std::string study;             // run folder of a study, for what it shows of how training is set up; empty: none
   std::string output_dir;        // run folder; empty: none is written
   std::map<std::string, std::string> environment;
   std::string command_line;                  // recorded

@@ -19,6 +19,7 @@ struct DeviceSpec {
   std::string uuid;          // empty for virtual devices
   int64_t memory_bytes = 0;  // total, 0 when unknown
   int sm_count = 0;          // 0 for virtual devices
+  int whole_sm_count = 0;    // of the GPU whose multiprocessors an SM-limited device has a part of; else 0
   std::string compute_capability;
   std::string pci_bus_id;   // "0000:1b:00.0"; empty for virtual devices
   int numa_node = -1;       // of the socket it hangs on, -1 when unknown
@@ -59,6 +60,16 @@ struct NumaNode {
   int64_t memory_bytes = 0;
 };
 
+/// How far the medians of fresh processes lie apart on this machine, as a run of several processes showed.
+struct ProcessSpread {
+  std::string kind;         // of the records: "study-run", "collective", "link", "sensor"
+  std::string device_kind;  // "cuda", "cpu-virtual"
+  std::string cell;         // its axes: "collective=all_reduce devices=4 ..."
+  double relative_sd = 0;   // of the logarithm of a process's median
+  int64_t processes = 0;    // it was taken from
+  double runs = 0;          // samples of each
+};
+
 struct MachineSpec {
   std::string host;
   std::string os;
@@ -71,6 +82,7 @@ struct MachineSpec {
   std::vector<NumaNode> numa_nodes;
   std::string iommu;  // "off", "translated", "passthrough"; empty when the host does not show it
   std::string acs;    // PCI bridges on the way between devices that redirect peer traffic, "0000:17:01.0 ..."; or empty
+  std::vector<ProcessSpread> process_spreads;   // by `amdahl calibrate`
   std::map<std::string, std::string> versions;  // "driver", "cuda", "nccl", "cublas", "onednn", ... as found
 
   /// The way between two devices by their indices, null when unknown.

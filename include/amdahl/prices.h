@@ -34,6 +34,8 @@ struct AlternativePrice {
   std::optional<double> gain_low;   // share of throughput that it adds: 0.15 is 15 %; absent when nobody said
   std::optional<double> gain_high;  // at least gain_low
   bool replaces_device = false;     // a bigger device in the place of the one there is
+  std::string instead_of;           // of such: part of the name of the device that it is compared with
+  std::optional<double> memory_gb;  // of such: more than that does not fit into it; 1 GB = 10^9 bytes
   std::string part = "all";         // of a step that gets faster: "all", or "input"
   std::string note;
 };

@@ -20,6 +20,9 @@ enum class Origin { measured, emulated, modelled };
 
 using AxisValue = std::variant<int64_t, double, bool, std::string>;
 
+/// Axis of records that fresh processes of one run measured: the number of the process, from 0.
+inline constexpr const char* kProcessAxis = "process";
+
 /// Raw samples of one quantity. `unit` is written out: "us", "bytes", "samples/s", "percent", "1".
 struct Series {
   std::string name;

@@ -10,7 +10,7 @@
 namespace amdahl {
 
 struct PageConfig {
-  std::vector<std::string> runs;  // run folders, or their records.jsonl
+  std::vector<std::string> runs;  // run folders, folders of them, or their records.jsonl
   std::string html;               // file to write; empty: none
   std::string markdown;           // file to write, its pictures in a folder FILE_charts beside it; empty: none
   /// Python interpreters; the first that has vl_convert draws Markdown's pictures. An empty name: that of this build.

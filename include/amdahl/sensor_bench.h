@@ -76,6 +76,7 @@ struct SensorBenchConfig {
   std::string cache = "hot";    // hot, cold, both: whether a call finds its buffers in the last-level cache
   int samples = 30;
   int calls = 0;           // of a sample; 0: 20 on GPUs; 4 on virtual devices, more where they take less than 1 ms
+  FreshProcesses repeat;   // each measures all of it
   std::string output_dir;  // run folder; empty: none is written
 };
 

@@ -2,6 +2,7 @@
 // Plain data. A number that cannot be known (the interval of one sample, a counter that was not read) is absent.
 #pragma once
 
+#include <cmath>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "amdahl/error.h"
+#include "amdahl/plan.h"
 #include "amdahl/record.h"
 
 namespace amdahl {
@@ -38,6 +40,9 @@ struct SampleSummary {
   double mean_without_outliers = 0;
   double sd_without_outliers = 0;
   std::optional<Interval> ci_without_outliers;
+  int64_t num_processes = 1;  // that the runs were spread over; with several, intervals are between processes
+  double process_median = 0;  // geometric mean of the processes' medians; 0 with one process
+  double process_sd = 0;      // their standard deviation around it
 
   bool operator==(const SampleSummary&) const = default;
 };
@@ -54,37 +59,51 @@ struct CellKey {
   std::string launch;   // "eager", "graph"
   std::string backend;  // "cpu", "cuda"
   std::string optimizer;
-  int64_t accumulate = 1;
-  bool overlap = true;
-  int64_t bucket_bytes = 0;
+  PlanOptions plan;  // its axes
   std::string data;
 
   int64_t device_batch() const { return devices > 0 ? global_batch / devices : global_batch; }
   auto operator<=>(const CellKey&) const = default;
 };
 
-/// Where the step's time went, in us: mean over runs of the mean per accounted step, of the slowest rank's account.
-/// compute + exposed_communication + waiting + launch_gaps + input + optimizer = step; forward and backward split
-/// compute.
+/// An accounted step that differs from the measured one by more than this gives no percentages.
+inline constexpr double kAccountTolerance = 0.10;
+
+/// Where the step's time went, in us: means over runs. compute + exposed_communication + waiting + launch_gaps + input
+/// + optimizer = step, the accounted one; see docs/method.md for each. By differences of steps with parts left out,
+/// forward + backward = compute. In earlier Records time stamps inside the step made the account: their step takes
+/// longer than the measured one, and forward and backward hold launch gaps too.
 struct StepAccount {
-  double step_us = 0;
+  double measured_us = 0;  // the step that was timed, in the same runs; 0 where it is not known
+  double step_us = 0;      // the accounted step
   double forward_us = 0;
   double backward_us = 0;
   double compute_us = 0;
   double exposed_communication_us = 0;  // while no compute ran on that device
   double waiting_us = 0;                // for the slowest rank
   double launch_gaps_us = 0;
+  double launch_floor_us = 0;  // of launch_kernels empty kernels, replayed as a graph; 0 where none was captured
+  double launch_kernels = 0;   // as many as the step has without communication
   double input_us = 0;
   double optimizer_us = 0;
   double total_communication_us = 0;  // exposed or hidden
   double comm_bytes = 0;              // per step and device
+  double noise_us = 0;                // of the accounted step in one run: half the range of its rounds
   int64_t n = 0;                      // runs that carry an account
+  bool by_differences = false;        // else by stamps
+  bool fused_update = false;          // backward updates parameters too; optimizer is what that adds to the step
 
   double parts_us() const {
     return compute_us + exposed_communication_us + waiting_us + launch_gaps_us + input_us + optimizer_us;
   }
-  /// Step time that no part explains; negative when the parts overlap.
-  double unaccounted_us() const { return step_us - parts_us(); }
+  /// Accounted over measured step; 1 where the measured one is not known.
+  double ratio() const { return measured_us > 0 ? step_us / measured_us : 1; }
+  /// Whether parts of the accounted step may be given as shares of the measured one.
+  bool trusted() const { return step_us > 0 && std::abs(ratio() - 1) <= kAccountTolerance; }
+  /// Time of launching: gaps where they were measured, else the floor that empty kernels have.
+  double launch_us() const { return launch_gaps_us > 0 ? launch_gaps_us : launch_floor_us; }
+  /// Measured step that no part explains; negative when the parts are longer than it.
+  double unaccounted_us() const { return (measured_us > 0 ? measured_us : step_us) - parts_us(); }
   bool operator==(const StepAccount&) const = default;
 };
 
@@ -109,6 +128,7 @@ struct StudyCell {
 // `unclear` comes first, so that a value nobody set claims nothing.
 enum class Verdict { unclear, faster, slower, same };
 enum class Recommendation { unclear, multi_device, marginal, single_device };
+enum class SerialTrend { unclear, constant, grows, falls };
 
 /// "FASTER", "SLOWER", "SAME", "UNCLEAR".
 constexpr std::string_view to_string(Verdict verdict) {
@@ -140,18 +160,56 @@ constexpr std::string_view to_string(Recommendation recommendation) {
   return "unclear";
 }
 
+/// What a test's interval and p values were taken from: runs of one process, which say nothing of the next process;
+/// processes; a calibrated spread of processes; or nothing, and then there are none and the verdict is UNCLEAR.
+enum class TestLevel { runs, processes, calibrated, none };
+
+/// "runs", "processes", "calibrated", "none".
+constexpr std::string_view to_string(TestLevel level) {
+  switch (level) {
+    case TestLevel::runs:
+      return "runs";
+    case TestLevel::processes:
+      return "processes";
+    case TestLevel::calibrated:
+      return "calibrated";
+    case TestLevel::none:
+      break;
+  }
+  return "none";
+}
+
+/// "constant", "grows", "falls", "unclear".
+constexpr std::string_view to_string(SerialTrend trend) {
+  switch (trend) {
+    case SerialTrend::constant:
+      return "constant";
+    case SerialTrend::grows:
+      return "grows";
+    case SerialTrend::falls:
+      return "falls";
+    case SerialTrend::unclear:
+      break;
+  }
+  return "unclear";
+}
+
 /// Ratio of two sample sets with its tests. `ratio` > 1 means that the first is faster.
 struct PairTest {
   double ratio = 1;
   std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one sample
-  int64_t n_first = 0;
+  int64_t n_first = 0;         // runs
   int64_t n_second = 0;
-  double p_welch = 1;                          // two-tailed
+  int64_t processes_first = 1;
+  int64_t processes_second = 1;
+  TestLevel level = TestLevel::runs;
+  double p_welch = 1;                          // two-tailed, of runs or of processes, as `level` says
   std::optional<double> p_mann_whitney = 1.0;  // two-tailed; absent where mean and sd are all that is known
   double p_holm = 1;                           // p_welch adjusted over the grid it was tested in
   double p_same = 1;                           // two one-sided tests of a ratio within 1 +- 0.01
   Verdict verdict = Verdict::unclear;
-  int64_t more_runs = 0;  // estimated further runs of each side that would settle an UNCLEAR; 0 when settled
+  int64_t more_runs = 0;  // estimated further runs of each side that would settle an UNCLEAR, processes where `level`
+                          // is not `runs`; 0 when settled
 
   bool operator==(const PairTest&) const = default;
 };
@@ -165,6 +223,7 @@ struct StudyComparison {
   double efficiency = 0;                  // speedup / devices
   std::optional<Interval> efficiency_ci;  // the speedup's interval / devices
   Recommendation recommendation = Recommendation::unclear;
+  int64_t more_runs = 0;  // estimated further runs that would settle the recommendation, counted as test.more_runs
 };
 
 /// Geometric mean of the speedups of one model, scaling mode, math mode, launch mode and device count over its batches.
@@ -182,11 +241,66 @@ struct AverageSpeedup {
   bool batches_disagree = false;  // one batch says several devices, another one device: the average decides nothing
 };
 
+/// What the speedup of two devices over one cannot exceed at a global batch B: T1(B) / T1(B/2), two devices that each
+/// do half of the batch and need no time to agree. Modelled from the fastest measured configuration of each batch.
+/// Holds for data parallelism in which every device updates all parameters.
+struct SpeedupBound {
+  CellKey whole, half;
+  double ratio = 1;
+  std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one run
+  bool cannot_pay = false;     // the interval's upper end is below the threshold of a recommendation for several
+};
+
+/// One batch size of a study on one device, in the configuration that was asked for.
+struct OneDeviceRow {
+  CellKey cell;
+  std::optional<double> launch_share;  // launch gaps / step of the account; absent without one
+  std::optional<SpeedupBound> two_devices;
+};
+
+/// Another launch or math mode of the same batch; the test's first is `to`, so a ratio above 1 is what it gains.
+struct OneDeviceAlternative {
+  CellKey from, to;
+  PairTest test;
+};
+
+/// A study in which no cell has several devices: what the one device does, and what it could do otherwise.
+struct OneDeviceSummary {
+  std::vector<OneDeviceRow> rows;
+  std::vector<OneDeviceAlternative> alternatives;
+  CellKey fastest;           // most samples/s of all cells
+  CellKey fastest_as_asked;  // likewise in the configuration that was asked for
+};
+
+/// Karp-Flatt metric of one device count: the serial fraction at which Amdahl's law gives the measured speedup,
+/// e = (1/S - 1/n) / (1 - 1/n). Above 1 where several devices are slower than one.
+struct SerialPoint {
+  int64_t devices = 0;
+  double speedup = 1;
+  double fraction = 0;
+  std::optional<Interval> ci;  // bootstrap over the runs of both cells
+
+  bool operator==(const SerialPoint&) const = default;
+};
+
+/// Strong scaling of one batch measured with three or more device counts, read as Amdahl's law 1/S = f + (1 - f)/n.
+struct SerialFraction {
+  CellKey cell;  // of the largest device count
+  std::vector<SerialPoint> points;
+  double fitted = 0;                  // f by least squares over the counts
+  std::optional<Interval> fitted_ci;  // bootstrap over the runs of every cell
+  double growth = 0;                  // e of the largest count less that of the smallest
+  std::optional<Interval> growth_ci;
+  SerialTrend trend = SerialTrend::unclear;
+};
+
 struct StudySummary {
   std::string device_kind;  // "cpu-virtual" or "cuda"
   std::vector<StudyCell> cells;
   std::vector<StudyComparison> comparisons;
   std::vector<AverageSpeedup> averages;
+  std::vector<SerialFraction> serial_fractions;
+  std::optional<OneDeviceSummary> one_device;
   std::string conclusion;
   std::vector<Provenance> provenance;  // distinct ones, start times apart
   std::vector<std::string> notes;      // failed and waived runs, missing baselines, truncated files

@@ -1,8 +1,8 @@
 #include "base/child_process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,18 +61,25 @@ class Child {
       variables.push_back(name);
       variables.back().append("=").append(value);
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out_.fd(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err_.fd(), STDERR_FILENO);
-    const int error = posix_spawn(&pid_, command.program.c_str(), &actions, nullptr, pointers(words).data(),
-                                  pointers(variables).data());
-    posix_spawn_file_actions_destroy(&actions);
+    const std::vector<char*> arguments = pointers(words), environment = pointers(variables);
+    int failed[2];  // carries the error number of an exec that failed
+    if (pipe2(failed, O_CLOEXEC) != 0)
+      throw Error(Cause::environment_missing, std::string("no pipe for a program: ") + std::strerror(errno),
+                  "a higher limit of open files");
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ == 0) become(parent, command.program.c_str(), arguments.data(), environment.data(), failed[1]);
+    int error = pid_ < 0 ? errno : 0;
+    close(failed[1]);
+    while (pid_ > 0 && read(failed[0], &error, sizeof error) < 0 && errno == EINTR) {
+    }
+    close(failed[0]);
     if (error != 0) {
+      if (pid_ > 0) waitpid(pid_, nullptr, 0);
       pid_ = -1;
       throw Error(Cause::environment_missing, command.program + " does not start: " + std::strerror(error),
-                  "look whether it is there and may be run");
+                  error == EAGAIN || error == ENOMEM ? "a higher limit of processes (ulimit -u) or of memory"
+                                                     : "look whether it is there and may be run");
     }
   }
   Child(const Child&) = delete;
@@ -105,6 +112,24 @@ class Child {
   }
 
  private:
+  /// In the new process: only calls that are safe between fork and exec of a process with threads. The program gets
+  /// SIGTERM when the thread that started it ends. That is the end of this process, for run_children waits on that
+  /// thread.
+  [[noreturn]] void become(pid_t parent, const char* program, char* const* arguments, char* const* environment,
+                           int failed) const {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(128 + SIGTERM);  // it ended before the request was made
+    const int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out_.fd(), STDOUT_FILENO) >= 0 &&
+        dup2(err_.fd(), STDERR_FILENO) >= 0) {
+      if (nothing != STDIN_FILENO) close(nothing);
+      execve(program, arguments, environment);
+    }
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(failed, &error, sizeof error);
+    _exit(127);
+  }
+
   static std::vector<char*> pointers(std::vector<std::string>& words) {
     std::vector<char*> all;
     for (std::string& word : words) all.push_back(word.data());

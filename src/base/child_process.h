@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "amdahl/error.h"
 #include "base/deadline.h"
 
 namespace amdahl {
@@ -24,9 +25,20 @@ struct ChildResult {
   std::string err;
 };
 
+/// A process of this program was ended by a signal.
+class SignalledError : public Error {
+ public:
+  SignalledError(const std::string& message, int signal) : Error(Cause::rank_died, message), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
 /// Starts all and returns once all have ended, in the order of `commands`. At the deadline, and once `stopped` says so,
 /// those that still run are asked to end and two seconds later made to. When one ends badly the others get ten more
-/// seconds: ranks of a job notice that a peer is gone. Error{environment_missing} when a program cannot be started.
+/// seconds: ranks of a job notice that a peer is gone. They get SIGTERM when this process dies.
+/// Error{environment_missing} when a program cannot be started.
 std::vector<ChildResult> run_children(const std::vector<ChildCommand>& commands, Deadline deadline,
                                       const std::function<bool()>& stopped);
 

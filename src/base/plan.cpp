@@ -1,5 +1,9 @@
 #include "amdahl/plan.h"
 
+#include <fmt/format.h>
+
+#include "amdahl/units.h"
+
 namespace amdahl {
 
 std::string_view to_string(BackendKind kind) { return kind == BackendKind::cpu ? "cpu" : "cuda"; }
@@ -16,6 +20,63 @@ std::string_view to_string(MathMode mode) {
   return "fp32";
 }
 std::string_view to_string(Scaling scaling) { return scaling == Scaling::strong ? "strong" : "weak"; }
+
+const std::vector<PlanField>& plan_fields() {
+  constexpr int64_t kMib = 1 << 20;
+  static const std::vector<PlanField> kFields{
+      {.name = "accumulate",
+       .option = "--accumulate",
+       .help = "Micro-batches per optimizer step",
+       .member = &PlanOptions::accumulate,
+       .least = 1,
+       .most = 1 << 30,
+       .of_several = false,
+       .words =
+           [](const PlanOptions& o) {
+             return fmt::format("{} micro-batch{}", o.accumulate, o.accumulate == 1 ? "" : "es");
+           }},
+      {.name = "overlap",
+       .option = "--no-overlap",
+       .help = "All-reduce after backward instead of during it",
+       .member = &PlanOptions::overlap,
+       .words = [](const PlanOptions& o) { return std::string(o.overlap ? "overlap" : "no overlap"); }},
+      {.name = "bucket_bytes",
+       .option = "--bucket-mb",
+       .help = "All-reduce bucket size in MiB",
+       .member = &PlanOptions::bucket_bytes,
+       .least = 1,
+       .most = kMib * kMib,
+       .option_unit = kMib,
+       .unit_name = "MiB",
+       .example = "25",
+       .words =
+           [](const PlanOptions& o) {
+             return fmt::format("buckets of {}", format_bytes(static_cast<double>(o.bucket_bytes)));
+           }},
+      {.name = "peer_blocks",
+       .option = "--peer-blocks",
+       .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",
+       .member = &PlanOptions::peer_blocks,
+       .most = 1 << 16,
+       .is_axis = false}};
+  return kFields;
+}
+
+std::string text_of(const PlanField& field, const PlanOptions& options) {
+  if (const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member)) return std::to_string(options.**number);
+  return options.*std::get<bool PlanOptions::*>(field.member) ? "yes" : "no";
+}
+
+void check_plan_options(const PlanOptions& options) {
+  for (const PlanField& field : plan_fields()) {
+    const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member);
+    if (!number) continue;
+    const int64_t value = options.**number;
+    if (value < field.least || value > field.most)
+      throw Error(Cause::usage, fmt::format("{} is {}", field.name, value),
+                  fmt::format("{} to {}", field.least, with_thousands(field.most)));
+  }
+}
 
 int64_t ParallelPlan::local_rows() const {
   const bool full_batch = strategy == "single" || strategy == "replicated";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -11,7 +12,7 @@ namespace amdahl {
 namespace {
 
 struct Suffix {
-  std::string_view text;
+  std::string_view text;  // in lower case; any case is read
   double factor;
 };
 
@@ -26,7 +27,8 @@ int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix 
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number < 0) refuse(text, what, example);
-  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  std::string rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  for (char& c : rest) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Suffix& suffix : suffixes) {
     if (suffix.text != rest) continue;
     const double scaled = std::round(number * suffix.factor);
@@ -78,15 +80,15 @@ std::string printable(std::string_view text, size_t longest) {
 }
 
 int64_t parse_size_bytes(std::string_view text, std::string_view what) {
-  static constexpr Suffix kSuffixes[] = {
-      {"", 1},        {"B", 1},       {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},  {"KB", 0x1p10},
-      {"MB", 0x1p20}, {"GB", 0x1p30}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  static constexpr Suffix kSuffixes[] = {{"", 1},         {"b", 1},       {"k", 0x1p10},   {"m", 0x1p20},
+                                         {"g", 0x1p30},   {"t", 0x1p40},  {"kb", 0x1p10},  {"mb", 0x1p20},
+                                         {"gb", 0x1p30},  {"tb", 0x1p40}, {"kib", 0x1p10}, {"mib", 0x1p20},
+                                         {"gib", 0x1p30}, {"tib", 0x1p40}};
   return parse_scaled(text, what, kSuffixes, "8, 32M or 1GiB");
 }
 
 int64_t parse_count(std::string_view text, std::string_view what) {
-  static constexpr Suffix kSuffixes[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"m", 1e6},
-                                         {"M", 1e6}, {"b", 1e9}, {"B", 1e9}, {"G", 1e9}};
+  static constexpr Suffix kSuffixes[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"b", 1e9}, {"g", 1e9}};
   std::string digits(text);
   std::erase(digits, ',');
   return parse_scaled(digits, what, kSuffixes, "54403, 250k or 6.9M");

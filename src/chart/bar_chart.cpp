@@ -1,6 +1,7 @@
 #include "chart/bar_chart.h"
 
 #include <algorithm>
+#include <map>
 
 #include "chart/document.h"
 #include "chart/spec_parts.h"
@@ -46,12 +47,25 @@ DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
   return table;
 }
 
+/// A round number beyond all that is drawn.
+double end_of_axis(const BarPlot& plot) {
+  if (plot.percent) return 100;
+  std::map<std::string, double> sums;  // of the parts of a bar
+  double most = 0;
+  for (const Bar& bar : plot.bars) {
+    const double sum = bar.part.empty() ? bar.value : sums[bar.name] += bar.value;
+    most = std::max({most, sum, bar.bound.value_or(0), bar.interval ? bar.interval->high : 0});
+  }
+  constexpr double kMargin = 1.02;  // half of the mark of a bound
+  return round_above(kMargin * most);
+}
+
 json x_channel(const BarPlot& plot, const DataTable& table, const char* column) {
   json x = channel(table, column, "quantitative");
   x["title"] = plot.value.title;
   x["axis"] = number_axis();
-  x["axis"]["tickCount"] = 8;
-  x["scale"] = plot.percent ? json{{"domain", {0, 100}}} : json{{"domainMin", 0}};
+  x["axis"]["tickCount"] = 5;
+  x["scale"] = {{"domain", {0, end_of_axis(plot)}}};
   return x;
 }
 
@@ -62,9 +76,34 @@ json named_colour(const std::string& name, bool legend) {
   return colour;
 }
 
+constexpr double kLeastBar = 0.2;  // of the axis: shorter ones have no room for their number
+
+/// Numbers behind the bars that have no room for them, and behind their intervals.
+json outer_words(const BarPlot& plot, const json& bars, const Kinds& kinds) {
+  const std::string end = kinds.intervals ? "high" : plot.value.name;
+  return {{"mark", {{"type", "text"}, {"align", "left"}, {"dx", 6}, {"style", "mark-label"}}},
+          {"transform",
+           {{{"filter", {{"field", plot.value.name}, {"lte", kLeastBar * end_of_axis(plot)}}}},
+            {{"filter", {{"field", end}, {"valid", true}}}}}},
+          {"encoding",
+           {{"x", {{"field", end}, {"type", "quantitative"}}},
+            {"y", bars["y"]},
+            {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
+}
+
+/// Numbers in the bars that have room for them.
+json bar_words(const BarPlot& plot, const json& bars) {
+  return {{"mark", {{"type", "text"}, {"align", "left"}, {"style", "bar-words"}}},
+          {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastBar * end_of_axis(plot)}}}}}},
+          {"encoding",
+           {{"x", {{"value", 7}}},  // pixels: at its beginning, where no interval passes
+            {"y", bars["y"]},
+            {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
+}
+
 /// Numbers in the parts of a bar that have room for them.
 json part_words(const BarPlot& plot, const json& bars) {
-  constexpr int kLeastPart = 4;  // percent, or units of the value
+  constexpr int kLeastPart = 7;  // percent
   return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
           {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
           {"encoding",
@@ -90,7 +129,8 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   }
   json layers = json::array();
   layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  if (kinds.parts) layers.push_back(part_words(plot, bars));
+  layers.push_back(kinds.parts ? part_words(plot, bars) : bar_words(plot, bars));
+  if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
   if (kinds.intervals)
     layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},
                       {"mark", {{"type", "rule"}, {"style", "total"}, {"clip", true}}},

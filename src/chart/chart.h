@@ -30,8 +30,10 @@ struct Chart {
   std::string title;    // what is drawn, with unit
   std::string summary;  // text alternative: what can be seen, in one or two sentences with numbers
   Origin origin = Origin::measured;
-  std::string spec;  // Vega-Lite JSON without data; reads the data set "table", whose fields are the columns' names
-  DataTable table;   // what is drawn, and no more
+  std::string spec;     // Vega-Lite JSON without data; reads the data set "table", whose fields are the columns' names
+  DataTable table;      // what is drawn, and no more
+  int least_width = 0;  // pixels below which its words do not fit; a narrower place is scrolled
+  bool wide = false;    // several panels: it wants a row of its own, and does without where there is no room
 };
 
 }  // namespace amdahl

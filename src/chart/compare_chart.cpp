@@ -9,6 +9,7 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string spec_of(const DataTable& table, size_t num_dots) {
+  constexpr size_t kLowColumn = 3;  // of chart.table
   constexpr size_t kDotHeight = 24, kShortest = 60;
   const ordered_json x{{"field", "speed"},
                        {"type", "quantitative"},
@@ -23,19 +24,24 @@ std::string spec_of(const DataTable& table, size_t num_dots) {
   for (const TableColumn& column : table.columns) tooltip.push_back({{"field", column.name}, {"title", column.title}});
   ordered_json low = x;
   low["field"] = "low";
-  const ordered_json layers{
-      {{"mark", {{"type", "rule"}, {"style", "limit"}}}, {"encoding", {{"x", {{"datum", 1}}}}}},
-      {{"transform", {{{"filter", "isValid(datum.low)"}}}},
-       {"mark", {{"type", "rule"}, {"style", "interval"}}},
-       {"encoding", {{"x", low}, {"x2", {{"field", "high"}}}, {"y", y}, {"yOffset", offset}, {"color", colour}}}},
-      {{"mark", {{"type", "point"}, {"filled", true}}},
-       {"encoding",
-        {{"x", x},
-         {"y", y},
-         {"yOffset", offset},
-         {"color", colour},
-         {"shape", {{"field", "verdict"}, {"type", "nominal"}, {"title", "Verdict"}}},
-         {"tooltip", tooltip}}}}};
+  const bool intervals = std::any_of(table.rows.begin(), table.rows.end(), [](const std::vector<TableValue>& row) {
+    return !std::holds_alternative<std::monostate>(row[kLowColumn]);
+  });
+  ordered_json layers = ordered_json::array();
+  layers.push_back({{"mark", {{"type", "rule"}, {"style", "limit"}}}, {"encoding", {{"x", {{"datum", 1}}}}}});
+  if (intervals)  // a layer without rows has no scale
+    layers.push_back(
+        {{"transform", {{{"filter", "isValid(datum.low)"}}}},
+         {"mark", {{"type", "rule"}, {"style", "interval"}}},
+         {"encoding", {{"x", low}, {"x2", {{"field", "high"}}}, {"y", y}, {"yOffset", offset}, {"color", colour}}}});
+  layers.push_back({{"mark", {{"type", "point"}, {"filled", true}}},
+                    {"encoding",
+                     {{"x", x},
+                      {"y", y},
+                      {"yOffset", offset},
+                      {"color", colour},
+                      {"shape", {{"field", "verdict"}, {"type", "nominal"}, {"title", "Verdict"}}},
+                      {"tooltip", tooltip}}}});
   return ordered_json{{"data", {{"name", "table"}}},
                       {"width", 420},
                       {"height", std::max(kShortest, kDotHeight * num_dots)},

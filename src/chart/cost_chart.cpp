@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "amdahl/units.h"
 #include "base/number_words.h"
+#include "chart/spec_parts.h"
 
 namespace amdahl {
 namespace {
@@ -61,20 +64,27 @@ DataTable table_of(const CostReport& report, const CostPlot& plot) {
   return table;
 }
 
-ordered_json size_axis(const CostPlot& plot) {
-  return {{"field", "size"},
-          {"type", "quantitative"},
-          {"title", plot.size_title},
-          {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 14}}},
-          {"axis", {{"grid", false}, {"format", ",~r"}, {"labelOverlap", true}}}};
+ordered_json size_axis(const CostPlot& plot, const DataTable& table) {
+  std::set<int64_t> sizes;
+  for (const std::vector<TableValue>& row : table.rows)
+    if (const auto* size = std::get_if<int64_t>(&row[1])) sizes.insert(*size);
+  return {
+      {"field", "size"},
+      {"type", "quantitative"},
+      {"title", plot.size_title},
+      {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 14}}},
+      {"axis",
+       {{"grid", false}, {"values", sizes}, {"format", ",~r"}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}}}};
 }
 
-ordered_json work_axis(const char* field, const std::string& title) {
-  return {{"field", field},
-          {"type", "quantitative"},
-          {"title", title},
-          {"scale", {{"type", "log"}, {"nice", false}, {"padding", 14}}},
-          {"axis", {{"format", "~s"}}}};
+ordered_json work_axis(const DataTable& table, const char* field, const std::string& title) {
+  Interval extent{INFINITY, 0};
+  include_positive(extent, table, column_index(table, field));
+  if (field == std::string_view("work_per_price"))
+    for (const char* end : {"low", "high"}) include_positive(extent, table, column_index(table, end));
+  nlohmann::json axis = {{"field", field}, {"type", "quantitative"}, {"title", title}, {"axis", {{"format", "~s"}}}};
+  set_log_scale(axis, extent);
+  return axis;
 }
 
 ordered_json colour() {
@@ -84,7 +94,7 @@ ordered_json colour() {
           {"legend", {{"orient", "bottom"}, {"columns", 1}}}};
 }
 
-ordered_json tooltip(const DataTable& table) {
+ordered_json sizes_tooltip(const DataTable& table) {
   ordered_json fields = ordered_json::array();
   for (const TableColumn& column : table.columns)
     if (column.name != "break_even_size") fields.push_back({{"field", column.name}, {"title", column.title}});
@@ -98,11 +108,11 @@ struct PanelLayers {
 /// One panel: lines with points, intervals where there are any, rules at break-even sizes.
 ordered_json panel(const CostPlot& plot, const DataTable& table, const char* field, const std::string& title,
                    PanelLayers with) {
-  const ordered_json x = size_axis(plot), y = work_axis(field, title);
+  const ordered_json x = size_axis(plot, table), y = work_axis(table, field, title);
   ordered_json layers = ordered_json::array();
   layers.push_back({{"transform", {{{"filter", fmt::format("isValid(datum.size) && isValid(datum.{})", field)}}}},
                     {"mark", {{"type", "line"}, {"point", true}}},
-                    {"encoding", {{"x", x}, {"y", y}, {"color", colour()}, {"tooltip", tooltip(table)}}}});
+                    {"encoding", {{"x", x}, {"y", y}, {"color", colour()}, {"tooltip", sizes_tooltip(table)}}}});
   if (with.intervals) {
     ordered_json low = y;
     low["field"] = "low";
@@ -119,7 +129,7 @@ ordered_json panel(const CostPlot& plot, const DataTable& table, const char* fie
                        {{"x", at},
                         {"color", colour()},
                         {"tooltip",
-                         {{{"field", "configuration"}, {"title", "Pays from here on"}},
+                         {{{"field", "configuration"}, {"title", "Break-even by price"}},
                           {{"field", "break_even_size"}, {"title", plot.size_title}, {"format", ".3~s"}}}}}}});
   return {{"width", 300}, {"height", 260}, {"layer", layers}};
 }
@@ -132,17 +142,17 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
     if (!cheapest || *row.work_per_price > *cheapest->work_per_price) cheapest = &row;
   }
   std::string text = fmt::format(
-      "Most work an hour: {} at {} {}, {} {}. Most for the money: {} at {} {}, {} {} for 1 {}.", fastest->configuration,
+      "Most work per hour: {} at {} {}, {} {}. Most work per {}: {} at {} {}, {} {}.", fastest->configuration,
       axis_words(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
-      fastest->unit, cheapest->configuration, axis_words(cheapest->size_name), with_thousands(cheapest->size),
-      short_number(*cheapest->work_per_price), cheapest->unit, report.currency);
+      fastest->unit, report.currency, cheapest->configuration, axis_words(cheapest->size_name),
+      with_thousands(cheapest->size), short_number(*cheapest->work_per_price), cheapest->unit);
   for (const BreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)
       text += found.value
-                  ? fmt::format(" {} starts to pay at about {}.", found.configuration, format_number(*found.value))
+                  ? fmt::format(" Break-even of {} at about {}.", found.configuration, format_number(*found.value))
               : found.answer == BreakEven::Answer::always
-                  ? fmt::format(" {} pays at every measured size.", found.configuration)
-                  : fmt::format(" {} never pays in the measured range.", found.configuration);
+                  ? fmt::format(" {} pays off at every measured size.", found.configuration)
+                  : fmt::format(" {} does not pay off at any measured size.", found.configuration);
   return text;
 }
 
@@ -155,7 +165,7 @@ std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) 
                                   [&](const CostRow& row) { return row.work == plot.work && row.work_per_price; });
   if (drawn == report.rows.end()) return std::nullopt;
   chart.id = plot.id;
-  chart.title = fmt::format("{}/h and {} for 1 {}, {}", drawn->unit, drawn->unit, report.currency, plot.work);
+  chart.title = fmt::format("{}/h and {} for 1 {}", drawn->unit, drawn->unit, report.currency);
   chart.summary = summary_of(report, plot);
   chart.origin = drawn->origin;
   const bool marks = !marks_of(report, plot).empty();
@@ -164,6 +174,7 @@ std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot) 
                             fmt::format("{} for 1 {}", drawn->unit, report.currency), {true, marks})};
   if (energy_was_read(report, plot))
     panels.push_back(panel(plot, chart.table, "work_per_joule", drawn->unit + " for 1 J", {false, marks}));
+  chart.wide = true;
   chart.spec = ordered_json{{"data", {{"name", "table"}}}, {"columns", 2}, {"concat", panels}}.dump();
   return chart;
 }

@@ -79,12 +79,18 @@ ordered_json config_of(Scheme scheme) {
                     {"titlePadding", 8},
                     {"labelLimit", 260},
                     {"tickSize", 4}};
-  config["legend"] = {{"aria", false},         {"labelColor", colours.soft}, {"titleColor", colours.ink},
-                      {"labelFontSize", 11.5}, {"titleFontSize", 12},        {"orient", "bottom"},
-                      {"columns", 4},          {"titleFontWeight", 600},     {"labelLimit", 260},
-                      {"symbolStrokeWidth", 2}};
+  config["legend"] = {{"aria", false},
+                      {"labelColor", colours.soft},
+                      {"titleColor", colours.ink},
+                      {"labelFontSize", 11.5},
+                      {"titleFontSize", 12},
+                      {"orient", "bottom"},
+                      {"columns", 4},
+                      {"titleFontWeight", 600},
+                      {"labelLimit", 260},
+                      {"symbolStrokeWidth", 2},
+                      {"layout", {{"bottom", {{"direction", "vertical"}, {"anchor", "start"}}}}}};
   config["header"] = {{"aria", false},
-
                       {"labelColor", colours.ink},
                       {"labelFontWeight", 600},
                       {"labelFontSize", 12},
@@ -102,7 +108,9 @@ ordered_json config_of(Scheme scheme) {
                      {"mark-label", {{"color", colours.ink}, {"fontSize", 11.5}}},
                      {"marker", {{"color", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
                      {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
-                     {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}}};
+                     {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}},
+                     {"bar-words", {{"color", scheme == Scheme::light ? "#ffffff" : "#10161d"}, {"fontSize", 11}}},
+                     {"outlier-label", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"fontSize", 11}}}};
   return config;
 }
 
@@ -145,6 +153,7 @@ std::string charts_json(const std::vector<const Chart*>& charts) {
     }
     document["charts"].push_back({{"id", chart->id},
                                   {"origin", origin_words(chart->origin)},
+                                  {"least_width", chart->least_width},
                                   {"spec", spec_json(*chart)},
                                   {"columns", std::move(columns)},
                                   {"rows", std::move(rows)}});

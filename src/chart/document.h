@@ -17,7 +17,8 @@ std::string chart_config_json(Scheme scheme);
 /// The specification with its data and configuration inside: what a renderer of single files takes.
 std::string chart_document(const Chart& chart, Scheme scheme);
 
-/// {"config": {"light", "dark"}, "charts": [{"id", "origin", "spec", "columns": [{"name", "title"}], "rows":
+/// {"config": {"light", "dark"}, "charts": [{"id", "origin", "least_width", "spec", "columns": [{"name", "title"}],
+/// "rows":
 /// [[...]]}]}. Error{internal} when a specification is no JSON or a row has another number of values than there are
 /// columns.
 std::string charts_json(const std::vector<const Chart*>& charts);

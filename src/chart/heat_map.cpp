@@ -1,6 +1,7 @@
 #include "chart/heat_map.h"
 
 #include <algorithm>
+#include <set>
 
 #include "chart/spec_parts.h"
 
@@ -45,6 +46,7 @@ json column_channel(const HeatMap& map, const DataTable& table) {
   json x = channel(table, map.column.name, "ordinal");
   x["axis"] = map.columns.empty() ? bytes_axis() : json{{"orient", "top"}};
   x["axis"]["labelAngle"] = 0;
+  x["axis"]["labelOverlap"] = false;  // each column has its name: least_width makes room for it
   x["axis"]["domain"] = x["axis"]["ticks"] = x["axis"]["grid"] = false;
   if (!map.columns.empty()) x["sort"] = map.columns;
   x["scale"] = {{"paddingInner", kCellGap}};
@@ -78,6 +80,19 @@ json outline_channel(const HeatMap& map, const DataTable& table) {
   return outline;
 }
 
+/// Names of rows beside cells that hold their words and the column's name.
+int least_width(const HeatMap& map, const DataTable& table) {
+  constexpr size_t kLetter = 7, kRoom = 14, kSizeLetters = 7;  // pixels; "512 KiB"
+  constexpr size_t kAxis = 40, kMostLetters = 34;              // the title of the rows; the limit of their labels
+  size_t cell = map.columns.empty() ? kSizeLetters : 0, row = 0;
+  for (const std::string& name : map.columns) cell = std::max(cell, name.size());
+  for (const HeatCell& c : map.cells) cell = std::max(cell, c.words.size());
+  for (const std::string& name : map.rows) row = std::max(row, std::min(name.size(), kMostLetters));
+  std::set<TableValue> columns;
+  for (const std::vector<TableValue>& values : table.rows) columns.insert(values[1]);
+  return static_cast<int>(kAxis + row * kLetter + columns.size() * (cell * kLetter + kRoom));
+}
+
 json spec_of(const HeatMap& map, const DataTable& table) {
   constexpr int kRowHeight = 40;
   const double most = full_of(map);
@@ -103,6 +118,7 @@ std::optional<Chart> heat_map_chart(const HeatMap& map) {
   chart.id = map.id, chart.title = map.title, chart.summary = map.summary;
   chart.table = table_of(map);
   chart.spec = spec_of(map, chart.table).dump();
+  chart.least_width = least_width(map, chart.table);
   return chart;
 }
 

@@ -7,6 +7,9 @@
 #include <map>
 #include <set>
 
+#include "amdahl/units.h"
+#include "base/number_words.h"
+#include "chart/bar_chart.h"
 #include "chart/document.h"
 #include "chart/spec_parts.h"
 
@@ -131,6 +134,62 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
   return table;
 }
 
+// ---- one x value ----
+
+/// Measured series of that name and panel, whose bars modelled ones bound.
+bool is_measured_too(const LinePlot& plot, const LineSeries& series) {
+  return std::any_of(plot.series.begin(), plot.series.end(), [&](const LineSeries& other) {
+    return other.origin != Origin::modelled && other.name == series.name && other.panel == series.panel;
+  });
+}
+
+std::optional<double> modelled_at(const LinePlot& plot, const LineSeries& series) {
+  for (const LineSeries& other : plot.series)
+    if (other.origin == Origin::modelled && other.name == series.name && other.panel == series.panel &&
+        !other.points.empty())
+      return other.points.front().y;
+  for (const LineRule& limit : plot.limits)
+    if (limit.panel == series.panel) return limit.at;
+  return std::nullopt;
+}
+
+std::string place_words(const LinePlot& plot, double x) {
+  const auto whole = static_cast<int64_t>(x);
+  if (plot.x_scale == LinePlot::XScale::bytes) return binary_bytes(whole);
+  return static_cast<double>(whole) == x ? with_thousands(whole) : fmt::format("{:g}", x);
+}
+
+/// What lines would show as single dots on empty axes: a bar a series.
+std::optional<Chart> bars_at(const LinePlot& plot, double x) {
+  const std::string place = place_words(plot, x);
+  BarPlot bars{plot.id, plot.title, plot.summary,        {"series", plot.series_title},
+               plot.y,  "",         plot.interval_title, "modelled",
+               false,   {}};
+  if (!plot.limits.empty()) bars.bound_title = plot.limits.front().words;
+  bars.title = plot.title_at_one.empty() ? plot.title : plot.title_at_one;
+  if (const size_t hole = bars.title.find("{}"); hole != std::string::npos)
+    bars.title.replace(hole, 2, place);
+  else
+    bars.summary += fmt::format(" {}: {}.", plot.x.title, place);
+  for (const LineSeries& series : plot.series)
+    for (const LinePoint& point : series.points) {
+      if (!shows(plot, point) || (series.origin == Origin::modelled && is_measured_too(plot, series))) continue;
+      const std::string name = series.panel.empty() ? series.name : fmt::format("{}, {}", series.panel, series.name);
+      bars.bars.push_back({name, "", point.y, point.interval, modelled_at(plot, series), point.samples, series.origin});
+    }
+  return bar_chart(bars);
+}
+
+/// The only x value of all points; nothing where there are more.
+std::optional<double> one_place(const LinePlot& plot) {
+  std::set<double> places;
+  for (const LineSeries& series : plot.series)
+    for (const LinePoint& point : series.points)
+      if (shows(plot, point)) places.insert(point.x);
+  if (places.size() != 1) return std::nullopt;
+  return *places.begin();
+}
+
 // ---- the specification ----
 
 constexpr int kPadding = 12;  // pixels between the axis and the first point
@@ -159,10 +218,26 @@ json x_channel(const LinePlot& plot, const DataTable& table) {
   return x;
 }
 
+/// All that has a place on the y axes, which panels have in common: values, the ends of intervals, limits.
+Interval y_extent(const LinePlot& plot) {
+  Interval extent{INFINITY, 0};
+  const auto include = [&](double value) {
+    if (value > 0 && std::isfinite(value)) extent = {std::min(extent.low, value), std::max(extent.high, value)};
+  };
+  for (const LineSeries& series : plot.series)
+    for (const LinePoint& point : series.points) {
+      if (!shows(plot, point)) continue;
+      include(point.y);
+      if (point.interval) include(point.interval->low), include(point.interval->high);
+    }
+  for (const LineRule& limit : plot.limits) include(limit.at);
+  return extent;
+}
+
 json y_channel(const LinePlot& plot, const DataTable& table) {
   json y = channel(table, plot.y.name, "quantitative");
   y["axis"] = number_axis();
-  if (plot.log_y) y["scale"] = {{"type", "log"}}, y["axis"]["tickCount"] = 6;
+  if (plot.log_y) set_log_scale(y, y_extent(plot));
   return y;
 }
 
@@ -200,7 +275,7 @@ bool has_intervals(const LinePlot& plot, const DataTable& table) {
 json interval_layer(const LinePlot& plot, const DataTable& table) {
   json low = channel(table, "low", "quantitative");
   low["title"] = plot.y.title;
-  if (plot.log_y) low["scale"] = {{"type", "log"}};
+  if (plot.log_y) set_log_scale(low, y_extent(plot));
   const json place = plot.log_y ? json{{"field", "low"}, {"gt", 0}} : json{{"field", "low"}, {"valid", true}};
   return {{"transform", {only_rows("kind", kPoint), {{"filter", place}}}},
           {"mark", {{"type", "rule"}, {"style", "interval"}}},
@@ -263,6 +338,7 @@ json layers_of(const LinePlot& plot, const DataTable& table) {
 
 /// Panels whose lines have the same names share a legend; others have one each.
 json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
+  constexpr int kBetweenPanels = 44;  // pixels: halves of the labels at the ends of two axes
   constexpr int kHeight = 320, kPanelHeight = 220;
   json spec = start_spec(kHeight);
   if (!with_panels) {
@@ -272,10 +348,13 @@ json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
   spec.erase("width"), spec.erase("height");
   spec["columns"] = 2;
   if (line_names(table).size() <= kMostSeriesOfAPicture) {
-    spec["facet"] = {{"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}};
+    spec["facet"] = {
+        {"field", "panel"}, {"type", "nominal"}, {"title", nullptr}, {"sort", words_of_column(table, "panel")}};
+    spec["spacing"] = kBetweenPanels;
     spec["spec"] = {{"width", kPanelWidth}, {"height", kPanelHeight}, {"layer", layers_of(plot, table)}};
     return spec;
   }
+  spec["spacing"] = kBetweenPanels;
   spec["concat"] = json::array();
   for (const std::string& panel : words_of_column(table, "panel"))
     spec["concat"].push_back({{"title", panel},
@@ -290,6 +369,7 @@ json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
 }  // namespace
 
 std::optional<Chart> line_chart(const LinePlot& plot) {
+  if (const std::optional<double> place = one_place(plot)) return bars_at(plot, *place);
   const Panels panels(plot);
   Chart chart;
   chart.table = rows_of(plot, panels);
@@ -298,6 +378,7 @@ std::optional<Chart> line_chart(const LinePlot& plot) {
   for (const LineSeries& series : plot.series)
     if (series.origin == Origin::emulated) chart.origin = Origin::emulated;
   chart.spec = spec_of(plot, chart.table, has_panels(plot, panels)).dump();
+  chart.wide = has_panels(plot, panels);
   return chart;
 }
 

@@ -36,6 +36,7 @@ struct LinePlot {
   enum class XScale { bytes, counts, linear };  // the first two logarithmic to the base of 2
 
   std::string id, title, summary;  // of the Chart
+  std::string title_at_one;        // instead of `title` where there is one x value, which stands for "{}"
   TableColumn x, y;                // names with units
   std::string series_title;        // what tells lines apart: "transport"
   std::string interval_title;      // what the bars are: "95 % interval"
@@ -47,9 +48,9 @@ struct LinePlot {
   std::vector<LineRule> crossings;  // x values
 };
 
-/// Nothing when no series has a point that the scales can show (above 0 where they are logarithmic). A panel of more
-/// than kMostSeriesOfAPicture names becomes several. The table has a row a point and a row a rule; its column "kind" is
-/// "point", "curve" (modelled), "limit" or "crossing".
+/// Lines need two places: with one x value the chart is bars. Nothing when no series has a point that the scales can
+/// show (above 0 where they are logarithmic). A panel of more than kMostSeriesOfAPicture names becomes several. The
+/// table has a row a point and a row a rule; its column "kind" is "point", "curve" (modelled), "limit" or "crossing".
 std::optional<Chart> line_chart(const LinePlot& plot);
 
 }  // namespace amdahl

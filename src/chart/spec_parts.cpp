@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "amdahl/error.h"
 #include "chart/document.h"
@@ -13,20 +14,16 @@ using nlohmann::json;
 
 namespace {
 
-bool all_measured(const DataTable& table) {
-  const std::vector<std::string> origins = words_of_column(table, "origin");
-  return std::all_of(origins.begin(), origins.end(),
-                     [](const std::string& word) { return word == origin_words(Origin::measured); });
-}
-
 /// The column "origin" on a channel with a value a word; no legend where all is measured.
 json origin_channel(const DataTable& table, const json& range) {
   json encoding = channel(table, "origin", "ordinal");
   encoding["scale"] = {{"domain", {"measured", "emulated", "modelled"}}, {"range", range}};
-  if (all_measured(table))
+  encoding["title"] = "Origin";
+  const std::vector<std::string> origins = words_of_column(table, "origin");
+  if (origins.size() < 2)  // the chart's badge says it
     encoding["legend"] = nullptr;
   else
-    encoding["legend"] = {{"values", words_of_column(table, "origin")}};
+    encoding["legend"] = {{"values", origins}};
   return encoding;
 }
 
@@ -67,6 +64,55 @@ json bytes_axis() {
 }
 
 json number_axis() { return {{"labelExpr", kNumberLabel}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}}; }
+
+void include_positive(Interval& extent, const DataTable& table, size_t column) {
+  for (const std::vector<TableValue>& row : table.rows) {
+    const auto* real = std::get_if<double>(&row[column]);
+    const auto* whole = std::get_if<int64_t>(&row[column]);
+    const double value = real ? *real : whole ? static_cast<double>(*whole) : 0;
+    if (value > 0 && std::isfinite(value)) extent = {std::min(extent.low, value), std::max(extent.high, value)};
+  }
+}
+
+std::vector<double> log_ticks(double low, double high) {
+  constexpr double kDecadesOfFineTicks = 2.3, kMostDecades = 8, kSlack = 1 + 1e-9;
+  const double decades = std::log10(high / low);
+  const int stride = static_cast<int>(decades / kMostDecades) + 1;
+  const auto ticks_at = [&](const std::vector<double>& steps) {
+    std::vector<double> ticks;
+    for (int power = static_cast<int>(std::floor(std::log10(low))); std::pow(10, power) <= high * kSlack;
+         power += stride)
+      for (const double step : steps)
+        if (const double tick = step * std::pow(10, power); tick * kSlack >= low && tick <= high * kSlack)
+          ticks.push_back(tick);
+    return ticks;
+  };
+  std::vector<double> ticks = ticks_at({1});
+  if (decades <= kDecadesOfFineTicks || ticks.size() < 3) ticks = ticks_at({1, 2, 5});
+  if (ticks.size() >= 3) return ticks;
+  ticks.clear();
+  const double span = (high - low) / 4, decade = std::pow(10, std::floor(std::log10(span)));
+  const double step = decade * (span < 2 * decade ? 1 : span < 5 * decade ? 2 : 5);
+  for (double number = std::ceil(low / step); number * step <= high; ++number) ticks.push_back(number * step);
+  return ticks;
+}
+
+void set_log_scale(json& encoding, Interval extent) {
+  constexpr double kBeyond = 0.06, kLeast = 1.1;  // of the range; a factor
+  if (!(extent.high >= extent.low) || !(extent.low > 0)) return;
+  const double factor = std::max(kLeast, std::pow(extent.high / extent.low, kBeyond));
+  const double low = extent.low / factor, high = extent.high * factor;
+  encoding["scale"] = {{"type", "log"}, {"nice", false}, {"domain", {low, high}}};
+  encoding["axis"]["values"] = log_ticks(low, high);
+}
+
+double round_above(double most) {
+  if (!(most > 0) || !std::isfinite(most)) return 1;
+  const double decade = std::pow(10, std::floor(std::log10(most)));
+  for (const double step : {1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0})
+    if (step * decade >= most) return step * decade;
+  return 10 * decade;
+}
 
 json origin_dash(const DataTable& table) { return origin_channel(table, {{1, 0}, {8, 4}, {3, 3}}); }
 

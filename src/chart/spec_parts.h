@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "amdahl/summary.h"
 #include "chart/chart.h"
 
 namespace amdahl {
@@ -32,6 +33,16 @@ nlohmann::json bytes_axis();
 /// writes 100 as 1e+2.
 inline constexpr const char* kNumberLabel = "format(datum.value, ',.9~g')";
 nlohmann::json number_axis();
+
+/// Widens `extent` to the positive numbers of a column.
+void include_positive(Interval& extent, const DataTable& table, size_t column);
+/// Numbers of 1, 2 and 5 times powers of ten within [low, high], as many as an axis has room for; evenly spaced ones
+/// where the range is so narrow that these are few.
+std::vector<double> log_ticks(double low, double high);
+/// A logarithmic scale of `encoding` that ends a little beyond `extent`, with ticks that all have labels.
+void set_log_scale(nlohmann::json& encoding, Interval extent);
+/// The end of an axis from 0 that has room for `most`: a round number.
+double round_above(double most);
 
 /// The column "origin" as a dash: measured solid, emulated long dashes, modelled short ones. The legend says so as soon
 /// as a row is not measured.

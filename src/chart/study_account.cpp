@@ -21,19 +21,21 @@ constexpr std::string_view kSpec = R"json({
       {"mark": {"type": "bar", "height": {"band": 0.76}},
        "encoding": {
          "y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
-         "x": {"field": "time_us", "type": "quantitative", "stack": "zero", "title": null,
+         "x": {"field": "time_us", "type": "quantitative", "stack": "zero", "title": null, "scale": {"nice": true},
                "axis": {"format": ",~r", "tickCount": 5}},
          "color": {"field": "part", "type": "nominal", "sort": "$parts", "legend": {"title": null, "columns": 2},
                    "scale": {"domain": "$parts"}},
          "order": {"field": "part_number"},
          "tooltip": [{"field": "configuration", "title": "On"}, {"field": "part", "title": "Part"},
                      {"field": "time_us", "title": "Time (us)", "format": ",.4~r"},
-                     {"field": "share_percent", "title": "Of the step (%)", "format": ".1f"},
-                     {"field": "step_us", "title": "Step (us)", "format": ",.4~r"},
+                     {"field": "share", "title": "Of the step"},
+                     {"field": "step_us", "title": "Accounted step (us)", "format": ",.4~r"},
+                     {"field": "measured_us", "title": "Measured step (us)", "format": ",.4~r"},
+                     {"field": "ratio", "title": "Accounted / measured", "format": ".3f"},
                      {"field": "num_runs", "title": "n (runs)"}]}},
       {"mark": {"type": "tick", "style": "total", "size": 20},
        "encoding": {"y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
-                    "x": {"field": "step_us", "type": "quantitative"}}}
+                    "x": {"field": "measured_us", "type": "quantitative"}}}
     ]
   },
   "facet": {"row": {"field": "batch", "type": "ordinal", "sort": "$batches", "title": "$batch_title",
@@ -47,11 +49,17 @@ struct Part {
   double (*time_us)(const StepAccount&);
 };
 
-// In the order of the bar. What no part explains is one when it is positive; parts that overlap pass the tick instead.
+// Stamps leave launch gaps in forward and backward, which then say nothing of compute.
+bool divides(const StepAccount& a) { return a.forward_us + a.backward_us <= a.compute_us * (1 + 1e-9); }
+
+// In the order of the bar. What no part explains is one when it is positive; a longer account passes the tick instead.
 constexpr std::array<Part, 8> kParts{{
-    {"forward", [](const StepAccount& a) { return a.forward_us; }},
-    {"backward", [](const StepAccount& a) { return a.backward_us; }},
-    {"other compute", [](const StepAccount& a) { return std::max(0.0, a.compute_us - a.forward_us - a.backward_us); }},
+    {"forward", [](const StepAccount& a) { return divides(a) ? a.forward_us : 0; }},
+    {"backward", [](const StepAccount& a) { return divides(a) ? a.backward_us : 0; }},
+    {"other compute",
+     [](const StepAccount& a) {
+       return divides(a) ? std::max(0.0, a.compute_us - a.forward_us - a.backward_us) : a.compute_us;
+     }},
     {"optimizer", [](const StepAccount& a) { return a.optimizer_us; }},
     {"exposed communication", [](const StepAccount& a) { return a.exposed_communication_us; }},
     {"waiting", [](const StepAccount& a) { return a.waiting_us; }},
@@ -69,19 +77,36 @@ std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const
   return cells;
 }
 
+double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
+
+// Of how many accounts the shares are refused.
+std::string refused_words(const std::vector<const StudyCell*>& cells) {
+  const auto refused =
+      std::count_if(cells.begin(), cells.end(), [](const StudyCell* cell) { return !cell->account->trusted(); });
+  if (refused == 0) return {};
+  return fmt::format(
+      " No percentages for {} of {} cells, whose account differs from the measured step by more than "
+      "{:.0f} %.",
+      refused, cells.size(), 100 * kAccountTolerance);
+}
+
 // "exposed communication 31 % on 4 at batch 64"
 std::string largest_loss(const std::vector<const StudyCell*>& cells) {
   const StudyCell* worst = nullptr;
   double most = 0;
   for (const StudyCell* cell : cells) {
     const StepAccount& a = *cell->account;
+    if (!a.trusted()) continue;
     const double lost = (a.exposed_communication_us + a.waiting_us) / a.step_us;
     if (cell->key.devices > 1 && lost >= most) {
       most = lost;
       worst = cell;
     }
   }
-  if (!worst) return "One device alone was accounted";
+  if (!worst) {
+    const bool alone = std::all_of(cells.begin(), cells.end(), [](const StudyCell* c) { return c->key.devices == 1; });
+    return alone ? "All cells are of one device" : "No account of several devices is of the measured step";
+  }
   return fmt::format(
       "Most is lost on {} devices at batch {}: {} of the step of {} us is exposed communication or waiting "
       "(n = {} runs)",
@@ -108,8 +133,10 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
                          {"configuration", "On"},
                          {"part", "Part of the step"},
                          {"time_us", "Time (us)"},
-                         {"share_percent", "Of the step (%)"},
-                         {"step_us", "Step (us)"},
+                         {"share", "Of the step"},
+                         {"step_us", "Accounted step (us)"},
+                         {"measured_us", "Measured step (us)"},
+                         {"ratio", "Accounted / measured"},
                          {"num_runs", "n (runs)"},
                          {"part_number", "Order"}};
   std::vector<std::string> parts, configurations, batches;
@@ -126,21 +153,23 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
       if (number > 0 && !is_drawn(part, cells)) continue;
       if (cell == cells.front()) parts.emplace_back(part.name);
       const double time = part.time_us(*cell->account);
+      const StepAccount& a = *cell->account;
       chart.table.rows.push_back({batch, configuration, std::string(part.name), time,
-                                  100 * time / cell->account->step_us, cell->account->step_us, cell->account->n,
-                                  number});
+                                  a.trusted() ? format_percent(time / measured_step(a)) : "not given", a.step_us,
+                                  measured_step(a), a.ratio(), a.n, number});
       ++number;
     }
   }
   chart.spec = filled(kSpec, {{"parts", parts},
                               {"configurations", configurations},
                               {"batches", batches},
-                              {"batch_title", group.scaling == "weak" ? "Batch of a device" : "Global batch"}})
+                              {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
                    .dump();
   chart.id = "account-" + group_slug(group);
-  chart.title = "Where a step's time goes (us; the tick is the whole step)";
+  chart.wide = true;
+  chart.title = "Where a step's time goes (us; the tick is the measured step)";
   chart.origin = cells.front()->origin;
-  chart.summary = largest_loss(cells) + ". Each panel has a time axis of its own.";
+  chart.summary = largest_loss(cells) + "." + refused_words(cells) + " Each panel has a time axis of its own.";
   return chart;
 }
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 
 namespace amdahl {
 namespace {
@@ -29,6 +31,20 @@ std::string group_words(const StudyGroup& group) {
                      group.scaling, group.math);
 }
 
+std::string group_title(const StudyGroup& group, const std::vector<StudyGroup>& all) {
+  const auto count = [&](auto member) {
+    std::set<std::remove_cvref_t<decltype(group.*member)>> values;
+    for (const StudyGroup& other : all) values.insert(other.*member);
+    return values.size();
+  };
+  std::string text =
+      fmt::format("{} ({} parameters)", group.model, short_number(static_cast<double>(group.num_parameters)));
+  if (count(&StudyGroup::scaling) > 1) text += fmt::format(", {} scaling", group.scaling);
+  if (count(&StudyGroup::math) > 1) text += ", " + group.math;
+  if (count(&StudyGroup::data) > 1) text += ", " + group.data;
+  return text;
+}
+
 std::string group_slug(const StudyGroup& group) {
   const std::string text =
       fmt::format("{}-{}-{}-{}-{}", group.model, group.num_parameters, group.scaling, group.math, group.data);
@@ -46,24 +62,20 @@ std::string group_slug(const StudyGroup& group) {
 
 ConfigurationNames::ConfigurationNames(const StudySummary& summary, const StudyGroup& group) {
   std::set<std::string> strategies, launches, optimizers;
-  std::set<int64_t> accumulates, buckets;
-  std::set<bool> overlaps;
+  std::map<std::string_view, std::set<std::string>> plans;  // values by field
   for (const StudyCell& cell : summary.cells) {
     const CellKey& key = cell.key;
     if (group_of(key) != group) continue;
     launches.insert(key.launch);
     optimizers.insert(key.optimizer);
-    accumulates.insert(key.accumulate);
-    if (key.devices < 2) continue;  // these say nothing of one device
-    strategies.insert(key.strategy);
-    overlaps.insert(key.overlap);
-    buckets.insert(key.bucket_bytes);
+    for (const PlanField& field : plan_fields())
+      if (field.is_axis && (key.devices > 1 || !field.of_several)) plans[field.name].insert(text_of(field, key.plan));
+    if (key.devices > 1) strategies.insert(key.strategy);  // it says nothing of one device
   }
   strategy_ = strategies.size() > 1;
   launch_ = launches.size() > 1;
-  accumulate_ = accumulates.size() > 1;
-  overlap_ = overlaps.size() > 1;
-  bucket_ = buckets.size() > 1;
+  for (const PlanField& field : plan_fields())
+    if (plans[field.name].size() > 1) plan_.push_back(&field);
   optimizer_ = optimizers.size() > 1;
 }
 
@@ -72,10 +84,8 @@ std::string ConfigurationNames::of(const CellKey& key) const {
   const bool several = key.devices > 1;
   if (strategy_ && several) words.push_back(key.strategy);
   if (launch_) words.push_back(key.launch);
-  if (accumulate_) words.push_back(fmt::format("{} micro-batch{}", key.accumulate, key.accumulate == 1 ? "" : "es"));
-  if (overlap_ && several) words.emplace_back(key.overlap ? "overlap" : "no overlap");
-  if (bucket_ && several)
-    words.push_back(fmt::format("buckets of {}", format_bytes(static_cast<double>(key.bucket_bytes))));
+  for (const PlanField* field : plan_)
+    if (several || !field->of_several) words.push_back(field->words(key.plan));
   if (optimizer_) words.push_back(key.optimizer);
   return fmt::format("{}", fmt::join(words, ", "));
 }

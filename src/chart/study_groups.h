@@ -23,6 +23,8 @@ StudyGroup group_of(const CellKey& key);
 std::vector<StudyGroup> groups_of(const StudySummary& summary);
 /// "large, 2,021,379 parameters, strong scaling, tf32".
 std::string group_words(const StudyGroup& group);
+/// A heading: the model, and of the rest what tells groups apart: "large (2.02M parameters), bf16".
+std::string group_title(const StudyGroup& group, const std::vector<StudyGroup>& all);
 /// "large-2021379-strong-tf32-synthetic" with only [a-z0-9-]: part of a chart's name.
 std::string group_slug(const StudyGroup& group);
 
@@ -38,7 +40,8 @@ class ConfigurationNames {
   std::string cell(const CellKey& key) const;
 
  private:
-  bool strategy_ = false, launch_ = false, accumulate_ = false, overlap_ = false, bucket_ = false, optimizer_ = false;
+  bool strategy_ = false, launch_ = false, optimizer_ = false;
+  std::vector<const PlanField*> plan_{};  // that differ
 };
 
 /// The batch that the comparison of a cell keeps fixed: the global one, in weak scaling that of a device.

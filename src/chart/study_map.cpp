@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 // The colour is the speedup's logarithm: twice and half as fast are equally far from none.
 constexpr std::string_view kSpec = R"json({
-  "width": 460, "height": "$height", "usermeta": {"least_width": "$least_width"},
+  "width": 460, "height": "$height",
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
                 {"calculate": "format(datum.speedup, '.2f') + 'x'", "as": "label"}],
   "encoding": {
@@ -62,7 +62,7 @@ std::string model_label(const ModelKey& model) {
 const char* short_words(Recommendation recommendation) {
   switch (recommendation) {
     case Recommendation::multi_device:
-      return "pays";
+      return "faster";
     case Recommendation::single_device:
       return "single";
     case Recommendation::marginal:
@@ -106,21 +106,20 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   ordered_json ink = {{"value", "#1b2430"}};
   ink["condition"] = {{"test", fmt::format("abs(datum.doublings) > {}", 0.75 * reach)}, {"value", "#ffffff"}};
   chart.spec =
-      filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
+      filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
                      {"models", models},
                      {"height", 46 * models.size()},
-                     {"least_width", 140 + 46 * batches.size()},
                      {"low", -reach},
                      {"high", reach},
                      {"ink", ink}})
           .dump();
+  chart.least_width = 140 + 46 * static_cast<int>(batches.size());
   chart.id = fmt::format("map-{}-{}-{}", key.devices, key.scaling, key.math);
-  chart.title = fmt::format("Where {} {} pay: speedup over model size and batch ({} scaling, {})", key.devices,
+  chart.title = fmt::format("Where {} {} are faster: speedup over model size and batch ({} scaling, {})", key.devices,
                             words.many, key.scaling, key.math);
   chart.summary = fmt::format(
-      "{} {} pay in {} of {} combinations of model and batch. Blue is faster than one {}, brown slower; every field "
-      "has "
-      "its ratio and verdict (single: one is better).",
+      "{} {} are recommended in {} of {} combinations of model and batch. Blue is faster than one {}, brown slower; "
+      "every field has its ratio and recommendation (single: use one).",
       key.devices, words.many, paying, best.size(), words.one);
   return chart;
 }

@@ -80,7 +80,7 @@ std::string spec_of(const ScalingChart& chart, const DataTable& table, const std
                     bool weak) {
   const ordered_json y_axis = {{"format", chart.efficiency ? ".0%" : "~g"}};
   const ordered_json scale = {{"zero", true}};
-  const ordered_json legend = {{"title", weak ? "Batch of a device" : "Global batch"}};
+  const ordered_json legend = {{"title", weak ? "Batch per device" : "Global batch"}};
   ordered_json spec = filled(
       kSpec,
       {{"x", devices_axis(table)},

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
 #include "amdahl/units.h"
 #include "base/number_words.h"
+#include "chart/spec_parts.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -44,18 +46,26 @@ std::string series_of(const CellKey& key, const ConfigurationNames& names, const
                      configuration.empty() ? "" : ", " + configuration);
 }
 
-// What stands beside the dotted line at a batch: "2 and 4 GPUs pay from 1,024".
+std::string brief_crossover(const BatchCrossover& crossover) {
+  return fmt::format("batch {}{}", crossover.batch == crossover.largest ? "" : ">= ", with_thousands(crossover.batch));
+}
+
+// "2 and 4 GPUs faster at batch >= 1,024, not at 256"; beside the dotted line, where there is less room, "2 and 4 GPUs
+// faster at batch >= 1,024".
 std::map<int64_t, std::string> crossover_words(const StudySummary& summary, const StudyGroup& group,
-                                               const DeviceWords& words) {
-  std::map<int64_t, std::vector<int64_t>> devices_at;
+                                               const DeviceWords& words, bool brief) {
+  std::map<BatchCrossover, std::vector<int64_t>> devices_at;
   std::set<int64_t> counts;
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group) counts.insert(c.multi.devices);
   for (const int64_t devices : counts)
-    if (const auto batch = crossover_batch(summary, group, devices)) devices_at[*batch].push_back(devices);
+    if (const auto crossover = crossover_batch(summary, group, devices)) devices_at[*crossover].push_back(devices);
   std::map<int64_t, std::string> text;
-  for (const auto& [batch, devices] : devices_at)
-    text[batch] = fmt::format("{} {} pay from {}", fmt::join(devices, " and "), words.many, with_thousands(batch));
+  for (const auto& [crossover, devices] : devices_at) {
+    std::string& words_there = text[crossover.batch];
+    words_there += fmt::format("{}{} {} faster at {}", words_there.empty() ? "" : "; ", fmt::join(devices, " and "),
+                               words.many, brief ? brief_crossover(crossover) : crossover_text(crossover, "batch"));
+  }
   return text;
 }
 
@@ -87,23 +97,23 @@ DataTable table_of(const std::vector<const StudyCell*>& cells, const Configurati
 std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, const std::vector<std::string>& order,
                     const DataTable& table) {
   const char* title = "Throughput (samples/s)";
-  const ordered_json log = {{"type", "log"}, {"nice", false}, {"padding", 12}};
+  nlohmann::json y = {
+      {"field", "throughput"}, {"type", "quantitative"}, {"title", title}, {"axis", {{"format", "~s"}}}};
+  Interval extent{INFINITY, 0};
+  for (const char* column : {"throughput", "low", "high"}) include_positive(extent, table, column_index(table, column));
+  set_log_scale(y, extent);
   const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
-  const ordered_json x_axis = {{"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", true}};
+  const ordered_json x_axis = {
+      {"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}};
   ordered_json spec =
       filled(kSpec, {{"x",
                       {{"field", "batch"},
                        {"type", "quantitative"},
-                       {"title", group.scaling == "weak" ? "Batch of a device (samples)" : "Global batch (samples)"},
+                       {"title", group.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
                        {"scale", log2},
                        {"axis", x_axis}}},
-                     {"y",
-                      {{"field", "throughput"},
-                       {"type", "quantitative"},
-                       {"title", title},
-                       {"scale", log},
-                       {"axis", {{"format", "~s"}, {"tickCount", 6}}}}},
-                     {"log", log},
+                     {"y", y},
+                     {"log", y.value("scale", nlohmann::json::object())},
                      {"title", title},
                      {"order", order},
                      {"colour",
@@ -118,19 +128,26 @@ std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, c
 
 }  // namespace
 
-std::optional<int64_t> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
+std::string crossover_text(const BatchCrossover& crossover, std::string_view batch_name) {
+  const bool last = crossover.batch == crossover.largest;
+  return fmt::format("{}{} {}{}, not at {}", batch_name, last ? "" : " >=", with_thousands(crossover.batch),
+                     last ? ", the largest measured" : "", with_thousands(crossover.below));
+}
+
+std::optional<BatchCrossover> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
   std::map<int64_t, bool> pays;  // by batch; any configuration will do
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group && c.multi.devices == devices)
       pays[fixed_batch(c.multi)] |= c.recommendation == Recommendation::multi_device;
-  std::optional<int64_t> from;
+  std::optional<BatchCrossover> from;
+  int64_t below = 0;
   for (const auto& [batch, pay] : pays) {
     if (!pay)
-      from.reset();
+      from.reset(), below = batch;
     else if (!from)
-      from = batch;
+      from = BatchCrossover{batch, below, pays.rbegin()->first};
   }
-  if (from && *from == pays.begin()->first) from.reset();
+  if (below == 0) from.reset();
   return from;
 }
 
@@ -147,9 +164,8 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
     return std::pair(a->key.devices, fixed_batch(a->key)) < std::pair(b->key.devices, fixed_batch(b->key));
   });
   const DeviceWords words = device_words(summary.device_kind);
-  const auto crossovers = crossover_words(summary, group, words);
   std::vector<std::string> order, crossing_texts;
-  for (const auto& [batch, text] : crossovers) crossing_texts.push_back(text);
+  for (const auto& [batch, text] : crossover_words(summary, group, words, false)) crossing_texts.push_back(text);
   const StudyCell& best = **std::max_element(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
     return a->throughput.mean < b->throughput.mean;
   });
@@ -157,14 +173,16 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   chart.id = "throughput-" + group_slug(group);
   chart.title = "Throughput against the batch (samples/s, logarithmic)";
   chart.origin = best.origin;
-  chart.table = table_of(cells, ConfigurationNames(summary, group), words, crossovers, order);
+  chart.table =
+      table_of(cells, ConfigurationNames(summary, group), words, crossover_words(summary, group, words, true), order);
   chart.spec = spec_of(group, batches, order, chart.table);
-  chart.summary = fmt::format(
-      "Highest: {} samples/s on {} {} at batch {} (n = {} runs). {}.",
-      format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,
-      best.key.devices == 1 ? words.one : words.many, with_thousands(fixed_batch(best.key)), best.throughput.n,
-      crossing_texts.empty() ? "No batch within the measured range from which on several begin to pay"
-                             : fmt::format("{}", fmt::join(crossing_texts, "; ")));
+  chart.summary = fmt::format("Highest: {} samples/s on {} {} at batch {} (n = {} runs).",
+                              format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,
+                              best.key.devices == 1 ? words.one : words.many, with_thousands(fixed_batch(best.key)),
+                              best.throughput.n);
+  if (cells.back()->key.devices > 1)
+    chart.summary += fmt::format(" {}.", crossing_texts.empty() ? "No measured batch from which on several are faster"
+                                                                : fmt::format("{}", fmt::join(crossing_texts, "; ")));
   return chart;
 }
 

@@ -124,15 +124,13 @@ std::string spec_of(const DataTable& table, double span_us) {
   const std::string fits = fmt::format("datum.duration_us > length(datum.piece) * {:.6g}", span_us / kLettersWide);
   // Pale bars, so that labels in the page's ink can be read on every colour; waiting is hollow, for it is no work.
   const json fill{{"condition", {{"test", "datum.kind === 'waiting for a bucket'"}, {"value", 0.08}}}, {"value", 0.42}};
-  json outline = color;
-  outline["legend"] = nullptr;
   const json bars{{"mark", {{"type", "bar"}, {"height", {{"band", 0.78}}}, {"strokeWidth", 1}}},
                   {"encoding",
                    {{"x", x},
                     {"x2", {{"field", "end_us"}}},
                     {"y", y},
                     {"color", color},
-                    {"stroke", outline},
+                    {"stroke", color},
                     {"fillOpacity", fill},
                     {"tooltip", tips}}}};
   const json labels{
@@ -151,16 +149,18 @@ std::string spec_of(const DataTable& table, double span_us) {
 
 std::string summary_of(const StepTrace& trace, int64_t step) {
   const StepOverlap overlap = step_overlap(trace, step);
-  std::string text = fmt::format("Step {} of {} at global batch {} on {} device(s) took {:.0f} us on its slowest rank.",
-                                 step, trace.strategy, trace.global_batch, trace.devices, overlap.step_us);
+  std::string text =
+      fmt::format("Step {} of {} at global batch {} on {} device{} took {:.0f} us on its slowest rank.", step,
+                  trace.strategy, trace.global_batch, trace.devices, trace.devices == 1 ? "" : "s", overlap.step_us);
   const double communication = overlap.hidden_us + overlap.exposed_us;
   if (communication <= 0) return text + " No rank communicated.";
-  return text +
-         fmt::format(
-             " A rank communicated for {:.0f} us ({} bucket(s), {}): {:.0f} us ({:.0f} %) beside its own compute, "
-             "{:.0f} us ({:.0f} %) while its compute stream had nothing else to do.",
-             communication, overlap.num_buckets, format_bytes(static_cast<double>(overlap.bytes)), overlap.hidden_us,
-             100 * overlap.hidden_us / communication, overlap.exposed_us, 100 * overlap.exposed_us / communication);
+  return text + fmt::format(
+                    " A rank communicated for {:.0f} us ({} bucket{}, {}): {:.0f} us ({:.0f} %) hidden behind its own "
+                    "compute, {:.0f} us ({:.0f} %) exposed.",
+                    communication, overlap.num_buckets, overlap.num_buckets == 1 ? "" : "s",
+                    format_bytes(static_cast<double>(overlap.bytes)), overlap.hidden_us,
+                    100 * overlap.hidden_us / communication, overlap.exposed_us,
+                    100 * overlap.exposed_us / communication);
 }
 
 }  // namespace

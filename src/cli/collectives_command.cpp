@@ -4,6 +4,7 @@
 
 #include "amdahl/export.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace amdahl::cli {
@@ -18,24 +19,23 @@ int collectives_command(const CollectivesArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   const CollectivesOutcome outcome = run_collectives(args.config, observer);
   if (!outcome.waived.empty()) {
-    fmt::print("waived: {}\n", outcome.waived);
+    show(stdout, fmt::format("waived: {}\n", outcome.waived));
     return kWaived;
   }
-  if (!outcome.is_root) return 0;
+  if (!outcome.is_root || args.config.repeat.is_child()) return 0;
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
   const bool json = args.talk.json || args.format == "json";
-  fmt::print("{}{}",
-             json                          ? outcome.json
-             : args.format == "nccl-tests" ? outcome.nccl_tests
-                                           : outcome.text,
-             json ? "\n" : "");
+  if (json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, args.format == "nccl-tests" ? outcome.nccl_tests : outcome.text);
   if (!args.curves.empty()) {
     if (outcome.curves.empty())
       throw Error(Cause::usage, "--curves has nothing to draw: no size has a bandwidth", "larger sizes than these");
     save_text(args.curves, outcome.curves);
   }
-  if (!outcome.run_dir.empty()) fmt::print(json ? stderr : stdout, "run: {}\n", outcome.run_dir);
+  if (!outcome.run_dir.empty()) show(json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a collective gave wrong results, did not fit, or was impossibly fast",
               "the rows marked FAILED say which");
@@ -45,18 +45,22 @@ int arena_command(const ArenaArgs& args) {
   TerminalObserver observer(args.talk.quiet);
   const ArenaOutcome outcome = run_arena(args.config, observer);
   if (!outcome.waived.empty()) {
-    fmt::print("waived: {}\n", outcome.waived);
+    show(stdout, fmt::format("waived: {}\n", outcome.waived));
     return kWaived;
   }
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
   if (!args.environment_file.empty()) save_text(args.environment_file, outcome.environment_file);
   const bool json = args.talk.json || args.format == "json";
-  fmt::print("{}{}", json ? outcome.json : outcome.text, json ? "\n" : "");
-  if (!args.environment_file.empty()) fmt::print(json ? stderr : stdout, "environment: {}\n", args.environment_file);
-  if (!outcome.run_dir.empty()) fmt::print(json ? stderr : stdout, "run: {}\n", outcome.run_dir);
+  if (json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
+  if (!args.environment_file.empty())
+    show(json ? stderr : stdout, fmt::format("environment: {}\n", args.environment_file));
+  if (!outcome.run_dir.empty()) show(json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;
-  throw Error(Cause::check_failed, "a transport gave wrong results, or none gave any",
+  throw Error(Cause::check_failed, "a transport gave wrong results or did not come to its end, or none gave any",
               "the rows marked FAILED say which");
 }
 

@@ -28,12 +28,17 @@ struct TrainArgs {
 };
 struct AdviseArgs {
   AdviseConfig config;
+  OutlookConfig outlook;  // with --assume-devices
   Talk talk;
 };
 struct CompareArgs {
   CompareConfig config;
   SensorCompareConfig sensors;  // with --single, --multi or --hetero
   bool markdown = false;
+  Talk talk;
+};
+struct CalibrateArgs {
+  CalibrateConfig config;
   Talk talk;
 };
 struct CostArgs {
@@ -53,6 +58,7 @@ struct InfoArgs {
 struct TopoArgs {
   TopoConfig config;
   std::string format = "matrix";
+  bool json = false;   // the same as format "json"
   std::string output;  // file; empty or "-": standard output
 };
 
@@ -116,8 +122,10 @@ int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);
 int advise_command(const AdviseArgs& args);
+int outlook_command(const AdviseArgs& args);
 int compare_command(const CompareArgs& args);
 int sensor_compare_command(const CompareArgs& args);
+int calibrate_command(const CalibrateArgs& args);
 int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
@@ -125,9 +133,11 @@ int info_command(const InfoArgs& args);
 /// Parses the command line and runs the command it names. Errors of parsing are Error{usage}.
 int parse_and_run(int argc, char** argv);
 
-/// Lets Ctrl-C and SIGTERM end the present verb at its next safe point, 8 s later wherever it is, and at once when they
-/// come twice.
+/// Lets Ctrl-C and SIGTERM end the program at once as long as no verb has asked `signalled`; then at the verb's next
+/// safe point, 8 s later wherever it is, and at once when they come twice.
 void watch_signals();
+/// What the line of an interrupted command advises; a literal.
+void set_interrupted_remedy(const char* remedy);
 bool signalled();
 /// 130 or 143 after a signal, else 0.
 int signal_exit_code();

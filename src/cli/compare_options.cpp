@@ -9,6 +9,7 @@ namespace {
 struct ParsedCompare {
   CompareArgs args;
   std::string limit;  // of --fail-on-regression: "3" or "3%"
+  std::vector<std::string> pairs;
 };
 
 double parse_percent(const std::string& text) {
@@ -25,6 +26,22 @@ double parse_percent(const std::string& text) {
   return value;
 }
 
+/// "strategy=ddp:zero1".
+std::vector<AxisPair> parse_pairs(const std::vector<std::string>& texts) {
+  std::vector<AxisPair> pairs;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('='), colon = text.find(':', equals == std::string::npos ? 0 : equals);
+    if (equals == std::string::npos || equals == 0 || colon == std::string::npos || colon == equals + 1 ||
+        colon + 1 == text.size())
+      throw Error(Cause::usage, fmt::format("--pair '{}' is not AXIS=A:B", printable(text, 60)),
+                  "--pair strategy=ddp:zero1: what the axis is in the baseline, and in the others");
+    const std::string axis = text.substr(0, equals);
+    pairs.push_back(
+        {axis == "batch" ? "global_batch" : axis, text.substr(equals + 1, colon - equals - 1), text.substr(colon + 1)});
+  }
+  return pairs;
+}
+
 /// Runs against the first, or sides of sensor runs: never both.
 int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
   CompareArgs& args = parsed.args;
@@ -32,20 +49,23 @@ int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
   for (const char* option : {"--single", "--multi", "--hetero", "--prices"})
     if (app.count(option) > 0) sensor_option = option;
   const SensorCompareConfig& sensors = args.sensors;
-  if (args.markdown && args.talk.json) throw Error(Cause::usage, "--md beside --json", "one of them");
+  if (args.markdown && args.talk.json) throw Error(Cause::usage, "--md with --json", "one of them");
   if (sensor_option.empty()) {
     if (args.config.runs.size() < 2)
       throw Error(Cause::usage, fmt::format("compare lacks {}", args.config.runs.empty() ? "a and b" : "b"),
                   "amdahl compare BASELINE CANDIDATE..., or --single RUN --multi RUN for sensor runs");
+    args.config.pairs = parse_pairs(parsed.pairs);
     if (!parsed.limit.empty()) args.config.fail_on_regression_percent = parse_percent(parsed.limit);
     return compare_command(args);
   }
   std::string other;  // what belongs to runs against a baseline
   if (!args.config.html.empty()) other = "--html";
+  if (!args.config.machine.empty()) other = "--machine";
   if (!parsed.limit.empty()) other = "--fail-on-regression";
+  if (!parsed.pairs.empty()) other = "--pair";
   if (!args.config.runs.empty()) other = args.config.runs.front();
   if (!other.empty())
-    throw Error(Cause::usage, fmt::format("{} beside {}", other, sensor_option),
+    throw Error(Cause::usage, fmt::format("{} with {}", other, sensor_option),
                 "runs of any kind, or --single, --multi and --hetero of sensor runs");
   if (sensors.single.empty() || (sensors.multi.empty() && sensors.hetero.empty()))
     throw Error(
@@ -66,22 +86,48 @@ Command define_compare(CLI::App& app) {
       "examples:\n  amdahl compare results/a results/b results/c\n  amdahl compare results/a@batch=64,devices=1 "
       "results/a@batch=64,devices=2\n  amdahl compare nccl-tests.json results/collectives\n"
       "  amdahl compare results/a results/b --md --fail-on-regression 3%\n"
+      "  amdahl compare results/ddp results/zero1 --pair strategy=ddp:zero1\n"
       "  amdahl compare --single one.json --multi two.json --hetero both.json --prices data/prices.toml\n"
       "A run is a folder, a study's summary.json, the JSON of amdahl collectives, links or sensor bench, of nccl-tests "
       "(-J), nvbandwidth (-j), RoboCache's benchmarks, or of the published training study.");
-  compare->add_option("runs", args.config.runs,
-                      "Baseline run, then those it is compared with; also RUN@axis=value,...");
+  compare->add_option(
+      "runs", args.config.runs,
+      "Baseline run, then those it is compared with; also RUN@axis=value,... for a cell, A1+A2+A3 for several runs of "
+      "one side");
   compare->add_option("--single", args.sensors.single, "Sensor runs on one device; the best is the baseline");
   compare->add_option("--multi", args.sensors.multi, "Sensor runs on several devices");
   compare->add_option("--hetero", args.sensors.hetero, "Sensor runs in mode hetero");
   compare->add_option("--prices", args.sensors.prices, "TOML file of what devices cost, like data/prices.toml");
   compare->add_flag("--md,--markdown", args.markdown, "Markdown on stdout, the verdict first");
   compare->add_option("--html", args.config.html, "Page to write, one file that needs no network");
+  compare->add_option("--machine", args.config.machine,
+                      "Machine file of `amdahl calibrate`: judges runs of one process by the spread it holds");
+  compare
+      ->add_option(
+          "--pair", parsed->pairs,
+          "AXIS=A:B: compare cells that have A in this axis of the baseline with those that have B in it of the "
+          "others, for example strategy=ddp:zero1; may be repeated")
+      ->allow_extra_args(false);
   compare->add_flag("--allow-unlike", args.config.allow_unlike, "Compare although host, math or launch differ");
   compare->add_option("--fail-on-regression", parsed->limit,
                       "Exit 1 when a run is slower than the baseline by more than this percentage, 3 or 3%");
   add_talk(compare, args.talk);
+  offer_files(compare, {"runs", "--single", "--multi", "--hetero", "--prices", "--html"});
   return {compare, [parsed, compare](const std::string&) { return run_parsed_compare(*compare, *parsed); }};
+}
+
+Command define_calibrate(CLI::App& app) {
+  auto args = std::make_shared<CalibrateArgs>();
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "How far fresh processes of this machine lie apart, into its machine file");
+  calibrate->footer(
+      "example:\n  amdahl study --processes 10 --output-dir out/calibration\n"
+      "  amdahl calibrate out/calibration --machine machine.json\n"
+      "  amdahl compare a b --machine machine.json");
+  calibrate->add_option("runs", args->config.runs, "Runs that five processes or more measured")->required();
+  calibrate->add_option("--machine", args->config.machine, "Machine file; made when it is not there")->required();
+  add_talk(calibrate, args->talk);
+  return {calibrate, [args](const std::string&) { return calibrate_command(*args); }};
 }
 
 }  // namespace amdahl::cli

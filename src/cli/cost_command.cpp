@@ -20,7 +20,7 @@ int cost_command(const CostArgs& args) {
 
 Command define_cost(CLI::App& app) {
   auto args = std::make_shared<CostArgs>();
-  CLI::App* cost = app.add_subcommand("cost", "What measured work costs, and where several devices start to pay");
+  CLI::App* cost = app.add_subcommand("cost", "What measured work costs, and the break-even sizes of several devices");
   cost->footer(
       "examples:\n  amdahl cost results/my-study --prices data/prices.toml\n  amdahl cost results/h200/* --prices "
       "my-prices.toml "
@@ -32,8 +32,9 @@ Command define_cost(CLI::App& app) {
   cost->add_option("--html", args->config.html, "Page to write, one file that needs no network");
   cost->add_flag("--md,--markdown", args->markdown, "Markdown on stdout, the verdict first");
   add_talk(cost, args->talk);
+  offer_files(cost, {"runs", "--prices", "--html"});
   return {cost, [args](const std::string&) {
-            if (args->markdown && args->talk.json) throw Error(Cause::usage, "--md beside --json", "one of them");
+            if (args->markdown && args->talk.json) throw Error(Cause::usage, "--md with --json", "one of them");
             return cost_command(*args);
           }};
 }

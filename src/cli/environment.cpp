@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "amdahl/error.h"
 
@@ -21,6 +22,16 @@ std::map<std::string, std::string> process_environment() {
 
 void set_environment(const std::map<std::string, std::string>& variables) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+}
+
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (words.empty())
+    throw Error(Cause::environment_missing, "/proc/self/cmdline does not tell how this program was started",
+                "a mounted /proc");
+  return {words.begin() + 1, words.end()};
 }
 
 std::string own_program() {

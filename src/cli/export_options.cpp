@@ -1,7 +1,5 @@
 #include "cli/export_options.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -37,27 +35,14 @@ void add_metrics(CLI::App* app, std::string& file) {
   app->add_option("--metrics-file", file,
                   "At the end, medians and means for Prometheus: FILE.prom in the folder of node_exporter's textfile "
                   "collector");
+  offer_files(app, {"--metrics-file"});
 }
 
 void require_metrics_place(const std::string& file) {
-  if (file.empty()) return;
-  namespace fs = std::filesystem;
-  const fs::path path(file);
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
-  if (path.extension() != ".prom")
+  if (!file.empty() && std::filesystem::path(file).extension() != ".prom" && !is_stream(file))
     throw Error(Cause::usage, fmt::format("--metrics-file {}: the collector reads no such name", printable(file)),
                 "a name that ends in .prom");
-  if (fs::is_directory(path, error))
-    throw Error(Cause::usage, fmt::format("--metrics-file {} is a folder", printable(file)), "the name of a file");
-  if (!fs::is_directory(folder, error))
-    throw Error(Cause::usage,
-                fmt::format("--metrics-file {}: there is no folder {}", printable(file), printable(folder.string())),
-                "make the folder first, or another name");
-  if (::access(folder.c_str(), W_OK) != 0)
-    throw Error(Cause::usage,
-                fmt::format("--metrics-file {}: cannot write into {}", printable(file), printable(folder.string())),
-                "another folder");
+  require_place("--metrics-file", file);
 }
 
 Command define_export(CLI::App& app) {
@@ -65,8 +50,10 @@ Command define_export(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("export", "Records of a run as a table or as JSON lines, for other programs");
   sub->footer("examples:\n  amdahl export results/my-run --csv samples.csv\n  amdahl export results/my-run --jsonl -");
   sub->add_option("run", args->run_dir, "Run folder")->required();
-  sub->add_option("--csv", args->csv, "File of a row a sample (RFC 4180); - is standard output");
-  sub->add_option("--jsonl", args->jsonl, "File of a line a record, each with its provenance; - is standard output");
+  sub->add_option("--csv", args->csv, "CSV file, one row per sample (RFC 4180); - is standard output");
+  sub->add_option("--jsonl", args->jsonl,
+                  "JSON lines file, one line per record with its provenance; - is standard output");
+  offer_files(sub, {"run", "--csv", "--jsonl"});
   return {sub, [args](const std::string&) { return export_command(*args); }};
 }
 

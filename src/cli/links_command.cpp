@@ -4,6 +4,7 @@
 
 #include "amdahl/export.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace amdahl::cli {
@@ -24,16 +25,20 @@ int links_command(const LinksArgs& args) {
   if (args.list) return list_tests();
   TerminalObserver observer(args.talk.quiet);
   const LinksOutcome outcome = run_links(args.config, observer);
-  fmt::print("{}{}", args.talk.json ? outcome.json : outcome.text, args.talk.json ? "\n" : "");
+  if (args.config.repeat.is_child()) return 0;
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
-  if (!args.machine.empty()) save_text(args.machine, outcome.machine_json + "\n");
+  if (!args.machine.empty()) save_measured(args.machine, outcome.machine);
   if (!args.heat_map.empty()) {
     if (outcome.heat_map.empty())
       throw Error(Cause::usage, "--heat-map has nothing to draw",
                   "--test device_to_device_memcpy_write_ce on two devices or more");
     save_text(args.heat_map, outcome.heat_map);
   }
-  if (!outcome.run_dir.empty()) fmt::print(args.talk.json ? stderr : stdout, "run: {}\n", outcome.run_dir);
+  if (!outcome.run_dir.empty()) show(args.talk.json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a link corrupts data, is slow, or could not be measured",
               "the lines marked CORRUPT, SLOW or FAILED say which");

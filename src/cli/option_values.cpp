@@ -1,9 +1,15 @@
 #include "cli/option_values.h"
 
+#include "cli/environment.h"
+
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+
+#include "cli/color.h"
+#include "cli/output.h"
 
 namespace amdahl::cli {
 namespace {
@@ -21,6 +27,25 @@ std::string refuse_unless_whole(const std::string& text) {
 
 const CLI::Validator kWhole(refuse_unless_whole<int64_t>, "", "whole");
 const CLI::Validator kNatural(refuse_unless_whole<uint64_t>, "", "natural");
+
+std::optional<double> parse_decimal(const std::string& text) {
+  double value = 0;
+  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void check_fractions(CLI::App& app) {
+  static const CLI::Validator kDecimal(
+      [](const std::string& text) {
+        return parse_decimal(text) ? std::string() : fmt::format("'{}' is not a number written in decimal", text);
+      },
+      "", "decimal");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name() == "FLOAT") option->check(kDecimal);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) check_fractions(*command);
+}
 
 std::vector<std::string> split_list(const std::string& list) {
   std::vector<std::string> items;
@@ -60,17 +85,64 @@ void use_machine(const std::string& file, MachineSpec& machine) {
   machine = load_machine(file);
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())
-      fmt::print(stderr, "warning: {} to {} is quarantined: {}\n", link.source, link.destination, link.quarantine);
+      show(stderr,
+           fmt::format("warning: {} to {} is quarantined: {}\n", link.source, link.destination, link.quarantine));
   for (const auto& [name, value] : safe_environment(machine)) {
     setenv(name.c_str(), value.c_str(), 1);
-    fmt::print(stderr, "warning: {}={} is set, and peers keep to their own memory\n", name, value);
+    show(stderr, fmt::format("warning: {}={} is set, and peers keep to their own memory\n", name, value));
   }
 }
 
+namespace {
+constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, for the processes themselves
+}
+
+void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes) {
+  app->add_option(name, processes.count, help)->check(kWhole)->capture_default_str();
+  app->add_option(kSlice, "One process of several")->group("");
+}
+
+void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir, Talk& talk) {
+  if (app.count(kSlice) == 0) {
+    if (processes.count < 2) return;
+    processes.program = own_program();
+    processes.arguments = own_arguments();
+    return;
+  }
+  const std::string text = app.get_option(kSlice)->results().front();
+  FreshProcesses::Slice& slice = processes.slice;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%d:%d:%d:%n", &slice.index, &slice.first, &slice.end, &used) < 3 || used == 0 ||
+      slice.index < 0)
+    throw Error(Cause::usage, fmt::format("{} '{}' is not INDEX:FIRST:END:FOLDER", kSlice, text),
+                "leave it to amdahl, which starts its processes with it");
+  slice.run_dir = text.substr(static_cast<size_t>(used));
+  output_dir = slice.run_dir;
+  talk.quiet = true;
+}
+
 void end_at_once(const Error& error) {
-  std::fprintf(stderr, "%s\n", error.line().c_str());
+  show_error(error);
   const bool asked = error.cause() == Cause::interrupted && signal_exit_code() != 0;
   std::_Exit(asked ? signal_exit_code() : exit_code(error.cause()));
+}
+
+void require_place(const std::string& option, const std::string& file) {
+  if (file.empty()) return;
+  if (const Availability place = check_output(file); !place.ok)
+    throw Error(Cause::usage, fmt::format("{} {}: {}", option, printable(file), place.reason), place.remedy);
+}
+
+void require_folder(const std::string& option, const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error))
+    throw Error(Cause::usage, fmt::format("{} {}: there is no such folder", option, printable(folder)),
+                "a folder, or leave the option out");
+}
+
+void require_machine_place(const std::string& file) {
+  require_place("--machine", file);
+  if (!file.empty()) check_machine_file(file);
 }
 
 std::string default_run_dir(const char* verb) {
@@ -79,7 +151,7 @@ std::string default_run_dir(const char* verb) {
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &utc);
-  return fmt::format("results/{}-{}", verb, stamp);
+  return fmt::format("results/local/{}-{}", verb, stamp);
 }
 
 }  // namespace amdahl::cli

@@ -1,6 +1,9 @@
 // The command line as a whole: which command, and what to say of words that none knows.
 #include <cstdio>
+#include <optional>
 
+#include "cli/color.h"
+#include "cli/help_format.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {
@@ -16,9 +19,28 @@ std::string full_name(const CLI::App& command) {
   return command.get_parent() == nullptr ? "amdahl" : full_name(*command.get_parent()) + " " + command.get_name();
 }
 
+/// `--batch-sizes 32 64`: the values of a list, of which the parser takes the first and does not know the others.
+std::optional<Error> spaced_list(const CLI::App& command, const std::vector<std::string>& words,
+                                 const std::string& unknown) {
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i] != unknown || !words[i - 2].starts_with('-') || words[i - 1].starts_with('-')) continue;
+    for (const CLI::Option* option : command.get_options()) {
+      if (!option->check_name(words[i - 2]) || !offer_of(const_cast<CLI::Option&>(*option)).several) continue;
+      std::string list;
+      for (size_t k = i - 1; k < words.size() && !words[k].starts_with('-'); ++k)
+        for (const std::string& item : split_list(words[k]))
+          if (!item.empty()) list += (list.empty() ? "" : ",") + item;
+      return Error(Cause::usage, fmt::format("{}: the values of a list are joined with commas", words[i - 2]),
+                   fmt::format("{} {}", words[i - 2], list));
+    }
+  }
+  return std::nullopt;
+}
+
 // A word that no command or option knows, with the nearest one that exists.
-Error unknown_word(const CLI::App& app) {
+Error unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
   std::string word = app.remaining(true).front();
+  if (const auto error = spaced_list(used_command(app), words, word)) return *error;
   word = word.substr(0, word.find('='));
   const CLI::App& command = used_command(app);
   const std::string called = full_name(command);
@@ -43,6 +65,14 @@ void refuse_empty_values(const CLI::App& app) {
                     option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
+// Of the program and of every command, so that it may stand anywhere.
+void add_color(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "Colour of verdicts, findings and errors: auto (on terminals), always or never")
+      ->capture_default_str();
+  offer(&app, "--color", {"auto", "always", "never"});
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) add_color(*sub, color);
+}
+
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
   for (const Command& command : commands)
     if (command.app->parsed()) return command.run(command_line);
@@ -55,22 +85,28 @@ int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const 
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"amdahl: measures what more GPUs buy, and says so with statistics behind it"};
   app.require_subcommand(0, 1);
+  use_help_format(app);
   bool print_version = false;
   app.add_flag("--version", print_version, "Version and commit");
   std::vector<Command> commands;
-  for (const auto define :
-       {define_training_commands, define_reading_commands, define_fabric_commands, define_sensor_commands})
+  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands,
+                            define_sensor_commands, define_shell_commands})
     for (Command& command : define(app)) commands.push_back(std::move(command));
+  std::string color = "auto";
+  add_color(app, color);
+  check_fractions(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ExtrasError&) {
-    throw unknown_word(app);
+    throw unknown_word(app, {argv, argv + argc});
   } catch (const CLI::ParseError& error) {
     throw Error(Cause::usage, error.what(), "amdahl --help, or amdahl COMMAND --help");
   }
   refuse_empty_values(app);
+  require_one_of("--color", color, {"auto", "always", "never"});
+  choose_color(color);
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line += (i ? " " : "") + std::string(i ? argv[i] : "amdahl");
   if (print_version) {

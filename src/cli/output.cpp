@@ -1,19 +1,48 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
-#include "amdahl/units.h"
+#include "amdahl/amdahl.h"
+#include "cli/color.h"
 
 namespace amdahl::cli {
 
+void put(std::FILE* to, std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), to) == text.size() || to == stderr) return;
+  throw std::system_error(errno, std::generic_category(), "cannot print");
+}
+
 void show(std::FILE* to, std::string_view lines) {
+  const bool color = has_color(to);
   for (size_t begin = 0; begin < lines.size();) {
     const size_t end = std::min(lines.find('\n', begin), lines.size());
-    fmt::print(to, "{}{}", printable(lines.substr(begin, end - begin)), end < lines.size() ? "\n" : "");
+    const std::string line = printable(lines.substr(begin, end - begin));
+    put(to, (color ? colored(line) : line) + (end < lines.size() ? "\n" : ""));
     begin = end + 1;
   }
+}
+
+void show_written(const std::string& file) {
+  struct stat written {};
+  struct stat standard {};
+  const bool same = ::stat(file.c_str(), &written) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
+                    written.st_dev == standard.st_dev && written.st_ino == standard.st_ino;
+  if (!same) show(stdout, file + "\n");
+}
+
+void save_measured(const std::string& file, const MachineSpec& machine) {
+  const MachineSpec saved = save_machine(file, machine);
+  for (size_t i = 0; i < saved.links.size(); ++i)
+    if (saved.links[i].quarantine != machine.links[i].quarantine)
+      show(stderr, fmt::format("warning: {} to {} stays quarantined: {}; delete \"quarantine\" of that link in {} to "
+                               "lift it\n",
+                               saved.links[i].source, saved.links[i].destination, saved.links[i].quarantine, file));
 }
 
 }  // namespace amdahl::cli

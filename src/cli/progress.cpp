@@ -18,7 +18,7 @@ TerminalObserver::TerminalObserver(bool quiet) : quiet_(quiet) {
 }
 
 void TerminalObserver::clear() {
-  if (line_open_) fmt::print(stderr, "\r\033[K");
+  if (line_open_) put(stderr, "\r\033[K");
   line_open_ = false;
 }
 
@@ -49,11 +49,11 @@ void TerminalObserver::progress(int done, int total, const std::string& what) {
       counted > 0 ? "ETA " + format_duration(spent / counted * (total - done)) : std::string("ETA unknown");
   const double since_last = std::chrono::duration<double>(now - last_).count();
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K[{}/{}] {}  {}", done, total, what, eta);
+    put(stderr, fmt::format("\r\033[K[{}/{}] {}  {}", done, total, what, eta));
     std::fflush(stderr);
     line_open_ = true;
   } else if (since_last > 10) {
-    fmt::print(stderr, "[{}/{}] {}  {}\n", done, total, what, eta);
+    put(stderr, fmt::format("[{}/{}] {}  {}\n", done, total, what, eta));
     last_ = now;
   }
 }
@@ -68,8 +68,9 @@ std::string plan_text(const StudyPlan& plan) {
     begin = end + 1;
   }
   for (const PlannedCell& cell : plan.cells)
-    text += fmt::format("  batch {:>6}  {} x {:<10}  about {} per device (modelled)\n", cell.global_batch, cell.devices,
-                        cell.strategy, format_bytes(static_cast<double>(cell.memory_bytes_per_device)));
+    text += fmt::format("  batch {:>6}  {} x {:<10}  {:<5} {}  {:>3} run{}  about {} per device (modelled)\n",
+                        cell.global_batch, cell.devices, cell.strategy, cell.launch, cell.math, cell.runs,
+                        cell.runs == 1 ? " " : "s", format_bytes(static_cast<double>(cell.memory_bytes_per_device)));
   if (plan.expected_seconds > 0)
     text += fmt::format("  expected time: about {} (from a probe of a few steps)\n",
                         format_duration(plan.expected_seconds));

@@ -7,6 +7,17 @@
 namespace amdahl::cli {
 namespace {
 
+// Which of advise's options the other half of it does not take.
+void refuse_other_half(const CLI::App& advise, bool assume) {
+  for (const char* option : {"--params", "--policy"})
+    if (assume && advise.count(option) > 0)
+      throw Error(Cause::usage, fmt::format("{} with --assume-devices, which predicts from measured steps", option),
+                  "--from DIR, --link and, if wanted, --model and --batch");
+  for (const char* option : {"--link", "--overlap"})
+    if (!assume && advise.count(option) > 0)
+      throw Error(Cause::usage, fmt::format("{} is for predictions", option), "--assume-devices 2,4 beside it");
+}
+
 Command define_advise(CLI::App& app) {
   auto args = std::make_shared<AdviseArgs>();
   auto params = std::make_shared<std::string>();
@@ -14,15 +25,36 @@ Command define_advise(CLI::App& app) {
       app.add_subcommand("advise", "One device or several? From measured records, or by the study's rules");
   advise->footer(
       "examples:\n  amdahl advise --params 6.9M --batch 64 --policy study\n  amdahl advise --model large --batch 512 "
-      "--from results/my-run");
+      "--from results/my-run\n"
+      "  amdahl advise --from results/my-run --assume-devices 2,4 --link nvlink4");
   advise->add_option("--params", *params, "Number of parameters, for example 6.9M");
   advise->add_option("--model", args->config.model, "Preset or FILE.json instead of --params");
   advise->add_option("--batch", args->config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
   advise->add_option("--policy", args->config.policy, "measured, or study: the published thresholds")
       ->capture_default_str();
   advise->add_option("--from", args->config.evidence, "Run folder with measured records");
+  auto devices = std::make_shared<std::string>();
+  advise->add_option("--assume-devices", *devices,
+                     "Predict that many devices from the one-GPU cells of --from, for example 2,4");
+  advise->add_option("--link", args->outlook.link,
+                     "Between the assumed devices: nvlink4, pcie5, host, or a machine file of `amdahl links`");
+  advise->add_flag("--overlap", args->outlook.question.overlap, "Hide the assumed communication behind backward");
   add_talk(advise, args->talk);
-  return {advise, [args, params](const std::string&) {
+  offer(advise, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer(advise, "--policy", {"measured", "study"});
+  offer(advise, "--link", {"nvlink4", "pcie5", "host"});
+  offer_files(advise, {"--model", "--from", "--link"});
+  offer_lists(advise, {"--assume-devices"});
+  return {advise, [args, params, devices, advise](const std::string&) {
+            refuse_other_half(*advise, !devices->empty());
+            if (!devices->empty()) {
+              OutlookConfig& outlook = args->outlook;
+              outlook.evidence = args->config.evidence;
+              outlook.question.devices = parse_count_list(*devices, "--assume-devices");
+              outlook.question.model = args->config.model;
+              outlook.question.global_batch = advise->count("--batch") > 0 ? args->config.batch_size : 0;
+              return outlook_command(*args);
+            }
             if (params->empty() == args->config.model.empty())
               throw Error(Cause::usage, "advise needs either --params or --model", "--params 6.9M, or --model large");
             if (!params->empty()) args->config.num_parameters = parse_count(*params, "--params");
@@ -40,7 +72,7 @@ Command define_info(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_reading_commands(CLI::App& app) {
-  return {define_advise(app), define_compare(app), define_cost(app),
+  return {define_advise(app), define_compare(app), define_calibrate(app), define_cost(app),
           define_report(app), define_export(app),  define_info(app)};
 }
 

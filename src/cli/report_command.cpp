@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "cli/commands.h"
@@ -69,7 +70,7 @@ void open_page(const std::string& file) {
 
 int page_command(const ReportArgs& args) {
   if (args.talk.json)
-    throw Error(Cause::usage, "--json beside --html, --md or --open",
+    throw Error(Cause::usage, "--json with --html, --md or --open",
                 "the page holds the records as JSON, or two commands");
   PageConfig config = args.page;
   if (args.open && config.html.empty()) {
@@ -90,23 +91,49 @@ int page_command(const ReportArgs& args) {
   return 0;
 }
 
+/// A folder of somebody else, or on a read-only file system, is reported all the same.
+bool keeps_reports(const std::string& run) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(run, error) ? fs::path(run) : fs::path(run).parent_path();
+  return access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
+}
+
+void show_report(const std::string& run, const Talk& talk) {
+  const bool keeps = keeps_reports(run);
+  const ReportOutcome outcome = run_report(run, keeps);
+  for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
+  if (talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
+  if (keeps)
+    show(talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
+  else
+    show(stderr, fmt::format("warning: {} cannot be written into: no report is kept there\n", run));
+}
+
 }  // namespace
 
 int report_command(const ReportArgs& args) {
   if (args.open || !args.page.html.empty() || !args.page.markdown.empty()) return page_command(args);
-  if (args.talk.json && args.page.runs.size() > 1)
-    throw Error(Cause::usage, fmt::format("--json of {} runs", args.page.runs.size()),
-                "one run, or --html FILE for all");
-  for (const std::string& run : args.page.runs) {
-    const ReportOutcome outcome = run_report(run, true);
-    for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
-    if (args.talk.json)
-      fmt::print("{}\n", outcome.json);
-    else
-      show(stdout, outcome.text);
-    show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
+  const std::vector<std::string> runs = find_runs(args.page.runs);
+  if (args.talk.json && runs.size() > 1)
+    throw Error(Cause::usage, fmt::format("--json of {} runs", runs.size()), "one run, or --html FILE for all");
+  std::optional<Error> problem;  // of one run, while others have a report
+  for (const std::string& run : runs) {
+    try {
+      show_report(run, args.talk);
+    } catch (const Error& error) {
+      const bool of_run = error.cause() == Cause::usage || error.cause() == Cause::store_corrupt ||
+                          error.cause() == Cause::version_refused;
+      if (!of_run || runs.size() == 1) throw;
+      if (problem) show(stderr, fmt::format("warning: {}\n", problem->what()));
+      problem = error;
+    }
   }
-  return 0;
+  if (!problem) return 0;
+  std::fflush(stdout);
+  throw *problem;
 }
 
 }  // namespace amdahl::cli

@@ -56,13 +56,12 @@ std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
   for (const std::string& item : split_list(text)) {
     const size_t colon = std::min(item.find(':'), item.size());
     const std::string fraction = item.substr(std::min(colon + 1, item.size()));
-    char* end = nullptr;
-    const double value = std::strtod(fraction.c_str(), &end);
-    if (fraction.empty() || *end != '\0' || colon == 0)
-      throw Error(Cause::usage, fmt::format("--hold-back: '{}' is not device:fraction", printable(item, 40)),
-                  "--hold-back 1:0.5");
+    const std::optional<double> value = parse_decimal(fraction);
+    if (!value || colon == 0)
+      throw Error(Cause::usage, fmt::format("--limit-sms: '{}' is not device:fraction", printable(item, 40)),
+                  "--limit-sms 1:0.5");
     const std::vector<int> device = parse_gpus(item.substr(0, colon));
-    held.push_back({device.front(), value});
+    held.push_back({device.front(), *value});
   }
   return held;
 }
@@ -75,7 +74,7 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   const SensorBenchTexts& texts = parsed.texts;
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
   if (!config.inputs.empty() && parsed.sub->count("--shape") > 0)
-    throw Error(Cause::usage, "--shape beside --input: streams are those of the file", "one of the two");
+    throw Error(Cause::usage, "--shape with --input: streams are those of the file", "one of the two");
   if (parsed.sub->count("--features") > 0 && config.features < 1)
     throw Error(Cause::usage, fmt::format("--features is {}", config.features), "1 or more");
   if (parsed.sub->count("--voxel-size") > 0 && !(config.voxel_size > 0))
@@ -96,7 +95,9 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   config.engine.environment = process_environment();
   config.engine.command_line = command_line;
   config.engine.on_fatal = end_at_once;
+  finish_fresh_processes(*parsed.sub, config.repeat, config.output_dir, parsed.args.talk);
   require_metrics_place(parsed.args.metrics);
+  require_place("--output", parsed.args.json_file);
   return sensor_bench_command(parsed.args);
 }
 
@@ -108,7 +109,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
   sub->add_option("--dtype", texts.dtype, "Of streams and features: f32, bf16 or f16")->capture_default_str();
   sub->add_option("--shape", texts.shape, "fuse: samples x values of each stream; resample: the first one")
       ->capture_default_str();
-  sub->add_option("--targets", config.targets, "fuse, resample: target times a row")
+  sub->add_option("--targets", config.targets, "fuse, resample: target times per row")
       ->check(kWhole)
       ->capture_default_str();
   sub->add_option("--batch-sizes", texts.batch_sizes,
@@ -120,7 +121,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
   sub->add_option("--voxel-size", config.voxel_size,
                   "voxelize: edge of a voxel (default: 0.1, or the least with which --grid holds all of --input)");
   sub->add_option("--features", config.features,
-                  "voxelize: features a point, of mean and max (default: 8, or those of --input)")
+                  "voxelize: features per point, of mean and max (default: 8, or those of --input)")
       ->check(kWhole);
   sub->add_option("--voxel-modes", texts.voxel_modes, "Of count, occupancy, bitmask, mean and max")
       ->capture_default_str();
@@ -131,14 +132,35 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
 }
 
 void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
-  sub->add_option("--hold-back", texts.hold_back,
-                  "hetero: devices at a part of their speed, a GPU with that part of its multiprocessors: 1:0.5");
+  sub->add_option("--limit-sms", texts.hold_back,
+                  "hetero: DEVICE:FRACTION, limit a GPU to that fraction of its SMs (a CPU device to that fraction of "
+                  "its speed), for example 1:0.5");
   sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")
       ->capture_default_str();
   sub->add_flag("--cpu-share", config.cpu_share, "hetero: a CPU virtual device beside the GPUs");
   sub->add_option("--policy", texts.policies,
                   "hetero: of one-device, even, proportional, refreshed; of several operations one-device, even, "
                   "compute-here-memory-there, voxelize-here-fuse-there, cost (default: all)");
+}
+
+void offer_values(CLI::App* sub) {
+  offer_several(sub, "--op", {"fuse", "voxelize", "resample"});
+  offer(sub, "--mode", {"single", "data", "task", "pipeline", "hetero"});
+  offer(sub, "--scaling", {"strong", "weak"});
+  offer(sub, "--dtype", {"f32", "bf16", "f16"});
+  offer_several(sub, "--voxel-modes", {"count", "occupancy", "bitmask", "mean", "max"});
+  offer(sub, "--layout", {"xyz", "zyx"});
+  offer(sub, "--distribution", {"uniform", "corner", "readme", "clusters", "scan"});
+  offer(sub, "--merge", {"auto", "collective", "bitmask", "peer", "bytes", "none", "host"});
+  offer(sub, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer_several(sub, "--policy",
+                {"one-device", "even", "proportional", "refreshed", "compute-here-memory-there",
+                 "voxelize-here-fuse-there", "cost"});
+  offer(sub, "--path", {"direct", "host"});
+  offer(sub, "--cache", {"hot", "cold", "both"});
+  offer(sub, "--backend", {"auto", "cpu", "cuda"});
+  offer_files(sub, {"--input", "--model", "--machine", "--output", "--output-dir"});
+  offer_lists(sub, {"--devices", "--batch-sizes", "--points", "--shape", "--gpus", "--limit-sms"});
 }
 
 }  // namespace
@@ -153,12 +175,12 @@ Command define_sensor_bench(CLI::App& sensor) {
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
       "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max\n  "
       "amdahl sensor bench "
-      "--mode hetero --hold-back 1:0.5 --policy even,refreshed\n  amdahl sensor bench --input data/vlp16.ply");
+      "--mode hetero --limit-sms 1:0.5 --policy even,refreshed\n  amdahl sensor bench --input data/vlp16.ply");
   sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
       ->capture_default_str();
   sub->add_option("--mode", config.mode,
                   "single; data: items split over devices; task: whole operations on different devices; pipeline: "
-                  "fusing feeds training; hetero: devices of unlike speed")
+                  "fusing feeds training; hetero: heterogeneous devices")
       ->capture_default_str();
   sub->add_option("--devices", texts.devices, "Counts of devices, for example 1,2,4 (default: 1; data: 1, 2, 4, ...)");
   sub->add_option("--scaling", texts.scaling, "data: items of all devices (strong) or of each (weak)")
@@ -171,9 +193,10 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();
-  sub->add_option("--samples", config.samples, "Samples of a cell")->check(kWhole)->capture_default_str();
-  sub->add_option("--calls", config.calls, "Calls a sample (default: 20; CPU 4, or as many as take 1 ms)")
+  sub->add_option("--samples", config.samples, "Samples per cell")->check(kWhole)->capture_default_str();
+  sub->add_option("--calls", config.calls, "Calls per sample (default: 20; CPU 4, or as many as take 1 ms)")
       ->check(kWhole);
+  add_fresh_processes(sub, "--repeat", kRepeatHelp, config.repeat);
   sub->add_option("--backend", config.engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
@@ -184,6 +207,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
   add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
+  offer_values(sub);
   return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
 }
 

@@ -15,7 +15,7 @@ int show_outcome(const Outcome& outcome, const std::string& output, const Talk& 
     return 0;
   }
   if (!talk.quiet) show(stdout, outcome.text);
-  if (!output.empty()) show(stdout, fmt::format("{}\n", output));
+  if (!output.empty()) show_written(output);
   return 0;
 }
 

@@ -32,7 +32,7 @@ std::array<int64_t, 3> parse_grid(const std::string& text) {
   std::array<int64_t, 3> size{};
   bool good = parts.size() == 3;
   for (size_t i = 0; good && i < 3; ++i) good = parse_all(parts[i], size[i]) && size[i] > 0;
-  if (!good) throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "voxels an axis, like 128 or 200x200x40");
+  if (!good) throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "voxels per axis, like 128 or 200x200x40");
   return size;
 }
 
@@ -51,6 +51,7 @@ std::array<double, 3> parse_corner(const std::string& text) {
 void add_place(CLI::App* sub, SensorPlace& place) {
   sub->add_option("--backend", place.backend, "auto, cpu or cuda")->capture_default_str();
   sub->add_option("--gpu", place.gpu, "CUDA device to compute on")->check(kWhole)->capture_default_str();
+  offer(sub, "--backend", {"auto", "cpu", "cuda"});
 }
 
 struct ParsedVoxelize {
@@ -62,6 +63,7 @@ int run_parsed_voxelize(const CLI::App& sub, ParsedVoxelize& parsed) {
   VoxelizeConfig& config = parsed.args.config;
   if (sub.count("--voxel-size") == 0)
     throw Error(Cause::usage, "voxelize needs --voxel-size", "the edge of a voxel, like --voxel-size 0.2");
+  require_place("--output", config.output);
   if (!parsed.grid.empty()) config.size = parse_grid(parsed.grid);
   if (!parsed.minimum.empty()) config.minimum = parse_corner(parsed.minimum);
   config.options.mode = one_of<VoxelMode>("--mode", parsed.mode,
@@ -87,7 +89,7 @@ Command define_voxelize(CLI::App& sensor) {
       "--grid 200x200x40 --min -20,-20,-2 --mode mean --output grid.npy");
   sub->add_option("cloud", config.input, "KITTI .bin, .npy of [N, 3 + F], or .ply")->required();
   sub->add_option("--voxel-size", config.voxel_size, "Edge of a voxel, in the points' unit");
-  sub->add_option("--grid", parsed->grid, "Voxels an axis, 128 or 200x200x40 (default: fitted around the points)");
+  sub->add_option("--grid", parsed->grid, "Voxels per axis, 128 or 200x200x40 (default: fitted around the points)");
   sub->add_option("--min", parsed->minimum, "Least corner x,y,z (default: fitted, or centred with --grid)");
   sub->add_option("--mode", parsed->mode, "count, occupancy, bitmask, mean or max")->capture_default_str();
   sub->add_option("--layout", parsed->layout, "xyz or zyx")->capture_default_str();
@@ -96,6 +98,10 @@ Command define_voxelize(CLI::App& sensor) {
   sub->add_option("--output,-o", config.output, ".npy of the grid, or .npz with its place (default: none)");
   add_place(sub, config.place);
   add_talk(sub, parsed->args.talk);
+  offer(sub, "--mode", {"count", "occupancy", "bitmask", "mean", "max"});
+  offer(sub, "--layout", {"xyz", "zyx"});
+  offer(sub, "--bounds", {"drop", "clamp"});
+  offer_files(sub, {"cloud", "--output"});
   return {sub, [parsed, sub](const std::string&) { return run_parsed_voxelize(*sub, *parsed); }};
 }
 
@@ -106,7 +112,7 @@ struct ParsedTimeline {
 
 void add_timeline(CLI::App* sub, ParsedTimeline& parsed) {
   TimelineConfig& config = parsed.args.config;
-  sub->add_option("--rate", config.rate_hz, "Targets a second (a unit of the file's times)");
+  sub->add_option("--rate", config.rate_hz, "Targets per second (per unit of the file's times)");
   sub->add_option("--targets", config.num_targets, "Or so many, evenly from first to last")->check(kWhole);
   sub->add_option("--begin", config.begin, "Time of the first target (default: where all streams have samples)");
   sub->add_option("--end", config.end, "Time that the targets reach");
@@ -115,12 +121,15 @@ void add_timeline(CLI::App* sub, ParsedTimeline& parsed) {
   sub->add_option("--output,-o", config.output, ".npz of times and values, or .npy of values (default: none)");
   add_place(sub, config.place);
   add_talk(sub, parsed.args.talk);
+  offer(sub, "--extrapolation", {"hold", "linear", "linear-right"});
+  offer_files(sub, {"--output"});
 }
 
 Command timeline_command(CLI::App* sub, const std::shared_ptr<ParsedTimeline>& parsed,
                          int (*command)(const TimelineArgs&)) {
   return {sub, [parsed, sub, command](const std::string&) {
             TimelineConfig& config = parsed->args.config;
+            require_place("--output", config.output);
             config.extrapolation = one_of<Extrapolation>("--extrapolation", parsed->extrapolation,
                                                          {{"hold", Extrapolation::hold},
                                                           {"linear", Extrapolation::linear},
@@ -141,6 +150,7 @@ Command define_resample(CLI::App& sensor) {
   sub->add_option("trajectories", parsed->args.config.input, ".csv, .tsv, .txt or .npz")->required();
   sub->add_option("--stream", parsed->args.config.stream, "Which of the file's streams");
   add_timeline(sub, *parsed);
+  offer_files(sub, {"trajectories"});
   return timeline_command(sub, parsed, resample_command);
 }
 
@@ -150,6 +160,7 @@ Command define_fuse(CLI::App& sensor) {
   sub->footer("example:\n  amdahl sensor fuse streams.npz --rate 50 --output fused.npz");
   sub->add_option("streams", parsed->args.config.input, ".npz of NAME_times and NAME")->required();
   add_timeline(sub, *parsed);
+  offer_files(sub, {"streams"});
   return timeline_command(sub, parsed, fuse_command);
 }
 

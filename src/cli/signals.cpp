@@ -2,29 +2,50 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 
 #include "cli/commands.h"
 
 namespace amdahl::cli {
 namespace {
 
-std::atomic<int> g_signal{0};  // written by the handler, read by every rank's thread
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int> g_signal{0};         // written by the handler, read by every rank's thread
+std::atomic<bool> g_is_asked{false};  // whether the command looks at g_signal
+std::atomic<const char*> g_remedy{"the same command again"};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
 // A job manager kills what has not ended within its grace, often 10 s; one run of a study may take longer.
 constexpr unsigned kGraceSeconds = 8;
 
+void write_error(const char* what) {
+  const char* const parts[] = {"error[interrupted]: stopped by the user", what, "; try: ", g_remedy, "\n"};
+  for (const char* part : parts) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, part, std::strlen(part));
+  }
+}
+
+// Reading files and what commands do that measure nothing have no safe point to wait for: nothing is kept of it.
 extern "C" void on_signal(int number) {
+  note_signal(number);
   if (g_signal.exchange(number) != 0) _exit(128 + number);
-  alarm(kGraceSeconds);
+  if (g_is_asked) {
+    alarm(kGraceSeconds);
+    return;
+  }
+  write_error("");
+  _exit(128 + number);
+}
+
+// The flight recorders get to know what ended this process; then it happens as it would have.
+extern "C" void on_crash(int number) {
+  note_signal(number);
+  std::signal(number, SIG_DFL);
+  std::raise(number);  // delivered when the handler returns
 }
 
 // What is finished is on disk already: only the run at hand is lost.
 extern "C" void on_alarm(int) {
-  constexpr char kLine[] =
-      "error[interrupted]: stopped by the user within a run; what was finished before it is kept; try: --resume to go "
-      "on with a study\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+  write_error(" within a run; what was finished before it is kept");
   _exit(128 + g_signal);
 }
 
@@ -37,10 +58,21 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, nullptr);
+  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction before {};
+    if (sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) std::signal(number, on_crash);
+  }
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead, which is told and cleaned up after
 }
 
-bool signalled() { return g_signal != 0; }
+void set_interrupted_remedy(const char* remedy) { g_remedy = remedy; }
+
+bool signalled() {
+  if (!g_is_asked) g_is_asked = true;  // ranks ask while they are timed: a store each time would cost them
+  return g_signal != 0;
+}
+
 int signal_exit_code() { return g_signal == 0 ? 0 : 128 + g_signal; }
 
 }  // namespace amdahl::cli

@@ -22,6 +22,15 @@ int advise_command(const AdviseArgs& args) {
   return 0;
 }
 
+int outlook_command(const AdviseArgs& args) {
+  const OutlookOutcome outcome = run_outlook(args.outlook);
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
+  return 0;
+}
+
 int compare_command(const CompareArgs& args) {
   const CompareOutcome outcome = run_compare(args.config);
   if (args.talk.json)
@@ -30,6 +39,15 @@ int compare_command(const CompareArgs& args) {
     show(stdout, args.markdown ? outcome.markdown : outcome.text);
   if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
+}
+
+int calibrate_command(const CalibrateArgs& args) {
+  const CalibrateOutcome outcome = run_calibrate(args.config);
+  if (args.talk.json)
+    fmt::print("{}\n", outcome.json);
+  else
+    show(stdout, outcome.text);
+  return 0;
 }
 
 int sensor_compare_command(const CompareArgs& args) {

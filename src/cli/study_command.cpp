@@ -17,7 +17,7 @@ int study_command(const StudyArgs& args) {
     return 0;
   }
   const StudyOutcome outcome = run_study(args.config, observer);
-  if (!outcome.is_root) return 0;
+  if (!outcome.is_root || args.config.processes.is_child()) return 0;
   if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   if (args.talk.json)
     fmt::print("{}", outcome.json);

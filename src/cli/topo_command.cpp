@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 
 namespace amdahl::cli {
 
@@ -17,7 +18,7 @@ int topo_command(const TopoArgs& args) {
     return 0;
   }
   save_text(args.output, text);
-  fmt::print("{}\n", args.output);
+  show_written(args.output);
   return 0;
 }
 

@@ -59,6 +59,7 @@ void add_trace(CLI::App* app, TraceTexts& texts) {
                   "trace.json.gz in the run folder)")
       ->expected(0, 1)
       ->default_str(kInRunFolder);
+  offer_files(app, {"--trace"});
   app->add_option("--trace-steps", texts.steps,
                   "Steps FIRST:END to trace, without END (default: 10:13, or the last three of a shorter run)");
   app->add_option("--trace-cell", texts.cell, "Cell to trace, for example batch=64,devices=2 (default: the last one)");

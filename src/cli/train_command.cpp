@@ -20,8 +20,8 @@ int train_command(const TrainArgs& args) {
     return 0;
   }
   std::string text = fmt::format("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}",
-                                 outcome.model.name, with_thousands(outcome.model.num_parameters()),
-                                 args.config.devices, outcome.device_kind, last.epoch, last.train_loss);
+                                 outcome.model.name, with_thousands(outcome.model.num_parameters()), outcome.devices,
+                                 outcome.device_kind, last.epoch, last.train_loss);
   if (args.config.validation_fraction > 0) text += fmt::format(", validation loss {:.4f}", last.validation_loss);
   if (last.validation_accuracy >= 0)
     text += fmt::format(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);

@@ -13,9 +13,8 @@ namespace {
 struct Texts {
   std::string machine;
   std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
-  std::string launch = "eager", math = "fp32", scaling = "strong", delimiter;
-  double bucket_mb = 25;
-  bool no_overlap = false, quick = false;
+  std::string launch = "eager", math = "fp32", scaling = "strong", delimiter, timeout = "60";
+  bool quick = false;
   TraceTexts trace;
 };
 
@@ -30,13 +29,51 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
-  app->add_option("--math", texts.math, "fp32, tf32 or bf16 matrix products")->capture_default_str();
+  app->add_option("--math", texts.math, "Matrix products (GEMM) in fp32, tf32 or bf16")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
       ->capture_default_str();
-  app->add_option("--timeout", engine.timeout_seconds, "Seconds until a collective or device wait is given up")
+  app->add_option("-T,--timeout", texts.timeout,
+                  "Seconds until a collective or device wait is given up, or auto: 60, and after warm-up 5 times the "
+                  "longest step (at least 5)")
       ->capture_default_str();
+  offer(app, "--backend", {"auto", "cpu", "cuda"});
+  offer(app, "--launch", {"eager", "graph"});
+  offer(app, "--math", {"fp32", "tf32", "bf16"});
+  offer_files(app, {"--machine"});
+  offer_lists(app, {"--gpus"});
+}
+
+void set_number(const PlanField& field, double given, int64_t& value) {
+  const double unit = static_cast<double>(field.option_unit);
+  const double least = static_cast<double>(field.least) / unit, most = static_cast<double>(field.most) / unit;
+  const bool whole = field.option_unit == 1;
+  if (!(given >= least && given <= most))
+    throw Error(
+        Cause::usage, fmt::format("{} is {}", field.option, given),
+        fmt::format("{} and at most {:.0f} {}{}", whole ? fmt::format("at least {}", least) : "more than 0", most,
+                    field.unit_name, field.example.empty() ? "" : fmt::format(", for example {}", field.example)));
+  value = static_cast<int64_t>(given * unit);
+}
+
+/// A row of plan_fields() each. `options` outlives the parsing.
+void add_plan_options(CLI::App* app, PlanOptions& options) {
+  for (const PlanField& field : plan_fields()) {
+    const std::string name(field.option), help(field.help);
+    if (const auto* flag = std::get_if<bool PlanOptions::*>(&field.member)) {
+      const bool on = !(options.**flag);
+      app->add_flag_function(
+          name, [&options, flag, on](int64_t) { options.** flag = on; }, help);
+      continue;
+    }
+    int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
+    const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
+    if (field.option_unit == 1)
+      app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));
+    else
+      app->add_option_function<double>(name, set, help)->default_str(std::to_string(value / field.option_unit));
+  }
 }
 
 void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
@@ -49,21 +86,35 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->capture_default_str();
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
   app->add_flag("--regression", training.data.regression, "Treat an integer target as a number, not as classes");
-  app->add_option("--strategy", training.strategy, "ddp, zero1, dp or replicated")->capture_default_str();
+  app->add_option(
+         "--strategy", training.strategy,
+         "ddp (batch split, gradients all-reduced during backward), zero1 (as ddp, and each device updates its "
+         "part of the parameters), dp (naive DataParallel: device 0 scatters batch and weights, gathers "
+         "gradients and updates alone) or replicated (every device steps the full batch, no communication)")
+      ->capture_default_str();
   app->add_option("--optimizer", training.optimizer, "adam or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
-  app->add_option("--bucket-mb", texts.bucket_mb, "All-reduce bucket size in MiB")->capture_default_str();
-  app->add_option("--peer-blocks", training.peer_blocks,
-                  "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen")
-      ->check(kNatural)
-      ->capture_default_str();
-  app->add_flag("--no-overlap", texts.no_overlap, "All-reduce after backward instead of during it");
-  app->add_option("--accumulate", training.accumulate, "Micro-batches per optimizer step")
-      ->check(kWhole)
-      ->capture_default_str();
+  add_plan_options(app, training.plan);
+  offer(app, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer(app, "--missing", {"refuse", "drop", "mean"});
+  offer(app, "--strategy", {"ddp", "zero1", "dp", "replicated"});
+  offer(app, "--optimizer", {"adam", "sgd"});
+  offer_files(app, {"--model", "--data"});
+  offer_lists(app, {"--target", "--ignore"});
+}
+
+void set_timeout(const std::string& text, EngineConfig& engine) {
+  engine.auto_timeout = text == "auto";
+  if (engine.auto_timeout) return;
+  const std::optional<double> seconds = parse_decimal(text);
+  if (!seconds)
+    throw Error(Cause::usage, fmt::format("--timeout: '{}' is not a number written in decimal", text),
+                "seconds, for example 60, or auto");
+  engine.timeout_seconds = *seconds;
 }
 
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
+  set_timeout(texts.timeout, engine);
   engine.gpus = parse_gpus(texts.gpus);
   use_machine(texts.machine, engine.machine);
   engine.launch =
@@ -81,12 +132,6 @@ void finish_training(TrainingConfig& training, const Texts& texts) {
   if (texts.delimiter.size() > 1 && texts.delimiter != "\\t" && texts.delimiter != "tab")
     throw Error(Cause::usage, fmt::format("--delimiter '{}' is more than one character", texts.delimiter), "; or tab");
   if (!texts.delimiter.empty()) training.data.delimiter = texts.delimiter.size() > 1 ? '\t' : texts.delimiter[0];
-  constexpr double kLargestBucketMb = 1 << 20;
-  if (!(texts.bucket_mb > 0 && texts.bucket_mb <= kLargestBucketMb))
-    throw Error(Cause::usage, fmt::format("--bucket-mb is {}", texts.bucket_mb),
-                fmt::format("more than 0 and at most {:.0f} MiB, for example 25", kLargestBucketMb));
-  training.bucket_bytes = static_cast<int64_t>(texts.bucket_mb * 1024 * 1024);
-  training.overlap = !texts.no_overlap;
 }
 
 int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::string& command_line) {
@@ -104,7 +149,9 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   if (config.resume && config.output_dir.empty())
     throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
   if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
+  finish_fresh_processes(app, config.processes, config.output_dir, parsed.args.talk);
   require_metrics_place(parsed.args.metrics);
+  if (!parsed.args.dry_run) set_interrupted_remedy("--resume to go on with the study");
   return study_command(parsed.args);
 }
 
@@ -119,7 +166,13 @@ Command define_study(CLI::App& app) {
   add_engine(study, config.engine, texts);
   add_training(study, config.training, texts);
   add_talk(study, args.talk);
-  study->add_option("--mode", config.mode, "multi (one device and several), single, or auto (ask the selector)")
+  study->add_option(
+      "--mode", config.mode,
+      "multi (one device and several), single, or auto (ask the selector); default: multi where there are "
+      "several devices, else single");
+  study
+      ->add_option("--variants", config.variants,
+                   "On one device: auto (also its other launch and math modes, and half of each batch) or none")
       ->capture_default_str();
   study->add_option("--devices", texts.devices,
                     "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
@@ -131,14 +184,20 @@ Command define_study(CLI::App& app) {
   study->add_option("--warmup", config.warmup, "Untimed steps of a run")->check(kWhole)->capture_default_str();
   study->add_option("--steps", config.steps, "Timed steps of a run")->check(kWhole)->capture_default_str();
   study->add_flag("--quick", texts.quick, "5 runs, for a first look");
+  add_fresh_processes(study, "--processes", "Fresh processes that the runs are spread over; compare needs several",
+                      config.processes);
   study->add_option("--rel-ci", config.rel_ci,
                     "Stop a batch early once all intervals are this tight, for example 0.01");
   study->add_option("--from", config.evidence, "Run folder whose records the selector may use (mode auto)");
-  study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/study-TIME)");
+  study->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/local/study-TIME)");
   study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
   add_trace(study, texts.trace);
   add_metrics(study, args.metrics);
   study->add_flag("--dry-run", args.dry_run, "Print plan, memory and expected time, measure nothing");
+  offer(study, "--mode", {"multi", "single", "auto"});
+  offer(study, "--scaling", {"strong", "weak"});
+  offer_files(study, {"--from", "--output-dir"});
+  offer_lists(study, {"--devices", "--batch-sizes", "--trace-cell"});
   return {study,
           [parsed, study](const std::string& command_line) { return run_parsed_study(*parsed, *study, command_line); }};
 }
@@ -153,14 +212,24 @@ Command define_train(CLI::App& app) {
   add_engine(train, config.engine, texts);
   add_training(train, config.training, texts);
   add_talk(train, args.talk);
-  train->add_option("--devices", config.devices, "Number of devices")->check(kWhole)->capture_default_str();
+  train->add_option("--devices", config.devices, "Number of devices (default: 1, or all ranks of a launched job)")
+      ->check(kWhole);
   train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
   train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
-  train->add_option("--validation", config.validation_fraction, "Part of the rows held out")->capture_default_str();
-  train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/train-TIME)");
+  train->add_option("--validation", config.validation_fraction, "Fraction of the rows held out for validation")
+      ->capture_default_str();
+  train
+      ->add_option("--check-every", config.check_every,
+                   "Steps between comparisons of the devices' weights, bit by bit; 0: after the last step alone")
+      ->check(kNatural)
+      ->capture_default_str();
+  train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/local/train-TIME)");
   add_metrics(train, args.metrics);
-  return {train, [parsed](const std::string& command_line) {
+  offer_files(train, {"--output-dir"});
+  return {train, [parsed, train](const std::string& command_line) {
             TrainConfig& chosen = parsed->args.config;
+            if (train->count("--devices") > 0 && chosen.devices == 0)  // without the option: all ranks
+              throw Error(Cause::usage, "--devices is 0", "at least 1");
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
             if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/start_thread.h"
 #include "comm/wire.h"
 
 namespace amdahl {
@@ -37,15 +38,15 @@ bool meet(int rank, const CollectiveCall& mine, int peer, const CollectiveCall& 
 
 }  // namespace
 
-CallCheck::CallCheck(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
+CallCheck::CallCheck(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds)
     : store_(store),
       name_(name),
-      rank_(rank),
-      world_size_(world_size),
+      group_(group),
+      rank_(group.rank),
       patience_(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(std::min(kPatienceSeconds, timeout_seconds / 4)))) {
   store_.set(key_of(rank_), {});  // so that nobody waits for a rank that never had to wait
-  thread_ = std::thread([this] { watch(); });
+  thread_ = start_thread("the check of a group's calls", [this] { watch(); });
 }
 
 CallCheck::~CallCheck() {
@@ -103,14 +104,16 @@ void CallCheck::compare(const std::vector<CollectiveCall>& mine) {
   std::vector<std::string> said;
   for (const CollectiveCall& call : mine) said.push_back(encode(call));
   store_.set(key_of(rank_), wire::pack(said));
-  for (int peer = 0; peer < world_size_; ++peer) {
+  for (int peer = 0; peer < group_.size(); ++peer) {
     if (peer == rank_) continue;
-    for (const std::string& text : wire::unpack(store_.get(key_of(peer), Deadline::after_seconds(kAnswerSeconds)))) {
+    for (const std::string& text :
+         wire::unpack(store_.get(key_of(peer), group_.job_rank(peer), Deadline::after_seconds(kAnswerSeconds)))) {
       const CollectiveCall theirs = decode(text);
       for (const CollectiveCall& call : mine) {
         if (!meet(rank_, call, peer, theirs) || matches(call, theirs)) continue;
-        return store_.report_failure(peer > rank_ ? mismatch_error(peer, theirs, rank_, call)
-                                                  : mismatch_error(rank_, call, peer, theirs));
+        return store_.report_failure(peer > rank_
+                                         ? mismatch_error(group_.job_rank(peer), theirs, group_.own_job_rank(), call)
+                                         : mismatch_error(group_.own_job_rank(), call, group_.job_rank(peer), theirs));
       }
     }
   }

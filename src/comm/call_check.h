@@ -19,7 +19,7 @@ namespace amdahl {
 class CallCheck {
  public:
   /// Reports a mismatch to `store`, which tells everybody. `name` is the group's.
-  CallCheck(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds);
+  CallCheck(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds);
   ~CallCheck();
   CallCheck(const CallCheck&) = delete;
   CallCheck& operator=(const CallCheck&) = delete;
@@ -55,7 +55,8 @@ class CallCheck {
 
   RendezvousStore& store_;
   const std::string name_;
-  const int rank_, world_size_;
+  const RankGroup group_;
+  const int rank_;  // in the group, as peers are
   const Clock::duration patience_;
 
   std::mutex mutex_;  // guards the following

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
+#include "comm/rank_list.h"
 
 namespace amdahl {
 
@@ -128,11 +129,10 @@ Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const Coll
 }
 
 Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds) {
-  std::string who = missing.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < missing.size(); ++i) who += fmt::format("{}{}", i ? ", " : "", missing[i]);
-  return Error(
-      Cause::rank_hung, fmt::format("{} did not reach {} within {:g} s", who, call.describe(), timeout_seconds),
-      "look at what that rank is doing, or raise --timeout if it is only slow", missing.empty() ? -1 : missing[0]);
+  return Error(Cause::rank_hung,
+               fmt::format("{} did not reach {} within {:g} s", rank_list(missing), call.describe(), timeout_seconds),
+               "look at what that rank is doing, or raise --timeout if it is only slow",
+               missing.empty() ? -1 : missing[0]);
 }
 
 void check_rank(int rank, int world_size, const char* what) {

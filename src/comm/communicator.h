@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/rank_group.h"
 #include "device/device.h"
 
 namespace amdahl {
@@ -45,6 +46,10 @@ struct CommTraffic {
   size_t num_calls = 0;
   size_t payload_bytes = 0;
 };
+
+struct CollectiveCall;
+class FlightNote;
+class FlightRecorder;
 
 class Communicator {
  public:
@@ -106,6 +111,11 @@ class Communicator {
   virtual std::vector<std::string> exchange(const std::string& message, Deadline deadline) = 0;
   void barrier(Deadline deadline) { exchange({}, deadline); }
 
+  /// A communicator over the ranks that pass the same `color`, in the order of `key` and, where keys are equal, of this
+  /// one's ranks; null for a color below 0. Collective and blocking on the host. It must not outlive this one; when a
+  /// rank fails, both fail.
+  std::unique_ptr<Communicator> split(int color, int key, Deadline deadline);
+
   /// Ends every pending and future call on all ranks that can be reached, with this cause. Any thread; never throws.
   virtual void abort(const Error& cause) noexcept = 0;
 
@@ -117,6 +127,12 @@ class Communicator {
   void keep(std::shared_ptr<const void> shared) { kept_.push_back(std::move(shared)); }
   void release_kept() { kept_.clear(); }
 
+  /// Deadline of collectives from here on, where the backend has one of its own (seconds). Every rank sets the same.
+  virtual void set_timeout(double seconds) { (void)seconds; }
+
+  /// Where calls are noted from here on; null: nowhere.
+  void set_flight_recorder(std::shared_ptr<FlightRecorder> recorder) { flight_ = std::move(recorder); }
+
   CommTraffic traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
 
@@ -126,7 +142,22 @@ class Communicator {
     traffic_.payload_bytes += bytes;
   }
 
+ protected:
+  /// Over the members of `group`, which are ranks of this communicator; each of them calls this. `name` is used once.
+  virtual std::unique_ptr<Communicator> make_subgroup(const RankGroup& group, const std::string& name,
+                                                      Deadline deadline) {
+    (void)group, (void)name, (void)deadline;
+    throw Error(Cause::usage, "the communicator '" + backend_name() + "' cannot be split");
+  }
+
+  /// Into the flight recorder; the call's end is told to what it returns.
+  FlightNote note(const CollectiveCall& call) const;
+  /// The same, and its payload is counted.
+  FlightNote count_call(const CollectiveCall& call);
+
  private:
+  uint64_t splits_ = 0;
+  std::shared_ptr<FlightRecorder> flight_;
   CommTraffic traffic_;
   std::vector<std::shared_ptr<const void>> kept_;
 };

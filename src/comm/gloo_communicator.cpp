@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/flight_recorder.h"
 #include "comm/gloo_link.h"
 #include "comm/reduce_kernels.h"
 #include "device/cpu_stream.h"
@@ -20,8 +21,8 @@ void* unconst(const void* data) { return const_cast<void*>(data); }
 
 /// What queued work needs; it may outlive the communicator.
 struct GlooGroup {
-  GlooGroup(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
-      : link(store, name, rank, world_size, timeout_seconds) {}
+  GlooGroup(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds)
+      : link(store, name, group, timeout_seconds) {}
   GlooLink link;
   std::vector<char> scratch;  // used by one ordered collective at a time
 };
@@ -175,8 +176,8 @@ void do_all_to_all(GlooGroup& group, const CollectiveCall& call, void* send, voi
 
 class GlooCommunicator : public Communicator {
  public:
-  GlooCommunicator(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
-      : group_(std::make_shared<GlooGroup>(store, name, rank, world_size, timeout_seconds)), group_name_(name) {}
+  GlooCommunicator(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds)
+      : group_(std::make_shared<GlooGroup>(store, name, group, timeout_seconds)), group_name_(name) {}
 
   int rank() const override { return group_->link.rank(); }
   int world_size() const override { return group_->link.world_size(); }
@@ -229,25 +230,34 @@ class GlooCommunicator : public Communicator {
     const CollectiveCall out{CollectiveKind::send, ++sent_[static_cast<size_t>(to)], count, type, ReduceOp::sum, to};
     const CollectiveCall in{
         CollectiveKind::recv, ++received_[static_cast<size_t>(from)], count, type, ReduceOp::sum, from};
-    count_traffic(out.bytes());
-    as_cpu(stream).enqueue([group = group_, out, in, data, received] {
+    as_cpu(stream).enqueue([group = group_, out, in, data, received, noted = count_call(out)] {
       group->link.throw_if_aborted();
       group->link.transfer_all({{out, 0, {.sends = {{out.root, unconst(data), out.bytes()}}, .recvs = {}}},
                                 {in, 0, {.sends = {}, .recvs = {{in.root, received, in.bytes()}}}}},
                                Deadline::after_seconds(group->link.timeout_seconds()));
+      noted.finished();
     });
   }
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
     group_->link.throw_if_aborted();
-    return group_->link.store().exchange(fmt::format("{}/{}", group_name_, ++exchanges_), rank(), world_size(), message,
-                                         deadline);
+    const FlightNote noted = note({CollectiveKind::exchange, ++exchanges_, 0, DType::u8, ReduceOp::sum, -1});
+    std::vector<std::string> messages = group_->link.store().exchange(fmt::format("{}/{}", group_name_, exchanges_),
+                                                                      group_->link.group(), message, deadline);
+    noted.finished();
+    return messages;
+  }
+
+  std::unique_ptr<Communicator> make_subgroup(const RankGroup& group, const std::string& name, Deadline) override {
+    return make_gloo_communicator(group_->link.store(), fmt::format("{}/{}", group_name_, name),
+                                  group.within(group_->link.group()), group_->link.timeout_seconds());
   }
 
   void abort(const Error& cause) noexcept override {
     group_->link.store().report_failure(cause);
     group_->link.abort(cause);
   }
+  void set_timeout(double seconds) override { group_->link.set_timeout(seconds); }
 
  private:
   void check_peer(int peer) const {
@@ -257,23 +267,23 @@ class GlooCommunicator : public Communicator {
 
   void run(Stream& stream, CollectiveCall call, void* send, void* recv, Work work) {
     call.seq = ++calls_;
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, call, send, recv, work] {
+    as_cpu(stream).enqueue([group = group_, call, send, recv, work, noted = count_call(call)] {
       const Deadline deadline = Deadline::after_seconds(group->link.timeout_seconds());
       group->link.await_turn(call, deadline);
       work(*group, call, send, recv, deadline);
       group->link.finish_turn(call);
+      noted.finished();
     });
   }
 
   /// send and recv: counted per pair, in no order with the collectives.
   void pass(Stream& stream, const CollectiveCall& call, void* data) {
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, call, data] {
+    as_cpu(stream).enqueue([group = group_, call, data, noted = count_call(call)] {
       group->link.throw_if_aborted();
       GlooStep step;
       (call.kind == CollectiveKind::send ? step.sends : step.recvs).push_back({call.root, data, call.bytes()});
       group->link.transfer(call, 0, step, Deadline::after_seconds(group->link.timeout_seconds()));
+      noted.finished();
     });
   }
 
@@ -287,10 +297,10 @@ class GlooCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name, int rank,
-                                                     int world_size, double timeout_seconds) {
-  check_rank(rank, world_size, "this process's rank");
-  return std::make_unique<GlooCommunicator>(store, name, rank, world_size, timeout_seconds);
+std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name,
+                                                     const RankGroup& group, double timeout_seconds) {
+  check_rank(group.rank, group.size(), "this process's rank");
+  return std::make_unique<GlooCommunicator>(store, name, group, timeout_seconds);
 }
 
 Availability gloo_availability() { return {true, {}, {}}; }

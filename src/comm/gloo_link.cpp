@@ -10,7 +10,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 
+#include "base/digest.h"
 #include "comm/wire.h"
 
 namespace amdahl {
@@ -33,13 +35,13 @@ class StoreAdapter : public gloo::rendezvous::Store {
     store_.set(prefix_ + key, std::string(data.begin(), data.end()));
   }
   std::vector<char> get(const std::string& key) override {
-    const std::string value = store_.get(prefix_ + key, Deadline::after_seconds(timeout_seconds_));
+    const std::string value = store_.get(prefix_ + key, -1, Deadline::after_seconds(timeout_seconds_));
     return {value.begin(), value.end()};
   }
   void wait(const std::vector<std::string>& keys) override { wait(keys, to_ms(timeout_seconds_)); }
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const Deadline deadline = Deadline::after(timeout);
-    for (const std::string& key : keys) store_.get(prefix_ + key, deadline);
+    for (const std::string& key : keys) store_.get(prefix_ + key, -1, deadline);
   }
 
  private:
@@ -61,24 +63,22 @@ void block_sigpipe() {
 /// never take each other's bytes: they miss each other, and CallCheck finds out why.
 uint64_t tag_of(const CollectiveCall& call, int step) {
   const bool paired = is_paired(call);
-  uint64_t hash = 14695981039346656037u;  // FNV-1a over the fields
-  const auto mix = [&](uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) hash = (hash ^ ((value >> (8 * byte)) & 0xff)) * 1099511628211u;
+  const std::array<uint64_t, 7> fields{
+      static_cast<uint64_t>(paired ? CollectiveKind::send : call.kind),
+      static_cast<uint64_t>(call.seq),
+      static_cast<uint64_t>(call.count),
+      static_cast<uint64_t>(call.type),
+      paired ? 0 : static_cast<uint64_t>(call.op),
+      paired ? 0 : static_cast<uint64_t>(call.root + 1),
+      static_cast<uint64_t>(step),
   };
-  mix(paired ? static_cast<uint64_t>(CollectiveKind::send) : static_cast<uint64_t>(call.kind));
-  mix(call.seq);
-  mix(call.count);
-  mix(static_cast<uint64_t>(call.type));
-  mix(paired ? 0 : static_cast<uint64_t>(call.op));
-  mix(paired ? 0 : static_cast<uint64_t>(call.root + 1));
-  mix(static_cast<uint64_t>(step));
-  return hash;
+  return digest_of({reinterpret_cast<const char*>(fields.data()), sizeof(fields)});
 }
 
 }  // namespace
 
-GlooLink::GlooLink(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds)
-    : store_(store), name_(name), rank_(rank), world_size_(world_size), timeout_seconds_(timeout_seconds) {
+GlooLink::GlooLink(RendezvousStore& store, const std::string& name, RankGroup group, double timeout_seconds)
+    : store_(store), name_(name), group_(std::move(group)), rank_(group_.rank), timeout_seconds_(timeout_seconds) {
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, nullptr, &before);
   block_sigpipe();
@@ -86,10 +86,10 @@ GlooLink::GlooLink(RendezvousStore& store, const std::string& name, int rank, in
     gloo::transport::tcp::attr attributes;
     attributes.hostname = wire::local_address_towards(store.launch().master_address, store.launch().master_port);
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank, world_size);
+    auto context = std::make_shared<gloo::rendezvous::Context>(rank_, world_size());
     context->setTimeout(to_ms(timeout_seconds));
     StoreAdapter adapter(store, "gloo/" + name + "/", timeout_seconds);
-    if (world_size > 1) context->connectFullMesh(adapter, device);
+    if (world_size() > 1) context->connectFullMesh(adapter, device);
     context_ = context;
   } catch (const gloo::Exception& error) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -102,7 +102,7 @@ GlooLink::GlooLink(RendezvousStore& store, const std::string& name, int rank, in
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  check_ = std::make_unique<CallCheck>(store, name, rank, world_size, timeout_seconds);
+  check_ = std::make_unique<CallCheck>(store, name, group_, timeout_seconds);
   listener_ = store.add_listener([this](const Error& error) { abort(error); });
 }
 
@@ -128,7 +128,7 @@ void GlooLink::throw_if_aborted() {
 void GlooLink::await_turn(const CollectiveCall& call, Deadline deadline) {
   const bool ready = order_.changed().wait([&] { return aborted_.load() || order_.turn_of(call.seq); }, deadline);
   throw_if_aborted();
-  if (!ready) throw hung_error({rank_}, call, timeout_seconds_);
+  if (!ready) throw hung_error({group_.own_job_rank()}, call, timeout_seconds());
 }
 
 void GlooLink::post(const CollectiveCall& call, int step, const GlooStep& parts, std::vector<Pending>& pending) {
@@ -153,7 +153,8 @@ void GlooLink::post(const CollectiveCall& call, int step, const GlooStep& parts,
 
 void GlooLink::await(std::vector<Pending>& pending, Deadline deadline) {
   for (Pending& each : pending) {
-    const milliseconds left = std::max(milliseconds(1), deadline.remaining());
+    // Rounded up: a wait that ends before the deadline would look like a broken connection.
+    const milliseconds left = std::max(milliseconds(0), deadline.remaining()) + milliseconds(1);
     const bool completed = each.receiving ? each.buffer->waitRecv(left) : each.buffer->waitSend(left);
     if (!completed) throw_if_aborted();
     each.done = true;
@@ -202,7 +203,12 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
   } catch (const Error& error) {  // the world's first failure
     return error;
   }
-  if (const auto known = store_.wait_failure(Deadline::after_seconds(at_deadline ? 0 : kVerdictSeconds))) return *known;
+  if (const auto known = await_verdict(Deadline::after_seconds(at_deadline ? 0 : kVerdictSeconds))) return *known;
+  if (const int left = store_.left_rank(group_); left >= 0) {
+    Error own = left_error(left, fmt::format("rank {} waits for it in {}", group_.own_job_rank(), call.describe()));
+    store_.report_failure(own);
+    return own;
+  }
   std::vector<int> missing;
   for (const Pending& each : pending) {
     if (each.done) continue;
@@ -213,14 +219,25 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
     if (std::find(missing.begin(), missing.end(), each.peer) == missing.end()) missing.push_back(each.peer);
   }
   if (missing.empty()) missing.push_back(rank_);
-  const Error own =
-      at_deadline ? explain_deadline(call, missing)
-                  : Error(Cause::rank_died,
-                          fmt::format("rank {} broke its connection during {} ({})", missing[0], call.describe(), what),
-                          "read that rank's own output", missing[0]);
+  const Error own = at_deadline ? explain_deadline(call, missing)
+                                : Error(Cause::rank_died,
+                                        fmt::format("rank {} broke its connection during {} ({})",
+                                                    group_.job_rank(missing[0]), call.describe(), what),
+                                        "read that rank's own output", group_.job_rank(missing[0]));
   store_.report_failure(own);
   const auto first = store_.failure();
   return first ? *first : own;
+}
+
+/// The world's first failure; null at the deadline, or once a rank of the group is known to have left.
+std::unique_ptr<Error> GlooLink::await_verdict(Deadline deadline) {
+  constexpr double kLookSeconds = 0.02;
+  do {
+    if (auto known = store_.wait_failure(Deadline::after_seconds(
+            std::min(kLookSeconds, std::chrono::duration<double>(deadline.remaining()).count()))))
+      return known;
+  } while (!deadline.expired() && store_.left_rank(group_) < 0);
+  return nullptr;
 }
 
 /// Every rank that gives up says so. One that is missed and has given up, too, is a victim; one that says nothing is
@@ -234,12 +251,12 @@ Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<i
   } catch (const Error& error) {  // the world's first failure
     return error;
   }
-  return hung_error(silent.empty() ? missing : silent, call, timeout_seconds_);
+  return hung_error(group_.job_ranks(silent.empty() ? missing : silent), call, timeout_seconds());
 }
 
 bool GlooLink::gave_up_too(int peer, Deadline deadline) {
   try {
-    store_.get(gave_up_key(peer), deadline);
+    store_.get(gave_up_key(peer), group_.job_rank(peer), deadline);
     return true;
   } catch (const Error&) {
     if (store_.failure()) throw;

@@ -4,6 +4,7 @@
 // Here Gloo carries bytes between pairs; which bytes, and their order of addition, is gloo_communicator's business.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -46,14 +47,16 @@ struct GlooTransfer {
 class GlooLink {
  public:
   /// Connects all pairs of the group. Throws the store's first failure, or Error{peer_unreachable}.
-  GlooLink(RendezvousStore& store, const std::string& name, int rank, int world_size, double timeout_seconds);
+  GlooLink(RendezvousStore& store, const std::string& name, RankGroup group, double timeout_seconds);
   ~GlooLink();
   GlooLink(const GlooLink&) = delete;
   GlooLink& operator=(const GlooLink&) = delete;
 
   int rank() const { return rank_; }
-  int world_size() const { return world_size_; }
-  double timeout_seconds() const { return timeout_seconds_; }
+  int world_size() const { return group_.size(); }
+  const RankGroup& group() const { return group_; }
+  double timeout_seconds() const { return timeout_seconds_.load(std::memory_order_relaxed); }
+  void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   RendezvousStore& store() { return store_; }
 
   /// Runs step number `step` of `call` and returns when its bytes are in place. Throws the first failure of the world:
@@ -84,14 +87,16 @@ class GlooLink {
   /// What to throw when a transfer ended early: the world's first failure, found out by asking or by looking.
   Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                 const std::string& what);
+  std::unique_ptr<Error> await_verdict(Deadline deadline);
   Error explain_deadline(const CollectiveCall& call, const std::vector<int>& missing);
   bool gave_up_too(int peer, Deadline deadline);
   std::string gave_up_key(int rank) const { return "gave-up/" + name_ + "/" + std::to_string(rank); }
 
   RendezvousStore& store_;
   const std::string name_;
-  const int rank_, world_size_;
-  const double timeout_seconds_;
+  const RankGroup group_;
+  const int rank_;  // in the group, as peers are
+  std::atomic<double> timeout_seconds_;
   std::shared_ptr<gloo::Context> context_;
   std::unique_ptr<CallCheck> check_;
   CallOrder order_;

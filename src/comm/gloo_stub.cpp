@@ -11,7 +11,7 @@ constexpr const char* kRemedy = "install Gloo (Debian: libgloo-dev) and build ag
 
 Availability gloo_availability() { return {false, kReason, kRemedy}; }
 
-std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore&, const std::string&, int, int, double) {
+std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore&, const std::string&, const RankGroup&, double) {
   throw Error(Cause::environment_missing, std::string("collectives between processes: ") + kReason, kRemedy);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/call_order.h"
+#include "comm/flight_recorder.h"
 #include "comm/inproc_group.h"
 #include "comm/reduce_kernels.h"
 #include "comm/world.h"
@@ -96,16 +97,20 @@ class InprocCommunicator : public Communicator {
     check_peer(peer);
     const CollectiveCall call{
         CollectiveKind::send, ++sent_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer};
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, rank = rank_, call, data] { run_send(*group, rank, call, data); });
+    as_cpu(stream).enqueue([group = group_, rank = rank_, call, data, noted = count_call(call)] {
+      run_send(*group, rank, call, data);
+      noted.finished();
+    });
   }
 
   void recv(void* data, size_t count, DType type, int peer, Stream& stream) override {
     check_peer(peer);
     const CollectiveCall call{
         CollectiveKind::recv, ++received_[static_cast<size_t>(peer)], count, type, ReduceOp::sum, peer};
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, rank = rank_, call, data] { run_recv(*group, rank, call, data); });
+    as_cpu(stream).enqueue([group = group_, rank = rank_, call, data, noted = count_call(call)] {
+      run_recv(*group, rank, call, data);
+      noted.finished();
+    });
   }
 
   void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
@@ -115,12 +120,12 @@ class InprocCommunicator : public Communicator {
     const CollectiveCall out{CollectiveKind::send, ++sent_[static_cast<size_t>(to)], count, type, ReduceOp::sum, to};
     const CollectiveCall in{
         CollectiveKind::recv, ++received_[static_cast<size_t>(from)], count, type, ReduceOp::sum, from};
-    count_traffic(out.bytes());
-    as_cpu(stream).enqueue([group = group_, rank = rank_, out, in, data, received] {
+    as_cpu(stream).enqueue([group = group_, rank = rank_, out, in, data, received, noted = count_call(out)] {
       const Deadline deadline = Deadline::after_seconds(group->timeout_seconds());
       post(*group, rank, out, data, deadline);
       run_recv(*group, rank, in, received);
       wait_for_receiver(*group, rank, out, deadline);
+      noted.finished();
     });
   }
 
@@ -128,15 +133,22 @@ class InprocCommunicator : public Communicator {
     const CollectiveCall call{CollectiveKind::exchange, ++exchanges_, 0, DType::u8, ReduceOp::sum, -1};
     const double seconds = std::chrono::duration<double>(deadline.time() - Deadline::Clock::now()).count();
     if (group_->failed()) group_->leave();  // others may still be reading the last message
+    const FlightNote noted = note(call);
     group_->slot(Plane::control, rank_).message = message;
     group_->meet(Plane::control, rank_, call, deadline, seconds);
     std::vector<std::string> messages;
     for (int from = 0; from < world_size(); ++from) messages.push_back(group_->slot(Plane::control, from).message);
     group_->meet(Plane::control, rank_, call, deadline, seconds);
+    noted.finished();
     return messages;
   }
 
+  std::unique_ptr<Communicator> make_subgroup(const RankGroup& group, const std::string& name, Deadline) override {
+    return std::make_unique<InprocCommunicator>(group_->subgroup(group, name), group.rank);
+  }
+
   void abort(const Error& cause) noexcept override { group_->fail(cause); }
+  void set_timeout(double seconds) override { group_->set_timeout(seconds); }
 
  private:
   using Work = void (*)(InprocGroup& group, int rank, const CollectiveCall& call);
@@ -149,24 +161,25 @@ class InprocCommunicator : public Communicator {
   /// Enqueues one collective: publish, meet, check that all called the same, do this rank's share, meet.
   void run(Stream& stream, CollectiveCall call, const void* send, void* recv, Work work) {
     call.seq = ++calls_;
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, order = order_, rank = rank_, call, send, recv, work] {
-      const Deadline deadline = Deadline::after_seconds(group->timeout_seconds());
-      group->wait_for_peer(
-          order->changed(), [&] { return order->turn_of(call.seq); }, rank, call, deadline);
-      InprocSlot& slot = group->slot(Plane::stream, rank);
-      slot.call = call;
-      slot.send = send;
-      slot.recv = recv;
-      group->meet(Plane::stream, rank, call, deadline, group->timeout_seconds());
-      check_same_call(*group);
-      {
-        InprocGroup::Touch touch(*group);
-        work(*group, rank, call);
-      }
-      group->meet(Plane::stream, rank, call, deadline, group->timeout_seconds());
-      order->finish(call.seq);
-    });
+    as_cpu(stream).enqueue(
+        [group = group_, order = order_, rank = rank_, call, send, recv, work, noted = count_call(call)] {
+          const Deadline deadline = Deadline::after_seconds(group->timeout_seconds());
+          group->wait_for_peer(
+              order->changed(), [&] { return order->turn_of(call.seq); }, rank, call, deadline);
+          InprocSlot& slot = group->slot(Plane::stream, rank);
+          slot.call = call;
+          slot.send = send;
+          slot.recv = recv;
+          group->meet(Plane::stream, rank, call, deadline, group->timeout_seconds());
+          check_same_call(*group);
+          {
+            InprocGroup::Touch touch(*group);
+            work(*group, rank, call);
+          }
+          group->meet(Plane::stream, rank, call, deadline, group->timeout_seconds());
+          order->finish(call.seq);
+          noted.finished();
+        });
   }
 
   /// Every rank compares every slot with rank 0's, so all find the same mismatch.
@@ -175,7 +188,7 @@ class InprocCommunicator : public Communicator {
     for (int rank = 1; rank < group.world_size(); ++rank) {
       const CollectiveCall& other = group.slot(Plane::stream, rank).call;
       if (matches(first, other)) continue;
-      group.fail(mismatch_error(rank, other, 0, first));
+      group.fail(mismatch_error(group.job_rank(rank), other, group.job_rank(0), first));
       group.leave();
     }
   }
@@ -229,7 +242,7 @@ class InprocCommunicator : public Communicator {
     group.wait_for_peer(
         box.changed, [&] { return box.posted.load() >= call.seq; }, call.root, call, deadline);
     if (!matches(call, box.call)) {
-      group.fail(mismatch_error(rank, call, call.root, box.call));
+      group.fail(mismatch_error(group.job_rank(rank), call, group.job_rank(call.root), box.call));
       group.leave();
     }
     {

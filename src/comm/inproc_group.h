@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,10 +35,20 @@ struct InprocMailbox {
 
 class InprocGroup {
  public:
+  /// Its ranks are the first of the job.
   explicit InprocGroup(int world_size, double timeout_seconds);
+  /// `job_ranks`: by rank, for messages.
+  InprocGroup(std::vector<int> job_ranks, double timeout_seconds);
 
   int world_size() const { return world_size_; }
-  double timeout_seconds() const { return timeout_seconds_; }
+  int job_rank(int rank) const { return job_ranks_[static_cast<size_t>(rank)]; }
+
+  /// The group of some of these ranks: the same one for all of them, each of which asks once by the same name. It fails
+  /// when this one does.
+  std::shared_ptr<InprocGroup> subgroup(const RankGroup& members, const std::string& name);
+
+  double timeout_seconds() const { return timeout_seconds_.load(std::memory_order_relaxed); }
+  void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
 
   /// Rows of slots and barriers that do not disturb each other: stream collectives and the control plane.
   enum class Plane { stream, control };
@@ -51,7 +62,8 @@ class InprocGroup {
   /// Waits on `point`; throws like meet(), naming `peer`.
   template <class Ready>
   void wait_for_peer(WaitPoint& point, const Ready& ready, int peer, const CollectiveCall& call, Deadline deadline) {
-    if (!point.wait([&] { return failed() || ready(); }, deadline)) fail(hung_error({peer}, call, timeout_seconds_));
+    if (!point.wait([&] { return failed() || ready(); }, deadline))
+      fail(hung_error({job_rank(peer)}, call, timeout_seconds()));
     if (failed()) leave();
   }
 
@@ -91,13 +103,21 @@ class InprocGroup {
   static size_t index(Plane plane) { return static_cast<size_t>(plane); }
   bool all_arrived(const PlaneState& plane, uint64_t arrivals) const;
 
+  struct Asked {
+    std::shared_ptr<InprocGroup> group;
+    int times = 0;
+  };
+
+  const std::vector<int> job_ranks_;
   const int world_size_;
-  const double timeout_seconds_;
+  std::atomic<double> timeout_seconds_;
   PlaneState planes_[2];
   std::vector<std::unique_ptr<InprocMailbox>> mailboxes_;  // [from, to]
   std::atomic<int> touching_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;  // guards first_failure_
+  std::mutex mutex_;                               // guards the following
+  std::map<std::string, Asked> asked_;             // subgroups that not all of their ranks have asked for
+  std::vector<std::weak_ptr<InprocGroup>> parts_;  // all that there are
   std::unique_ptr<Error> first_failure_;
 };
 

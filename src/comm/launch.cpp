@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/digest.h"
 #include "comm/world.h"
 
 namespace amdahl {
@@ -33,6 +34,7 @@ constexpr std::array<FamilyRow, 6> kFamilies{{
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
 }};
 
+constexpr int kMostRanks = 1 << 16;
 constexpr const char* kRemedy =
     "start all ranks with one launcher (mpirun, torchrun or srun), or set AMDAHL_RANK and AMDAHL_WORLD_SIZE for each";
 
@@ -47,6 +49,13 @@ std::optional<int> read_int(const Environment& environment, const char* name) {
   if (error != std::errc() || end != text.data() + text.size() || value < 0)
     refuse(fmt::format("{}={} is not a number of 0 or more", name, text));
   return value;
+}
+
+std::string value_or(const Environment& environment, std::initializer_list<const char*> names, std::string fallback) {
+  for (const char* name : names)
+    if (const auto found = environment.find(name); found != environment.end() && !found->second.empty())
+      return found->second;
+  return fallback;
 }
 
 struct Seen {
@@ -64,17 +73,32 @@ bool slurm_only_hosts_another_launcher(const Environment& environment, const std
   return !inside_a_step || (nodes && nodes == read_int(environment, "SLURM_NTASKS"));
 }
 
+/// An allocation's shell and the script of a batch job have Slurm's variables and are no ranks: srun starts those, in
+/// steps. The shell of an allocation may be a step itself, with a number of its own (slurm.h: SLURM_INTERACTIVE_STEP
+/// and its neighbours).
+bool slurm_started_a_rank(const Environment& environment) {
+  constexpr int64_t kFirstSpecialStep = 0xfffffffa;
+  const auto rank = read_int(environment, "SLURM_PROCID");
+  const std::string step = value_or(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}, "");
+  if (step.empty()) return rank && *rank > 0;
+  int64_t number = 0;
+  std::from_chars(step.data(), step.data() + step.size(), number);
+  return rank && number < kFirstSpecialStep;
+}
+
 std::vector<Seen> find_families(const Environment& environment) {
   std::vector<Seen> seen;
   for (const FamilyRow& row : kFamilies) {
+    const bool slurm = row.family == std::string_view("slurm");
+    if (slurm && (!slurm_started_a_rank(environment) || slurm_only_hosts_another_launcher(environment, seen))) continue;
     const auto rank = read_int(environment, row.rank);
     const auto size = read_int(environment, row.size);
-    if (row.family == std::string_view("slurm") && slurm_only_hosts_another_launcher(environment, seen)) continue;
     if (!rank && (!size || size == 1)) continue;
     if (!rank)
       refuse(
           fmt::format("{}={} but {} is not set: this process looks alone among {}", row.size, *size, row.rank, *size));
     if (!size && *row.size) refuse(fmt::format("{}={} but {} is not set", row.rank, *rank, row.size));
+    if (size && *size > kMostRanks) refuse(fmt::format("{}={}: at most {} ranks", row.size, *size, kMostRanks));
     if (size && *rank >= *size) refuse(fmt::format("{}={} is not below {}={}", row.rank, *rank, row.size, *size));
     seen.push_back({&row, *rank, size});
   }
@@ -91,20 +115,11 @@ void check_agreement(const std::vector<Seen>& seen) {
   }
 }
 
-std::string value_or(const Environment& environment, std::initializer_list<const char*> names, std::string fallback) {
-  for (const char* name : names)
-    if (const auto found = environment.find(name); found != environment.end() && !found->second.empty())
-      return found->second;
-  return fallback;
-}
-
 /// A port that all ranks of one job derive alike and two jobs on one host hardly share: from the launcher's job name.
 int port_of_job(const Environment& environment) {
   const std::string job = value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}, "");
-  if (job.empty()) return 29500;  // torchrun's default
-  uint32_t hash = 2166136261u;    // FNV-1a
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return 20000 + static_cast<int>(hash % 12000);  // below the range that Linux hands out by itself (32768)
+  if (job.empty()) return 29500;                            // torchrun's default
+  return 20000 + static_cast<int>(digest_of(job) % 12000);  // below the range that Linux assigns by itself (32768)
 }
 
 void find_master(const Environment& environment, LaunchContext& launch) {

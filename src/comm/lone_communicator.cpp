@@ -53,6 +53,10 @@ class LoneCommunicator final : public Communicator {
     return {message};
   }
 
+  std::unique_ptr<Communicator> make_subgroup(const RankGroup&, const std::string&, Deadline) override {
+    return make_lone_communicator(device_);
+  }
+
   void abort(const Error& cause) noexcept override {
     std::lock_guard lock(mutex_);
     if (!cause_) cause_ = std::make_unique<Error>(cause);

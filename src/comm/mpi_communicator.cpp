@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstring>
@@ -15,6 +16,7 @@
 
 #include "base/wait_point.h"
 #include "comm/collective_call.h"
+#include "comm/flight_recorder.h"
 #include "comm/world.h"
 #include "device/cpu_stream.h"
 
@@ -108,8 +110,8 @@ struct MpiGroup {
   std::shared_ptr<MpiSession> session = MpiSession::open();
   MPI_Comm comm = MPI_COMM_NULL;
   RendezvousStore& store;
-  int rank, world_size;
-  double timeout_seconds;
+  RankGroup members;
+  std::atomic<double> timeout_seconds;
   std::vector<char> scratch;  // of one ordered collective at a time
   std::atomic<uint64_t> turn{1};
   WaitPoint changed;
@@ -117,8 +119,8 @@ struct MpiGroup {
   std::unique_ptr<Error> cause;
   std::atomic<bool> failed{false};
 
-  explicit MpiGroup(RendezvousStore& rendezvous, int own, int size, double timeout)
-      : store(rendezvous), rank(own), world_size(size), timeout_seconds(timeout) {}
+  MpiGroup(RendezvousStore& rendezvous, RankGroup group, double timeout)
+      : store(rendezvous), members(std::move(group)), timeout_seconds(timeout) {}
   ~MpiGroup() {
     if (comm != MPI_COMM_NULL && !session->given_up) MPI_Comm_free(&comm);
   }
@@ -140,10 +142,10 @@ struct MpiGroup {
     throw Error(*cause);
   }
   [[noreturn]] void give_up(const CollectiveCall& call) {
-    const Error error(
-        Cause::rank_hung,
-        fmt::format("{} over MPI did not end within {:g} s: a rank is missing", to_string(call.kind), timeout_seconds),
-        "a larger --timeout, or the other ranks' own messages");
+    const Error error(Cause::rank_hung,
+                      fmt::format("{} over MPI did not end within {:g} s: a rank is missing", to_string(call.kind),
+                                  timeout_seconds.load()),
+                      "a larger --timeout, or the other ranks' own messages");
     fail(error);
     store.report_failure(error);
     throw Error(error);
@@ -166,8 +168,8 @@ void* unconst(const void* data) { return const_cast<void*>(data); }
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(RendezvousStore& store, std::string name, int rank, int world_size, double timeout_seconds)
-      : group_(std::make_shared<MpiGroup>(store, rank, world_size, timeout_seconds)), group_name_(std::move(name)) {
+  MpiCommunicator(RendezvousStore& store, std::string name, const RankGroup& group, double timeout_seconds)
+      : group_(std::make_shared<MpiGroup>(store, group, timeout_seconds)), group_name_(std::move(name)) {
     join();
     listener_ = store.add_listener([group = group_](const Error& error) { group->fail(error); });
   }
@@ -175,8 +177,8 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
-  int rank() const override { return group_->rank; }
-  int world_size() const override { return group_->world_size; }
+  int rank() const override { return group_->members.rank; }
+  int world_size() const override { return group_->members.size(); }
   const std::string& backend_name() const override { return name_; }
 
   void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
@@ -190,7 +192,7 @@ class MpiCommunicator final : public Communicator {
     check_rank(root, world_size(), "root");
     run(stream, {CollectiveKind::reduce, 0, count, type, op, root},
         [=, n = mpi_count(count), t = mpi_type(type), o = mpi_op(op)](MpiGroup& group, MPI_Request* request) {
-          const bool in_place = group.rank == root && send == recv;
+          const bool in_place = group.members.rank == root && send == recv;
           check(MPI_Ireduce(in_place ? MPI_IN_PLACE : send, recv, n, t, o, root, group.comm, request), "MPI_Ireduce");
         });
   }
@@ -198,14 +200,14 @@ class MpiCommunicator final : public Communicator {
     check_rank(root, world_size(), "root");
     const CollectiveCall call{CollectiveKind::broadcast, 0, count, type, ReduceOp::sum, root};
     run(stream, call, [=, n = mpi_count(call.bytes())](MpiGroup& group, MPI_Request* request) {
-      if (group.rank == root && send != recv && call.bytes() > 0) std::memcpy(recv, send, call.bytes());
+      if (group.members.rank == root && send != recv && call.bytes() > 0) std::memcpy(recv, send, call.bytes());
       check(MPI_Ibcast(recv, n, MPI_BYTE, root, group.comm, request), "MPI_Ibcast");
     });
   }
   void all_gather(const void* send, void* recv, size_t count, DType type, Stream& stream) override {
     const CollectiveCall call{CollectiveKind::all_gather, 0, count, type, ReduceOp::sum, -1};
     run(stream, call, [=, n = mpi_count(call.bytes())](MpiGroup& group, MPI_Request* request) {
-      const bool in_place = send == at(recv, static_cast<size_t>(group.rank) * call.bytes());
+      const bool in_place = send == at(recv, static_cast<size_t>(group.members.rank) * call.bytes());
       check(MPI_Iallgather(in_place ? MPI_IN_PLACE : send, n, MPI_BYTE, recv, n, MPI_BYTE, group.comm, request),
             "MPI_Iallgather");
     });
@@ -214,7 +216,7 @@ class MpiCommunicator final : public Communicator {
     const CollectiveCall call{CollectiveKind::reduce_scatter, 0, count, type, op, -1};
     run(stream, call,
         [=, n = mpi_count(count), t = mpi_type(type), o = mpi_op(op)](MpiGroup& group, MPI_Request* request) {
-          const size_t whole = call.bytes() * static_cast<size_t>(group.world_size);
+          const size_t whole = call.bytes() * static_cast<size_t>(group.members.size());
           const bool overlaps = recv >= send && recv < at(unconst(send), whole);
           if (overlaps) group.scratch.assign(static_cast<const char*>(send), static_cast<const char*>(send) + whole);
           check(MPI_Ireduce_scatter_block(overlaps ? group.scratch.data() : send, recv, n, t, o, group.comm, request),
@@ -225,7 +227,8 @@ class MpiCommunicator final : public Communicator {
     check_rank(root, world_size(), "root");
     const CollectiveCall call{CollectiveKind::scatter, 0, count, type, ReduceOp::sum, root};
     run(stream, call, [=, n = mpi_count(call.bytes())](MpiGroup& group, MPI_Request* request) {
-      const bool in_place = group.rank == root && recv == at(unconst(send), static_cast<size_t>(root) * call.bytes());
+      const bool in_place =
+          group.members.rank == root && recv == at(unconst(send), static_cast<size_t>(root) * call.bytes());
       check(MPI_Iscatter(send, n, MPI_BYTE, in_place ? MPI_IN_PLACE : recv, n, MPI_BYTE, root, group.comm, request),
             "MPI_Iscatter");
     });
@@ -234,7 +237,7 @@ class MpiCommunicator final : public Communicator {
     check_rank(root, world_size(), "root");
     const CollectiveCall call{CollectiveKind::gather, 0, count, type, ReduceOp::sum, root};
     run(stream, call, [=, n = mpi_count(call.bytes())](MpiGroup& group, MPI_Request* request) {
-      const bool in_place = group.rank == root && send == at(recv, static_cast<size_t>(root) * call.bytes());
+      const bool in_place = group.members.rank == root && send == at(recv, static_cast<size_t>(root) * call.bytes());
       check(MPI_Igather(in_place ? MPI_IN_PLACE : send, n, MPI_BYTE, recv, n, MPI_BYTE, root, group.comm, request),
             "MPI_Igather");
     });
@@ -259,32 +262,41 @@ class MpiCommunicator final : public Communicator {
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
     group_->throw_if_failed();
-    return group_->store.exchange(fmt::format("{}/{}", group_name_, ++exchanges_), rank(), world_size(), message,
-                                  deadline);
+    const FlightNote noted = note({CollectiveKind::exchange, ++exchanges_, 0, DType::u8, ReduceOp::sum, -1});
+    std::vector<std::string> messages =
+        group_->store.exchange(fmt::format("{}/{}", group_name_, exchanges_), group_->members, message, deadline);
+    noted.finished();
+    return messages;
+  }
+
+  std::unique_ptr<Communicator> make_subgroup(const RankGroup& group, const std::string& name, Deadline) override {
+    return make_mpi_communicator(group_->store, fmt::format("{}/{}", group_name_, name), group.within(group_->members),
+                                 group_->timeout_seconds);
   }
 
   void abort(const Error& cause) noexcept override {
     group_->store.report_failure(cause);
     group_->fail(cause);
   }
+  void set_timeout(double seconds) override { group_->timeout_seconds = seconds; }
 
  private:
-  /// A communicator of the first ranks of MPI's world, which must be the launcher's.
+  /// A communicator of the group's ranks of MPI's world, which must be the launcher's.
   void join() {
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank != group_->rank || size < group_->world_size)
+    std::vector<int> members = group_->members.members;
+    if (rank != group_->members.own_job_rank() || size <= *std::max_element(members.begin(), members.end()))
       throw Error(Cause::launcher_mismatch,
                   fmt::format("MPI says rank {} of {}, the launcher's variables rank {} of {}", rank, size,
-                              group_->rank, group_->world_size),
+                              group_->store.launch().rank, group_->store.launch().world_size),
                   "mpirun of the MPI that amdahl was built with");
-    MPI_Group all = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
-    int range[1][3] = {{0, group_->world_size - 1, 1}};
+    MPI_Group all = MPI_GROUP_NULL, ours = MPI_GROUP_NULL;
     check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
-    check(MPI_Group_range_incl(all, 1, range, &first), "MPI_Group_range_incl");
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, first, 0, &group_->comm), "MPI_Comm_create_group");
-    MPI_Group_free(&first);
+    check(MPI_Group_incl(all, group_->members.size(), members.data(), &ours), "MPI_Group_incl");
+    check(MPI_Comm_create_group(MPI_COMM_WORLD, ours, 0, &group_->comm), "MPI_Comm_create_group");
+    MPI_Group_free(&ours);
     MPI_Group_free(&all);
     MPI_Comm_set_errhandler(group_->comm, MPI_ERRORS_RETURN);
   }
@@ -292,8 +304,7 @@ class MpiCommunicator final : public Communicator {
   /// Collectives of all streams one after the other, in the order of the host's calls, which is every rank's.
   void run(Stream& stream, CollectiveCall call, Start start) {
     call.seq = ++calls_;
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, call, start = std::move(start)] {
+    as_cpu(stream).enqueue([group = group_, call, start = std::move(start), noted = count_call(call)] {
       const Deadline deadline = Deadline::after_seconds(group->timeout_seconds);
       const auto mine = [&] { return group->failed || group->turn.load(std::memory_order_acquire) == call.seq; };
       if (!group->changed.wait(mine, deadline)) group->give_up(call);
@@ -303,6 +314,7 @@ class MpiCommunicator final : public Communicator {
       group->wait(request, call, deadline);
       group->turn.fetch_add(1, std::memory_order_acq_rel);
       group->changed.notify();
+      noted.finished();
     });
   }
 
@@ -312,16 +324,17 @@ class MpiCommunicator final : public Communicator {
       check_rank(peer, world_size(), "peer");
       if (peer == rank()) throw Error(Cause::usage, fmt::format("rank {} cannot send to itself", peer));
     }
-    count_traffic(call.bytes());
-    as_cpu(stream).enqueue([group = group_, call, data, received, from, n = mpi_count(call.bytes())] {
-      group->throw_if_failed();
-      const Deadline deadline = Deadline::after_seconds(group->timeout_seconds);
-      MPI_Request in = MPI_REQUEST_NULL, out = MPI_REQUEST_NULL;
-      if (received) check(MPI_Irecv(received, n, MPI_BYTE, from, 0, group->comm, &in), "MPI_Irecv");
-      if (data) check(MPI_Isend(data, n, MPI_BYTE, call.root, 0, group->comm, &out), "MPI_Isend");
-      if (received) group->wait(in, call, deadline);
-      if (data) group->wait(out, call, deadline);
-    });
+    as_cpu(stream).enqueue(
+        [group = group_, call, data, received, from, n = mpi_count(call.bytes()), noted = count_call(call)] {
+          group->throw_if_failed();
+          const Deadline deadline = Deadline::after_seconds(group->timeout_seconds);
+          MPI_Request in = MPI_REQUEST_NULL, out = MPI_REQUEST_NULL;
+          if (received) check(MPI_Irecv(received, n, MPI_BYTE, from, 0, group->comm, &in), "MPI_Irecv");
+          if (data) check(MPI_Isend(data, n, MPI_BYTE, call.root, 0, group->comm, &out), "MPI_Isend");
+          if (received) group->wait(in, call, deadline);
+          if (data) group->wait(out, call, deadline);
+          noted.finished();
+        });
   }
 
   const std::string name_ = "mpi";
@@ -333,10 +346,10 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name, int rank,
-                                                    int world_size, double timeout_seconds) {
-  check_rank(rank, world_size, "this process's rank");
-  return std::make_unique<MpiCommunicator>(store, name, rank, world_size, timeout_seconds);
+std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name,
+                                                    const RankGroup& group, double timeout_seconds) {
+  check_rank(group.rank, group.size(), "this process's rank");
+  return std::make_unique<MpiCommunicator>(store, name, group, timeout_seconds);
 }
 
 Availability mpi_availability() { return {true, {}, {}}; }

@@ -11,7 +11,7 @@ constexpr const char* kRemedy = "install MPI (Debian: libopenmpi-dev) and build 
 
 Availability mpi_availability() { return {false, kReason, kRemedy}; }
 
-std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore&, const std::string&, int, int, double) {
+std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore&, const std::string&, const RankGroup&, double) {
   throw Error(Cause::environment_missing, std::string("collectives by MPI: ") + kReason, kRemedy);
 }
 

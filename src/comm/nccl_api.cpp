@@ -102,7 +102,7 @@ Availability nccl_availability() {
   if (!cuda.ok) return {false, "NCCL is here, but " + cuda.reason, cuda.remedy};
   // These have bugs in the collectives that this program measures; usable, but said.
   if (const int version = api->version(); version >= 22803 && version <= 22808)
-    availability.reason = fmt::format("NCCL {} has known faults, 2.28.9 mends them", format_nccl_version(version));
+    availability.reason = fmt::format("NCCL {} has known faults, 2.28.9 fixes them", format_nccl_version(version));
   return availability;
 }
 

@@ -1,7 +1,9 @@
 // What the ranks of an NCCL communicator tell each other on the host, between threads or between processes.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,14 @@
 
 namespace amdahl {
 
+class ControlPlane;
+
+/// A rank of a new communicator, and its plane.
+struct NcclPart {
+  std::shared_ptr<NcclRank> rank;
+  std::shared_ptr<ControlPlane> plane;
+};
+
 /// Messages between hosts' threads or processes, and the news that the world has failed.
 class ControlPlane {
  public:
@@ -17,40 +27,57 @@ class ControlPlane {
   virtual std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) = 0;
   virtual void abort(const Error& cause) noexcept = 0;
   virtual bool one_process() const = 0;
+  /// What the rank of some of these ranks needs for a communicator over them; all members call it alike.
+  virtual NcclPart part(const RankGroup& group, const std::string& name, Deadline deadline) = 0;
 };
 
 class ThreadPlane final : public ControlPlane {
  public:
-  ThreadPlane(int world_size, double timeout_seconds)
-      : group_(world_size, timeout_seconds), exchanges_(world_size, 0) {}
+  ThreadPlane(std::shared_ptr<InprocGroup> group)
+      : group_(std::move(group)), exchanges_(static_cast<size_t>(group_->world_size()), 0) {}
 
   std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override;
   void abort(const Error& cause) noexcept override;
   bool one_process() const override { return true; }
+  NcclPart part(const RankGroup& group, const std::string& name, Deadline deadline) override;
 
   std::vector<std::shared_ptr<NcclRank>> ranks;  // filled before any rank works
 
  private:
-  InprocGroup group_;
+  struct Asked {
+    std::shared_ptr<ThreadPlane> plane;
+    int times = 0;
+  };
+
+  std::shared_ptr<InprocGroup> group_;
+  std::mutex mutex_;                    // guards the following
+  std::map<std::string, Asked> asked_;  // parts that not all of their ranks have asked for
+  std::vector<std::weak_ptr<ThreadPlane>> parts_;
   std::vector<uint64_t> exchanges_;  // by rank; each rank's thread touches its own
 };
 
 class ProcessPlane final : public ControlPlane {
  public:
-  ProcessPlane(RendezvousStore& store, std::string name, int world_size, std::shared_ptr<NcclRank> rank)
-      : store_(store), name_(std::move(name)), world_size_(world_size), rank_(std::move(rank)) {}
+  ProcessPlane(RendezvousStore& store, std::string name, RankGroup group, std::shared_ptr<NcclRank> rank)
+      : store_(store), name_(std::move(name)), group_(std::move(group)), rank_(std::move(rank)) {}
 
   std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) override;
   void abort(const Error& cause) noexcept override;
   bool one_process() const override { return false; }
+  NcclPart part(const RankGroup& group, const std::string& name, Deadline deadline) override;
 
  private:
   std::string key(uint64_t seq, int rank) const;
   RendezvousStore& store_;
   std::string name_;
-  int world_size_;
+  RankGroup group_;
   std::shared_ptr<NcclRank> rank_;
   uint64_t exchanges_ = 0;
 };
+
+/// Waits for NcclRank::start; Error{rank_hung} at the deadline.
+void finish_start(const NcclApi& api, std::future<ncclResult_t>& started, int rank, Deadline deadline);
+/// Starts `rank` of a new communicator whose ranks reach each other by `plane`.
+void start_nccl(NcclRank& rank, ControlPlane& plane, const RankGroup& group, Deadline deadline);
 
 }  // namespace amdahl

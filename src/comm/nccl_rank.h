@@ -28,6 +28,8 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
 
   const NcclApi& api() const { return *api_; }
   int device_index() const { return device_index_; }
+  /// A rank of another communicator on the same device, not started.
+  std::shared_ptr<NcclRank> sibling() const { return std::make_shared<NcclRank>(api_, device_index_, store_); }
 
   std::future<ncclResult_t> start(ncclUniqueId id, int rank, int world_size);
 

@@ -12,7 +12,8 @@ constexpr const char* kRemedy = "install the CUDA toolkit (nvcc) and build with 
 Availability nccl_availability() { return {false, kReason, kRemedy}; }
 std::string nccl_version() { return {}; }
 
-std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore&, const std::string&, int, int, Device&, double) {
+std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore&, const std::string&, const RankGroup&, Device&,
+                                                     double) {
   throw Error(Cause::environment_missing, std::string("NCCL: ") + kReason, kRemedy);
 }
 

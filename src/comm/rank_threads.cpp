@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <exception>
 #include <mutex>
 #include <thread>
 
+#include "base/start_thread.h"
 #include "comm/world.h"
 
 namespace amdahl {
@@ -43,9 +46,9 @@ void run_rank_threads(int world_size, const std::function<void(int rank)>& fn,
   };
   std::vector<std::thread> threads;
   try {
-    for (int rank = 0; rank < world_size; ++rank) threads.emplace_back(run_rank, rank);
-  } catch (const std::system_error& error) {
-    const Error failure(Cause::out_of_memory, std::string("a rank's thread could not start: ") + error.what());
+    for (int rank = 0; rank < world_size; ++rank)
+      threads.push_back(start_thread(fmt::format("rank {}", rank), [&, rank] { run_rank(rank); }));
+  } catch (const Error& failure) {
     {
       std::lock_guard lock(mutex);
       if (!first) first = std::make_unique<Error>(failure);

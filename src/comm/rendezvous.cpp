@@ -6,13 +6,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
+#include "base/start_thread.h"
+#include "comm/rank_zero_watch.h"
 #include "comm/rendezvous_server.h"
 #include "comm/wire.h"
 #include "comm/world.h"
@@ -25,6 +29,7 @@ using wire::FrameType;
 
 /// After a failure the rank has this long to leave by itself; then the failure handler may end the process.
 constexpr std::chrono::milliseconds kGrace{1500};
+constexpr double kGreetingSeconds = 10;
 constexpr double kEchoSeconds = 0.5;  // for the server's word on a report or on who is missing
 
 std::string this_process() {
@@ -36,17 +41,20 @@ std::string this_process() {
 class TcpRendezvous : public RendezvousStore {
  public:
   TcpRendezvous(const LaunchContext& launch, double timeout_seconds)
-      : launch_(launch), timeout_seconds_(timeout_seconds), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : launch_(launch), timeout_seconds_(timeout_seconds), wake_(wire::make_wake_event()) {
     const Deadline deadline = Deadline::after_seconds(timeout_seconds);
     if (launch.rank == 0)
       server_ = std::make_unique<RendezvousServer>(launch.master_address, launch.master_port, launch.world_size,
                                                    timeout_seconds);
     // A world of one process needs no agreed port.
     const int port = launch.master_port == 0 && server_ ? server_->port() : launch.master_port;
-    socket_ = wire::connect_to(launch.master_address, port, deadline);
+    RankZeroWatch rank_zero(launch);
+    socket_ = wire::connect_to(launch.master_address, port, deadline, [&] {
+      if (launch.rank != 0) rank_zero.check();
+    });
     last_heard_ = Deadline::Clock::now();
     write({.type = FrameType::hello, .a = launch.rank, .b = launch.world_size, .value = this_process()});
-    watcher_ = std::thread([this] { watch(); });
+    watcher_ = start_thread("the rendezvous's watcher", [this] { watch(); });
   }
 
   ~TcpRendezvous() override {
@@ -66,27 +74,28 @@ class TcpRendezvous : public RendezvousStore {
     write({.type = FrameType::set, .key = key, .value = value});
   }
 
-  std::string get(const std::string& key, Deadline deadline) override {
-    if (auto value = ask({.type = FrameType::get, .key = key}, deadline)) return *value;
+  std::string get(const std::string& key, int from, Deadline deadline) override {
+    if (auto value = ask({.type = FrameType::get, .a = from, .key = key}, deadline)) return *value;
     throw Error(Cause::rank_hung, fmt::format("nobody has set '{}' in the rendezvous before the deadline", key),
                 "look for a rank that stopped, or raise --timeout");
   }
 
-  std::vector<std::string> exchange(const std::string& name, int rank, int world_size, const std::string& message,
+  std::vector<std::string> exchange(const std::string& name, const RankGroup& group, const std::string& message,
                                     Deadline deadline) override {
     const auto start = Deadline::Clock::now();
-    if (auto packed =
-            ask({.type = FrameType::exchange, .a = rank, .b = world_size, .key = name, .value = message}, deadline))
-      return wire::unpack(*packed);
+    // No members: the first ranks of the job.
+    const std::string members = group.is_first() ? "" : fmt::format("{}", fmt::join(group.members, " "));
+    Frame frame{.type = FrameType::exchange, .a = group.own_job_rank(), .b = group.size(), .key = name};
+    frame.value = wire::pack({members, message});
+    if (auto packed = ask(std::move(frame), deadline)) return wire::unpack(*packed);
     const auto missing =
-        ask({.type = FrameType::missing, .b = world_size, .key = name}, Deadline::after_seconds(kEchoSeconds));
+        ask({.type = FrameType::missing, .b = group.size(), .key = name}, Deadline::after_seconds(kEchoSeconds));
     const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
-    const Error error(
-        Cause::rank_hung,
-        fmt::format("{} did not reach exchange '{}' within {:.1f} s",
-                    missing ? "rank " + *missing : "rank 0, which serves the rendezvous,", name, waited.count()),
-        "look at what that rank is doing, or raise --timeout if it is only slow",
-        missing ? std::atoi(missing->c_str()) : 0);
+    const Error error(Cause::rank_hung,
+                      fmt::format("{} did not reach exchange '{}' within {:.1f} s",
+                                  missing ? *missing : "rank 0, which serves the rendezvous,", name, waited.count()),
+                      "look at what that rank is doing, or raise --timeout if it is only slow",
+                      missing ? std::atoi(missing->c_str() + missing->find(' ')) : 0);
     report_failure(error);
     throw_failure();
     throw error;
@@ -126,6 +135,13 @@ class TcpRendezvous : public RendezvousStore {
     write({.type = FrameType::leave});
   }
 
+  int left_rank(const RankGroup& group) override {
+    std::lock_guard lock(mutex_);
+    for (const int left : left_ranks_)
+      if (std::find(group.members.begin(), group.members.end(), left) != group.members.end()) return left;
+    return -1;
+  }
+
   size_t add_listener(std::function<void(const Error&)> listener) override {
     std::unique_ptr<Error> already;
     size_t id = 0;
@@ -162,11 +178,14 @@ class TcpRendezvous : public RendezvousStore {
   /// Sends a request and waits for its answer; nothing at the deadline. Throws the first failure.
   std::optional<std::string> ask(Frame frame, Deadline deadline) {
     throw_failure();
+    bool served = true;
     {
       std::lock_guard lock(mutex_);
+      served = !server_left_;
       frame.id = ++next_id_;
       answers_[frame.id];  // the watcher drops answers that nobody waits for
     }
+    if (!served) record_failure(left_error(0, wait_words(frame)));
     write(frame);
     std::unique_lock lock(mutex_);
     const auto ready = [&] { return failure_ || answers_[frame.id].has_value(); };
@@ -175,6 +194,11 @@ class TcpRendezvous : public RendezvousStore {
     answers_.erase(frame.id);
     if (!answer && failure_) throw Error(*failure_);
     return answer;
+  }
+
+  std::string wait_words(const Frame& frame) const {
+    return fmt::format("rank {} waits for {} '{}'", launch_.rank,
+                       frame.type == FrameType::exchange ? "exchange" : "key", frame.key);
   }
 
   // The rest runs on the watcher thread (record_failure also on a reporting thread).
@@ -207,12 +231,14 @@ class TcpRendezvous : public RendezvousStore {
       const auto now = Deadline::Clock::now();
       if (connected && events > 0 && polled[1].revents)
         connected = read_answers();
-      else if (connected && now - last_heard_ > std::chrono::duration<double>(timeout_seconds_))
+      else if (connected && now - last_heard_ > std::chrono::duration<double>(patience()))
         lose_server(true);
       if (connected && now >= next_beat) {
         write({.type = FrameType::beat});
         next_beat = now + interval;
       }
+      if (server_ && server_->accept_error() != 0)
+        record_failure(accept_failure(server_->port(), server_->accept_error()));
       report_if_stopped();
       call_handler_after_grace();
     }
@@ -232,16 +258,28 @@ class TcpRendezvous : public RendezvousStore {
     try {
       while (auto frame = reader_.next()) handle(*frame);
     } catch (const Error& error) {
-      record_failure(error);
+      record_failure(greeted_ ? error : no_rendezvous("answers with something else"));
       return false;
     }
     return true;
   }
 
+  /// Of a server's silence. Rank 0 answers a new rank from a thread of its own, at once.
+  double patience() const { return greeted_ ? timeout_seconds_ : std::min(timeout_seconds_, kGreetingSeconds); }
+
+  Error no_rendezvous(const std::string& what) const {
+    return Error(Cause::peer_unreachable,
+                 fmt::format("the program at {}:{} {}: it is not rank 0 of this job, or another build of it",
+                             launch_.master_address, launch_.master_port, what),
+                 wire::kPortRemedy);
+  }
+
   void handle(const Frame& frame) {
+    greeted_ = true;
     if (frame.type == FrameType::failure) return record_failure(wire::decode_error(frame.value));
+    if (frame.type == FrameType::bye) return end_without_server();
     std::lock_guard lock(mutex_);
-    if (frame.type == FrameType::bye) server_left_ = true;
+    if (frame.type == FrameType::left) left_ranks_.insert(frame.a);
     if (frame.type != FrameType::value) return;
     const auto waiting = answers_.find(frame.id);
     if (waiting == answers_.end()) return;
@@ -249,11 +287,25 @@ class TcpRendezvous : public RendezvousStore {
     changed_.notify_all();
   }
 
+  /// Rank 0 has ended its work and serves no more: questions that wait have no answer.
+  void end_without_server() {
+    bool waits = false;
+    {
+      std::lock_guard lock(mutex_);
+      server_left_ = true;
+      left_ranks_.insert(0);
+      waits = !left_ && std::any_of(answers_.begin(), answers_.end(), [](const auto& each) { return !each.second; });
+    }
+    if (waits) record_failure(left_error(0, fmt::format("rank {} waits for its answer", launch_.rank)));
+  }
+
   void lose_server(bool silent) {
     {
       std::lock_guard lock(mutex_);
       if (server_left_ || left_) return;
     }
+    if (!greeted_)
+      return record_failure(no_rendezvous(silent ? "does not answer" : "closed the connection without an answer"));
     if (silent)
       record_failure(Error(Cause::rank_hung,
                            fmt::format("rank 0 is silent for {:g} s (it serves the rendezvous and sends no heartbeat)",
@@ -301,12 +353,14 @@ class TcpRendezvous : public RendezvousStore {
   std::function<void(const Error&)> handler_;
   std::function<bool()> stopped_;
   uint64_t next_id_ = 0;
+  std::set<int> left_ranks_;
   bool left_ = false, server_left_ = false, ending_ = false;
 
   std::mutex listeners_mutex_;  // held while listeners run, so that a removed one is not running
   std::map<size_t, std::function<void(const Error&)>> listeners_;
   size_t next_listener_ = 0;
 
+  bool greeted_ = false;                    // the server has said something; watcher thread
   wire::FrameReader reader_;                // watcher thread
   Deadline::Clock::time_point last_heard_;  // watcher thread
   std::thread watcher_;
@@ -316,7 +370,8 @@ class TcpRendezvous : public RendezvousStore {
 void join_world(RendezvousStore& store, double timeout_seconds) {
   const LaunchContext& launch = store.launch();
   try {
-    store.exchange("join", launch.rank, launch.world_size, {}, Deadline::after_seconds(timeout_seconds));
+    store.exchange("join", RankGroup::first(launch.world_size, launch.rank), {},
+                   Deadline::after_seconds(timeout_seconds));
   } catch (const Error& error) {
     if (error.cause() != Cause::rank_hung) throw;
     throw Error(Cause::peer_unreachable, error.what(),
@@ -327,6 +382,11 @@ void join_world(RendezvousStore& store, double timeout_seconds) {
 }
 
 }  // namespace
+
+Error left_error(int rank, const std::string& wait) {
+  return Error(Cause::rank_died, fmt::format("rank {} ended its work and left the job, but {}", rank, wait),
+               "that rank's own output; every rank must be given the same work", rank);
+}
 
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds) {
   auto store = std::make_unique<TcpRendezvous>(launch, timeout_seconds);

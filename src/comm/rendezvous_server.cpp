@@ -9,6 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <sstream>
+
+#include "base/start_thread.h"
+#include "comm/rank_list.h"
+#include "comm/world.h"
 
 namespace amdahl {
 namespace {
@@ -19,10 +24,22 @@ using wire::FrameType;
 constexpr double kLingerSeconds = 5;         // for ranks that leave after rank 0
 constexpr double kLingerAfterFailure = 0.2;  // enough to hand the report to the kernel
 
+/// "2 0 3".
+std::vector<int> ranks_in(const std::string& text) {
+  std::vector<int> ranks;
+  std::istringstream words(text);
+  for (int rank = 0; words >> rank;) ranks.push_back(rank);
+  return ranks;
+}
+
 }  // namespace
 
 std::chrono::duration<double> beat_interval(double timeout_seconds) {
   return std::chrono::duration<double>(std::clamp(timeout_seconds / 8, 0.05, 0.5));
+}
+
+Error accept_failure(int port, int error_number) {
+  return wire::socket_error(fmt::format("rank 0 cannot accept another rank at its port {}", port), error_number, {});
 }
 
 RendezvousServer::RendezvousServer(const std::string& address, int port, int world_size, double timeout_seconds)
@@ -30,9 +47,9 @@ RendezvousServer::RendezvousServer(const std::string& address, int port, int wor
       timeout_seconds_(timeout_seconds),
       listener_(wire::listen_on(address, port)),
       port_(wire::port_of(listener_)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(wire::make_wake_event()),
       next_beat_(Clock::now()),
-      thread_([this] { serve(); }) {}
+      thread_(start_thread("rank 0's rendezvous", [this] { serve(); })) {}
 
 RendezvousServer::~RendezvousServer() {
   stopping_.store(true);
@@ -81,6 +98,11 @@ void RendezvousServer::wait_for_events() {
 void RendezvousServer::accept_clients() {
   for (;;) {
     wire::Socket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.open() && (errno == EMFILE || errno == ENFILE)) {
+      accept_error_.store(errno);
+      fail(accept_failure(port_, errno));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the connection stays in line: poll returns at once
+    }
     if (!socket.open()) return;
     const int on = 1;
     setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -101,7 +123,7 @@ void RendezvousServer::read_client(const ClientPtr& client) {
     client->last_heard = Clock::now();
     client->input.append(buffer, static_cast<size_t>(bytes));
     try {
-      while (auto frame = client->input.next()) handle(client, std::move(*frame));
+      while (auto frame = client->input.next()) handle(client, *frame);
     } catch (const Error&) {
       return lose(client);  // a stranger on our port, or a rank of another build
     }
@@ -109,7 +131,7 @@ void RendezvousServer::read_client(const ClientPtr& client) {
   }
 }
 
-void RendezvousServer::handle(const ClientPtr& client, Frame frame) {
+void RendezvousServer::handle(const ClientPtr& client, const Frame& frame) {
   switch (frame.type) {
     case FrameType::hello:
       return handle_hello(client, frame);
@@ -122,24 +144,15 @@ void RendezvousServer::handle(const ClientPtr& client, Frame frame) {
       return;
     }
     case FrameType::get:
-      if (const auto value = values_.find(frame.key); value != values_.end())
-        return answer({client, frame.id}, value->second);
-      waiting_[frame.key].push_back({client, frame.id});
-      return;
+      return handle_get(client, frame);
     case FrameType::exchange:
-      return handle_exchange(client, std::move(frame));
-    case FrameType::missing: {
-      std::string missing;
-      const auto& parts = gatherings_[frame.key].parts;
-      for (int rank = 0; rank < frame.b; ++rank)
-        if (!parts.count(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
-      return answer({client, frame.id}, missing);
-    }
+      return handle_exchange(client, frame);
+    case FrameType::missing:
+      return answer({client, frame.id}, missing_from(frame));
     case FrameType::failure:
       return fail(wire::decode_error(frame.value));
     case FrameType::leave:
-      client->left = true;
-      return;
+      return handle_leave(client);
     default:
       return;
   }
@@ -159,15 +172,66 @@ void RendezvousServer::handle_hello(const ClientPtr& client, const Frame& frame)
                       fmt::format("a second process says that it is rank {} ({})", frame.a, client->process), remedy,
                       frame.a));
   client->rank = frame.a;
+  send(*client, {.type = FrameType::beat});  // so that it knows whom it talks to
 }
 
-void RendezvousServer::handle_exchange(const ClientPtr& client, Frame frame) {
+void RendezvousServer::handle_get(const ClientPtr& client, const Frame& frame) {
+  if (const auto value = values_.find(frame.key); value != values_.end())
+    return answer({client, frame.id}, value->second);
+  waiting_[frame.key].push_back({client, frame.id, frame.a});
+  refuse_waits_for_left();
+}
+
+void RendezvousServer::handle_leave(const ClientPtr& client) {
+  client->left = true;
+  if (client->rank < 0) return;
+  left_.insert(client->rank);
+  for (const ClientPtr& other : clients_)
+    if (other != client) send(*other, {.type = FrameType::left, .a = client->rank});
+  refuse_waits_for_left();
+}
+
+/// A rank that has left sets no more keys and comes to no more exchanges: who waits for it waits in vain.
+void RendezvousServer::refuse_waits_for_left() {
+  if (left_.empty()) return;
+  for (const auto& [key, questions] : waiting_)
+    for (const Question& question : questions) {
+      const ClientPtr client = question.client.lock();
+      if (!client || client->left) continue;
+      const bool alone = question.from < 0 && left_.size() + 1 >= static_cast<size_t>(world_size_);
+      if (alone || left_.count(question.from))
+        return fail(left_error(alone ? *left_.begin() : question.from,
+                               fmt::format("rank {} waits for '{}' of it", client->rank, key)));
+    }
+  for (const auto& [name, gathering] : gatherings_)
+    for (const int rank : left_)
+      if (!gathering.parts.empty() && !gathering.parts.count(rank) &&
+          std::find(gathering.members.begin(), gathering.members.end(), rank) != gathering.members.end())
+        return fail(left_error(
+            rank, fmt::format("rank {} waits for it in exchange '{}'", gathering.parts.begin()->first, name)));
+}
+
+/// Of an exchange: "1, 2, 3", of many the first few.
+std::string RendezvousServer::missing_from(const Frame& frame) const {
+  std::vector<int> missing;
+  const auto gathering = gatherings_.find(frame.key);
+  const bool known = gathering != gatherings_.end();
+  for (const int rank : known ? gathering->second.members : RankGroup::first(frame.b, 0).members)
+    if (!known || !gathering->second.parts.count(rank)) missing.push_back(rank);
+  return missing.empty() ? "" : rank_list(missing);
+}
+
+void RendezvousServer::handle_exchange(const ClientPtr& client, const Frame& frame) {
+  std::vector<std::string> said = wire::unpack(frame.value);  // members, message
+  if (said.size() != 2) return lose(client);
   Gathering& gathering = gatherings_[frame.key];
-  gathering.parts[frame.a] = std::move(frame.value);
+  if (gathering.members.empty())
+    gathering.members = said[0].empty() ? RankGroup::first(frame.b, 0).members : ranks_in(said[0]);
+  gathering.parts[frame.a] = std::move(said[1]);
   gathering.questions.push_back({client, frame.id});
-  if (gathering.parts.size() < static_cast<size_t>(frame.b)) return;
+  if (gathering.parts.size() < gathering.members.size()) return refuse_waits_for_left();
   std::vector<std::string> parts;
-  for (auto& [rank, part] : gathering.parts) parts.push_back(std::move(part));
+  for (const int rank : gathering.members) parts.push_back(std::move(gathering.parts[rank]));
   const std::string packed = wire::pack(parts);
   for (const Question& question : gathering.questions) answer(question, packed);
   gatherings_.erase(frame.key);

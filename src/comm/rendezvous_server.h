@@ -22,6 +22,8 @@ class RendezvousServer {
   ~RendezvousServer();
   /// The port in use: the one asked for, or the one that the system chose for port 0.
   int port() const { return port_; }
+  /// Why no rank can join any more (EMFILE, ENFILE), or 0. Rank 0 asks: its own connection may be the one that failed.
+  int accept_error() const { return accept_error_.load(); }
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
@@ -40,9 +42,11 @@ class RendezvousServer {
   struct Question {
     std::weak_ptr<Client> client;
     uint64_t id;
+    int from = -1;  // the rank that sets the key, if known
   };
   struct Gathering {
-    std::map<int, std::string> parts;  // by rank
+    std::vector<int> members;          // ranks of the job, in the order of the answer
+    std::map<int, std::string> parts;  // by rank of the job
     std::vector<Question> questions;
   };
   using ClientPtr = std::shared_ptr<Client>;
@@ -52,9 +56,13 @@ class RendezvousServer {
   void wait_for_events();
   void accept_clients();
   void read_client(const ClientPtr& client);
-  void handle(const ClientPtr& client, wire::Frame frame);
+  void handle(const ClientPtr& client, const wire::Frame& frame);
   void handle_hello(const ClientPtr& client, const wire::Frame& frame);
-  void handle_exchange(const ClientPtr& client, wire::Frame frame);
+  void handle_exchange(const ClientPtr& client, const wire::Frame& frame);
+  void handle_get(const ClientPtr& client, const wire::Frame& frame);
+  void handle_leave(const ClientPtr& client);
+  void refuse_waits_for_left();
+  std::string missing_from(const wire::Frame& frame) const;
   void lose(const ClientPtr& client);
   void send(Client& client, const wire::Frame& frame);
   void flush(Client& client);
@@ -73,11 +81,15 @@ class RendezvousServer {
   std::map<std::string, std::vector<Question>> waiting_;
   std::map<std::string, Gathering> gatherings_;
   std::unique_ptr<Error> first_failure_;
-  std::set<int> joined_;
+  std::set<int> joined_, left_;
   Clock::time_point next_beat_;
   std::atomic<bool> stopping_{false};
+  std::atomic<int> accept_error_{0};
   std::thread thread_;
 };
+
+/// What to throw for a server's accept_error().
+Error accept_failure(int port, int error_number);
 
 /// How often both sides say that they are alive.
 std::chrono::duration<double> beat_interval(double timeout_seconds);

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 namespace amdahl::wire {
 namespace {
 
-constexpr uint32_t kMagic = 0x414d4431;    // "AMD1": changes with the frame format
+constexpr uint32_t kMagic = 0x414d4432;    // "AMD2": changes with the frame format
 constexpr uint32_t kMaxBytes = 64u << 20;  // of a key or value: control messages are small
 constexpr std::chrono::milliseconds kRetry{20};
 
@@ -146,13 +147,12 @@ int Socket::release() noexcept { return std::exchange(fd_, -1); }
 Socket listen_on(const std::string& address, int port) {
   const Addresses list = resolve(address, port);
   Socket socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const std::string what = fmt::format("rank 0 cannot listen on {}:{}", address, port);
+  if (!socket.open()) throw socket_error(what, errno, {});
   set_option(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (!is_loopback(list->ai_addr)) use_any_interface(list->ai_addr);
-  if (!socket.open() || bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 || listen(socket.fd(), 1024) != 0)
-    throw Error(Cause::peer_unreachable,
-                fmt::format("rank 0 cannot listen on {}:{}: {}", address, port, std::strerror(errno)),
-                "set AMDAHL_MASTER_PORT to a free port for every rank; the port is taken by another job or by a second "
-                "process that believes to be rank 0");
+  if (bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 || listen(socket.fd(), 1024) != 0)
+    throw socket_error(what, errno, kPortRemedy);
   return socket;
 }
 
@@ -164,12 +164,29 @@ int port_of(const Socket& listener) {
                                         : reinterpret_cast<sockaddr_in6&>(own).sin6_port);
 }
 
-Socket connect_to(const std::string& address, int port, Deadline deadline) {
+Error socket_error(const std::string& what, int error_number, const std::string& remedy) {
+  const std::string text = fmt::format("{}: {}", what, std::strerror(error_number));
+  if (error_number == EMFILE || error_number == ENFILE)
+    return Error(Cause::environment_missing, text, "a higher limit of open files, for example ulimit -n 1024");
+  return Error(Cause::peer_unreachable, text, remedy);
+}
+
+Socket make_wake_event() {
+  Socket event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.open()) throw socket_error("the rendezvous gets no event", errno, {});
+  return event;
+}
+
+Socket connect_to(const std::string& address, int port, Deadline deadline, const std::function<void()>& check) {
   const Addresses list = resolve(address, port);
+  const std::string what = fmt::format("rank 0 at {}:{} could not be reached", address, port);
   int error = 0;
   for (;;) {
+    if (check) check();
     for (const addrinfo* each = list.get(); each; each = each->ai_next) {
       Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (!socket.open() && (errno == EMFILE || errno == ENFILE)) throw socket_error(what, errno, {});
+      error = errno;
       if (!socket.open()) continue;
       const auto left = deadline.remaining().count();
       const timeval limit{static_cast<time_t>(left / 1000), static_cast<suseconds_t>(left % 1000 * 1000 + 1000)};
@@ -183,10 +200,9 @@ Socket connect_to(const std::string& address, int port, Deadline deadline) {
       error = errno;
     }
     if (deadline.expired())
-      throw Error(
-          Cause::peer_unreachable,
-          fmt::format("rank 0 at {}:{} could not be reached: {}", address, port, std::strerror(error)),
-          "check that rank 0 runs, and that AMDAHL_MASTER_ADDR and AMDAHL_MASTER_PORT are the same for every rank");
+      throw socket_error(what, error,
+                         "check that rank 0 runs, and that AMDAHL_MASTER_ADDR and AMDAHL_MASTER_PORT are the same for "
+                         "every rank");
     std::this_thread::sleep_for(kRetry);
   }
 }

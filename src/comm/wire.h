@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,7 @@ enum class FrameType : uint8_t {
   // client to server
   hello,     // a = rank, b = world size, value = "process 12 on host h"
   set,       // key, value
-  get,       // id, key; answered by `value` once the key exists
+  get,       // id, key, a = rank that sets it or -1 (not known); answered by `value` once the key exists
   exchange,  // id, key, a = rank, b = world size, value; answered by `value` (packed) once all ranks came
   missing,   // id, key of an exchange; answered by `value`: the ranks that have not come, "2, 3"
   leave,     // the connection will close on purpose
@@ -25,6 +26,7 @@ enum class FrameType : uint8_t {
   beat,     // still alive
   // server to client
   value,  // id, value
+  left,   // a = a rank that has left on purpose
   bye,    // the server ends on purpose
 };
 
@@ -70,11 +72,21 @@ class Socket {
   int fd_ = -1;
 };
 
+constexpr const char* kPortRemedy =
+    "set AMDAHL_MASTER_PORT to a free port for every rank; another program or job, or a second process that believes "
+    "to be rank 0, holds this one";
+
 /// Listens on `address`:`port`: on the loopback interface for a loopback address, on all interfaces otherwise.
 Socket listen_on(const std::string& address, int port);
 int port_of(const Socket& listener);
-/// Tries until the deadline; throws Error{peer_unreachable}.
-Socket connect_to(const std::string& address, int port, Deadline deadline);
+/// Tries until the deadline; throws Error{peer_unreachable}. `check` runs before each try and may throw what makes more
+/// of them useless.
+Socket connect_to(const std::string& address, int port, Deadline deadline, const std::function<void()>& check = {});
+/// An event that wakes poll(). Error{environment_missing} without file descriptors.
+Socket make_wake_event();
+/// What to throw for a socket call that failed: Error{environment_missing} when file descriptors ran out, else
+/// Error{peer_unreachable} with `remedy`. `what`: "rank 0 cannot listen on 127.0.0.1:29500".
+Error socket_error(const std::string& what, int error_number, const std::string& remedy);
 /// Writes all bytes; false when the peer is gone or takes none for some seconds.
 bool send_all(int fd, std::string_view bytes) noexcept;
 /// This machine's address on the interface that leads to `address`, in numbers.

@@ -44,12 +44,15 @@ class RendezvousStore {
   virtual ~RendezvousStore() = default;
   virtual const LaunchContext& launch() const = 0;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Blocks until the key exists; Error{rank_hung} at the deadline, the first failure as soon as there is one.
-  virtual std::string get(const std::string& key, Deadline deadline) = 0;
-  /// Every rank's `message`, in rank order, once all `world_size` ranks have called with this `name` (used once).
-  /// At the deadline Error{rank_hung} names the ranks that did not come, here and to everybody.
-  virtual std::vector<std::string> exchange(const std::string& name, int rank, int world_size,
-                                            const std::string& message, Deadline deadline) = 0;
+  /// Blocks until the key exists; Error{rank_hung} at the deadline, the first failure as soon as there is one. `from`:
+  /// the rank that sets it, -1 when that is not known; once it has left without doing so, Error{rank_died} here and to
+  /// everybody.
+  virtual std::string get(const std::string& key, int from, Deadline deadline) = 0;
+  /// Every member's `message`, in the group's order, once all have called with this `name` (used once) and the same
+  /// group. At the deadline Error{rank_hung} names the ranks that did not come, here and to everybody; one that has
+  /// left and so will not come is Error{rank_died} at once.
+  virtual std::vector<std::string> exchange(const std::string& name, const RankGroup& group, const std::string& message,
+                                            Deadline deadline) = 0;
 
   /// First failure reported or seen anywhere, if any; its rank() is the rank that failed, not the one that noticed.
   virtual std::unique_ptr<Error> failure() = 0;
@@ -63,6 +66,8 @@ class RendezvousStore {
   /// Says that this rank leaves on purpose, so that its closed connection is no death. Put a barrier before it when
   /// others may still be in a collective with this rank.
   virtual void leave() noexcept = 0;
+  /// The lowest member (rank in the job) that has left, as far as this one knows; -1: none.
+  virtual int left_rank(const RankGroup& group) = 0;
 
   /// Called (once or twice) on the store's watcher thread as soon as the first failure is known (at once if it already
   /// is). Communicators register their abort here. A listener must not call the store.
@@ -73,23 +78,26 @@ class RendezvousStore {
   /// The CLI prints the error and ends the process there.
   virtual void set_failure_handler(std::function<void(const Error&)> handler) = 0;
 };
+/// What is to be said of a rank that has left on purpose although others wait for it.
+Error left_error(int rank, const std::string& wait);
+
 /// Connects (rank 0 also serves) and waits until all ranks have joined. Throws Error{peer_unreachable} that names who
 /// is missing, Error{launcher_mismatch} when ranks disagree about the world.
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
 
-/// Communicator over the first `world_size` processes (this rank must be one of them); `name` keeps groups apart and
-/// must be used once. Gloo for CPU devices, NCCL for CUDA devices.
-std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name, int rank,
-                                                     int world_size, double timeout_seconds);
-std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name, int rank,
-                                                     int world_size, Device& device, double timeout_seconds);
+/// Communicator over the processes of `group` (this one must be a member); `name` keeps groups apart and must be used
+/// once. Gloo for CPU devices, NCCL for CUDA devices.
+std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name,
+                                                     const RankGroup& group, double timeout_seconds);
+std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name,
+                                                     const RankGroup& group, Device& device, double timeout_seconds);
 /// One process driving all `devices`: communicators in rank order.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices,
                                                                    double timeout_seconds);
 /// The same by MPI, between CPU processes that mpirun started; for comparison. No f16, bf16 and average, and additions
 /// in MPI's order.
-std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name, int rank,
-                                                    int world_size, double timeout_seconds);
+std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name,
+                                                    const RankGroup& group, double timeout_seconds);
 Availability gloo_availability();
 Availability mpi_availability();
 Availability nccl_availability();

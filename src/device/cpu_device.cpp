@@ -1,6 +1,7 @@
 #include "device/cpu_device.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -36,11 +37,14 @@ int64_t available_memory_bytes() {
 }
 
 [[noreturn]] void throw_out_of_memory(const std::string& device, size_t asked) {
+  rlimit addresses{};
+  const bool limited = getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY;
   throw Error(
       Cause::out_of_memory,
       fmt::format("{}: {} asked, {} available on this machine", device, format_bytes(static_cast<double>(asked)),
                   format_bytes(static_cast<double>(available_memory_bytes()))),
-      "use a smaller batch, model or number of virtual devices");
+      std::string("use a smaller batch, model or number of virtual devices") +
+          (limited ? ", or a higher limit of memory (ulimit -v)" : ""));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/start_thread.h"
+
 namespace amdahl {
 namespace {
 
@@ -18,7 +20,7 @@ int64_t now_ns() {
 CpuStream::CpuStream(Device& device, std::string name)
     : device_(device),
       label_(fmt::format("stream '{}' of {}", name, device.spec().name)),
-      worker_([this] { run_worker(); }) {}
+      worker_(start_thread("the worker of " + label_, [this] { run_worker(); })) {}
 
 CpuStream::~CpuStream() {
   if (std::uncaught_exceptions() > 0)  // the caller failed: what the queued work points to may be going away

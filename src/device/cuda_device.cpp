@@ -105,7 +105,7 @@ class CudaDevice final : public Device {
         nvml_(Nvml::open()) {
     watches_.add(staging_);
     bind_thread();
-    if (partition_) spec_.sm_count = partition_->num_sms();
+    if (partition_) spec_.whole_sm_count = std::exchange(spec_.sm_count, partition_->num_sms());
     std::array<char, 32> pci{};
     if (nvml_ && cudaDeviceGetPCIBusId(pci.data(), pci.size(), index) == cudaSuccess)
       nvml_device_ = nvml_->find_device(pci.data());

@@ -32,7 +32,7 @@ void find(Function& function, const char* name, int device_index) {
              name);
   if (!found || result != cudaDriverEntryPointSuccess)
     throw Error(Cause::environment_missing, fmt::format("GPU {}: the driver has no {}", device_index, name),
-                "a driver of CUDA 12.5 or newer, or no --hold-back");
+                "a driver of CUDA 12.5 or newer, or no --limit-sms");
   function = reinterpret_cast<Function>(found);
 }
 
@@ -43,7 +43,7 @@ GreenContexts find_functions(int device_index) {
     throw Error(Cause::environment_missing,
                 fmt::format("GPU {} cannot be divided: its driver is of CUDA {}.{}", device_index, driver / 1000,
                             driver % 1000 / 10),
-                "a driver of CUDA 12.5 or newer, or no --hold-back");
+                "a driver of CUDA 12.5 or newer, or no --limit-sms");
   GreenContexts found{};
   find(found.get_resource, "cuDeviceGetDevResource", device_index);
   find(found.split, "cuDevSmResourceSplitByCount", device_index);
@@ -61,7 +61,7 @@ void check(const GreenContexts& driver, CUresult code, int device_index, const c
   if (driver.error_text(code, &text) != CUDA_SUCCESS || !text) text = "unknown error";
   throw Error(code == CUDA_ERROR_NOT_SUPPORTED ? Cause::environment_missing : Cause::device_error,
               fmt::format("GPU {} cannot be divided: {} failed: {}", device_index, call, text),
-              "another share, or no --hold-back");
+              "another share, or no --limit-sms");
 }
 
 /// The smallest part and the steps above it, as the driver's documentation gives them for each architecture; drivers
@@ -85,10 +85,10 @@ std::vector<CUdevResource> split(const GreenContexts& driver, int device_index, 
   check(driver, driver.split(found.data(), &made, &all, nullptr, 0, static_cast<unsigned>(least)), device_index,
         "cuDevSmResourceSplitByCount");
   if (made != parts)
-    throw Error(
-        Cause::environment_missing,
-        fmt::format("GPU {} has {} parts of {} multiprocessors, and {} are wanted", device_index, made, least, parts),
-        "smaller shares");
+    throw Error(Cause::environment_missing,
+                fmt::format("GPU {} has {} partitions of {} multiprocessors, and {} are wanted", device_index, made,
+                            least, parts),
+                "smaller shares");
   return found;
 }
 

@@ -24,7 +24,7 @@ void PeerWatch::rethrow() {
   const unsigned missing = std::atomic_ref(report_->missing_rank).load(std::memory_order_acquire);
   if (missing == 0) return;
   const int rank = static_cast<int>(missing) - 1;
-  throw Error(Cause::rank_hung, fmt::format("rank {} did not come to {} within {:g} s", rank, what_, timeout_seconds_),
+  throw Error(Cause::rank_hung, fmt::format("rank {} did not reach {} within {:g} s", rank, what_, timeout_seconds_),
               "look at what that rank is doing, or raise --timeout if it is only slow", rank);
 }
 

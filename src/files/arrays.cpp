@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include "files/npz.h"
+#include "files/output_place.h"
 #include "files/whole_file.h"
 
 namespace amdahl {
 namespace {
 
 void require_ending(const std::string& path, std::string_view ending) {
-  if (!path.ends_with(ending))
+  if (!path.ends_with(ending) && !output_place(path).is_stream())
     throw Error(Cause::usage, fmt::format("'{}' does not end in {}", path, ending),
                 fmt::format("a name like out{}", ending));
 }

@@ -1,6 +1,8 @@
 // How readers put a cloud together, a point at a time.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -9,6 +11,14 @@
 #include "amdahl/sensor_files.h"
 
 namespace amdahl {
+
+/// Each has a name, and a point a number of each.
+inline void require_features(size_t count, const std::string& where) {
+  constexpr size_t kMostFeatures = 500'000;
+  if (count > kMostFeatures)
+    throw Error(Cause::data_corrupt, fmt::format("{}: {} features of a point", where, count),
+                fmt::format("at most {}", kMostFeatures));
+}
 
 inline void set_features(PointCloud& cloud, std::vector<std::string> names) {
   cloud.feature_names = std::move(names);

@@ -32,7 +32,7 @@ void refuse_binary(const CsvText& text) {
 }  // namespace
 
 CsvText read_csv_text(const std::string& path) {
-  CsvText text{path, read_file(path, Cause::usage), 0};
+  CsvText text{path, read_file(path, Cause::usage, kMostDataBytes), 0};
   refuse_binary(text);
   if (std::string_view(text.bytes).substr(0, kBom.size()) == kBom) text.begin = kBom.size();
   const bool only_blanks = std::all_of(text.bytes.begin() + static_cast<std::ptrdiff_t>(text.begin), text.bytes.end(),
@@ -142,6 +142,10 @@ bool CsvReader::next(CsvRow& row) {
     for (;;) {
       row.fields.push_back(field(row));
       if (at_line_end()) break;
+      if (row.fields.size() == kMostCsvFields)
+        throw Error(Cause::data_corrupt,
+                    fmt::format("{}, line {}: more than {} fields", text_->path, line_, kMostCsvFields),
+                    "fewer columns, or the right delimiter");
       ++at_;  // the delimiter
     }
     // A line of blanks is no record; a quoted empty field ("") is one.

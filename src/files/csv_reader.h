@@ -25,6 +25,9 @@ CsvText read_csv_text(const std::string& path);
 /// A file that none of them splits has one column, and ',' is returned.
 char detect_delimiter(const CsvText& text);
 
+/// The most fields of a record: columns take memory of their own.
+inline constexpr size_t kMostCsvFields = 500'000;
+
 /// One record. Fields without quotes are trimmed of blanks; quoted ones are taken as written, with "" as one quote.
 struct CsvRow {
   int64_t line = 0;  // where it starts, counted from 1
@@ -36,7 +39,8 @@ struct CsvRow {
 class CsvReader {
  public:
   CsvReader(const CsvText& text, char delimiter);
-  /// False at the end. Error{data_corrupt} for a quote that never closes or text behind a closing quote.
+  /// False at the end. Error{data_corrupt} for a quote that never closes, text behind a closing quote, or more than
+  /// kMostCsvFields fields.
   /// Fields stay valid until the next call.
   bool next(CsvRow& row);
 

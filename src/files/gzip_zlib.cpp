@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <climits>
+
 #include "amdahl/error.h"
+#include "amdahl/units.h"
 #include "files/gzip.h"
 
 namespace amdahl {
@@ -40,7 +43,57 @@ class Deflate {
   z_stream state_{};
 };
 
+class Inflate {
+ public:
+  Inflate() {
+    if (const int code = inflateInit2(&state_, kGzipWindow); code != Z_OK)
+      throw Error(Cause::internal, fmt::format("zlib cannot start: code {}", code));
+  }
+  ~Inflate() { inflateEnd(&state_); }
+  Inflate(const Inflate&) = delete;
+  Inflate& operator=(const Inflate&) = delete;
+
+  void give(std::string_view bytes) {
+    state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    state_.avail_in = static_cast<uInt>(bytes.size());
+  }
+  /// The next piece into `output`; zlib's code.
+  int take(std::string& output) {
+    char room[1 << 16];
+    state_.next_out = reinterpret_cast<Bytef*>(room);
+    state_.avail_out = sizeof(room);
+    const int code = inflate(&state_, Z_NO_FLUSH);
+    output.append(room, sizeof(room) - state_.avail_out);
+    return code;
+  }
+  bool used_up() const { return state_.avail_in == 0; }
+
+ private:
+  z_stream state_{};
+};
+
 }  // namespace
+
+std::string gunzip(std::string_view bytes, const std::string& origin, Cause cause, size_t most_bytes) {
+  const auto refuse = [&](const std::string& what, const char* remedy) {
+    throw Error(cause, fmt::format("{}: {}", origin, what), remedy);
+  };
+  Inflate inflate;
+  std::string output;
+  if (bytes.size() > UINT_MAX) refuse("a compressed file of more than 4 GiB", "gunzip it first");
+  inflate.give(bytes);
+  for (int code = Z_OK; code != Z_STREAM_END;) {
+    code = inflate.take(output);
+    if (output.size() > most_bytes)
+      refuse(fmt::format("more than {} when decompressed", format_bytes(static_cast<double>(most_bytes))),
+             "a smaller file");
+    const bool ended_early = code == Z_BUF_ERROR || (code == Z_OK && inflate.used_up() && output.empty());
+    if (code != Z_STREAM_END && (code != Z_OK || ended_early))
+      refuse("the compressed data is damaged or cut off", "a copy of the file");
+  }
+  if (!inflate.used_up()) refuse("something follows the compressed data", "a file of one gzip member");
+  return output;
+}
 
 std::string gzip(std::string_view text) {
   Deflate deflate;

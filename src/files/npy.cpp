@@ -72,8 +72,10 @@ class HeaderScanner {
 
 std::vector<int64_t> scan_shape(HeaderScanner& scanner) {
   std::vector<int64_t> shape;
+  constexpr size_t kMostDims = 64;  // of numpy
   scanner.expect("(");
   while (!scanner.take(")")) {
+    if (shape.size() == kMostDims) scanner.fail(fmt::format("more than {} dimensions", kMostDims));
     shape.push_back(scanner.whole());
     if (scanner.take(",")) continue;
     scanner.expect(")");

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -43,14 +44,35 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& sta
   if (stat.size / kMostExpansion <= stat.comp_size) bytes.reserve(stat.size);
   char block[1 << 16];
   zip_int64_t got = 0;
-  while ((got = zip_fread(entry.get(), block, sizeof block)) > 0) bytes.append(block, static_cast<size_t>(got));
+  while (bytes.size() <= stat.size && (got = zip_fread(entry.get(), block, sizeof block)) > 0)
+    bytes.append(block, static_cast<size_t>(got));
   if (got < 0) refuse(origin, fmt::format("byte {} of the array: {}", bytes.size(), zip_file_strerror(entry.get())));
   if (bytes.size() != stat.size)
     refuse(origin, fmt::format("{} bytes, where the archive names {}", bytes.size(), stat.size));
   return bytes;
 }
 
-/// libzip leaves the file alone until zip_close, and then writes another and renames it.
+/// `bytes` are what a pipe held, and outlive the archive: its directory is at its end.
+Archive open_archive(FileDescriptor& file, std::string& bytes, const std::string& path) {
+  int code = 0;
+  zip_t* archive = nullptr;
+  if (::lseek(file.get(), 0, SEEK_CUR) >= 0) {
+    archive = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
+    if (archive != nullptr) file.release();  // the archive closes it
+  } else {
+    bytes = read_open_file(file, path, Cause::usage, kMostDataBytes);
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+    if (source != nullptr) archive = zip_open_from_source(source, ZIP_CHECKCONS | ZIP_RDONLY, &error);
+    if (source != nullptr && archive == nullptr) zip_source_free(source);
+    code = zip_error_code_zip(&error);
+    zip_error_fini(&error);
+  }
+  if (archive == nullptr) refuse(path, fmt::format("this is not a whole .npz file: {}", text_of(code)));
+  return Archive(archive);
+}
+
 void add_entry(zip_t* archive, const std::string& path, const FileArray& array, const std::string& header) {
   zip_buffer_fragment_t fragments[2];
   // The library reads these only, though it asks for pointers to writable bytes.
@@ -79,12 +101,13 @@ std::string npz_version() { return fmt::format("libzip {}", zip_libzip_version()
 
 std::vector<NpzEntry> read_npz(const std::string& path) {
   FileDescriptor file = open_file(path, Cause::usage);
-  int code = 0;
-  const Archive archive(zip_fdopen(file.get(), ZIP_CHECKCONS, &code));
-  if (archive == nullptr) refuse(path, fmt::format("this is not a whole .npz file: {}", text_of(code)));
-  file.release();  // the archive closes it
+  std::string bytes;
+  const Archive archive = open_archive(file, bytes, path);
   std::vector<NpzEntry> entries;
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
+  constexpr zip_int64_t kMostArrays = 1000;
+  if (count > kMostArrays) refuse(path, fmt::format("{} arrays are in it, more than {}", count, kMostArrays));
+  double total_bytes = 0;
   for (zip_uint64_t i = 0; i < static_cast<zip_uint64_t>(std::max<zip_int64_t>(count, 0)); ++i) {
     zip_stat_t stat;
     zip_stat_init(&stat);
@@ -93,30 +116,57 @@ std::vector<NpzEntry> read_npz(const std::string& path) {
     if (!name.ends_with(kEnding)) refuse(path, fmt::format("'{}' in it is no .npy file", name));
     const std::string origin = fmt::format("{}, {}", path, name);
     name.resize(name.size() - kEnding.size());
+    total_bytes += static_cast<double>(stat.size);
+    require_memory(total_bytes, path, "fewer arrays");
     entries.push_back({name, parse_npy(read_entry(archive.get(), i, stat, origin), origin)});
   }
   if (entries.empty()) refuse(path, "there is no array in it");
   return entries;
 }
 
-void write_npz(const std::string& path, const std::vector<FileArray>& arrays) {
-  int code = 0;
-  Archive archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (archive == nullptr)
-    throw Error(Cause::usage, fmt::format("{}: cannot write: {}", path, text_of(code)),
-                "a path in a folder that you may write");
+namespace {
+
+struct FreeSource {
+  void operator()(zip_source_t* source) const { zip_source_free(source); }
+};
+using Source = std::unique_ptr<zip_source_t, FreeSource>;
+
+[[noreturn]] void no_archive(const std::string& path, zip_error_t* error) {
+  const bool memory = zip_error_code_zip(error) == ZIP_ER_MEMORY;
+  throw Error(memory ? Cause::out_of_memory : Cause::internal,
+              fmt::format("{}: the archive cannot be made: {}", path, zip_error_strerror(error)),
+              memory ? "a .npy file, which needs no second copy in memory" : "a .npy file");
+}
+
+/// The bytes of the archive in memory.
+Source make_archive(const std::string& path, const std::vector<FileArray>& arrays) {
+  zip_error_t error;
+  zip_error_init(&error);
+  Source source(zip_source_buffer_create(nullptr, 0, 0, &error));
+  if (source == nullptr) no_archive(path, &error);
+  Archive archive(zip_open_from_source(source.get(), ZIP_TRUNCATE, &error));
+  if (archive == nullptr) no_archive(path, &error);
+  zip_source_keep(source.get());     // the archive has taken one reference over
   std::vector<std::string> headers;  // read by zip_close, so they stay where they are until then
   headers.reserve(arrays.size());
   for (const FileArray& array : arrays) add_entry(archive.get(), path, array, headers.emplace_back(npy_header(array)));
-  if (zip_close(archive.get()) == 0) {
-    static_cast<void>(archive.release());  // closed
-    return;
-  }
-  const zip_error_t* error = zip_get_error(archive.get());
-  const int number = zip_error_code_system(error);
-  if (zip_error_system_type(error) == ZIP_ET_SYS && number != 0) throw_write_error(path, "write", number);
-  throw Error(Cause::usage, fmt::format("{}: cannot write: {}", path, zip_strerror(archive.get())),
-              "a path in a folder that you may write");
+  if (zip_close(archive.get()) != 0) no_archive(path, zip_get_error(archive.get()));
+  static_cast<void>(archive.release());  // closed
+  return source;
+}
+
+}  // namespace
+
+void write_npz(const std::string& path, const std::vector<FileArray>& arrays) {
+  const Source source = make_archive(path, arrays);
+  if (zip_source_open(source.get()) != 0) no_archive(path, zip_source_error(source.get()));
+  std::vector<char> block(1 << 20);
+  write_atomic(path, [&]() -> std::optional<std::string_view> {
+    const zip_int64_t got = zip_source_read(source.get(), block.data(), block.size());
+    if (got < 0) no_archive(path, zip_source_error(source.get()));
+    if (got == 0) return std::nullopt;
+    return std::string_view(block.data(), static_cast<size_t>(got));
+  });
 }
 
 }  // namespace amdahl

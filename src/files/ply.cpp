@@ -37,6 +37,7 @@ std::vector<int> choose_places(const PlyElement& vertex, PointCloud& cloud, cons
     }
   }
   if (num_axes != 3) refuse(path, "its element 'vertex' lacks x, y or z");
+  require_features(cloud.feature_names.size(), path);
   return places;
 }
 
@@ -169,6 +170,8 @@ class TextBody {
     const std::string_view line = bytes_.substr(at_, end - at_);
     at_ = end + 1 < bytes_.size() ? end + 1 : bytes_.size();
     ++line_;
+    constexpr size_t kLongestLine = size_t{1} << 24;  // its numbers are found before they are read
+    if (line.size() > kLongestLine) fail(fmt::format("it is longer than {} bytes", kLongestLine));
     return line;
   }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <unordered_set>
 
 #include "files/ply.h"
 #include "files/text_tokens.h"
@@ -59,13 +60,14 @@ class HeaderParser {
 
   // Lines of a header are short: what is longer is no header, and need not be searched to its end.
   std::string_view next_line() {
-    constexpr size_t kLongestLine = 1 << 16;
+    constexpr size_t kLongestLine = 1 << 16, kLongestHeader = size_t{1} << 24;
     ++line_;
     const std::string_view rest = bytes_.substr(at_, kLongestLine);
     const size_t end = rest.find('\n');
     if (end == std::string_view::npos)
       fail(line_ == 1 ? "this is not a PLY file" : "the file is cut off within its header");
     at_ += end + 1;
+    if (at_ > kLongestHeader) fail(fmt::format("the header is longer than {} bytes", kLongestHeader));
     std::string_view line = rest.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
@@ -88,6 +90,7 @@ class HeaderParser {
     if (error != std::errc{} || end != words_[2].data() + words_[2].size())
       fail(fmt::format("'{}' is no count", words_[2]));
     header_.elements.push_back({std::string(words_[1]), count, {}});
+    names_.clear();
   }
 
   ReadScalar find_type(std::string_view name, size_t& bytes) const {
@@ -111,8 +114,7 @@ class HeaderParser {
     }
     property.read = find_type(words_[list ? 3 : 1], property.bytes);
     property.name = words_.back();
-    for (const PlyProperty& other : properties)
-      if (other.name == property.name) fail(fmt::format("a second property '{}'", property.name));
+    if (!names_.insert(property.name).second) fail(fmt::format("a second property '{}'", property.name));
     properties.push_back(std::move(property));
   }
 
@@ -120,6 +122,7 @@ class HeaderParser {
   const std::string& path_;
   PlyHeader header_;
   std::vector<std::string_view> words_;
+  std::unordered_set<std::string> names_;  // of the last element's properties
   size_t at_ = 0;
   int64_t line_ = 0;
 };

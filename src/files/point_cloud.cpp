@@ -45,6 +45,7 @@ PointCloud cloud_of_array(const NpyArray& array) {
                 "one row a point: x, y, z and any features");
   PointCloud cloud;
   cloud.format = "npy";
+  require_features(static_cast<size_t>(array.shape[1] - 3), array.origin);
   std::vector<std::string> names;
   for (int64_t i = 3; i < array.shape[1]; ++i) names.push_back(fmt::format("f{}", i - 3));
   set_features(cloud, std::move(names));
@@ -59,11 +60,13 @@ PointCloud cloud_of_array(const NpyArray& array) {
   return cloud;
 }
 
-PointCloud load_kitti(const std::string& path) { return parse_kitti(path, read_file(path, Cause::usage)); }
-PointCloud load_npy_cloud(const std::string& path) {
-  return cloud_of_array(parse_npy(read_file(path, Cause::usage), path));
+PointCloud load_kitti(const std::string& path) {
+  return parse_kitti(path, read_file(path, Cause::usage, kMostDataBytes));
 }
-PointCloud load_ply(const std::string& path) { return parse_ply(read_file(path, Cause::usage), path); }
+PointCloud load_npy_cloud(const std::string& path) {
+  return cloud_of_array(parse_npy(read_file(path, Cause::usage, kMostDataBytes), path));
+}
+PointCloud load_ply(const std::string& path) { return parse_ply(read_file(path, Cause::usage, kMostDataBytes), path); }
 
 struct Format {
   std::string_view ending;

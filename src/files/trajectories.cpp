@@ -88,7 +88,7 @@ std::vector<Trajectories> load_trajectories(const std::string& path) {
   if (ending == ".npz") return load_npz_trajectories(path);
   if (ending == ".csv" || ending == ".tsv" || ending == ".txt") return {load_csv_trajectories(path)};
   throw Error(Cause::usage, fmt::format("'{}' has no ending of trajectories", path),
-              ".npz (times and values) or .csv, .tsv, .txt (a row a sample)");
+              ".npz (times and values) or .csv, .tsv, .txt (one row per sample)");
 }
 
 }  // namespace amdahl

@@ -18,7 +18,7 @@ void check_times(const Trajectories& stream, Where&& where) {
     for (int64_t s = 0; s < stream.length; ++s) {
       const double* time = stream.times.data() + b * stream.length + s;
       if (*time - *time != 0)  // NaN or infinite
-        throw Error(Cause::data_corrupt, where(b, s) + ": a time is not finite", "drop or mend that sample");
+        throw Error(Cause::data_corrupt, where(b, s) + ": a time is not finite", "drop or correct that sample");
       if (s > 0 && *time < time[-1])
         throw Error(Cause::data_corrupt, where(b, s) + ": a time is below the one before it",
                     "sort the samples by time; or name the column batch that tells trajectories apart");

@@ -59,7 +59,7 @@ Columns find_columns(const CsvText& text, char delimiter) {
     columns.batch = find_column(columns.names, {"batch", "trajectory", "episode"});
     if (!reader.next(row))
       throw Error(Cause::data_corrupt, fmt::format("{}, line 2: there is no sample behind the header", text.path),
-                  "one row a sample");
+                  "one row per sample");
   }
   for (size_t i = 0; i < std::min(row.fields.size(), columns.names.size()); ++i) {
     if (i == columns.time || i == columns.batch) continue;

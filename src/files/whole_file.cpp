@@ -1,11 +1,17 @@
 #include "files/whole_file.h"
 
+#include "amdahl/units.h"
+#include "files/gzip.h"
+#include "files/output_place.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -31,37 +37,101 @@ namespace {
               "a path that exists and that you may read");
 }
 
+/// How much of a file is read, and what is said about more.
+struct ReadLimit {
+  size_t bytes;
+  size_t known_bytes;  // of a regular file; of others 0
+  const char* what;
+  const char* remedy;
+};
+
+ReadLimit read_limit(const FileDescriptor& file, size_t most_bytes) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || S_ISREG(status.st_mode))
+    return {most_bytes, static_cast<size_t>(status.st_size), "a file of this kind", "the file that was meant"};
+  const char* remedy = "a regular file, whose end is known";
+  if (S_ISFIFO(status.st_mode)) return {std::min(most_bytes, kMostPipeBytes), 0, "a pipe", remedy};
+  return {std::min(most_bytes, kMostDeviceBytes), 0, "a device", remedy};
+}
+
 }  // namespace
 
 FileDescriptor open_file(const fs::path& path, Cause cause) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));  // a FIFO: until someone writes into it
+  if (file.get() < 0 && errno == EINTR)
+    throw Error(Cause::interrupted, fmt::format("{}: stopped before anyone wrote into it", path.string()),
+                "a writer of the pipe, or a file");
   if (file.get() < 0) throw_read_error(path, cause, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) throw_read_error(path, cause, EISDIR);
   return file;
 }
 
-std::string read_file(const fs::path& path, Cause cause) {
-  const FileDescriptor file = open_file(path, cause);
+std::string read_file(const fs::path& path, Cause cause, size_t most_bytes) {
+  return read_open_file(open_file(path, cause), path, cause, most_bytes);
+}
+
+std::string read_open_file(const FileDescriptor& file, const fs::path& path, Cause cause, size_t most_bytes) {
+  const ReadLimit limit = read_limit(file, most_bytes);
+  const auto refuse = [&] {
+    throw Error(cause,
+                fmt::format("{}: {} of more than {} is not read", path.string(), limit.what,
+                            format_bytes(static_cast<double>(limit.bytes))),
+                limit.remedy);
+  };
+  if (limit.known_bytes > limit.bytes) refuse();
+  require_memory(static_cast<double>(limit.known_bytes), path.string(), "a part of it");
   std::string content;
-  struct stat status {};
-  if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode))
-    content.reserve(static_cast<size_t>(status.st_size));
+  content.reserve(limit.known_bytes);
   char block[1 << 16];
   for (;;) {
     const ssize_t got = ::read(file.get(), block, sizeof block);
     if (got == 0) return content;
-    if (got > 0) content.append(block, static_cast<size_t>(got));
     if (got < 0 && errno != EINTR) throw_read_error(path, cause, errno);
+    if (got < 0) continue;
+    if (static_cast<size_t>(got) > limit.bytes - content.size()) refuse();
+    content.append(block, static_cast<size_t>(got));
   }
 }
 
-void throw_write_error(const fs::path& path, std::string_view action, int error_number) {
+std::string read_text_file(const fs::path& path, Cause cause, size_t most_bytes) {
+  std::string content = read_file(path, cause, most_bytes);
+  return is_gzip(content) ? gunzip(content, path.string(), cause, most_bytes) : content;
+}
+
+fs::path unpacked_name(const fs::path& path) {
+  return path.extension() == ".gz" ? path.parent_path() / path.stem() : path;
+}
+
+void require_memory(double bytes, const std::string& what, const std::string& remedy) {
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes > memory)
+    throw Error(
+        Cause::out_of_memory,
+        fmt::format("{} takes {} of memory, and this machine has {}", what, format_bytes(bytes), format_bytes(memory)),
+        remedy);
+}
+
+namespace {
+
+std::string write_remedy(int error_number) {
+  if (error_number == ENOSPC || error_number == EDQUOT) return "free some space or quota, then run again";
+  if (error_number == EFBIG) return "a larger file size limit (ulimit -f), then run again";
+  if (error_number == EPIPE) return "a reader that reads to the end";
+  return "a path in a folder that you may write";
+}
+
+}  // namespace
+
+Error write_error(const fs::path& path, std::string_view action, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  throw Error(full ? Cause::disk_full : Cause::usage,
-              fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(error_number)),
-              full ? "free some space or quota, then run again; a run folder is kept, and --resume goes on with it"
-                   : "a path in a folder that you may write");
+  return Error(full ? Cause::disk_full : Cause::usage,
+               fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(error_number)),
+               write_remedy(error_number));
+}
+
+void throw_write_error(const fs::path& path, std::string_view action, int error_number) {
+  throw write_error(path, action, error_number);
 }
 
 int write_all(int fd, std::string_view content) {
@@ -83,22 +153,88 @@ void sync_folder(const fs::path& folder) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) throw_write_error(path, "sync the folder", errno);
 }
 
-void write_atomic(const fs::path& path, const std::vector<std::string_view>& pieces) {
-  fs::path temporary = path;
-  temporary += fmt::format(".tmp{}", ::getpid());
-  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) throw_write_error(path, "write", errno);
-  int failed = 0;
-  for (const std::string_view piece : pieces)
-    if (failed == 0) failed = write_all(file.get(), piece);
-  if (failed == 0 && ::fsync(file.get()) != 0) failed = errno;
-  if (failed == 0 && ::close(file.release()) != 0) failed = errno;
-  if (failed == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed != 0) {
-    ::unlink(temporary.c_str());
-    throw_write_error(path, "write", failed);
+namespace {
+
+/// Gone at the end of its scope, unless it has been renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(fs::path path)
+      : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!renamed_ && file_was_made_) ::unlink(path_.c_str());
   }
-  sync_folder(path.parent_path());
+
+  int fd() const { return file_.get(); }
+  /// On disk and in the place of `target`; 0 or an errno.
+  int become(const fs::path& target) {
+    if (::fsync(file_.get()) != 0 || ::close(file_.release()) != 0) return errno;
+    renamed_ = ::rename(path_.c_str(), target.c_str()) == 0;
+    return renamed_ ? 0 : errno;
+  }
+
+ private:
+  fs::path path_;
+  FileDescriptor file_;
+  bool file_was_made_ = file_.get() >= 0, renamed_ = false;
+};
+
+/// Write, fsync, rename, fsync of the folder.
+void replace_file(const fs::path& path, const OutputPlace& place, const NextPiece& next) {
+  fs::path name = place.path;
+  name += fmt::format(".tmp{}", ::getpid());
+  TemporaryFile file(name);
+  int failed = file.fd() < 0 ? errno : 0;
+  if (failed == 0 && place.permissions && ::fchmod(file.fd(), *place.permissions) != 0) failed = errno;
+  while (failed == 0) {
+    const std::optional<std::string_view> piece = next();
+    if (!piece) break;
+    failed = write_all(file.fd(), *piece);
+  }
+  if (failed == 0) failed = file.become(place.path);
+  if (failed != 0) throw_write_error(path, "write", failed);
+  sync_folder(place.path.parent_path());
+}
+
+/// Into a character device, pipe or descriptor of this process, which cannot be replaced.
+void write_stream(const fs::path& path, const OutputPlace& place, const NextPiece& next) {
+  FileDescriptor opened;
+  int fd = place.descriptor;
+  if (fd < 0) {
+    opened = FileDescriptor(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));  // a FIFO: until it is read
+    fd = opened.get();
+    if (fd < 0 && errno == EINTR)
+      throw Error(Cause::interrupted, fmt::format("{}: stopped before anyone read it", path.string()),
+                  "a reader of the pipe, or a file");
+    if (fd < 0) throw_write_error(path, "write", errno);
+  }
+  if (fd == STDOUT_FILENO) std::fflush(stdout);  // what was printed before comes before
+  for (auto piece = next(); piece; piece = next())
+    if (const int failed = write_all(fd, *piece); failed != 0) throw_write_error(path, "write", failed);
+}
+
+}  // namespace
+
+void write_atomic(const fs::path& path, const NextPiece& next) {
+  const OutputPlace place = output_place(path);
+  switch (place.kind) {
+    case OutputPlace::Kind::refused:
+      throw Error(Cause::usage, fmt::format("{}: {}", path.string(), place.reason), place.remedy);
+    case OutputPlace::Kind::file:
+      return replace_file(path, place, next);
+    case OutputPlace::Kind::stream:
+    case OutputPlace::Kind::descriptor:
+      return write_stream(path, place, next);
+  }
+}
+
+void write_atomic(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  size_t at = 0;
+  write_atomic(path, [&]() -> std::optional<std::string_view> {
+    if (at == pieces.size()) return std::nullopt;
+    return pieces[at++];
+  });
 }
 
 }  // namespace amdahl

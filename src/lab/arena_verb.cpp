@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -13,7 +10,9 @@
 #include "comm/world.h"
 #include "device/device.h"
 #include "lab/collectives_setup.h"
+#include "lab/failure_watch.h"
 #include "lab/provenance.h"
+#include "lab/temporary_folder.h"
 #include "lab/transports.h"
 #include "report/arena.h"
 #include "spec/json.h"
@@ -79,29 +78,6 @@ std::string reason_of(const std::vector<ChildResult>& results, double seconds) {
     if (result.end == ChildResult::End::signalled) return fmt::format("ended by signal {}", result.code);
   return fmt::format("exit code {}", results.front().code);
 }
-
-/// A folder for the time of a run.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::map<std::string, std::string>& environment) {
-    const auto set = environment.find("TMPDIR");
-    std::string pattern = (set == environment.end() || set->second.empty() ? "/tmp" : set->second) + "/amdahl-XXXXXX";
-    if (!mkdtemp(pattern.data()))
-      throw Error(Cause::usage, fmt::format("no folder can be made as {}: {}", pattern, std::strerror(errno)),
-                  "TMPDIR=a folder that can be written");
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 class Arena {
  public:
@@ -202,9 +178,7 @@ std::map<std::string, std::string> identity(const ArenaConfig& config, int ranks
   return identity;
 }
 
-}  // namespace
-
-ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer) {
+ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, FailureWatch& watch) {
   check_arena(config);
   const std::vector<Contender> contenders = contenders_of(config);
   const int ranks = ranks_of(config.sweep, contenders);
@@ -213,12 +187,13 @@ ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer) {
     throw Error(Cause::usage, "--profile and --set are about NCCL, and no transport here uses it", "leave them out");
   ArenaOutcome outcome;
   if (ranks < 2) {
-    outcome.waived = "1 rank: a collective needs another";
+    outcome.waived = "1 rank: a collective needs at least 2 devices";
     return outcome;
   }
   outcome.run_dir = config.sweep.output_dir;
   std::optional<RunFolder> folder;
   if (!outcome.run_dir.empty()) folder = RunFolder::create(outcome.run_dir, {"arena", identity(config, ranks)});
+  watch.begin(outcome.run_dir);
   Arena arena(config, observer, ranks);
   bool measured = false;
   for (size_t i = 0; i < contenders.size(); ++i) {
@@ -230,15 +205,22 @@ ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer) {
     for (const Record& record : records) {
       if (folder) folder->append(record);
       measured = measured || record.status.kind == Status::Kind::ok;
-      outcome.failed = outcome.failed || (record.kind == "collective" && record.status.kind == Status::Kind::failed);
+      outcome.failed = outcome.failed || record.status.kind == Status::Kind::failed;
       outcome.records.push_back(record);
     }
   }
+  if (folder) folder->end();
   outcome.failed = outcome.failed || !measured;
   outcome.text = arena_text(outcome.records);
   outcome.json = records_to_json(outcome.records);
   outcome.environment_file = arena_environment(outcome.records, settings_by_transport(config));
   return outcome;
+}
+
+}  // namespace
+
+ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer) {
+  return FailureWatch::over([&](FailureWatch& watch) { return compare_transports(config, observer, watch); });
 }
 
 }  // namespace amdahl

@@ -59,6 +59,10 @@ void require_launch_mode(Fleet& fleet, LaunchMode mode) {
   });
 }
 
+std::unique_ptr<Ops> make_model_ops(Device& device, const OpsOptions& options) {
+  return device.backend() == BackendKind::cuda ? make_cuda_ops(device, options) : make_cpu_ops(device, options);
+}
+
 std::unique_ptr<SensorOps> make_sensor_ops(Device& device) {
   return device.backend() == BackendKind::cuda ? make_cuda_sensor_ops(device) : make_cpu_sensor_ops(device);
 }
@@ -67,8 +71,20 @@ std::unique_ptr<Transfer> make_transfer(Device& device) {
   return device.backend() == BackendKind::cuda ? make_cuda_transfer(device) : make_cpu_transfer(device);
 }
 
-std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
-  return choose_backend(config, needs).make_fleet(config, max_devices, needs);
+std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                  FleetNeeds needs) {
+  const BackendRow& row = choose_backend(config, needs);
+  JobFacts all = facts;
+  all.insert({{"version", version()},
+              {"commit", build_commit()},
+              {"backend", std::string(row.name)},
+              {"transport", config.processes},
+              {"launch", std::string(to_string(config.launch))},
+              {"math", std::string(to_string(config.math))},
+              {"deterministic", config.deterministic ? "yes" : "no"},
+              {"seed", std::to_string(config.seed)},
+              {"max_devices", std::to_string(max_devices)}});
+  return row.make_fleet(config, max_devices, all, needs);
 }
 
 }  // namespace amdahl

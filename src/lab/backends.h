@@ -19,7 +19,8 @@ struct BackendRow {
   Availability (*availability)();
   Availability (*math_availability)();  // of what models compute with
   /// A fleet that can run up to `max_devices` ranks; Error{environment_missing} when there are fewer devices.
-  std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices, FleetNeeds needs);
+  std::unique_ptr<Fleet> (*make_fleet)(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                       FleetNeeds needs);
   /// `count` devices of this process with what moves bytes between them.
   std::vector<LinkDevice> (*make_link_devices)(const EngineConfig& config, int count);
 };
@@ -36,12 +37,16 @@ const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs = 
 /// Error{usage} when the fleet's devices cannot launch steps that way.
 void require_launch_mode(Fleet& fleet, LaunchMode mode);
 
-/// Sensor operations, and transfers, of the device's backend.
+/// Operations of models, sensor operations, and transfers, of the device's backend.
+std::unique_ptr<Ops> make_model_ops(Device& device, const OpsOptions& options);
 std::unique_ptr<SensorOps> make_sensor_ops(Device& device);
 std::unique_ptr<Transfer> make_transfer(Device& device);
 
-/// Fleet of the chosen backend.
-std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs = FleetNeeds::math);
+/// Fleet of the chosen backend. `facts`: what the command does, alike on every rank of a launched job, or
+/// Error{launcher_mismatch} that names the fields and the ranks that differ; those of the engine and of the program are
+/// added here.
+std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                  FleetNeeds needs = FleetNeeds::math);
 
 /// GPUs of this process, and what makes them unlike.
 struct UnlikeDevices {
@@ -55,7 +60,9 @@ std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const Unlik
 
 std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
 std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);
-std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs);
-std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs);
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                      FleetNeeds needs);
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                       FleetNeeds needs);
 
 }  // namespace amdahl

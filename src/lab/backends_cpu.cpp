@@ -28,7 +28,8 @@ std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig&, int count) {
   return devices;
 }
 
-std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
+std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                      FleetNeeds needs) {
   const LaunchContext launch = detect_launch(config.environment);
   if (!launch.multi_process()) check_count(max_devices);
   FleetParts parts;
@@ -49,14 +50,12 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
     });
   require_world(launch, max_devices);
   const auto make_group = config.processes == "mpi" ? make_mpi_communicator : make_gloo_communicator;
-  std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
-  if (config.on_fatal) store->set_failure_handler(config.on_fatal);
   return make_process_fleet(
-      std::move(parts), launch, std::move(store),
+      std::move(parts), launch, join_job(launch, config, facts),
       [timeout, make_group](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device&) {
-        return make_group(rendezvous, name, rank, world_size, timeout);
+        return make_group(rendezvous, name, RankGroup::first(world_size, rank), timeout);
       },
-      timeout);
+      config);
 }
 
 }  // namespace amdahl

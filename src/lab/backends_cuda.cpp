@@ -43,7 +43,7 @@ std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& confi
   for (const LinkSpec& link : config.machine.links)
     for (const auto& device : devices) {
       if (link.quarantine.empty()) continue;
-      const std::string why = fmt::format("the way from GPU {} to GPU {} is quarantined: {}", link.source,
+      const std::string why = fmt::format("the path from GPU {} to GPU {} is quarantined: {}", link.source,
                                           link.destination, link.quarantine);
       // Either device may be the one whose kernel or copy engine moves the data.
       if (device->spec().index == link.source) device->avoid(link.destination, why);
@@ -63,7 +63,8 @@ std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int c
   return devices;
 }
 
-std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, FleetNeeds needs) {
+std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,
+                                       FleetNeeds needs) {
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process()) require_world(launch, max_devices);
   FleetParts parts;
@@ -78,14 +79,12 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
       return make_nccl_communicators(devices, timeout);
     });
-  std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, timeout);
-  if (config.on_fatal) store->set_failure_handler(config.on_fatal);
   return make_process_fleet(
-      std::move(parts), launch, std::move(store),
+      std::move(parts), launch, join_job(launch, config, facts),
       [timeout](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device& device) {
-        return make_nccl_communicator(rendezvous, name, rank, world_size, device, timeout);
+        return make_nccl_communicator(rendezvous, name, RankGroup::first(world_size, rank), device, timeout);
       },
-      timeout);
+      config);
 }
 
 std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& unlike) {
@@ -94,7 +93,7 @@ std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const Unlik
   parts.needs = FleetNeeds::devices;
   parts.devices = make_safe_devices(config, pick_devices(config, {}, unlike.num_gpus), unlike.sm_shares);
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
-    return device.backend() == BackendKind::cuda ? make_cuda_ops(device, options) : make_cpu_ops(device, options);
+    return make_model_ops(device, options);
   };
   const double timeout = config.timeout_seconds;
   if (!unlike.cpu_share)

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/nvls.h"
 #include "comm/nccl_settings.h"
+#include "lab/backends.h"
 
 namespace amdahl {
 namespace {
@@ -21,6 +23,7 @@ SweepSettings common_settings(const CollectivesConfig& config, int devices) {
   settings.registration = kRegistrations[config.registration];
   settings.seed = config.seed;
   settings.timeout_seconds = config.timeout_seconds;
+  settings.make_transfer = make_transfer;
   return settings;
 }
 
@@ -84,6 +87,15 @@ std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int device
   return sweeps;
 }
 
+void set_limit(const NvlinkFabric& fabric, const std::map<std::string, std::string>& environment,
+               SweepSettings& sweep) {
+  const bool windows = sweep.registration == Registration::window;
+  const bool reduced = fabric.switches_reduce && sweep.row->name == "all_reduce" &&
+                       nvls_refusal(environment, sweep.row->name, windows).empty();
+  sweep.link_gbps = fabric.link_gbps;
+  sweep.peak_gbps = reduced ? fabric.link_gbps * sweep.row->bus_factor(sweep.devices) : fabric.link_gbps;
+}
+
 std::map<std::string, std::string> collectives_identity(const CollectivesConfig& config, int devices) {
   return {{"collectives", fmt::format("{}", fmt::join(config.collectives, ","))},
           {"dtype", fmt::format("{}", fmt::join(config.dtypes, ","))},
@@ -93,6 +105,19 @@ std::map<std::string, std::string> collectives_identity(const CollectivesConfig&
           {"min_bytes", std::to_string(config.min_bytes)},
           {"max_bytes", std::to_string(config.max_bytes)},
           {"iterations", std::to_string(config.iterations)}};
+}
+
+JobFacts collectives_facts(const CollectivesConfig& config, int devices) {
+  JobFacts facts = collectives_identity(config, devices);
+  facts.insert({{"command", "collectives"},
+                {"root", std::to_string(config.root)},
+                {"step_bytes", std::to_string(config.step_bytes)},
+                {"step_factor", std::to_string(config.step_factor)},
+                {"warmup", std::to_string(config.warmup)},
+                {"check", config.check ? "yes" : "no"},
+                {"graph", std::to_string(config.graph)}});
+  for (const auto& [name, value] : config.nccl_settings) facts[name] = value;
+  return facts;
 }
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
+#include "comm/job_facts.h"
 #include "measure/collective_sweep.h"
 
 namespace amdahl {
@@ -17,7 +18,19 @@ void check_collectives(const CollectivesConfig& config);
 /// is no rank.
 std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices);
 
+/// GPUs that are all joined by NVLink.
+struct NvlinkFabric {
+  double link_gbps = 0;          // what the links of a device carry in one direction; 0: not joined, or not known
+  bool switches_reduce = false;  // the links end in switches that can add up (NVLS)
+};
+/// Sets link_gbps and peak_gbps: all-reduce that the switches may add up sends and receives its data once, and not
+/// 2 (n - 1) / n times. `environment` says whether NCCL may let them.
+void set_limit(const NvlinkFabric& fabric, const std::map<std::string, std::string>& environment, SweepSettings& sweep);
+
 /// What a run folder says about itself.
 std::map<std::string, std::string> collectives_identity(const CollectivesConfig& config, int devices);
+
+/// What the ranks of a launched job must have alike.
+JobFacts collectives_facts(const CollectivesConfig& config, int devices);
 
 }  // namespace amdahl

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -10,6 +11,8 @@
 #include "lab/backends.h"
 #include "lab/collectives_setup.h"
 #include "lab/fabric_reports.h"
+#include "lab/failure_watch.h"
+#include "lab/fresh_processes.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "spec/run_folder.h"
@@ -44,33 +47,31 @@ int device_count(const CollectivesConfig& config, const EngineConfig& engine) {
   return static_cast<int>(default_device_counts(engine).back());
 }
 
-/// What a device can send in one direction to the others, of the one that can send least: its links into the switches,
-/// or without switches those to every other device. 0 when the machine does not say.
-double device_gbps(const Fleet& fleet, int devices, bool& switched) {
-  if (fleet.device_kind() != "cuda") return 0;
-  const MachineSpec machine = probe_machine("/sys", 0);
-  std::map<int, double> out;
+/// NVLS came with compute capability 9.0.
+bool can_be_reduced_for(const DeviceSpec& spec) { return std::atof(spec.compute_capability.c_str()) >= 9.0; }
+
+/// Of the device that can send least in one direction: its links into the switches, or without switches those to every
+/// other device. Nothing when the machine does not say.
+NvlinkFabric nvlink_fabric(const Fleet& fleet, int devices) {
+  if (fleet.device_kind() != "cuda") return {};
+  const std::vector<DeviceSpec>& specs = fleet.devices();
+  const auto used_end = specs.begin() + std::min<std::ptrdiff_t>(devices, std::ssize(specs));
   const auto used = [&](int index) {
-    const auto& specs = fleet.devices();
-    return std::any_of(specs.begin(), specs.begin() + std::min<std::ptrdiff_t>(devices, std::ssize(specs)),
-                       [&](const DeviceSpec& spec) { return spec.index == index; });
+    return std::any_of(specs.begin(), used_end, [&](const DeviceSpec& spec) { return spec.index == index; });
   };
-  for (const LinkSpec& link : machine.links) {
+  NvlinkFabric fabric;
+  std::map<int, double> out;
+  for (const LinkSpec& link : probe_machine("/sys", 0).links) {
     if (!used(link.source) || !used(link.destination)) continue;
-    if (link.path != PathKind::nvlink) return 0;  // shared memory of the host may carry it
-    switched = switched || link.through_switch;
+    if (link.path != PathKind::nvlink) return {};  // shared memory of the host may carry it
+    fabric.switches_reduce = fabric.switches_reduce || link.through_switch;
     double& gbps = out[link.source];
     gbps = link.through_switch ? std::max(gbps, link.raw_gbps) : gbps + link.raw_gbps;
   }
-  double least = 0;
-  for (const auto& [index, gbps] : out) least = least == 0 ? gbps : std::min(least, gbps);
-  return least;
-}
-
-/// The bus bandwidth that no measurement of a collective can exceed. Switches may add up an all-reduce themselves: then
-/// a device sends and receives its data once, and not 2 (n - 1) / n times.
-double peak_gbps(const CollectiveRow& row, double device, bool switched, int devices) {
-  return switched && row.name == "all_reduce" ? device * row.bus_factor(devices) : device;
+  for (const auto& [index, gbps] : out)
+    fabric.link_gbps = fabric.link_gbps == 0 ? gbps : std::min(fabric.link_gbps, gbps);
+  fabric.switches_reduce = fabric.switches_reduce && std::all_of(specs.begin(), used_end, can_be_reduced_for);
+  return fabric;
 }
 
 /// Before anything is measured: settings of NCCL without NCCL would measure something else than was asked for.
@@ -86,10 +87,9 @@ void require_nccl(const Fleet& fleet, const CollectivesConfig& config) {
         "no --profile and no --set, or GPUs");
 }
 
-}  // namespace
-
-CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer) {
+CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer& observer, FailureWatch& watch) {
   check_collectives(config);
+  check_fresh_processes(config.repeat, config.environment, "--repeat");
   const EngineConfig engine = engine_of(config);
   check_engine(engine);
   choose_backend(engine, FleetNeeds::devices);
@@ -97,36 +97,53 @@ CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& ob
   std::vector<SweepSettings> sweeps = sweeps_of(config, devices);
   CollectivesOutcome outcome;
   if (devices < 2) {
-    outcome.waived = "1 rank: a collective needs another";
+    outcome.waived = "1 rank: a collective needs at least 2 devices";
     return outcome;
   }
-  const std::unique_ptr<Fleet> fleet = make_fleet(engine, devices, FleetNeeds::devices);
+  const RunHeader header{"collectives", collectives_identity(config, devices)};
+  outcome.run_dir = config.output_dir;
+  if (config.repeat.is_parent()) {
+    outcome.records = repeat_in_processes(config.repeat, config.environment, config.output_dir, header, observer);
+    conclude_collectives(outcome);
+    if (!config.output_dir.empty()) write_collectives_report(config.output_dir, outcome);
+    return outcome;
+  }
+  const std::unique_ptr<Fleet> fleet =
+      make_fleet(engine, devices, collectives_facts(config, devices), FleetNeeds::devices);
   require_launch_mode(*fleet, engine.launch);
   require_nccl(*fleet, config);
   outcome.is_root = fleet->is_root();
-  outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"collectives", collectives_identity(config, devices)});
+    folder = open_run_folder(config.repeat, config.output_dir, header);
+  watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   const Provenance provenance = make_provenance(engine, *fleet);
-  bool switched = false;
-  const double device = device_gbps(*fleet, devices, switched);
+  const NvlinkFabric fabric = nvlink_fabric(*fleet, devices);
   for (SweepSettings& sweep : sweeps) {
     sweep.provenance = provenance;
-    sweep.peak_gbps = peak_gbps(*sweep.row, device, switched, devices);
+    set_limit(fabric, config.environment, sweep);
     run_sweep(
         *fleet, sweep,
-        [&](const Record& record) {
+        [&](Record record) {
+          mark_process(record, config.repeat);
           if (folder) folder->append(record);
           outcome.records.push_back(record);
         },
         observer);
   }
   fleet->agree("done");  // nobody leaves while a peer still works
+  if (config.repeat.is_child()) return outcome;
+  if (folder) folder->end();
   conclude_collectives(outcome);
   if (folder) write_collectives_report(folder->path(), outcome);
   return outcome;
+}
+
+}  // namespace
+
+CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer) {
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_collectives(config, observer, watch); });
 }
 
 }  // namespace amdahl

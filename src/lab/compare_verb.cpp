@@ -6,11 +6,13 @@
 #include <optional>
 
 #include "amdahl/amdahl.h"
+#include "files/whole_file.h"
 #include "report/compare.h"
 #include "report/compare_page.h"
 #include "report/comparison_text.h"
 #include "report/fabric_compare.h"
 #include "report/html_page.h"
+#include "report/process_spread.h"
 #include "report/words.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -54,6 +56,25 @@ Selection parse_selection(const std::string& text) {
 constexpr std::string_view kStudy = "study";
 constexpr std::string_view kComparable[] = {kStudy, "collectives", "links", "sensor"};
 
+/// Of a file with the figures of several tools, the first one's unless the selection names another.
+void keep_one_tool(const Selection& selection, Measurements& found) {
+  const auto tool_of = [](const Record& record) {
+    const auto axis = record.axes.find(kToolAxis);
+    return axis == record.axes.end() ? std::string() : axis_text(axis->second);
+  };
+  if (found.records.empty() || tool_of(found.records.front()).empty()) return;
+  found.tool = tool_of(found.records.front());
+  const size_t all = found.records.size();
+  std::string other;
+  for (const Record& record : found.records)
+    if (tool_of(record) != found.tool) other = tool_of(record);
+  std::erase_if(found.records, [&](const Record& record) { return tool_of(record) != found.tool; });
+  for (Record& record : found.records) record.axes.erase(kToolAxis);
+  if (found.records.size() < all)
+    found.notes.push_back(
+        fmt::format("{0}: figures of {1}; {0}@tool={2} has those of {2}", selection.dir, found.tool, other));
+}
+
 /// The records that a selection means.
 Measurements select(const Selection& selection) {
   Measurements found = read_measurements(selection.dir);
@@ -71,12 +92,16 @@ Measurements select(const Selection& selection) {
   if (found.records.empty())
     throw Error(Cause::usage, fmt::format("{} has no record of that cell", selection.dir),
                 "amdahl report lists the cells of a run");
+  keep_one_tool(selection, found);
   return found;
 }
 
 RunComparison compare_studies(const Measurements& a, const Measurements& b, bool selected, CompareOptions options) {
-  if (selected)  // two cells: whatever was named may differ
-    options.differing_axes = {"global_batch", "devices", "strategy", "launch", "overlap", "bucket_bytes", "accumulate"};
+  if (selected) {  // two cells: whatever was named may differ
+    options.differing_axes = {"global_batch", "devices", "strategy", "launch"};
+    for (const PlanField& field : plan_fields())
+      if (field.is_axis) options.differing_axes.emplace_back(field.name);
+  }
   return compare_runs(a.records, b.records, options);
 }
 
@@ -91,26 +116,88 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
   return comparison;
 }
 
+/// What to do where one process is not enough.
+constexpr const char* kSeveralProcessesRemedy =
+    "--processes 5 (study) or --repeat 5 (collectives, links, sensor bench) on both sides; several runs of a side as "
+    "A1+A2+A3; or --machine FILE of amdahl calibrate";
+
 /// A limit that nothing is judged by would pass whatever was measured.
 void require_judged(const RunComparison& comparison) {
   for (const CellComparison& cell : comparison.cells)
-    if (std::min(cell.test.n_first, cell.test.n_second) > 1) return;
+    if (cell.test.level != TestLevel::none) return;
   throw Error(
       Cause::usage,
-      fmt::format("--fail-on-regression judges nothing here: no cell of {} and {} has two samples on both sides",
+      fmt::format("--fail-on-regression judges nothing here: each cell of {} or {} was measured by one process, "
+                  "which says nothing about the next one",
                   comparison.name_a, comparison.name_b),
-      "leave the option out and read the ratios, or compare studies of several runs");
+      kSeveralProcessesRemedy);
+}
+
+/// The calibrated spreads of a machine file, which must be of the host that measured the records.
+std::vector<ProcessSpread> spreads_of_host(const std::string& path, const std::vector<Record>& records) {
+  const MachineSpec machine = machine_from_json(read_file(path, Cause::usage), path);
+  for (const Record& record : records)
+    if (record.provenance.host != machine.host)
+      throw Error(Cause::usage,
+                  fmt::format("'{}' describes the host '{}' and the baseline was measured on '{}'", path, machine.host,
+                              record.provenance.host),
+                  "the machine file of that host");
+  if (machine.process_spreads.empty())
+    throw Error(Cause::usage, fmt::format("'{}' has no spread of processes", path),
+                "amdahl calibrate RUN --machine " + path + ", where RUN was measured by five processes or more");
+  return machine.process_spreads;
 }
 
 struct Side {
   std::string name;
-  Selection selection;
+  Selection selection;  // of its first run
   Measurements found;
 };
 
+// "a+b+c" to its runs; a folder may have a + in its name.
+std::vector<std::string> split_runs(const std::string& text) {
+  std::error_code error;
+  std::vector<std::string> runs;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.size();
+    while (end != std::string::npos && end > begin &&
+           !std::filesystem::exists(parse_selection(text.substr(begin, end - begin)).dir, error))
+      end = text.rfind('+', end - 1);
+    if (end == std::string::npos || end <= begin) return {text};  // whatever it is, it is one
+    runs.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return runs;
+}
+
+// Runs of one side are processes of it: their numbers go on from run to run.
+void add_processes(Measurements& all, Measurements more) {
+  int64_t next = 0;
+  for (Record& record : all.records) {
+    record.axes[kProcessAxis] = process_of(record);
+    next = std::max(next, process_of(record) + 1);
+  }
+  for (Record& record : more.records) record.axes[kProcessAxis] = next + process_of(record);
+  all.records.insert(all.records.end(), more.records.begin(), more.records.end());
+  for (const std::string& note : more.notes)
+    if (std::find(all.notes.begin(), all.notes.end(), note) == all.notes.end()) all.notes.push_back(note);
+}
+
 Side read_side(const std::string& text) {
-  Side side{text, parse_selection(text), {}};
-  side.found = select(side.selection);
+  Side side{text, {}, {}};
+  for (const std::string& run : split_runs(text)) {
+    const Selection selection = parse_selection(run);
+    Measurements found = select(selection);
+    if (side.found.kind.empty()) {
+      side.selection = selection;
+      side.found = std::move(found);
+      continue;
+    }
+    if (found.kind != side.found.kind || found.foreign != side.found.foreign)
+      throw Error(Cause::usage, fmt::format("{}: {} holds {} and others {}", text, run, found.kind, side.found.kind),
+                  "runs of the same kind and tool on one side");
+    add_processes(side.found, std::move(found));
+  }
   return side;
 }
 
@@ -120,6 +207,8 @@ RunComparison compare_sides(const Side& a, const Side& b, CompareOptions options
                 "runs of the same kind");
   options.name_a = a.name;
   options.name_b = b.name;
+  options.same_run = a.found.tool == b.found.tool && a.selection.dir == b.selection.dir &&
+                     a.name.find('+') == std::string::npos && b.name.find('+') == std::string::npos;
   const bool foreign = a.found.foreign || b.found.foreign;
   if (a.found.kind == kStudy && !foreign)
     return compare_studies(a.found, b.found, !a.selection.axes.empty() || !b.selection.axes.empty(), options);
@@ -144,6 +233,8 @@ CompareOutcome run_compare(const CompareConfig& config) {
   CompareOutcome outcome;
   CompareOptions options;
   options.allow_unlike = config.allow_unlike;
+  options.pairs = config.pairs;
+  if (!config.machine.empty()) options.spreads = spreads_of_host(config.machine, sides.front().found.records);
   for (size_t i = 1; i < sides.size(); ++i) {
     outcome.comparison.against.push_back(compare_sides(sides.front(), sides[i], options));
     if (limit) require_judged(outcome.comparison.against.back());

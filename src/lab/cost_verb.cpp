@@ -3,7 +3,6 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
-#include "files/whole_file.h"
 #include "report/cost.h"
 #include "report/cost_page.h"
 #include "report/html_page.h"
@@ -15,11 +14,6 @@
 namespace amdahl {
 namespace {
 
-/// A summary.json has no runs to summarise again.
-bool is_summary(const Measurements& found) {
-  return !found.records.empty() && summary_in(found.records.front(), "step_time").has_value();
-}
-
 CostRun read_cost_run(const std::string& path, std::vector<std::string>& notes) {
   Measurements found = read_measurements(path);
   if (found.foreign || (found.kind != "study" && found.kind != "sensor"))
@@ -28,8 +22,8 @@ CostRun read_cost_run(const std::string& path, std::vector<std::string>& notes) 
   for (const std::string& note : found.notes) notes.push_back(fmt::format("{}: {}", path, note));
   CostRun run{path, std::nullopt, std::move(found.records)};
   if (found.kind == "sensor") return run;
-  if (is_summary({found.kind, found.tool, run.records, {}, false})) {
-    run.study = summary_from_json(read_file(path, Cause::usage), path);
+  if (found.summary) {  // it has no runs to summarise again
+    run.study = std::move(found.summary);
     run.records.clear();
   } else {
     run.study = summarise_study(run.records);

@@ -8,9 +8,12 @@
 #include <optional>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/units.h"
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/fabric_reports.h"
+#include "lab/failure_watch.h"
+#include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/collective_sweep.h"
@@ -19,6 +22,8 @@
 #include "measure/link_tests.h"
 #include "planner/findings.h"
 #include "report/doctor.h"
+#include "report/study.h"
+#include "report/study_findings.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "stats/percentile.h"
@@ -65,6 +70,7 @@ class Examination {
  public:
   Examination(const DoctorConfig& config, Observer& observer) : config_(config), observer_(observer) {
     outcome_.run_dir = config.output_dir;
+    read_study();
     if (!config.output_dir.empty())
       folder_ = RunFolder::create(config.output_dir, {"doctor", {{"devices", std::to_string(config.devices)}}});
   }
@@ -99,6 +105,18 @@ class Examination {
     if (const std::string nccl = nccl_version(); gpus && !nccl.empty()) evidence_.machine.versions["nccl"] = nccl;
   }
 
+  /// What a study shows of how training is set up.
+  void read_study() {
+    if (config_.study.empty()) return;
+    const RunContents run = read_run(config_.study);
+    if (run.header.kind != "study")
+      throw Error(Cause::usage, fmt::format("{} is a {} run", config_.study, printable(run.header.kind, 40)),
+                  "the run folder of a study");
+    TrainingFindings training = training_findings(summarise_study(run.records));
+    evidence_.training = std::move(training.found);
+    evidence_.training_checked = std::move(training.checked);
+  }
+
   void look() {
     evidence_.host = read_host_state(evidence_.machine, config_.shm);
     if (evidence_.host.shm_bytes < 0) outcome_.unseen.push_back(config_.shm + ": no such file system");
@@ -119,8 +137,9 @@ class Examination {
   void measure() {
     const EngineConfig engine = engine_of(config_, on_gpus_);
     measure_links(engine);  // before NCCL, which lets GPUs reach each other by itself
-    const std::unique_ptr<Fleet> fleet = make_fleet(engine, count_);
+    const std::unique_ptr<Fleet> fleet = make_fleet(engine, count_, {{"command", "doctor"}});
     fleet->end_runs_when([this] { return observer_.cancelled(); });
+    fleet->record_flights(config_.output_dir);
     measure_speed(engine, *fleet);
     if (count_ > 1)
       measure_collectives(engine, *fleet);
@@ -145,18 +164,44 @@ class Examination {
     run.integrity_bytes = size_t{on_gpus_ ? 4u : 1u} << 20;
     run.latency_accesses = 50'000;
     LinkBench bench(std::move(devices), std::move(specs), evidence_.machine, config_.peer_access);
-    const auto test = [&](const std::vector<std::string>& names, size_t bytes) {
-      run.bench.bytes = bytes;
-      for (const LinkTest* row : find_link_tests(names))
-        run_link_test(
-            bench, *row, run, [this](const Record& record) { keep(record); }, observer_);
-    };
     if (!on_gpus_) run.bench.times = 4, run.bench.warmup = 1;
-    test({"device_to_device_memcpy_write_ce"}, size_t{1} << 20);
-    test({"device_to_device_memcpy_write_ce", "device_to_device_memcpy_read_ce", "host_to_device_memcpy_ce",
-          "device_to_device_latency_sm", "integrity"},
-         size_t{on_gpus_ ? 256u : 16u} << 20);
+    const std::vector<const LinkTest*> small = find_link_tests({"device_to_device_memcpy_write_ce"});
+    const std::vector<const LinkTest*> large =
+        find_link_tests({"device_to_device_memcpy_write_ce", "device_to_device_memcpy_read_ce",
+                         "host_to_device_memcpy_ce", "device_to_device_latency_sm", "integrity"});
+    start_progress(bench, {small, large});
+    run_tests(bench, small, run, size_t{1} << 20);
+    run_tests(bench, large, run, size_t{on_gpus_ ? 256u : 16u} << 20);
     note_links(evidence_.machine, outcome_.records);
+  }
+
+  /// One progress over link tests, the devices' speed (one piece) and the collectives.
+  void start_progress(const LinkBench& bench, const std::vector<std::vector<const LinkTest*>>& passes) {
+    int pieces = 1 + (count_ > 1 ? count_pieces(sweep_settings()) : 0);
+    for (const auto& tests : passes)
+      for (const LinkTest* test : tests) pieces += count_pieces(bench, *test);
+    overall_.emplace(observer_, pieces, "links");
+  }
+
+  void run_tests(LinkBench& bench, const std::vector<const LinkTest*>& tests, LinkRun& run, size_t bytes) {
+    run.bench.bytes = bytes;
+    for (const LinkTest* test : tests) {
+      run_link_test(
+          bench, *test, run, [this](const Record& record) { keep(record); }, *overall_);
+      overall_->part_ended(count_pieces(bench, *test));
+    }
+  }
+
+  SweepSettings sweep_settings() const {
+    SweepSettings settings;
+    settings.row = &find_collective("all_reduce");
+    settings.devices = count_;
+    settings.sizes =
+        on_gpus_ ? std::vector<int64_t>{1024, 1 << 20, 256 << 20} : std::vector<int64_t>{1024, 64 << 10, 4 << 20};
+    settings.seed = config_.seed;
+    settings.timeout_seconds = config_.timeout_seconds;
+    settings.make_transfer = make_transfer;
+    return settings;
   }
 
   void measure_speed(const EngineConfig& engine, Fleet& fleet) {
@@ -179,19 +224,15 @@ class Examination {
       const auto best = [&](size_t series) { return percentile(record.series.at(series).samples, 100); };
       evidence_.speeds.push_back({static_cast<int>(std::get<int64_t>(record.axes.at("device"))), best(0), best(1)});
     }
+    overall_->progress(1, 1, "device speed");
+    overall_->part_ended(1);
   }
 
   void measure_collectives(const EngineConfig& engine, Fleet& fleet) {
-    SweepSettings settings;
-    settings.row = &find_collective("all_reduce");
-    settings.devices = count_;
-    settings.sizes =
-        on_gpus_ ? std::vector<int64_t>{1024, 1 << 20, 256 << 20} : std::vector<int64_t>{1024, 64 << 10, 4 << 20};
-    settings.seed = config_.seed;
-    settings.timeout_seconds = config_.timeout_seconds;
+    SweepSettings settings = sweep_settings();
     settings.provenance = make_provenance(engine, fleet);
     run_sweep(
-        fleet, settings, [this](const Record& record) { keep(record); }, observer_);
+        fleet, settings, [this](const Record& record) { keep(record); }, *overall_);
     if (!on_gpus_ || config_.nccl_log.empty()) return;
     std::ifstream log(config_.nccl_log);
     const std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
@@ -222,6 +263,7 @@ class Examination {
     outcome_.json = doctor_to_json(outcome_);
     outcome_.machine_json = machine_to_json(outcome_.machine);
     if (folder_) {
+      folder_->end();
       folder_->write_text(kDoctorFile, outcome_.json);
       folder_->write_text(kMachineFile, outcome_.machine_json);
       folder_->write_text("report.txt", outcome_.text);
@@ -231,6 +273,7 @@ class Examination {
 
   const DoctorConfig& config_;
   Observer& observer_;
+  std::optional<OverallProgress> overall_;  // from the first measurement on
   std::optional<RunFolder> folder_;
   Evidence evidence_;
   DoctorOutcome outcome_;
@@ -244,7 +287,11 @@ class Examination {
 
 DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer) {
   check_config(config);
-  return Examination(config, observer).run();
+  return FailureWatch::over([&](FailureWatch& watch) {
+    Examination examination(config, observer);
+    watch.begin(config.output_dir);
+    return examination.run();
+  });
 }
 
 }  // namespace amdahl

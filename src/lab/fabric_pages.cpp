@@ -6,6 +6,7 @@
 #include "report/collectives_page.h"
 #include "report/doctor_page.h"
 #include "report/links_page.h"
+#include "report/process_spread.h"
 #include "report/sensor_page.h"
 #include "report/training_page.h"
 
@@ -15,8 +16,9 @@ namespace {
 Page links_page_of(const PageRun& run) {
   std::vector<std::string> notes;
   MachineSpec machine = machine_of_run(run.folder, run.contents.records, notes);
-  note_links(machine, run.contents.records);
-  Page page = links_page(run.contents.records, machine, min_gbps_of(run.contents.header));
+  const std::vector<Record> records = pooled_processes(run.contents.records);
+  note_links(machine, records);
+  Page page = links_page(records, machine, min_gbps_of(run.contents.header));
   page.notes.insert(page.notes.end(), notes.begin(), notes.end());
   return page;
 }
@@ -40,7 +42,7 @@ std::vector<Page> each(const std::vector<const PageRun*>& runs, Function&& page_
 std::vector<Page> links_pages(const std::vector<const PageRun*>& runs) { return each(runs, links_page_of); }
 
 std::vector<Page> collectives_pages(const std::vector<const PageRun*>& runs) {
-  return each(runs, [](const PageRun& run) { return collectives_page(run.contents.records); });
+  return each(runs, [](const PageRun& run) { return collectives_page(pooled_processes(run.contents.records)); });
 }
 
 std::vector<Page> arena_pages(const std::vector<const PageRun*>& runs) {
@@ -52,7 +54,7 @@ std::vector<Page> training_pages(const std::vector<const PageRun*>& runs) {
 }
 
 std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs) {
-  return each(runs, [](const PageRun& run) { return sensor_page(run.contents.records); });
+  return each(runs, [](const PageRun& run) { return sensor_page(pooled_processes(run.contents.records)); });
 }
 
 std::vector<Page> doctor_pages(const std::vector<const PageRun*>& runs) { return each(runs, doctor_page_of); }

@@ -10,6 +10,7 @@
 #include "report/collectives_drawing.h"
 #include "report/doctor.h"
 #include "report/links.h"
+#include "report/process_spread.h"
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 
@@ -36,7 +37,7 @@ MachineSpec machine_of_run(const fs::path& folder, const std::vector<Record>& re
                            std::vector<std::string>& notes) {
   const fs::path file = folder / kMachineFile;
   if (!fs::exists(file)) {
-    notes.push_back(file.string() + " is not there: what the links should carry is not known");
+    notes.push_back(file.string() + " is not there: the expected bandwidth of the links is not known");
     return machine_of_records(records);
   }
   MachineSpec machine = machine_from_json(read_file(file, Cause::store_corrupt), file.string());
@@ -45,10 +46,11 @@ MachineSpec machine_of_run(const fs::path& folder, const std::vector<Record>& re
 }
 
 void conclude_links(LinksOutcome& outcome, double min_gbps) {
-  note_links(outcome.machine, outcome.records);
+  const std::vector<Record> records = pooled_processes(outcome.records);
+  note_links(outcome.machine, records);
   outcome.slow = slow_links(outcome.machine, min_gbps);
   outcome.failed = any_failed(outcome.records) || !outcome.slow.empty();
-  outcome.text = links_text(outcome.records, outcome.machine, outcome.slow);
+  outcome.text = links_text(records, outcome.machine, outcome.slow);
   outcome.heat_map = links_heat_map(outcome.machine);
   outcome.json = links_to_json(outcome.machine, outcome.records);
   outcome.machine_json = machine_to_json(outcome.machine);
@@ -56,9 +58,10 @@ void conclude_links(LinksOutcome& outcome, double min_gbps) {
 
 void conclude_collectives(CollectivesOutcome& outcome) {
   outcome.failed = any_failed(outcome.records);
-  outcome.text = collectives_text(outcome.records);
-  outcome.nccl_tests = collectives_nccl_tests(outcome.records);
-  outcome.curves = collectives_curves(outcome.records);
+  const std::vector<Record> records = pooled_processes(outcome.records);
+  outcome.text = collectives_text(records);
+  outcome.nccl_tests = collectives_nccl_tests(records);
+  outcome.curves = collectives_curves(records);
   outcome.json = records_to_json(outcome.records);
 }
 
@@ -109,7 +112,7 @@ DoctorRun read_doctor_run(const fs::path& folder, const std::vector<Record>& rec
   if (run.judged)
     run.outcome = doctor_from_json(read_file(file, Cause::store_corrupt), file.string());
   else
-    run.notes.push_back(file.string() + " is not there: what was found is not known");
+    run.notes.push_back(file.string() + " is not there: the findings are unknown");
   run.outcome.records = records;
   run.outcome.machine = machine_of_run(folder, records, run.notes);
   note_links(run.outcome.machine, records);

@@ -8,6 +8,9 @@
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/fabric_reports.h"
+#include "lab/failure_watch.h"
+#include "lab/fresh_processes.h"
+#include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
 #include "measure/link_tests.h"
@@ -76,7 +79,73 @@ LinkRun run_of(const LinksConfig& config, bool on_gpus) {
   return run;
 }
 
+/// With what the records say of the machine, and the reports in the run folder.
+LinksOutcome concluded(const LinksConfig& config, LinksOutcome outcome) {
+  conclude_links(outcome, config.min_gbps);
+  if (config.output_dir.empty()) return outcome;
+  write_atomic(std::filesystem::path(config.output_dir) / kMachineFile, outcome.machine_json);
+  write_links_report(config.output_dir, outcome);
+  return outcome;
+}
+
 std::string joined(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, ",")); }
+
+LinksOutcome measure_links(const LinksConfig& config, Observer& observer, FailureWatch& watch) {
+  check_numbers(config);
+  const std::vector<const LinkTest*> tests = find_link_tests(config.tests);
+  if (tests.empty()) throw Error(Cause::usage, "no link test was named", "--test default");
+  check_fresh_processes(config.repeat, config.environment, "--repeat");
+  const EngineConfig engine = engine_of(config);
+  check_engine(engine);
+  const BackendRow& backend = choose_backend(engine, FleetNeeds::devices);
+  const bool on_gpus = backend.name == "cuda";
+  const int count = config.devices > 0 ? config.devices : static_cast<int>(default_device_counts(engine).back());
+  LinkRun run = run_of(config, on_gpus);
+  const RunHeader header{"links",
+                         {{"tests", joined(config.tests)},
+                          {"devices", std::to_string(count)},
+                          {"buffer_bytes", std::to_string(run.bench.bytes)},
+                          {kMinGbpsKey, fmt::format("{}", config.min_gbps)}}};
+  LinksOutcome outcome;
+  outcome.run_dir = config.output_dir;
+  outcome.machine = probe_machine("/sys", on_gpus ? 0 : count);
+  if (config.repeat.is_parent()) {
+    outcome.records = repeat_in_processes(config.repeat, config.environment, config.output_dir, header, observer);
+    return concluded(config, std::move(outcome));
+  }
+  std::vector<LinkDevice> devices = backend.make_link_devices(engine, count);
+  std::vector<DeviceSpec> specs;
+  for (const LinkDevice& device : devices) {
+    device.device->end_waits_when([&observer] { return observer.cancelled(); });
+    specs.push_back(device.device->spec());
+  }
+  run.provenance = make_provenance(engine, on_gpus ? "cuda" : "cpu-virtual", specs);
+  std::optional<RunFolder> folder;
+  if (!config.output_dir.empty()) folder = open_run_folder(config.repeat, config.output_dir, header);
+  if (folder) watch.begin(config.output_dir);
+  if (folder) folder->write_text(kMachineFile, machine_to_json(outcome.machine));  // for a report of an unfinished run
+  for (DeviceSpec& spec : specs)  // the bench's devices know what the machine knows of their places
+    for (const DeviceSpec& known : outcome.machine.devices)
+      if (known.index == spec.index) spec = known;
+  LinkBench bench(std::move(devices), std::move(specs), outcome.machine, config.peer_access);
+  int pieces = 0;
+  for (const LinkTest* test : tests) pieces += count_pieces(bench, *test);
+  OverallProgress overall(observer, pieces, std::string(tests.front()->name));
+  for (const LinkTest* test : tests) {
+    run_link_test(
+        bench, *test, run,
+        [&](Record record) {
+          mark_process(record, config.repeat);
+          if (folder) folder->append(record);
+          outcome.records.push_back(record);
+        },
+        overall);
+    overall.part_ended(count_pieces(bench, *test));
+  }
+  if (config.repeat.is_child()) return outcome;
+  if (folder) folder->end();
+  return concluded(config, std::move(outcome));
+}
 
 }  // namespace
 
@@ -88,51 +157,7 @@ std::vector<LinkTestInfo> list_link_tests() {
 }
 
 LinksOutcome run_links(const LinksConfig& config, Observer& observer) {
-  check_numbers(config);
-  const std::vector<const LinkTest*> tests = find_link_tests(config.tests);
-  if (tests.empty()) throw Error(Cause::usage, "no link test was named", "--test default");
-  const EngineConfig engine = engine_of(config);
-  check_engine(engine);
-  const BackendRow& backend = choose_backend(engine, FleetNeeds::devices);
-  const bool on_gpus = backend.name == "cuda";
-  const int count = config.devices > 0 ? config.devices : static_cast<int>(default_device_counts(engine).back());
-  std::vector<LinkDevice> devices = backend.make_link_devices(engine, count);
-  std::vector<DeviceSpec> specs;
-  for (const LinkDevice& device : devices) {
-    device.device->end_waits_when([&observer] { return observer.cancelled(); });
-    specs.push_back(device.device->spec());
-  }
-  LinksOutcome outcome;
-  outcome.machine = probe_machine("/sys", on_gpus ? 0 : count);
-  LinkRun run = run_of(config, on_gpus);
-  run.provenance = make_provenance(engine, on_gpus ? "cuda" : "cpu-virtual", specs);
-  outcome.run_dir = config.output_dir;
-  std::optional<RunFolder> folder;
-  if (!config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"links",
-                                                   {{"tests", joined(config.tests)},
-                                                    {"devices", std::to_string(count)},
-                                                    {"buffer_bytes", std::to_string(run.bench.bytes)},
-                                                    {kMinGbpsKey, fmt::format("{}", config.min_gbps)}}});
-  if (folder) folder->write_text(kMachineFile, machine_to_json(outcome.machine));  // for a report of an unfinished run
-  for (DeviceSpec& spec : specs)  // the bench's devices know what the machine knows of their places
-    for (const DeviceSpec& known : outcome.machine.devices)
-      if (known.index == spec.index) spec = known;
-  LinkBench bench(std::move(devices), std::move(specs), outcome.machine, config.peer_access);
-  for (const LinkTest* test : tests)
-    run_link_test(
-        bench, *test, run,
-        [&](const Record& record) {
-          if (folder) folder->append(record);
-          outcome.records.push_back(record);
-        },
-        observer);
-  conclude_links(outcome, config.min_gbps);
-  if (folder) {
-    folder->write_text(kMachineFile, outcome.machine_json);
-    write_links_report(folder->path(), outcome);
-  }
-  return outcome;
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_links(config, observer, watch); });
 }
 
 }  // namespace amdahl

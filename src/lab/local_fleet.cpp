@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <filesystem>
+#include <numeric>
+
+#include "comm/flight_recorder.h"
+#include "lab/failure_watch.h"
 
 namespace amdahl {
 namespace {
@@ -15,6 +20,26 @@ std::vector<DeviceSpec> specs_of(const std::vector<std::unique_ptr<Device>>& dev
 
 void end_waits_when(FleetParts& parts, const std::function<bool()>& stopped) {
   for (auto& device : parts.devices) device->end_waits_when(stopped);
+}
+
+std::vector<int> ranks_from_zero(size_t count) {
+  std::vector<int> ranks(count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// A cell that does not fit into memory is no end of its run.
+void leave_failure_of(const std::string& run_dir, const Error& error) {
+  if (error.cause() != Cause::out_of_memory) leave_failure(run_dir, error);
+}
+
+/// The folder of flight recorders of a run. The root makes it anew: what lies there is of an earlier run.
+std::filesystem::path flight_folder(const std::string& run_dir, bool is_root) {
+  std::filesystem::path folder = std::filesystem::path(run_dir) / kFlightFolder;
+  std::error_code error;
+  if (is_root) std::filesystem::remove_all(folder, error);
+  if (is_root) std::filesystem::create_directory(folder, error);
+  return folder;
 }
 
 /// The operations of models of each device of a fleet.
@@ -43,6 +68,7 @@ class ThreadFleet final : public Fleet {
       : parts_(std::move(parts)),
         ops_(parts_),
         specs_(specs_of(parts_.devices)),
+        flights_(std::make_shared<FlightLog>(ranks_from_zero(parts_.devices.size()))),
         make_communicators_(std::move(make_communicators)) {}
 
   const std::string& device_kind() const override { return parts_.device_kind; }
@@ -50,6 +76,11 @@ class ThreadFleet final : public Fleet {
   const std::vector<DeviceSpec>& devices() const override { return specs_; }
   bool is_root() const override { return true; }
   std::string agree(const std::string& root_value) override { return root_value; }
+  std::string record_flights(const std::string& run_dir) override {
+    if (!run_dir.empty()) flights_->keep_in(flight_folder(run_dir, true));
+    run_dir_ = run_dir;
+    return run_dir;
+  }
   void end_runs_when(const std::function<bool()>& stopped) override { end_waits_when(parts_, stopped); }
 
   void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
@@ -61,6 +92,7 @@ class ThreadFleet final : public Fleet {
         group.push_back(make_lone_communicator(*devices.front()));
       else
         group = make_communicators_(devices);
+      for (size_t i = 0; i < group.size(); ++i) group[i]->set_flight_recorder(FlightLog::recorder(flights_, i));
     }
     try {
       run_rank_threads(
@@ -74,8 +106,12 @@ class ThreadFleet final : public Fleet {
           [&](const Error& cause) {
             for (auto& communicator : group) communicator->abort(cause);
           });
-    } catch (...) {
+    } catch (const Error& error) {
       groups_.erase(num_devices);  // aborted communicators are of no further use
+      leave_failure_of(run_dir_, error);
+      throw;
+    } catch (...) {
+      groups_.erase(num_devices);
       throw;
     }
   }
@@ -84,6 +120,8 @@ class ThreadFleet final : public Fleet {
   FleetParts parts_;
   FleetOps ops_;
   std::vector<DeviceSpec> specs_;
+  std::shared_ptr<FlightLog> flights_;
+  std::string run_dir_;
   MakeCommunicators make_communicators_;
   std::map<int, std::vector<std::unique_ptr<Communicator>>> groups_;
 };
@@ -91,14 +129,16 @@ class ThreadFleet final : public Fleet {
 class ProcessFleet final : public Fleet {
  public:
   ProcessFleet(FleetParts parts, const LaunchContext& launch, std::unique_ptr<RendezvousStore> store,
-               MakeGroup make_group, double timeout_seconds)
+               MakeGroup make_group, const EngineConfig& config)
       : parts_(std::move(parts)),
         ops_(parts_),
         specs_(specs_of(parts_.devices)),
         launch_(launch),
+        flights_(std::make_shared<FlightLog>(std::vector<int>{launch.rank})),
         store_(std::move(store)),
         make_group_(std::move(make_group)),
-        timeout_seconds_(timeout_seconds) {}
+        timeout_seconds_(config.timeout_seconds),
+        on_fatal_(config.on_fatal) {}
 
   ~ProcessFleet() override {
     groups_.clear();
@@ -124,7 +164,21 @@ class ProcessFleet final : public Fleet {
       store_->set(key, root_value);
       return root_value;
     }
-    return store_->get(key, Deadline::after_seconds(timeout_seconds_ * kPatience));
+    return store_->get(key, 0, Deadline::after_seconds(timeout_seconds_ * kPatience));
+  }
+
+  std::string record_flights(const std::string& given) override {
+    if (is_root() && !given.empty()) flight_folder(given, true);
+    std::string run_dir = agree(given);
+    if (run_dir.empty()) return run_dir;
+    flights_->keep_in(flight_folder(run_dir, false));
+    run_dir_ = run_dir;
+    if (on_fatal_)
+      store_->set_failure_handler([run_dir, on_fatal = on_fatal_](const Error& error) {
+        leave_failure(run_dir, error);
+        on_fatal(error);
+      });
+    return run_dir;
   }
 
   void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
@@ -132,6 +186,7 @@ class ProcessFleet final : public Fleet {
       if (launch_.rank < num_devices) run_here(num_devices, fn);
     } catch (const Error& error) {
       const Error named = error.rank() >= 0 ? error : error.with_rank(launch_.rank);
+      leave_failure_of(run_dir_, named);  // while the others are still there
       store_->report_failure(named);
       throw named;
     }
@@ -148,6 +203,7 @@ class ProcessFleet final : public Fleet {
     if (!group)
       group =
           make_group_(*store_, "group" + std::to_string(num_devices), launch_.rank, num_devices, *parts_.devices[0]);
+    group->set_flight_recorder(FlightLog::recorder(flights_, 0));
     RankContext context{launch_.rank, num_devices, *parts_.devices[0], ops_.of(0), *group};
     fn(context);
   }
@@ -156,9 +212,12 @@ class ProcessFleet final : public Fleet {
   FleetOps ops_;
   std::vector<DeviceSpec> specs_;
   LaunchContext launch_;
+  std::shared_ptr<FlightLog> flights_;
+  std::string run_dir_;
   std::unique_ptr<RendezvousStore> store_;
   MakeGroup make_group_;
   double timeout_seconds_;
+  void (*on_fatal_)(const Error&);
   std::map<int, std::unique_ptr<Communicator>> groups_;
   int agreements_ = 0;
 };
@@ -166,11 +225,24 @@ class ProcessFleet final : public Fleet {
 }  // namespace
 
 void require_world(const LaunchContext& launch, int max_devices) {
+  if (max_devices < 2 && launch.multi_process())
+    throw Error(Cause::usage,
+                fmt::format("this command uses one device and {} started {} processes, each a device", launch.family,
+                            launch.world_size),
+                fmt::format("no launcher, or --devices {} (of sensor bench with --mode data)", launch.world_size));
   if (launch.world_size < max_devices)
     throw Error(Cause::usage,
                 fmt::format("{} devices were asked for but {} started {} processes", max_devices, launch.family,
                             launch.world_size),
                 "one process per device, or fewer --devices");
+}
+
+std::unique_ptr<RendezvousStore> join_job(const LaunchContext& launch, const EngineConfig& config,
+                                          const JobFacts& facts) {
+  std::unique_ptr<RendezvousStore> store = make_rendezvous(launch, config.timeout_seconds);
+  if (config.on_fatal) store->set_failure_handler(config.on_fatal);
+  agree_on_job(*store, facts, config.timeout_seconds);
+  return store;
 }
 
 std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators make_communicators) {
@@ -179,9 +251,8 @@ std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators mak
 
 std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext& launch,
                                           std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
-                                          double timeout_seconds) {
-  return std::make_unique<ProcessFleet>(std::move(parts), launch, std::move(store), std::move(make_group),
-                                        timeout_seconds);
+                                          const EngineConfig& config) {
+  return std::make_unique<ProcessFleet>(std::move(parts), launch, std::move(store), std::move(make_group), config);
 }
 
 }  // namespace amdahl

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 
+#include "amdahl/engine.h"
+#include "comm/job_facts.h"
 #include "comm/world.h"
 #include "measure/fleet.h"
 
@@ -33,9 +35,14 @@ using MakeGroup = std::function<std::unique_ptr<Communicator>(RendezvousStore& s
                                                               int world_size, Device& device)>;
 std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext& launch,
                                           std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
-                                          double timeout_seconds);
+                                          const EngineConfig& config);
 
-/// Error{usage} when a launched job has fewer ranks than the largest device count that was asked for.
+/// Joins the launched job: its rendezvous, once all ranks are there and were started alike in `facts`.
+std::unique_ptr<RendezvousStore> join_job(const LaunchContext& launch, const EngineConfig& config,
+                                          const JobFacts& facts);
+
+/// Error{usage} when a launched job would use one of its ranks alone, and when it has fewer ranks than the largest
+/// device count that was asked for.
 void require_world(const LaunchContext& launch, int max_devices);
 
 }  // namespace amdahl

@@ -7,8 +7,10 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
 #include "chart/document.h"
+#include "files/output_place.h"
 #include "files/whole_file.h"
 #include "lab/chart_pictures.h"
+#include "lab/failure_watch.h"
 #include "lab/report_pages.h"
 #include "report/html_page.h"
 #include "report/markdown_page.h"
@@ -33,7 +35,7 @@ std::string kind_names() {
 }
 
 /// A JSON document that amdahl wrote instead of a run folder: `sensor bench --output`, `links --json`.
-bool is_document(const std::string& name) { return !fs::is_directory(name) && fs::path(name).extension() == ".json"; }
+bool is_document(const std::string& name) { return !fs::is_directory(name) && is_json_name(name); }
 
 RunContents read_document(const std::string& name) {
   Measurements found = read_measurements(name);
@@ -56,9 +58,9 @@ RunContents read_document(const std::string& name) {
 PageRun read_page_run(const std::string& name) {
   PageRun run{name, fs::is_directory(name) ? fs::path(name) : fs::path(name).parent_path(),
               is_document(name) ? read_document(name) : read_run(name)};
-  if (run.contents.records.empty())
-    throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", name),
-                "--resume to go on with it");
+  require_records(name, run.contents);
+  if (const std::string note = is_document(name) ? "" : failure_note(run.folder); !note.empty())
+    run.contents.notes.push_back(note);
   if (!find_kind(run.contents.header.kind))
     throw Error(Cause::usage,
                 fmt::format("{} is a {} run, of which there is no page", name, printable(run.contents.header.kind, 40)),
@@ -77,7 +79,7 @@ Runs read_runs(const std::vector<std::string>& names) {
   std::set<fs::path> seen;
   for (const std::string& name : names) {
     std::error_code error;
-    const fs::path file = fs::is_directory(name, error) ? fs::path(name) / kRecordsFile : fs::path(name);
+    const fs::path file = fs::is_directory(name, error) ? records_file(name) : fs::path(name);
     if (!seen.insert(fs::weakly_canonical(file, error)).second)
       throw Error(Cause::usage, fmt::format("{} is given twice", name),
                   "each run once: its samples would count double");
@@ -98,13 +100,14 @@ std::string embedded_runs(const std::vector<PageRun>& runs) {
   std::vector<std::string> documents;
   for (const PageRun& run : runs) {
     std::vector<std::string> lines;
-    if (is_document(run.name)) {
+    // What was a pipe is gone.
+    if (is_document(run.name) || !(fs::is_directory(run.name) || fs::is_regular_file(run.name))) {
       for (const Record& record : run.contents.records) lines.push_back(record_to_json(record));
       documents.push_back(fmt::format("{{\"name\":{},\"lines\":{}}}", json_text(run.name), json_array(lines)));
       continue;
     }
-    const std::string text = read_file(
-        fs::is_directory(run.name) ? fs::path(run.name) / kRecordsFile : fs::path(run.name), Cause::store_corrupt);
+    const std::string text = read_text_file(fs::is_directory(run.name) ? records_file(run.name) : fs::path(run.name),
+                                            Cause::store_corrupt, kMostRunBytes);
     for (size_t begin = 0; begin < run.contents.complete_bytes && begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
       if (end > begin) lines.push_back(text.substr(begin, end - begin));
@@ -150,9 +153,14 @@ void write_markdown(const Page& page, const PageConfig& config, PageOutcome& out
   std::vector<const Chart*> charts;
   for (const PageSection& section : page.sections)
     for (const Chart& chart : section.charts) charts.push_back(&chart);
-  ChartPictures drawn = draw_charts(charts, config.picture_pythons, Deadline::after_seconds(kPicturesSeconds));
-  for (const PageSection& section : page.sections)
-    for (const Picture& picture : section.pictures) drawn.svg[picture.id] = picture.svg;
+  ChartPictures drawn;
+  if (output_place(file).is_stream()) {
+    drawn.why_none = "they are files beside the Markdown, which goes to no file here";
+  } else {
+    drawn = draw_charts(charts, config.picture_pythons, Deadline::after_seconds(kPicturesSeconds));
+    for (const PageSection& section : page.sections)
+      for (const Picture& picture : section.pictures) drawn.svg[picture.id] = picture.svg;
+  }
   std::map<std::string, std::string> pictures;
   if (!drawn.svg.empty()) make_folder(file.parent_path() / folder);
   for (const auto& [id, svg] : drawn.svg) {
@@ -169,7 +177,7 @@ void write_markdown(const Page& page, const PageConfig& config, PageOutcome& out
 
 PageOutcome run_page_report(const PageConfig& config) {
   if (config.runs.empty()) throw Error(Cause::usage, "report without a run", "amdahl report RUN --html report.html");
-  Runs runs = read_runs(config.runs);
+  Runs runs = read_runs(find_runs(config.runs));
   if (runs.read.empty()) throw runs.problems.front();
   std::vector<Page> pages = pages_of(runs);
   if (pages.empty()) throw runs.problems.front();

@@ -24,13 +24,15 @@ void add_device_facts(std::map<std::string, std::string>& facts, const std::vect
     facts[prefix] = device.name;
     if (!device.uuid.empty()) facts[prefix + ".uuid"] = device.uuid;
     if (device.sm_count > 0) facts[prefix + ".sm_count"] = std::to_string(device.sm_count);
+    if (device.whole_sm_count > 0) facts[prefix + ".whole_sm_count"] = std::to_string(device.whole_sm_count);
     if (!device.compute_capability.empty()) facts[prefix + ".compute_capability"] = device.compute_capability;
   }
 }
 
 }  // namespace
 
-std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
+std::string utc_now() { return utc_text(std::time(nullptr)); }
 
 Provenance make_provenance(const EngineConfig& config, const Fleet& fleet) {
   return make_provenance(config, fleet.device_kind(), fleet.devices());

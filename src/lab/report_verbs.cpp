@@ -8,10 +8,13 @@
 #include "amdahl/amdahl.h"
 #include "lab/evidence.h"
 #include "lab/fabric_reports.h"
+#include "lab/failure_watch.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
 #include "report/arena.h"
+#include "report/failure.h"
 #include "report/markdown.h"
+#include "report/process_spread.h"
 #include "report/sensor.h"
 #include "report/study.h"
 #include "report/text.h"
@@ -32,17 +35,16 @@ StudySummary summarise_run(const std::string& run_dir, const std::vector<Record>
   }
 }
 
-RunContents read_measured(const std::string& run_dir) {
-  RunContents contents = read_run(run_dir);
-  if (contents.records.empty())
-    throw Error(Cause::store_corrupt, fmt::format("{}: nothing was measured in this run", run_dir),
-                "--resume to go on with it");
-  return contents;
-}
-
 std::filesystem::path folder_of(const std::string& run_dir) {
   const std::filesystem::path dir(run_dir);
   return std::filesystem::is_directory(dir) ? dir : dir.parent_path();
+}
+
+RunContents read_measured(const std::string& run_dir) {
+  RunContents contents = read_run(run_dir);
+  require_records(run_dir, contents);
+  if (const std::string note = failure_note(folder_of(run_dir)); !note.empty()) contents.notes.push_back(note);
+  return contents;
 }
 
 ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write) {
@@ -88,8 +90,31 @@ ReportOutcome report_study(const std::string& run_dir, const RunContents& conten
 
 }  // namespace
 
-ReportOutcome run_report(const std::string& run_dir, bool write) {
-  if (!std::filesystem::is_directory(run_dir) && std::filesystem::path(run_dir).extension() == ".json")
+std::vector<std::string> find_runs(const std::vector<std::string>& names) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> runs;
+  std::error_code error;
+  for (const std::string& name : names) {
+    if (!fs::is_directory(name, error) || fs::exists(records_file(name), error)) {
+      runs.push_back(name);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const fs::directory_entry& entry : fs::directory_iterator(name, error))
+      if (fs::exists(records_file(entry.path()), error)) inside.push_back(entry.path().string());
+    if (inside.empty())
+      throw Error(Cause::usage, fmt::format("{}: no run is stored there, and no folder in it holds one", name),
+                  fmt::format("a folder that holds a {}, or one of such folders", kRecordsFile));
+    std::sort(inside.begin(), inside.end());
+    runs.insert(runs.end(), inside.begin(), inside.end());
+  }
+  return runs;
+}
+
+namespace {
+
+ReportOutcome report_of(const std::string& run_dir, bool write) {
+  if (!std::filesystem::is_directory(run_dir) && is_json_name(run_dir))
     throw Error(Cause::usage, fmt::format("{} is no run folder: of a JSON document there is only a page", run_dir),
                 fmt::format("amdahl report {} --html FILE", run_dir));
   const RunContents contents = read_measured(run_dir);
@@ -99,10 +124,22 @@ ReportOutcome run_report(const std::string& run_dir, bool write) {
   if (kind == "links") return report_links(folder_of(run_dir), contents, write);
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
   if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
-  if (kind == "sensor") return report_text(run_dir, contents, sensor_text(contents.records), write);
+  if (kind == "sensor") return report_text(run_dir, contents, sensor_text(pooled_processes(contents.records)), write);
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
               "the run folder of a study, train, links, collectives, arena, sensor bench or doctor");
+}
+
+}  // namespace
+
+ReportOutcome run_report(const std::string& run_dir, bool write) {
+  ReportOutcome outcome = report_of(run_dir, write);
+  const auto failure = failure_of(folder_of(run_dir));
+  if (!failure) return outcome;
+  outcome.text += "\n" + failure_text(*failure);
+  if (outcome.report_path.ends_with(".txt"))
+    write_atomic(outcome.report_path, outcome.text);  // Markdown has it as a note
+  return outcome;
 }
 
 StudySummary read_evidence(const std::string& run_dir) {

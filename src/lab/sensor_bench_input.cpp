@@ -113,8 +113,13 @@ uint64_t digest_of(const std::string& bytes) {
 
 SensorBenchConfig with_inputs(const SensorBenchConfig& config) {
   SensorBenchConfig whole = config;
-  for (const std::string& path : config.inputs)
+  std::error_code error;
+  for (const std::string& path : config.inputs) {
+    if (std::filesystem::exists(path, error) && std::filesystem::is_other(path, error))
+      throw Error(Cause::usage, fmt::format("--input {} is no regular file, and it is read more than once", path),
+                  "a file of what is in it");
     holds_streams(path) ? read_tracks(whole, path) : read_cloud(whole, path);
+  }
   if (whole.cloud) fit_cloud(whole);
   if (whole.tracks) fit_tracks(whole);
   const bool any = whole.cloud || whole.tracks;
@@ -141,7 +146,8 @@ std::string input_name(const SensorBenchConfig& config, bool of_cloud) {
 std::map<std::string, std::string> input_facts(const SensorBenchConfig& config) {
   std::map<std::string, std::string> facts;
   for (size_t i = 0; i < config.inputs.size(); ++i) {
-    const std::string key = fmt::format("input.{}", i), bytes = read_file(config.inputs[i], Cause::usage);
+    const std::string key = fmt::format("input.{}", i),
+                      bytes = read_file(config.inputs[i], Cause::usage, kMostDataBytes);
     facts[key] = std::filesystem::path(config.inputs[i]).filename().string();
     facts[key + ".bytes"] = std::to_string(bytes.size());
     facts[key + ".fnv1a"] = fmt::format("{:016x}", digest_of(bytes));

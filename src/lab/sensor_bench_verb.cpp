@@ -8,11 +8,14 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
 #include "lab/backends.h"
+#include "lab/failure_watch.h"
+#include "lab/fresh_processes.h"
 #include "lab/provenance.h"
 #include "lab/sensor_bench_input.h"
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
+#include "report/process_spread.h"
 #include "report/sensor.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
@@ -27,6 +30,32 @@ std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
       {"path", config.path}, {"cache", config.cache}, {"samples", std::to_string(config.samples)}};
   for (const auto& [name, value] : input_facts(config)) facts[name] = value;
   if (config.mode == "data") facts["scaling"] = to_string(config.scaling);
+  return facts;
+}
+
+/// What the ranks of a launched job must have alike.
+JobFacts job_facts(const SensorBenchConfig& config) {
+  std::string streams, modes;
+  for (const StreamShape& stream : config.streams) streams += fmt::format("{}x{} ", stream.length, stream.width);
+  for (const VoxelMode voxel_mode : config.voxel_modes) modes += fmt::format("{} ", to_string(voxel_mode));
+  JobFacts facts = identity(config);
+  facts.insert({{"command", "sensor bench"},
+                {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
+                {"scaling", std::string(to_string(config.scaling))},
+                {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},
+                {"streams", streams},
+                {"targets", std::to_string(config.targets)},
+                {"points", fmt::format("{}", fmt::join(config.points, ","))},
+                {"grid", fmt::format("{}", fmt::join(config.grid, "x"))},
+                {"voxel_size", fmt::format("{}", config.voxel_size)},
+                {"features", std::to_string(config.features)},
+                {"voxel_modes", modes},
+                {"layout", std::to_string(static_cast<int>(config.layout))},
+                {"fixed_point", config.deterministic ? "yes" : "no"},
+                {"distribution", config.distribution},
+                {"merge", config.merge},
+                {"model", config.model},
+                {"calls", std::to_string(config.calls)}});
   return facts;
 }
 
@@ -49,8 +78,6 @@ SensorBenchSettings settings_of(const SensorBenchConfig& config, const Fleet& fl
   settings.make_transfer = make_transfer;
   settings.provenance = sensor_provenance(config.engine, fleet);
   settings.provenance.facts.merge(input_facts(config));
-  for (const HeldBackDevice& held : config.hold_back)
-    settings.provenance.facts[fmt::format("held_back.{}", held.device)] = fmt::format("{}", held.fraction);
   return settings;
 }
 
@@ -72,30 +99,38 @@ void keep_apart(Fleet& fleet) {
 void conclude(SensorBenchOutcome& outcome) {
   outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
                                [](const Record& record) { return record.status.kind == Status::Kind::failed; });
-  outcome.text = sensor_text(outcome.records);
+  outcome.text = sensor_text(pooled_processes(outcome.records));
   outcome.json = records_to_json(outcome.records);
 }
 
-}  // namespace
-
-SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& given, Observer& observer) {
+SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& observer, FailureWatch& watch) {
   const SensorMode& mode = find_sensor_mode(given.mode);
+  check_fresh_processes(given.repeat, given.engine.environment, "--repeat");
   check_engine(given.engine);
   choose_backend(given.engine, FleetNeeds::devices);
   const SensorBenchConfig config = with_inputs(given);
   check_sensor_bench(config);
   mode.check(config);
   const std::vector<SensorStep> steps = mode.steps(config);
-  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps));
+  SensorBenchOutcome outcome;
+  outcome.run_dir = config.output_dir;
+  const RunHeader header{"sensor", identity(config)};
+  if (config.repeat.is_parent()) {
+    outcome.records =
+        repeat_in_processes(config.repeat, config.engine.environment, config.output_dir, header, observer);
+    conclude(outcome);
+    if (!config.output_dir.empty()) write_atomic(std::filesystem::path(config.output_dir) / "report.txt", outcome.text);
+    return outcome;
+  }
+  const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps), job_facts(config));
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   if (config.path == "host") keep_apart(*fleet);
   for (const SensorStep& step : steps) step.require_room(*fleet);
-  SensorBenchOutcome outcome;
   outcome.is_root = fleet->is_root();
-  outcome.run_dir = config.output_dir;
   std::optional<RunFolder> folder;
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"sensor", identity(config)});
+    folder = open_run_folder(config.repeat, config.output_dir, header);
+  watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
   const SensorBenchSettings settings = settings_of(config, *fleet);
   int done = 0;
   for (const SensorStep& step : steps) {
@@ -104,15 +139,24 @@ SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& given, Observer& ob
     if (fleet->is_root()) observer.progress(done++, static_cast<int>(steps.size()), step.what);
     const std::vector<Record> records = step.measure(*fleet, settings);
     if (!fleet->is_root()) continue;
-    for (const Record& record : records) {
+    for (Record record : records) {
+      mark_process(record, config.repeat);
       if (folder) folder->append(record);
       outcome.records.push_back(record);
     }
   }
   fleet->agree("done");  // nobody leaves while a peer still works
+  if (config.repeat.is_child()) return outcome;
+  if (folder) folder->end();
   conclude(outcome);
   if (folder) folder->write_text("report.txt", outcome.text);
   return outcome;
+}
+
+}  // namespace
+
+SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_sensors(config, observer, watch); });
 }
 
 }  // namespace amdahl

@@ -56,7 +56,7 @@ int64_t fitted_size(const VoxelGrid& grid, float high, size_t axis) {
   if (last >= kMost)
     throw Error(Cause::usage,
                 fmt::format("the points reach {} voxels of {} along {}", last, grid.voxel_size, "xyz"[axis]),
-                fmt::format("a larger --voxel-size, or --min and --grid; at most {} voxels an axis", kMost));
+                fmt::format("a larger --voxel-size, or --min and --grid; at most {} voxels per axis", kMost));
   return std::max<int64_t>(1, static_cast<int64_t>(last) + 1);
 }
 
@@ -106,7 +106,7 @@ void count_points(SensorMemory& memory, const ConstTensor& points, const Voxeliz
 
 void save_grid(const VoxelizeConfig& config, const VoxelizeOutcome& outcome, FileElement type, const void* data) {
   const FileArray grid{"grid", type, outcome.shape, data};
-  if (config.output.ends_with(".npy")) {
+  if (!config.output.ends_with(".npz")) {
     save_array(config.output, grid);
     return;
   }

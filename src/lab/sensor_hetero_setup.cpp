@@ -31,13 +31,13 @@ void check_hold_back(const SensorBenchConfig& config, int devices) {
   for (const HeldBackDevice& held : config.hold_back) {
     if (held.device < 0 || held.device >= devices)
       throw Error(Cause::usage,
-                  fmt::format("--hold-back names device {} and the devices are 0 to {}", held.device, devices - 1),
+                  fmt::format("--limit-sms names device {} and the devices are 0 to {}", held.device, devices - 1),
                   "more --devices, or one of these");
     if (!(held.fraction > 0 && held.fraction <= 1))
-      throw Error(Cause::usage, fmt::format("--hold-back {}:{}", held.device, held.fraction),
+      throw Error(Cause::usage, fmt::format("--limit-sms {}:{}", held.device, held.fraction),
                   "a fraction above 0, at most 1");
     if (named[static_cast<size_t>(held.device)])
-      throw Error(Cause::usage, fmt::format("--hold-back names device {} twice", held.device), "each device once");
+      throw Error(Cause::usage, fmt::format("--limit-sms names device {} twice", held.device), "each device once");
     named[static_cast<size_t>(held.device)] = true;
   }
 }
@@ -115,7 +115,7 @@ void check_hetero(const SensorBenchConfig& config) {
   if (detect_launch(config.engine.environment).multi_process())
     throw Error(Cause::usage, "--mode hetero drives all devices from one process", "no launcher");
   if (config.cpu_share && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
-    throw Error(Cause::usage, "--cpu-share: all devices are the CPU's already", "--hold-back 1:0.5, or GPUs");
+    throw Error(Cause::usage, "--cpu-share: all devices are the CPU's already", "--limit-sms 1:0.5, or GPUs");
   for (const int devices : device_counts(config)) {
     if (devices < 2)
       throw Error(Cause::usage, "--mode hetero has one device", "--devices 2, or --cpu-share beside a GPU");
@@ -135,10 +135,10 @@ std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config) {
   return steps;
 }
 
-std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices) {
+std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices, const JobFacts& facts) {
   const bool gpus = choose_backend(config.engine, FleetNeeds::devices).name == "cuda";
   if (!gpus || (config.hold_back.empty() && !config.cpu_share))
-    return make_fleet(config.engine, devices, FleetNeeds::devices);
+    return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
   UnlikeDevices unlike;
   unlike.num_gpus = devices - (config.cpu_share ? 1 : 0);
   unlike.cpu_share = config.cpu_share;

@@ -11,6 +11,6 @@ namespace amdahl {
 void check_hetero(const SensorBenchConfig& config);
 std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config);
 /// `devices` counts the CPU's share.
-std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices);
+std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices, const JobFacts& facts);
 
 }  // namespace amdahl

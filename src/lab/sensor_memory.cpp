@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/amdahl.h"
 
 namespace amdahl {
 namespace {
@@ -55,7 +55,7 @@ Tensor SensorMemory::allocate(ElementType type, std::vector<int64_t> shape) {
   size_t bytes = size_of(type);
   for (const int64_t extent : shape)
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(extent), &bytes))
-      throw Error(Cause::out_of_memory, fmt::format("an array of {} elements a row cannot be", extent), kSmaller);
+      throw Error(Cause::out_of_memory, fmt::format("an array cannot have {} elements per row", extent), kSmaller);
   return {allocate_bytes(bytes), type, std::move(shape), index_};
 }
 
@@ -71,7 +71,7 @@ const void* SensorMemory::fetch(const Tensor& tensor) {
 }
 
 void require_array_output(const std::string& path) {
-  if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".npz"))
+  if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".npz") && !is_stream(path))
     throw Error(Cause::usage, fmt::format("--output '{}' is no array's name", path),
                 "a name that ends in .npy or .npz");
 }

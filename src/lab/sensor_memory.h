@@ -40,7 +40,8 @@ class SensorMemory {
   std::vector<char> fetched_;
 };
 
-/// Error{usage} unless a verb's output is empty or a name that ends in .npy or .npz.
+/// Error{usage} unless a verb's output is empty, a name that ends in .npy or .npz, or a device or pipe, which gets
+/// .npy.
 void require_array_output(const std::string& path);
 
 }  // namespace amdahl

@@ -15,12 +15,12 @@ namespace amdahl {
 namespace {
 
 /// The sensor operations are the device's own: what models compute with need not be there.
-std::unique_ptr<Fleet> fleet_of_engine(const SensorBenchConfig& config, int devices) {
-  return make_fleet(config.engine, devices, FleetNeeds::devices);
+std::unique_ptr<Fleet> fleet_of_engine(const SensorBenchConfig& config, int devices, const JobFacts& facts) {
+  return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
 }
 
-std::unique_ptr<Fleet> fleet_that_trains(const SensorBenchConfig& config, int devices) {
-  return make_fleet(config.engine, devices, FleetNeeds::math);
+std::unique_ptr<Fleet> fleet_that_trains(const SensorBenchConfig& config, int devices, const JobFacts& facts) {
+  return make_fleet(config.engine, devices, facts, FleetNeeds::math);
 }
 
 void require_one_operation(const SensorBenchConfig& config) {

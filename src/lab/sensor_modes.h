@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amdahl/sensor_bench.h"
+#include "comm/job_facts.h"
 #include "measure/fleet.h"
 #include "measure/sensor_bench.h"
 
@@ -25,7 +26,7 @@ struct SensorMode {
   /// Error{usage} for what the mode does not do.
   void (*check)(const SensorBenchConfig& config);
   std::vector<SensorStep> (*steps)(const SensorBenchConfig& config);
-  std::unique_ptr<Fleet> (*make_fleet)(const SensorBenchConfig& config, int devices);
+  std::unique_ptr<Fleet> (*make_fleet)(const SensorBenchConfig& config, int devices, const JobFacts& facts);
 };
 const std::vector<SensorMode>& sensor_modes();
 /// Error{usage} with the nearest name.

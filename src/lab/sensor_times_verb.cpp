@@ -8,6 +8,7 @@
 
 #include "amdahl/sensor_files.h"
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "lab/sensor_memory.h"
 #include "report/sensor_files.h"
 #include "spec/json.h"
@@ -52,7 +53,7 @@ int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& w
     return config.num_targets;
   }
   if (!(*config.rate_hz > 0) || !std::isfinite(*config.rate_hz))
-    throw Error(Cause::usage, fmt::format("--rate is {}", *config.rate_hz), "targets a second, above 0");
+    throw Error(Cause::usage, fmt::format("--rate is {}", *config.rate_hz), "targets per second, above 0");
   double longest = 0;
   for (const Window& window : windows) longest = std::max(longest, window.end - window.begin);
   constexpr double kSlack = 1e-6;  // of a step: a rate that divides the window reaches its end in spite of rounding
@@ -108,19 +109,20 @@ void look_at_times(const Streams& streams, const std::vector<double>& targets, T
     const auto far = static_cast<float>(reach);
     const auto spacing = static_cast<double>(std::nextafter(far, std::numeric_limits<float>::infinity()) - far);
     constexpr double kVisible = 0.01;  // of the time between two samples
+    constexpr int kDigits = 6;
     if (step > 0 && spacing > kVisible * step)
       outcome.warnings.push_back(
-          fmt::format("times reach {:.6g} from the first, where floats are {:.3g} apart, and samples are {:.3g} apart: "
+          fmt::format("times reach {} from the first, where floats are {} apart, and samples are {} apart: "
                       "cut the file "
                       "into shorter parts",
-                      reach, spacing, step));
+                      format_number(reach, kDigits), format_number(spacing), format_number(step)));
   }
 }
 
 void save_series(const TimelineConfig& config, const TimelineOutcome& outcome, const std::vector<double>& targets,
                  const void* values) {
   const FileArray array{"values", FileElement::f32, outcome.shape, values};
-  if (config.output.ends_with(".npy"))
+  if (!config.output.ends_with(".npz"))
     save_array(config.output, array);
   else
     save_arrays(config.output,
@@ -164,7 +166,7 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
   constexpr double kMostBytes = 1e11;  // of target times alone
   if (bytes > kMostBytes)
     throw Error(Cause::out_of_memory,
-                fmt::format("{} targets a trajectory take {}", outcome.shape[1], format_bytes(bytes)),
+                fmt::format("{} targets per trajectory take {}", outcome.shape[1], format_bytes(bytes)),
                 "a lower --rate, or fewer --targets");
   const std::vector<double> targets = make_targets(config, windows, outcome.shape[1]);
   look_at_times(streams, targets, outcome);

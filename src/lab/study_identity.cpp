@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <filesystem>
+
+#include "report/study.h"
 
 namespace amdahl {
 namespace {
@@ -28,47 +31,65 @@ std::string batches_on_one_device(const StudySettings& settings) {
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
+// FNV-1a over the floats' bits: tells two versions of a file apart. Identities of runs that can be resumed hold it, so
+// it is not the digest of base/digest.h.
+std::string hash_text(const Dataset& data) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::vector<float>* values : {&data.features, &data.targets})
+    for (const float value : *values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3u;
+  return fmt::format("{:016x}", hash);
+}
+
 }  // namespace
 
-std::string content_hash(const Dataset& data) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const std::vector<float>* values : {&data.features, &data.targets})
-    for (const float value : *values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
+void add_origin(std::map<std::string, std::string>& identity, const Provenance& provenance) {
+  identity["host"] = provenance.host;
+  identity["tool_version"] = provenance.tool_version;
+  identity["commit"] = provenance.commit;
+  identity["device_kind"] = provenance.device_kind;
+  identity["device_names"] = device_names_of(provenance);
+}
+
+std::string data_name(const DataConfig& data) {
+  return data.csv_path.empty() ? "synthetic" : std::filesystem::path(data.csv_path).filename().string();
+}
+
+std::map<std::string, std::string> training_identity(const EngineConfig& engine, const TrainingConfig& training,
+                                                     const ModelSpec& model, const Dataset& data) {
+  const bool file = !training.data.csv_path.empty();  // the generator's rows follow from the seed
+  std::map<std::string, std::string> identity{{"model", model.name},
+                                              {"num_parameters", std::to_string(model.num_parameters())},
+                                              {"layers", layers_text(model)},
+                                              {"data", data_name(training.data)},
+                                              {"data_hash", file ? hash_text(data) : ""},
+                                              {"rows", std::to_string(data.num_rows)},
+                                              {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
+                                              {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
+                                              {"missing", training.data.missing},
+                                              {"regression", yes_or_no(training.data.regression)},
+                                              {"strategy", training.strategy},
+                                              {"launch", std::string(to_string(engine.launch))},
+                                              {"math", std::string(to_string(engine.math))},
+                                              {"optimizer", training.optimizer},
+                                              {"learning_rate", fmt::format("{}", training.learning_rate)},
+                                              {"deterministic", yes_or_no(engine.deterministic)},
+                                              {"seed", std::to_string(engine.seed)}};
+  for (const PlanField& field : plan_fields()) identity.emplace(field.name, text_of(field, training.plan));
+  return identity;
 }
 
 std::map<std::string, std::string> study_identity(const StudyConfig& config, const StudySettings& settings,
                                                   const Dataset& data) {
-  const TrainingConfig& training = config.training;
-  const bool file = !training.data.csv_path.empty();  // the generator's rows follow from the seed
-  return {{"model", settings.model.name},
-          {"num_parameters", std::to_string(settings.model.num_parameters())},
-          {"layers", layers_text(settings.model)},
-          {"data", settings.data_name},
-          {"data_hash", file ? content_hash(data) : ""},
-          {"rows", std::to_string(data.num_rows)},
-          {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
-          {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
-          {"missing", training.data.missing},
-          {"regression", yes_or_no(training.data.regression)},
-          {"mode", config.mode},
-          {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
-          {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},
-          {"batches_on_one_device", batches_on_one_device(settings)},
-          {"scaling", std::string(to_string(config.scaling))},
-          {"strategy", training.strategy},
-          {"launch", std::string(to_string(config.engine.launch))},
-          {"math", std::string(to_string(config.engine.math))},
-          {"optimizer", training.optimizer},
-          {"learning_rate", fmt::format("{}", training.learning_rate)},
-          {"accumulate", std::to_string(training.accumulate)},
-          {"bucket_bytes", std::to_string(training.bucket_bytes)},
-          {"overlap", yes_or_no(training.overlap)},
-          {"peer_blocks", std::to_string(training.peer_blocks)},
-          {"deterministic", yes_or_no(config.engine.deterministic)},
-          {"seed", std::to_string(config.engine.seed)},
-          {"warmup", std::to_string(config.warmup)},
-          {"steps", std::to_string(config.steps)}};
+  std::map<std::string, std::string> identity = training_identity(config.engine, config.training, settings.model, data);
+  identity.insert({{"mode", config.mode},
+                   {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
+                   {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},
+                   {"batches_on_one_device", batches_on_one_device(settings)},
+                   {"scaling", std::string(to_string(config.scaling))},
+                   {"warmup", std::to_string(config.warmup)},
+                   {"steps", std::to_string(config.steps)},
+                   {"processes", std::to_string(config.processes.count)}});
+  return identity;
 }
 
 }  // namespace amdahl

@@ -16,7 +16,14 @@ namespace amdahl {
 std::map<std::string, std::string> study_identity(const StudyConfig& config, const StudySettings& settings,
                                                   const Dataset& data);
 
-/// FNV-1a over features and targets, in hexadecimal: tells two versions of a file apart.
-std::string content_hash(const Dataset& data);
+/// Adds where and by which build it is measured: samples of two hosts, devices or builds are not one study.
+void add_origin(std::map<std::string, std::string>& identity, const Provenance& provenance);
+
+/// The part of it that is about the model, its data and how it is trained.
+std::map<std::string, std::string> training_identity(const EngineConfig& engine, const TrainingConfig& training,
+                                                     const ModelSpec& model, const Dataset& data);
+
+/// "synthetic", or the name of the CSV file.
+std::string data_name(const DataConfig& data);
 
 }  // namespace amdahl

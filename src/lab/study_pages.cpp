@@ -72,6 +72,7 @@ Page page_of(const std::vector<const PageRun*>& runs) {
     summary.notes.push_back(fmt::format("{} run folders of the same machine and build are pooled: {}", runs.size(),
                                         fmt::join(names, ", ")));
   Page page = study_page(summary, records);
+  page.subject.num_runs = static_cast<int64_t>(runs.size());
   add_timelines(page, runs);
   return page;
 }

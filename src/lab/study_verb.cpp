@@ -9,7 +9,10 @@
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
 #include "lab/evidence.h"
+#include "lab/failure_watch.h"
+#include "lab/fresh_processes.h"
 #include "lab/provenance.h"
+#include "lab/study_grid.h"
 #include "lab/study_identity.h"
 #include "lab/trace_files.h"
 #include "lab/training_setup.h"
@@ -43,63 +46,20 @@ void check_counts(const StudyConfig& config) {
   for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
     throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  check_fresh_processes(config.processes, config.engine.environment, "--processes");
+  if (config.processes.count > config.runs)
+    throw Error(Cause::usage,
+                fmt::format("--processes is {} and --runs is {}: each process needs a run", config.processes.count,
+                            config.runs),
+                "more runs, or fewer processes");
+  if (config.processes.count > 1 && config.rel_ci > 0)
+    throw Error(Cause::usage, "--rel-ci with --processes: an interval between processes needs all of them",
+                "one of the two");
   if (config.mode != "auto" && !config.evidence.empty())
-    throw Error(Cause::usage, "--from names records for the selector, but the mode is " + config.mode,
+    throw Error(Cause::usage, "--from names records for the selector, which only mode auto asks",
                 "--mode auto, or no --from");
   check_engine(config.engine);
   check_training(config.training);
-}
-
-// What is measured at each batch size.
-struct Modes {
-  std::set<int64_t> without_multi;  // batch sizes at which one device is all that is measured
-  std::string decision;             // of the selector, a line a batch size
-};
-
-Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
-  if (config.mode == "single") return {{config.batch_sizes.begin(), config.batch_sizes.end()}, {}};
-  if (config.mode == "multi") return {};
-  if (config.mode != "auto")
-    throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
-                choices_hint(config.mode, {"single", "multi", "auto"}));
-  AdviceRequest question;
-  question.model = config.training.model;
-  question.num_parameters = model.num_parameters();
-  question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
-  question.device_kind = choose_backend(config.engine).name == std::string_view("cuda") ? "cuda" : "cpu-virtual";
-  const StudySummary evidence = config.evidence.empty() ? StudySummary{} : read_evidence(config.evidence);
-  Modes modes;
-  for (const int64_t batch : config.batch_sizes) {
-    question.global_batch = config.scaling == Scaling::weak ? batch * question.max_devices : batch;
-    const Advice advice = advise_measured(question, evidence);
-    // Only a selector that is sure of one device saves a measurement: several are judged against one.
-    const std::vector<std::string>& unsure = advice.modes_to_measure;
-    const bool sure = advice.decision == "single" && std::find(unsure.begin(), unsure.end(), "multi") == unsure.end();
-    if (sure) modes.without_multi.insert(batch);
-    modes.decision += fmt::format("{}selector, batch {}: {} ({})", modes.decision.empty() ? "" : "\n",
-                                  question.global_batch, advice.decision, advice.reason);
-  }
-  return modes;
-}
-
-std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
-  std::vector<int64_t> devices = config.devices;
-  std::sort(devices.begin(), devices.end());
-  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
-  std::vector<std::vector<StudyCellSpec>> groups;
-  std::set<int64_t> planned;
-  for (int64_t batch : config.batch_sizes) {
-    if (!planned.insert(batch).second) continue;  // named twice
-    std::vector<StudyCellSpec> group;
-    group.push_back({batch, 1, "single"});
-    for (int64_t n : devices) {
-      if (n == 1 || modes.without_multi.contains(batch)) continue;
-      group.push_back(
-          {config.scaling == Scaling::weak ? batch * n : batch, static_cast<int>(n), config.training.strategy});
-    }
-    groups.push_back(std::move(group));
-  }
-  return groups;
 }
 
 // Refuses before anything runs: a cell that its strategy cannot run on this plan.
@@ -124,19 +84,25 @@ struct Prepared {
   std::map<std::string, std::string> identity;
 };
 
-StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, const Modes& modes) {
+StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, const StudyGrid& grid) {
   StudySettings settings;
   settings.model = model;
-  settings.data_name = config.training.data.csv_path.empty()
-                           ? "synthetic"
-                           : std::filesystem::path(config.training.data.csv_path).filename().string();
-  settings.groups = make_groups(config, modes);
+  settings.data_name = data_name(config.training.data);
+  settings.groups = grid.groups;
   settings.scaling = config.scaling;
   settings.math = config.engine.math;
+  settings.make_ops = [deterministic = config.engine.deterministic](Device& device, MathMode math) {
+    return make_model_ops(device, {math, deterministic});
+  };
   settings.runs = config.runs;
   settings.warmup = config.warmup;
   settings.steps = config.steps;
   settings.rel_ci = config.rel_ci;
+  if (config.processes.is_child()) {
+    settings.process = config.processes.slice.index;
+    settings.first_run = config.processes.slice.first;
+    settings.end_run = config.processes.slice.end;
+  }
   settings.trainer = make_trainer_options(config.engine, config.training, model);
   return settings;
 }
@@ -148,6 +114,18 @@ int64_t largest_batch(const StudySettings& settings) {
   return largest;
 }
 
+/// What the ranks of a launched job must have alike, beside what makes it this study.
+JobFacts job_facts(const StudyConfig& config, const Prepared& prepared) {
+  JobFacts facts = prepared.identity;
+  facts["command"] = "study";
+  facts["runs"] = std::to_string(config.runs);
+  facts["timeout"] = config.engine.auto_timeout ? "auto" : "given";
+  facts["rel_ci"] = fmt::format("{}", config.rel_ci);
+  const std::optional<TraceRequest>& trace = prepared.settings.trace;
+  facts["trace"] = trace ? fmt::format("{} steps {}:{}", run_key(trace->cell, 0), trace->first, trace->end) : "";
+  return facts;
+}
+
 Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
@@ -155,9 +133,10 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   if (config.training.strategy == "replicated") config.engine.deterministic = true;
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
-  const Modes modes = choose_modes(config, named);
+  choose_mode(config);
+  const StudyGrid grid = plan_grid(config, named);
   Prepared prepared;
-  prepared.settings = make_settings(config, named, modes);
+  prepared.settings = make_settings(config, named, grid);
   check_feasible(prepared.settings);
   prepared.settings.trace = plan_trace(config, prepared.settings);
   const int64_t largest = largest_batch(prepared.settings);
@@ -173,26 +152,37 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   int max_devices = 1;
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group) max_devices = std::max(max_devices, cell.devices);
-  prepared.fleet = make_fleet(config.engine, max_devices);
+  prepared.fleet = make_fleet(config.engine, max_devices, job_facts(config, prepared));
   prepared.fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*prepared.fleet, config.engine.launch);
+  StudySettings& settings = prepared.settings;
+  const std::vector<int64_t> too_large = drop_extras_that_do_not_fit(
+      settings.groups, prepared.fleet->devices().front().memory_bytes,
+      [&](const StudyCellSpec& cell) { return modelled_memory_bytes(settings, cell, prepared.setup.data.num_rows); });
+  if (const std::string extras = extras_text(settings.groups); !extras.empty()) prepared.identity["variants"] = extras;
   prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
-  prepared.identity["device_kind"] = prepared.fleet->device_kind();
+  add_origin(prepared.identity, prepared.settings.provenance);
 
   StudyPlan& plan = prepared.plan;
   plan.model = prepared.setup.model;
   plan.data_name = prepared.settings.data_name;
   plan.device_kind = prepared.fleet->device_kind();
   plan.devices = prepared.fleet->devices();
-  plan.decision = modes.decision;
+  plan.decision = grid.decision;
   plan.is_root = prepared.fleet->is_root();
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group)
       plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
-                            modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows)});
+                            modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows),
+                            runs_of(prepared.settings, cell), std::string(to_string(cell.launch)),
+                            std::string(to_string(cell.math))});
   if (prepared.settings.trace) plan.notes.push_back(trace_note(*prepared.settings.trace));
-  if (max_devices == 1 && config.mode != "single")
-    plan.notes.push_back("one device only: there is nothing to compare it with");
+  if (!grid.note.empty()) plan.notes.push_back(grid.note);
+  if (!too_large.empty())
+    plan.notes.push_back(
+        fmt::format("batch {}: only as asked for, since all variants together would not fit into the "
+                    "device's memory",
+                    fmt::join(too_large, ", ")));
   if (plan.device_kind == "cpu-virtual")
     plan.notes.push_back("CPU virtual devices: threads standing in for GPUs; these numbers say nothing about a GPU");
   return prepared;
@@ -206,14 +196,99 @@ T axis_of(const Record& record, const char* axis) {
   throw damaged_record(record, fmt::format("has no usable axis '{}'", axis));
 }
 
+StudyCellSpec cell_spec_of(const Record& record) {
+  StudyCellSpec cell;
+  cell.global_batch = axis_of<int64_t>(record, "global_batch");
+  cell.devices = static_cast<int>(axis_of<int64_t>(record, "devices"));
+  cell.strategy = axis_of<std::string>(record, "strategy");
+  cell.launch = axis_of<std::string>(record, "launch") == "graph" ? LaunchMode::graph : LaunchMode::eager;
+  for (const MathMode math : {MathMode::fp32, MathMode::tf32, MathMode::bf16})
+    if (axis_of<std::string>(record, "math") == to_string(math)) cell.math = math;
+  return cell;
+}
+
+std::string run_key_of(const Record& record) { return run_key(cell_spec_of(record), axis_of<int64_t>(record, "run")); }
+
 EarlierRuns finished_runs(const std::vector<Record>& records) {
   EarlierRuns done;
-  for (const Record& record : records) {
-    const std::string key = run_key(axis_of<int64_t>(record, "global_batch"), axis_of<int64_t>(record, "devices"),
-                                    axis_of<std::string>(record, "strategy"), axis_of<int64_t>(record, "run"));
-    done.emplace(key, record.value("step_time").value_or(0));
-  }
+  for (const Record& record : records) done.emplace(run_key_of(record), record.value("step_time").value_or(0));
   return done;
+}
+
+/// Runs of every cell that each process still has to do. A process that ended before its time leaves the rest to a new
+/// one, with a number of its own: its runs are those of another process.
+std::vector<FreshProcesses::Slice> slices_to_do(const StudyConfig& config, const StudySettings& settings,
+                                                const std::vector<Record>& earlier) {
+  std::map<std::string, int64_t> done;
+  int64_t next = config.processes.count;
+  for (const Record& record : earlier) {
+    const int64_t process = axis_of<int64_t>(record, kProcessAxis);
+    done[run_key_of(record)] = process;
+    next = std::max(next, process + 1);
+  }
+  std::vector<FreshProcesses::Slice> slices;
+  const int count = config.processes.count;
+  for (int k = 0; k < count; ++k) {
+    FreshProcesses::Slice slice{k, k * config.runs / count, (k + 1) * config.runs / count, config.output_dir};
+    size_t there = 0, wanted = 0;
+    for (const auto& group : settings.groups)
+      for (const StudyCellSpec& cell : group)
+        for (int run = slice.first; run < slice.end; ++run) {
+          if (!takes_part(cell, run)) continue;
+          ++wanted;
+          there += done.contains(run_key(cell, run));
+        }
+    if (there == wanted) continue;
+    if (there > 0) slice.index = static_cast<int>(next++);
+    slices.push_back(slice);
+  }
+  return slices;
+}
+
+/// The study's folder and what is in it already.
+struct OpenRun {
+  std::optional<RunFolder> folder;  // on the root only
+  std::vector<Record> earlier;
+};
+
+/// Before the plan is shown: a place that cannot be written is no study.
+OpenRun open_run(const StudyConfig& config, const std::map<std::string, std::string>& identity) {
+  if (config.trace.wanted) require_trace_place(config);
+  OpenRun run;
+  const RunHeader header{"study", identity};
+  if (config.resume || config.processes.is_child()) {
+    RunContents contents;
+    run.folder = RunFolder::resume(config.output_dir, header, &contents);
+    run.earlier = std::move(contents.records);
+  } else {
+    run.folder = RunFolder::create(config.output_dir, header);
+  }
+  return run;
+}
+
+/// Runs the study's processes, after this one has made the folder and shown the plan.
+void run_in_processes(const StudyConfig& config, Prepared prepared, OpenRun run, Observer& observer) {
+  const std::vector<FreshProcesses::Slice> slices = slices_to_do(config, prepared.settings, run.earlier);
+  prepared.fleet.reset();  // its devices are the processes' from here on,
+  run.folder.reset();      // and so is the folder
+  try {
+    run_fresh_processes(config.processes, config.engine.environment, slices, observer);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::interrupted) throw;
+    throw Error(error.cause(), error.what(), "--resume to go on");
+  }
+}
+
+StudyOutcome conclude_study(const StudyConfig& config, StudyOutcome outcome) {
+  const ReportOutcome report = run_report(config.output_dir, true);
+  outcome.summary = report.summary;
+  outcome.report_path = report.report_path;
+  outcome.text = report.text;
+  outcome.json = report.json;
+  const std::vector<StudyCell>& cells = report.summary.cells;
+  outcome.nothing_fitted =
+      std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
+  return outcome;
 }
 
 // Tells the other processes what the root found in the run folder.
@@ -237,47 +312,48 @@ StudyPlan plan_study(const StudyConfig& given, Observer& observer) {
   return prepared.plan;
 }
 
-StudyOutcome run_study(const StudyConfig& given, Observer& observer) {
+namespace {
+
+StudyOutcome measure_study(const StudyConfig& given, Observer& observer, FailureWatch& watch) {
   StudyConfig config = given;  // device counts are filled in
+  const FreshProcesses::Slice& slice = config.processes.slice;
+  if (config.processes.is_child() && slice.end != config.runs) config.trace.wanted = false;
   Prepared prepared = prepare(config, observer);
   Fleet& fleet = *prepared.fleet;
   StudyOutcome outcome;
   outcome.plan = prepared.plan;
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet.is_root();
-  if (fleet.is_root()) observer.planned(prepared.plan);
-
-  std::optional<RunFolder> folder;
-  EarlierRuns done;
-  if (fleet.is_root()) {
-    if (config.trace.wanted) {
-      require_trace_place(config);
-      prepared.settings.trace->sink = [&](StepTrace trace) { write_trace(std::move(trace), config, observer); };
-    }
-    const RunHeader header{"study", prepared.identity};
-    if (config.resume) {
-      RunContents earlier;
-      folder = RunFolder::resume(config.output_dir, header, &earlier);
-      done = finished_runs(earlier.records);
-      observer.note(fmt::format("resuming {}: {} runs are already there", config.output_dir, done.size()));
-    } else {
-      folder = RunFolder::create(config.output_dir, header);
-    }
+  OpenRun run;
+  if (fleet.is_root()) run = open_run(config, prepared.identity);
+  watch.begin(fleet.record_flights(config.processes.is_parent() || !run.folder ? "" : config.output_dir));
+  if (fleet.is_root() && !config.processes.is_child()) {
+    observer.planned(prepared.plan);
+    if (config.resume)
+      observer.note(
+          fmt::format("resuming {}: {} runs are already there", config.output_dir, finished_runs(run.earlier).size()));
   }
+  if (config.processes.is_parent()) {
+    run_in_processes(config, std::move(prepared), std::move(run), observer);
+    end_run(config.output_dir);
+    return conclude_study(config, std::move(outcome));
+  }
+  EarlierRuns done = finished_runs(run.earlier);
+  if (fleet.is_root() && config.trace.wanted)
+    prepared.settings.trace->sink = [&](StepTrace trace) { write_trace(std::move(trace), config, observer); };
   share(fleet, done);
   run_study_cells(
-      fleet, prepared.setup.data, prepared.settings, done, [&](const Record& record) { folder->append(record); },
+      fleet, prepared.setup.data, prepared.settings, done, [&](const Record& record) { run.folder->append(record); },
       observer);
-  if (!fleet.is_root()) return outcome;
-  const ReportOutcome report = run_report(config.output_dir, true);
-  outcome.summary = report.summary;
-  outcome.report_path = report.report_path;
-  outcome.text = report.text;
-  outcome.json = report.json;
-  const std::vector<StudyCell>& cells = report.summary.cells;
-  outcome.nothing_fitted =
-      std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
-  return outcome;
+  if (!fleet.is_root() || config.processes.is_child()) return outcome;
+  run.folder->end();
+  return conclude_study(config, std::move(outcome));
+}
+
+}  // namespace
+
+StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_study(config, observer, watch); });
 }
 
 }  // namespace amdahl

@@ -1,10 +1,8 @@
 // What the devices of this machine are to each other.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
-#include "files/whole_file.h"
 #include "report/topology.h"
 #include "spec/json.h"
-#include "topology/host_probe.h"
 #include "topology/machine_probe.h"
 
 namespace amdahl {
@@ -24,22 +22,5 @@ TopoOutcome run_topo(const TopoConfig& config) {
   outcome.svg = topology_svg(outcome.machine);
   return outcome;
 }
-
-MachineSpec load_machine(const std::string& path) {
-  MachineSpec machine = machine_from_json(read_file(path, Cause::usage), path);
-  const std::string host = probe_host().host;
-  if (machine.host != host)
-    throw Error(Cause::usage, "'" + path + "' describes the host '" + machine.host + "' and this is '" + host + "'",
-                "amdahl links --machine " + path + " on this one");
-  return machine;
-}
-
-std::map<std::string, std::string> safe_environment(const MachineSpec& machine) {
-  for (const LinkSpec& link : machine.links)
-    if (!link.quarantine.empty()) return {{"NCCL_P2P_DISABLE", "1"}};  // NCCL knows no finer choice of pairs
-  return {};
-}
-
-void save_text(const std::string& path, const std::string& text) { write_atomic(path, text); }
 
 }  // namespace amdahl

@@ -1,11 +1,11 @@
 #include "lab/trace_files.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "files/gzip.h"
+#include "files/output_place.h"
 #include "files/whole_file.h"
 #include "spec/trace_json.h"
 
@@ -32,6 +32,7 @@ fs::path trace_file(const StudyConfig& config) {
 
 void check_file_name(const fs::path& path) {
   if (path.extension() == ".json" || (is_compressed(path) && path.stem().extension() == ".json")) return;
+  if (output_place(path).is_stream()) return;
   throw Error(Cause::usage, fmt::format("--trace {}: unknown kind of file", printable(path.string())),
               "a name that ends in .json.gz, or .json for one that is not compressed");
 }
@@ -45,6 +46,7 @@ StudyCellSpec choose_cell(const TraceConfig& trace, const StudySettings& setting
   std::vector<std::string> cells;
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& cell : group) {
+      if (cell.extra) continue;
       cells.push_back(cell_text(cell));
       const bool batch_fits = trace.global_batch == 0 || trace.global_batch == cell.global_batch;
       const bool devices_fit = trace.devices == 0 || trace.devices == cell.devices;
@@ -98,23 +100,17 @@ std::string trace_note(const TraceRequest& request) {
 
 void require_trace_place(const StudyConfig& config) {
   const fs::path file = trace_file(config);
-  std::error_code error;
-  if (fs::is_directory(file, error))
-    throw Error(Cause::usage, fmt::format("--trace {} is a folder", printable(file.string())), "the name of a file");
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  if (fs::weakly_canonical(folder, error) == fs::weakly_canonical(config.output_dir, error)) return;  // made later
-  if (!fs::is_directory(folder, error))
-    throw Error(Cause::usage,
-                fmt::format("--trace {}: there is no folder {}", printable(file.string()), printable(folder.string())),
-                "make the folder first, or another name");
-  if (::access(folder.c_str(), W_OK) != 0)
-    throw Error(Cause::usage,
-                fmt::format("--trace {}: cannot write into {}", printable(file.string()), printable(folder.string())),
-                "another folder");
+  std::error_code error;
+  const bool made_later = fs::weakly_canonical(folder, error) == fs::weakly_canonical(config.output_dir, error);
+  if (made_later && !fs::is_directory(file, error)) return;
+  if (const Availability place = writable(output_place(file)); !place.ok)
+    throw Error(Cause::usage, fmt::format("--trace {}: {}", printable(file.string()), place.reason), place.remedy);
 }
 
 void write_trace(StepTrace trace, const StudyConfig& config, Observer& observer) {
-  trace.how = kHow;
+  const std::string stamps = trace.how;  // what they do to this step
+  trace.how = fmt::format("{}{}{}", kHow, stamps.empty() ? "" : " ", stamps);
   const fs::path file = trace_file(config);
   const ChromeTrace chrome = chrome_trace(trace, kMaxBytes);
   write_atomic(file, is_compressed(file) ? gzip(chrome.json) : chrome.json);
@@ -124,7 +120,8 @@ void write_trace(StepTrace trace, const StudyConfig& config, Observer& observer)
   trace.end_step = last;
   write_atomic(fs::path(config.output_dir) / kTraceFile, trace_to_json(trace));
   if (!chrome.notice.empty()) observer.warning(fmt::format("{}: {}", file.string(), chrome.notice));
-  observer.note(fmt::format("trace: {} ({} events)", file.string(), num_events));
+  observer.note(
+      fmt::format("trace: {} ({} events){}{}", file.string(), num_events, stamps.empty() ? "" : ". ", stamps));
 }
 
 }  // namespace amdahl

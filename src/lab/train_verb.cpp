@@ -6,7 +6,9 @@
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
+#include "lab/failure_watch.h"
 #include "lab/provenance.h"
+#include "lab/study_identity.h"
 #include "lab/training_setup.h"
 #include "measure/train_run.h"
 #include "spec/json.h"
@@ -20,6 +22,8 @@ constexpr int64_t kSyntheticRows = 10'000;
 TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   if (config.epochs < 1) throw Error(Cause::usage, fmt::format("--epochs is {}", config.epochs), "at least 1");
   if (config.devices < 1) throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  if (config.check_every < 0)
+    throw Error(Cause::usage, fmt::format("--check-every is {}", config.check_every), "a number of steps, or 0");
   if (config.batch_size < 1)
     throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
   if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
@@ -27,6 +31,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
                 "a fraction like 0.2, or 0 for none");
   TrainSettings settings;
   settings.epochs = config.epochs;
+  settings.check_every = config.check_every;
   settings.validation_fraction = config.validation_fraction;
   settings.trainer = make_trainer_options(config.engine, config.training, model);
   settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
@@ -35,6 +40,19 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
   return settings;
+}
+
+/// What the ranks of a launched job must have alike.
+JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
+  JobFacts facts = training_identity(config.engine, config.training, setup.model, setup.data);
+  facts.insert({{"command", "train"},
+                {"devices", std::to_string(config.devices)},
+                {"batch_size", std::to_string(config.batch_size)},
+                {"epochs", std::to_string(config.epochs)},
+                {"validation", fmt::format("{}", config.validation_fraction)},
+                {"check_every", std::to_string(config.check_every)},
+                {"timeout", config.engine.auto_timeout ? "auto" : "given"}});
+  return facts;
 }
 
 Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
@@ -64,14 +82,13 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
   return line + fmt::format("  {:.0f} samples/s", epoch.samples_per_second);
 }
 
-}  // namespace
-
-TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
+TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch) {
   TrainConfig config = given;
   if (config.training.strategy == "replicated") config.engine.deterministic = true;  // or the replicas drift apart
   check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);
+  if (config.devices == 0) config.devices = detect_launch(config.engine.environment).world_size;
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
   const TrainSettings settings = make_settings(config, setup.model);
   const Split split = split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed);
@@ -79,19 +96,22 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
     throw Error(Cause::usage,
                 fmt::format("batch {} is larger than the {} training rows", config.batch_size, split.train.size()),
                 "a smaller --batch-size");
+  const JobFacts facts = job_facts(config, setup);
   if (!config.training.data.csv_path.empty()) standardise(setup.data, split.train);
-  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices);
+  const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices, facts);
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*fleet, config.engine.launch);
   const Provenance provenance = make_provenance(config.engine, *fleet);
   TrainOutcome outcome;
   outcome.model = setup.model;
+  outcome.devices = config.devices;
   outcome.device_kind = fleet->device_kind();
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
   std::optional<RunFolder> folder;
   if (fleet->is_root())
     folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
+  watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
   std::string last;
   outcome.epochs = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
     const Record record = epoch_record(epoch, config, setup.model, provenance);
@@ -100,9 +120,16 @@ TrainOutcome run_train(const TrainConfig& given, Observer& observer) {
     observer.note(epoch_line(epoch, config));
   });
   outcome.json = last;
+  if (folder) folder->end();
   if (fleet->is_root()) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // nobody leaves while a peer still works
   return outcome;
+}
+
+}  // namespace
+
+TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
+  return FailureWatch::over([&](FailureWatch& watch) { return train(config, observer, watch); });
 }
 
 }  // namespace amdahl

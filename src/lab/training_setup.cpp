@@ -24,7 +24,7 @@ CsvOptions csv_options(const DataConfig& config) {
   } else if (config.missing == "mean") {
     options.missing = CsvOptions::Missing::mean;
   } else if (config.missing != "refuse") {
-    throw Error(Cause::usage, fmt::format("--missing: unknown way '{}' to treat missing values", config.missing),
+    throw Error(Cause::usage, fmt::format("--missing: unknown treatment '{}' of missing values", config.missing),
                 choices_hint(config.missing, {"refuse", "drop", "mean"}));
   }
   return options;
@@ -74,15 +74,13 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
                                     const ModelSpec& model) {
   TrainerOptions options;
   options.model = model;
-  options.plan.accumulate = training.accumulate;
-  options.plan.bucket_bytes = training.bucket_bytes;
-  options.plan.overlap = training.overlap;
-  options.plan.peer_blocks = training.peer_blocks;
+  static_cast<PlanOptions&>(options.plan) = training.plan;
   options.hyper.optimizer = training.optimizer;
   options.hyper.learning_rate = static_cast<float>(training.learning_rate);
   options.launch = engine.launch;
   options.seed = engine.seed;
   options.timeout_seconds = engine.timeout_seconds;
+  options.auto_timeout = engine.auto_timeout;
   return options;
 }
 
@@ -98,11 +96,7 @@ void check_training(const TrainingConfig& config) {
   if (config.optimizer != "adam" && config.optimizer != "sgd")
     throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", config.optimizer),
                 choices_hint(config.optimizer, {"adam", "sgd"}));
-  if (config.accumulate < 1)
-    throw Error(Cause::usage, fmt::format("--accumulate is {}", config.accumulate), "at least 1");
-  if (config.bucket_bytes < 1)
-    throw Error(Cause::usage, fmt::format("--bucket-mb is {} bytes", config.bucket_bytes),
-                "a positive size, for example 25");
+  check_plan_options(config.plan);
   // The optimizers compute in 32 bits: a smaller rate would be none at all.
   if (!(config.learning_rate >= static_cast<double>(std::numeric_limits<float>::min()) &&
         config.learning_rate <= static_cast<double>(std::numeric_limits<float>::max())))

@@ -69,6 +69,7 @@ class CellRank {
         world_{rank.rank, rank.world_size, settings.root, cell.shape.call},
         data_{settings.type, settings.op, rank.world_size, settings.seed},
         element_(size_of(settings.type)),
+        queue_(rank.device, settings.make_transfer, settings.timeout_seconds),
         line_(rank.device.allocate(sizeof(float))) {
     rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
     const size_t send = cell.shape.send * element_, recv = cell.shape.recv * element_;
@@ -131,20 +132,25 @@ class CellRank {
     return data_.count_wrong(host.data(), *settings_.row, world_, cell_.shape.recv);
   }
 
-  /// Host threads leave a barrier many microseconds apart; what they enqueue after this starts together on the devices.
-  void line_up() {
+  /// Host threads leave a barrier many microseconds apart; the all-reduce makes what follows it start together on the
+  /// devices.
+  void run_lined_up(const std::function<void()>& enqueue) {
     rank_.communicator.barrier(deadline());
-    rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+    queue_.run(stream_, [&] {
+      rank_.communicator.all_reduce(line_->data(), 1, DType::f32, ReduceOp::sum, stream_);
+      enqueue();
+    });
+    stream_.synchronize(deadline());
   }
 
   template <class Work>
   double timed_us(int times, const Work& work) {
     const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();
-    line_up();
-    stream_.stamp(*start);
-    for (int i = 0; i < times; ++i) work();
-    stream_.stamp(*end);
-    stream_.synchronize(deadline());
+    run_lined_up([&] {
+      stream_.stamp(*start);
+      for (int i = 0; i < times; ++i) work();
+      stream_.stamp(*end);
+    });
     return rank_.device.elapsed_us(*start, *end) / times;
   }
 
@@ -161,17 +167,17 @@ class CellRank {
     return timed_us(settings_.iterations, [&] { graph->launch(stream_); }) / settings_.graph;
   }
 
-  /// The calls of a loop one by one: each from the end of the one before it.
+  /// Of a second loop, with an event after every call: each from the end of the one before it.
   std::vector<double> each_us() {
     std::vector<std::unique_ptr<Event>> stamps;
     for (int i = 0; i <= settings_.iterations; ++i) stamps.push_back(rank_.device.make_event());
-    line_up();
-    stream_.stamp(*stamps[0]);
-    for (int i = 0; i < settings_.iterations; ++i) {
-      call();
-      stream_.stamp(*stamps[static_cast<size_t>(i) + 1]);
-    }
-    stream_.synchronize(deadline());
+    run_lined_up([&] {
+      stream_.stamp(*stamps[0]);
+      for (int i = 0; i < settings_.iterations; ++i) {
+        call();
+        stream_.stamp(*stamps[static_cast<size_t>(i) + 1]);
+      }
+    });
     std::vector<double> times;
     for (size_t i = 0; i + 1 < stamps.size(); ++i) times.push_back(rank_.device.elapsed_us(*stamps[i], *stamps[i + 1]));
     return times;
@@ -184,6 +190,7 @@ class CellRank {
   CollectiveWorld world_;
   CollectiveData data_;
   size_t element_;
+  CallQueue queue_;
   std::unique_ptr<Buffer> line_;
   std::unique_ptr<Buffer> send_buffer_, recv_buffer_;
   void *send_ = nullptr, *recv_ = nullptr;
@@ -236,6 +243,7 @@ void fill_record(Record& record, const SweepSettings& settings, const Cell& cell
                    {"algbw", "GB/s", {algbw}},
                    {"busbw", "GB/s", {busbw}}};
   if (settings.peak_gbps > 0) record.series.push_back({"peak", "GB/s", {settings.peak_gbps}});
+  if (settings.link_gbps > 0) record.series.push_back({"link_limit", "GB/s", {settings.link_gbps}});
   if (settings.check) record.series.push_back({"wrong", "1", {result.wrong}});
   if (result.wrong > 0)
     record.status = {Status::Kind::failed, fmt::format("{:.0f} elements are wrong", result.wrong)};
@@ -268,6 +276,8 @@ std::vector<int64_t> sweep_sizes(int64_t minimum, int64_t maximum, int64_t step,
   }
   return sizes;
 }
+
+int count_pieces(const SweepSettings& settings) { return static_cast<int>(cells_of(settings).size()); }
 
 void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<void(const Record&)>& sink,
                Observer& observer) {

@@ -28,6 +28,11 @@ class Fleet {
   /// wait for on their device; the other ranks then end with the same cause. Called from any thread.
   virtual void end_runs_when(const std::function<bool()>& stopped) = 0;
 
+  /// Keeps the ranks' flight recorders as files of the root's run folder, where a host has that folder; elsewhere they
+  /// stay in memory. `run_dir`: the root's, empty for none. Collective, once, while no rank is at work. Returns the
+  /// root's folder.
+  virtual std::string record_flights(const std::string& run_dir) = 0;
+
   /// The root's value on every process. Collective.
   virtual std::string agree(const std::string& root_value) = 0;
 };

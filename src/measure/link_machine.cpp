@@ -94,7 +94,7 @@ std::vector<std::string> slow_links(const MachineSpec& machine, double min_gbps)
     lines.push_back(fmt::format("{} -> {}: {:.1f} GB/s, {}", link.source, link.destination, link.measured_gbps,
                                 min_gbps >= least
                                     ? fmt::format("at least {:.1f} was asked for", min_gbps)
-                                    : fmt::format("{:.0f} % of the {:.1f} that its links should carry",
+                                    : fmt::format("{:.0f} % of the expected {:.1f}",
                                                   100 * link.measured_gbps / link.expected_gbps, link.expected_gbps)));
   }
   return lines;

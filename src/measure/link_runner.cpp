@@ -102,6 +102,11 @@ LinkScope scope_of(const LinkBench& bench) {
           [&bench](int device) { return bench.label(device); }};
 }
 
+int count_pieces(const LinkBench& bench, const LinkTest& test) {
+  if (test.method == LinkMethod::integrity) return bench.num_devices() * (bench.num_devices() - 1);
+  return static_cast<int>(test.cells(scope_of(bench)).size());
+}
+
 void run_link_test(LinkBench& bench, const LinkTest& test, const LinkRun& run,
                    const std::function<void(const Record&)>& sink, Observer& observer) {
   if (test.method == LinkMethod::integrity) {

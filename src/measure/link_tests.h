@@ -53,4 +53,7 @@ void run_link_test(LinkBench& bench, const LinkTest& test, const LinkRun& run,
 
 LinkScope scope_of(const LinkBench& bench);
 
+/// Pieces of work that run_link_test tells its observer of: cells, or ordered pairs of an integrity test.
+int count_pieces(const LinkBench& bench, const LinkTest& test);
+
 }  // namespace amdahl

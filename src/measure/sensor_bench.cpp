@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "amdahl/units.h"
+#include "base/digest.h"
 #include "measure/sensor_check.h"
 #include "measure/sensor_ranks.h"
 #include "stats/stopping.h"
@@ -63,17 +64,6 @@ SensorTimes unpack(std::string text) {
   for (const auto number : kNumbers) times.*number = std::strtod(at, &at);
   for (const auto samples : kSamples) times.*samples = unpack_samples(at);
   return times;
-}
-
-/// FNV-1a over 8 bytes at a time: tells whether two grids are equal, not what they are.
-uint64_t digest_of(const std::vector<char>& bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::copy_n(bytes.data() + i, std::min(sizeof(word), bytes.size() - i), reinterpret_cast<char*>(&word));
-    hash = (hash ^ word) * 0x100000001b3u;
-  }
-  return hash;
 }
 
 // ---- one rank ----
@@ -138,7 +128,7 @@ class CellRank {
   void check(SensorTimes& times) {
     const std::vector<char> output = workload_.output(stream_, 0, deadline());
     const bool merged = cell_.merge != MergeWay::none;
-    if (merged) times.digest = digest_of(output);
+    if (merged) times.digest = digest_of({output.data(), output.size()});  // tells whether two grids are equal
     if (merged && rank_.rank != 0) return;
     const CheckResult result =
         check_output(cell_.job, merged ? ItemRange{0, cell_.job.num_items} : items_, output.data());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
 #include "measure/sensor_check.h"
 #include "measure/sensor_ranks.h"
 #include "sensor/balance.h"
@@ -242,14 +243,13 @@ std::string merge_name(const HeteroPlan& plan) {
 }
 
 Record record_of(const ShareRun& run, const std::vector<double>& fastest, const HeteroPlan& plan,
-                 const SensorBenchSettings& settings, Origin origin) {
+                 const SensorBenchSettings& settings) {
   SensorCell cell;
   cell.job = plan.job;
   cell.mode = "hetero";
   cell.devices = plan.devices;
   cell.path = plan.path;
   Record record = start_sensor_record(cell, settings.provenance);
-  record.origin = origin;
   record.axes["policy"] = run.policy;
   record.axes["merge"] = merge_name(plan);
   if (!run.trouble.empty()) record.status = {Status::Kind::failed, run.trouble};
@@ -295,17 +295,16 @@ const SharePolicy& find_share_policy(const std::string& name) {
               choices_hint(name, names));
 }
 
-std::vector<Record> measure_sensor_shares(Fleet& fleet, const HeteroPlan& plan, const SensorBenchSettings& settings) {
-  Origin origin = Origin::measured;
-  for (size_t i = 0; i < plan.speeds.size() && i < fleet.devices().size(); ++i)
-    if (pretends(fleet.devices()[i], plan.speeds[i])) origin = Origin::emulated;
+std::vector<Record> measure_sensor_shares(Fleet& fleet, const HeteroPlan& plan, const SensorBenchSettings& of_all) {
+  SensorBenchSettings settings = of_all;
+  limit_devices(settings.provenance, fleet.devices(), plan.speeds);
   HostResult result(plan.job, plan.meet, plan.devices);
   std::vector<Record> records;
   fleet.run(plan.devices, [&](RankContext& rank) {
     const std::vector<ShareRun> runs = ShareRank(rank, plan, settings, result).measure();
     if (rank.rank != 0) return;
     const std::vector<double> fastest = fastest_speeds(runs, plan.job.num_items);
-    for (const ShareRun& run : runs) records.push_back(record_of(run, fastest, plan, settings, origin));
+    for (const ShareRun& run : runs) records.push_back(record_of(run, fastest, plan, settings));
   });
   return records;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/limited_devices.h"
 #include "measure/sensor_bench.h"
 #include "measure/sensor_input.h"
 #include "stats/summary.h"
@@ -68,6 +69,7 @@ Record start_sensor_record(const SensorCell& cell, const Provenance& provenance)
   Record record;
   record.kind = "sensor";
   record.provenance = provenance;
+  record.origin = origin_of_devices(provenance);
   const SensorJob& job = cell.job;
   record.axes = {{"op", std::string(to_string(job.operation))},
                  {"mode", cell.mode},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/limited_devices.h"
 #include "measure/sensor_check.h"
 #include "measure/sensor_placement.h"
 #include "measure/sensor_ranks.h"
@@ -192,11 +193,7 @@ struct PlacedRun {
 
 class TaskRecords {
  public:
-  TaskRecords(const TaskPlan& plan, const SensorBenchSettings& settings, const Fleet& fleet)
-      : plan_(plan), settings_(settings) {
-    for (size_t i = 0; i < plan.speeds.size() && i < fleet.devices().size(); ++i)
-      if (pretends(fleet.devices()[i], plan.speeds[i])) origin_ = Origin::emulated;
-  }
+  TaskRecords(const TaskPlan& plan, const SensorBenchSettings& settings) : plan_(plan), settings_(settings) {}
 
   std::vector<Record> of(const PlacedRun& run) const {
     std::vector<Record> records;
@@ -208,7 +205,6 @@ class TaskRecords {
 
  private:
   void add_common(Record& record, const PlacedRun& run) const {
-    record.origin = origin_;
     if (plan_.mode == "hetero") record.axes["policy"] = run.policy;
     if (!run.launch.empty()) record.axes["launch"] = run.launch;
     if (!run.trouble.empty()) record.status = {Status::Kind::failed, run.trouble};
@@ -243,6 +239,7 @@ class TaskRecords {
     Record record;
     record.kind = "sensor";
     record.provenance = settings_.provenance;
+    record.origin = origin_of_devices(record.provenance);
     std::vector<std::string> texts;
     bool one_type = true;
     for (const SensorJob& task : plan_.tasks) {
@@ -291,7 +288,6 @@ class TaskRecords {
 
   const TaskPlan& plan_;
   const SensorBenchSettings& settings_;
-  Origin origin_ = Origin::measured;
 };
 
 std::vector<size_t> tasks_on(const Placement& placement, int device) {
@@ -329,8 +325,10 @@ std::vector<PlacedRun> measure_on(RankContext& rank, const TaskPlan& plan, const
 
 }  // namespace
 
-std::vector<Record> measure_sensor_tasks(Fleet& fleet, const TaskPlan& plan, const SensorBenchSettings& settings) {
-  const TaskRecords make(plan, settings, fleet);
+std::vector<Record> measure_sensor_tasks(Fleet& fleet, const TaskPlan& plan, const SensorBenchSettings& of_all) {
+  SensorBenchSettings settings = of_all;
+  limit_devices(settings.provenance, fleet.devices(), plan.speeds);
+  const TaskRecords make(plan, settings);
   std::vector<Record> records;
   fleet.run(plan.devices, [&](RankContext& rank) {
     const std::vector<PlacedRun> runs = measure_on(rank, plan, settings);

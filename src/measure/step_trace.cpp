@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 
+#include "base/number_words.h"
 #include "measure/packer.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {
@@ -89,6 +92,31 @@ StepTrace merge_traces(const std::vector<RankTrace>& ranks) {
     return std::tie(a.rank, a.start_us) < std::tie(b.rank, b.start_us);
   });
   return trace;
+}
+
+double traced_step_us(const StepTrace& trace) {
+  std::map<std::pair<int, int64_t>, const TraceEvent*> steps;
+  for (const TraceEvent& event : trace.events)
+    if (event.kind == TraceKind::step) steps[{event.rank, event.step}] = &event;
+  std::vector<double> apart, lengths;
+  for (const auto& [key, step] : steps) {
+    lengths.push_back(step->duration_us);
+    const auto next = steps.find({key.first, key.second + 1});
+    if (next != steps.end()) apart.push_back(next->second->start_us - step->start_us);
+  }
+  if (lengths.empty()) return 0;
+  return median_of(apart.empty() ? lengths : apart);
+}
+
+std::string stamps_words(const StepTrace& trace, const std::vector<double>& measured_us) {
+  const double traced = traced_step_us(trace);
+  if (measured_us.empty() || !(traced > 0)) return {};
+  const double measured = median_of(measured_us);
+  return fmt::format(
+      "A traced step takes {} us, the measured one {} us (median over {} run{}): with its stamps it takes {:.2f} times "
+      "as long.",
+      format_number(traced), format_number(measured), measured_us.size(), measured_us.size() == 1 ? "" : "s",
+      traced / measured);
 }
 
 std::string pack_trace(const RankTrace& trace) {

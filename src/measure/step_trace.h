@@ -27,6 +27,13 @@ std::vector<TraceEvent> stamped_events(Device& device, const StepStamps& stamps,
 /// did. `start_us` of the earliest event becomes 0. Fills ranks and events.
 StepTrace merge_traces(const std::vector<RankTrace>& ranks);
 
+/// us from the start of a traced step to that of the next on the same rank, the median; how long the step itself is
+/// where no two follow each other.
+double traced_step_us(const StepTrace& trace);
+/// What the stamps of a trace do to its steps: "A traced step takes 49.5 us, the measured one 28.6 us (median over 5
+/// runs): ...". Empty without measured steps.
+std::string stamps_words(const StepTrace& trace, const std::vector<double>& measured_us);
+
 /// For the exchange between ranks.
 std::string pack_trace(const RankTrace& trace);
 RankTrace unpack_trace(const std::string& bytes);

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <string_view>
 
 #include "measure/packer.h"
-#include "stats/stopping.h"
+#include "train/replicas.h"
 
 namespace amdahl {
 namespace {
@@ -22,19 +27,36 @@ constexpr double RankRun::*kScalars[] = {&RankRun::step_us,
                                          &RankRun::temperature_c,
                                          &RankRun::power_w,
                                          &RankRun::energy_j,
-                                         &RankRun::throttle_reasons};
-constexpr double StepTimes::*kTimes[] = {&StepTimes::step,     &StepTimes::input,     &StepTimes::forward,
-                                         &StepTimes::backward, &StepTimes::optimizer, &StepTimes::idle};
+                                         &RankRun::throttle_reasons,
+                                         &RankRun::warmup_steps,
+                                         &RankRun::warmup_us,
+                                         &RankRun::warmup_drift_percent,
+                                         &RankRun::warmup_settled,
+                                         &RankRun::warmup_rehearsals};
+constexpr double PartTimes::*kTimes[] = {&PartTimes::full,         &PartTimes::staged,         &PartTimes::local,
+                                         &PartTimes::local_work,   &PartTimes::backward_work,  &PartTimes::forward_work,
+                                         &PartTimes::launch_floor, &PartTimes::launch_kernels, &PartTimes::noise,
+                                         &PartTimes::fused_update};
+
+constexpr double HostLoad::*kLoads[] = {&HostLoad::busy_us, &HostLoad::stolen_us, &HostLoad::own_us,
+                                        &HostLoad::waited_us};
+
+// Numbers that fit into a double, for Packer.
+int64_t host_number() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return static_cast<int64_t>(std::hash<std::string_view>()(name.data()) & 0xffffffffU);
+}
 
 std::string pack(const RankRun& run) {
   Packer packer;
   for (const auto member : kScalars) packer.number(run.*member);
-  packer.number(static_cast<double>(run.accounted.size()));
-  for (const StepTimes& times : run.accounted) {
-    for (const auto member : kTimes) packer.number(times.*member);
-    packer.numbers(times.stalls);
-    packer.numbers(times.collectives);
-  }
+  packer.number(static_cast<double>(run.host_load.process));
+  packer.number(static_cast<double>(run.host_load.host));
+  for (const auto member : kLoads) packer.number(run.host_load.load.*member);
+  for (const auto member : kTimes) packer.number(run.parts.*member);
+  packer.numbers(run.parts.communication.stalls);
+  packer.numbers(run.parts.communication.collectives);
   return packer.bytes();
 }
 
@@ -42,22 +64,14 @@ RankRun unpack(const std::string& bytes) {
   Unpacker unpacker(bytes);
   RankRun run;
   for (const auto member : kScalars) run.*member = unpacker.number();
-  run.accounted.resize(static_cast<size_t>(unpacker.number()));
-  for (StepTimes& times : run.accounted) {
-    for (const auto member : kTimes) times.*member = unpacker.number();
-    times.stalls = unpacker.numbers();
-    times.collectives = unpacker.numbers();
-  }
+  run.host_load.process = static_cast<int64_t>(unpacker.number());
+  run.host_load.host = static_cast<int64_t>(unpacker.number());
+  for (const auto member : kLoads) run.host_load.load.*member = unpacker.number();
+  for (const auto member : kTimes) run.parts.*member = unpacker.number();
+  run.parts.communication.stalls = unpacker.numbers();
+  run.parts.communication.collectives = unpacker.numbers();
   return run;
 }
-
-std::string pack_number(double value) {
-  Packer packer;
-  packer.number(value);
-  return packer.bytes();
-}
-
-double unpack_number(const std::string& bytes) { return Unpacker(bytes).number(); }
 
 Deadline deadline_of(const TrainerOptions& options) { return Deadline::after_seconds(options.timeout_seconds); }
 
@@ -82,23 +96,27 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
       bytes_before_(rank.device.allocated_bytes()),
       trainer_(rank, options),
       pool_(trainer_, rank.device, data, options.plan.global_batch, settings.pool_batches, deadline_of(options)),
+      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds),
       own_bytes_(rank.device.allocated_bytes() - bytes_before_),
+      given_timeout_seconds_(options.timeout_seconds),
       start_(rank.device.make_event()),
       end_(rank.device.make_event()) {}
 
-double StudyCellRank::timed_steps(int steps, RankRun* run) {
+double StudyCellRank::timed_steps(int lead, int steps, RankRun* run) {
   trainer_.synchronize();
   rank_.communicator.barrier(deadline_of(options_));
+  const bool on_host = run && rank_.device.backend() == BackendKind::cpu;
+  const HostLoad load = on_host ? read_host_load() : HostLoad{};
   DeviceHealth before;
   if (run) {
     before = rank_.device.health();
     run->clock_before_mhz = before.sm_clock_mhz;
   }
   Stream& stream = trainer_.compute_stream();
-  stream.stamp(*start_);
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 0; i < lead + steps; ++i) {
+    if (i == lead) stream.stamp(*start_);
     if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the steps that are queued
-    const size_t batch = static_cast<size_t>(i) % pool_.size();
+    const size_t batch = static_cast<size_t>(i < lead ? i : i - lead) % pool_.size();
     trainer_.step(pool_.features(batch), pool_.targets(batch));
   }
   stream.stamp(*end_);
@@ -111,53 +129,65 @@ double StudyCellRank::timed_steps(int steps, RankRun* run) {
     run->throttle_reasons = static_cast<double>(health.throttle_reasons);
   }
   trainer_.synchronize();
+  if (on_host) run->host_load = {getpid(), host_number(), read_host_load() - load};
   const double elapsed_us = rank_.device.elapsed_us(*start_, *end_);
   if (run) run->energy_j = metered_energy_j(before.energy_j, rank_.device.health().energy_j, elapsed_us / 1e6);
   return elapsed_us / steps;
 }
 
-std::vector<StepTimes> StudyCellRank::instrumented_steps(LaunchMode mode) {
-  std::vector<StepTimes> times;
-  for (int i = 0; i <= settings_.accounted_steps; ++i) {
-    rank_.communicator.barrier(deadline_of(options_));
-    times.push_back(trainer_.instrumented_step(pool_.features(0), pool_.targets(0), mode));
+// All ranks must agree when it is over: the slowest one's times decide, and rank 0's clock.
+WarmUp StudyCellRank::warm_up() {
+  WarmUpRule rule(settings_.warmup);
+  while (!rule.done()) {
+    const int64_t block = rule.next_block();
+    const double mine = timed_steps(kLeadSteps, static_cast<int>(block), nullptr);
+    Packer packer;
+    packer.number(mine);
+    packer.number(rank_.device.health().sm_clock_mhz);
+    const std::vector<std::string> all = rank_.communicator.exchange(packer.bytes(), deadline_of(options_));
+    double slowest = 0;
+    for (const std::string& bytes : all) slowest = std::max(slowest, Unpacker(bytes).number());
+    Unpacker root(all.front());
+    root.number();
+    rule.add(block, slowest, root.number());
+    longest_step_us_ = std::max(longest_step_us_, slowest);
   }
-  times.erase(times.begin());  // the first one makes the events, or captures its graph
-  return times;
+  return rule.result();
 }
 
-// Where a backend cannot see its own idle time, launch gaps are what the same work takes longer when it is launched
-// piece by piece instead of replayed as one graph.
-std::vector<StepTimes> StudyCellRank::accounted_steps() {
-  std::vector<StepTimes> times = instrumented_steps(options_.launch);
-  if (options_.launch == LaunchMode::graph || !rank_.device.supports_graphs().ok) return times;
-  const std::vector<StepTimes> replayed = instrumented_steps(LaunchMode::graph);
-  const auto work = [](const StepTimes& t) { return t.forward + t.backward; };
-  for (size_t i = 0; i < times.size(); ++i) times[i].idle = std::max(0.0, work(times[i]) - work(replayed[i]));
-  return times;
+void StudyCellRank::prepare(int rehearsals) {
+  constexpr double kRehearsalUs = 1e6;  // of timed steps, where a whole run takes longer
+  measure(1);                           // makes graphs and chooses algorithms
+  warmed_ = warm_up();
+  const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
+  const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
+  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps);
 }
 
-// The first run goes on in blocks until their times show no trend, at most kMaxBlocks of them; later runs are warm.
-void StudyCellRank::warm_up() {
-  constexpr int kBlocks = 5;
-  constexpr size_t kMaxBlocks = 20;
-  const int block = std::max(1, settings_.warmup / kBlocks);
-  std::vector<double> times;
-  const size_t wanted = warm_ ? kBlocks : kMaxBlocks;
-  while (times.size() < wanted) {
-    const double mine = timed_steps(block, nullptr);
-    double slowest = mine;
-    if (!warm_) {  // all ranks must agree when it is over
-      for (const std::string& bytes : rank_.communicator.exchange(pack_number(mine), deadline_of(options_)))
-        slowest = std::max(slowest, unpack_number(bytes));
-    }
-    times.push_back(slowest);
-    if (!warm_ && warmed_up(times)) break;
-  }
-  warm_ = true;
+void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) {
+  rank_.communicator.set_timeout(collective_seconds);
+  trainer_.set_timeout(host_seconds);
+  options_.timeout_seconds = host_seconds;
 }
 
 RankRun StudyCellRank::run() {
+  if (options_.auto_timeout) {
+    const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
+    limit_waits(limits.collective_seconds, limits.host_seconds);
+  }
+  RankRun run = measure(settings_.steps);
+  if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are cold
+  if (!warmed_) return run;
+  run.warmup_steps = static_cast<double>(warmed_->steps);
+  run.warmup_us = warmed_->load_us;
+  run.warmup_drift_percent = warmed_->drift_percent;
+  run.warmup_settled = warmed_->settled;
+  run.warmup_rehearsals = rehearsals_;
+  warmed_.reset();
+  return run;
+}
+
+RankRun StudyCellRank::measure(int steps) {
   RankRun run;
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
@@ -167,15 +197,17 @@ RankRun StudyCellRank::run() {
   if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(rank_.communicator.traffic().payload_bytes);
   run.comm_bytes = comm_bytes_;
   run.loss_first = trainer_.stats().loss;
-  warm_up();
-  run.step_us = timed_steps(settings_.steps, &run);
+  const int lead = std::min(kLeadSteps, settings_.warmup);
+  if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
+  run.step_us = timed_steps(lead, steps, &run);
   run.loss_last = trainer_.stats().loss;
   if (rank_.rank == 0 && !std::isfinite(run.loss_last))
     throw Error(Cause::non_finite,
                 fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller --learning-rate, or check the data for extreme values");
-  run.accounted = accounted_steps();
+  check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
+  run.parts = parts_.measure(run.step_us);  // leaves other parameters on each rank
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
   own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run made and keeps
   return run;
@@ -189,7 +221,7 @@ RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
 
 double StudyCellRank::probe(int steps) {
   trainer_.step(pool_.features(0), pool_.targets(0));
-  return timed_steps(steps, nullptr);
+  return timed_steps(0, steps, nullptr);
 }
 
 }  // namespace amdahl

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "device/host_load.h"
 #include "measure/batch_pool.h"
-#include "measure/step_account.h"
+#include "measure/step_parts.h"
 #include "measure/study_runner.h"
 #include "measure/trace_run.h"
+#include "measure/warm_up.h"
 
 namespace amdahl {
 
@@ -20,7 +23,10 @@ struct RankRun {
   double clock_before_mhz = -1, clock_after_mhz = -1, temperature_c = -1, power_w = -1;
   double energy_j = -1;  // of the card over the timed steps; negative: not read, or too short for its meter
   double throttle_reasons = 0;
-  std::vector<StepTimes> accounted;
+  double warmup_steps = -1, warmup_us = -1, warmup_drift_percent = 0, warmup_settled = 0;  // negative: it was warm
+  double warmup_rehearsals = 0;
+  ProcessLoad host_load;  // during the timed steps; of CPU virtual devices
+  PartTimes parts;
 };
 
 /// J between two readings of a card's energy meter that are `seconds` apart, or -1: without readings, and for less than
@@ -32,7 +38,11 @@ class StudyCellRank {
   StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data,
                 const StudySettings& settings);
 
-  /// Fresh weights, warm-up, timed steps, instrumented steps. Collective over the cell's ranks.
+  /// Once, before the first run: a warm-up that ends when clocks and times are stable, and `rehearsals` runs that do
+  /// not count. What first runs leave behind (graphs, clocks, caches, allocations) is then there for every run that
+  /// does. Collective over the cell's ranks.
+  void prepare(int rehearsals);
+  /// Fresh weights, warm-up steps, timed steps, steps with parts left out. Collective over the cell's ranks.
   RankRun run();
   /// Fresh weights, `first` steps, then steps up to `end` with stamps of every piece. No sample of the study.
   RankTrace trace(int64_t first, int64_t end);
@@ -40,10 +50,12 @@ class StudyCellRank {
   double probe(int steps);
 
  private:
-  void warm_up();
-  double timed_steps(int steps, RankRun* run);
-  std::vector<StepTimes> instrumented_steps(LaunchMode mode);
-  std::vector<StepTimes> accounted_steps();
+  RankRun measure(int steps);
+  /// Deadlines of what follows: `collective_seconds` of a collective, `host_seconds` of the host.
+  void limit_waits(double collective_seconds, double host_seconds);
+  WarmUp warm_up();
+  /// Microseconds of one of `steps`, after `lead` untimed ones.
+  double timed_steps(int lead, int steps, RankRun* run);
 
   RankContext rank_;
   TrainerOptions options_;
@@ -52,9 +64,13 @@ class StudyCellRank {
   std::vector<std::unique_ptr<StepStamps>> trace_stamps_;  // graphs of the trainer hold them
   Trainer trainer_;
   BatchPool pool_;
+  PartTimer parts_;
   size_t own_bytes_;
-  bool warm_ = false;       // an earlier run has warmed this cell up
-  double comm_bytes_ = -1;  // payload of one step; counted once, since replayed graphs make no calls
+  std::optional<WarmUp> warmed_;  // by prepare(), until a run has told of it
+  int rehearsals_ = 0;
+  double given_timeout_seconds_;
+  double longest_step_us_ = 0;  // of the warm-up, on the slowest rank
+  double comm_bytes_ = -1;      // payload of one step; counted once, since replayed graphs make no calls
   std::unique_ptr<Event> start_, end_;
 };
 

@@ -19,6 +19,10 @@ struct StudyCellSpec {
   int64_t global_batch = 0;
   int devices = 1;
   std::string strategy;
+  LaunchMode launch = LaunchMode::eager;
+  MathMode math = MathMode::fp32;
+  bool extra = false;  // only shows what one device could do otherwise: decides nothing about when a study stops
+  int every = 1;       // takes part in every so-many-th run, so that drift reaches all of its group alike
 
   bool operator==(const StudyCellSpec&) const = default;
 };
@@ -35,20 +39,24 @@ struct StudySettings {
   ModelSpec model;
   std::string data_name;
   std::vector<std::vector<StudyCellSpec>>
-      groups;              // cells that are interleaved with each other: one group per batch size
-  TrainerOptions trainer;  // plan.strategy, num_devices and global_batch are set per cell
+      groups;                      // cells that are interleaved with each other: one group per batch size
+  TrainerOptions trainer;          // launch and plan.strategy, num_devices and global_batch are set per cell
+  MathMode math = MathMode::fp32;  // of the fleet's own operations
+  std::function<std::unique_ptr<Ops>(Device&, MathMode)> make_ops;  // of cells with another math mode
   Scaling scaling = Scaling::strong;
-  MathMode math = MathMode::fp32;
   int runs = 50, warmup = 10, steps = 100;
-  int accounted_steps = 5;  // instrumented steps after the timed ones of each run
-  int pool_batches = 4;     // distinct resident batches that the steps cycle through
+  int pool_batches = 4;  // distinct resident batches that the steps cycle through
   double rel_ci = 0;
   std::optional<TraceRequest> trace;
+  int first_run = 0, end_run = -1;  // of a process that does a part of the runs; -1: to the last
+  int process = -1;                 // its number, an axis of its records; -1: one process does all
   Provenance provenance;
+
+  int runs_end() const { return end_run < 0 ? runs : end_run; }
 };
 
 /// Names a run of a cell; the records of a resumed study are recognised by it.
-std::string run_key(int64_t global_batch, int64_t devices, const std::string& strategy, int64_t run);
+std::string run_key(const StudyCellSpec& cell, int64_t run);
 
 /// Step times in us of the runs that a resumed study already has, by run key. Processes other than the root need the
 /// keys only.
@@ -59,6 +67,11 @@ using EarlierRuns = std::map<std::string, double>;
 /// drift of the machine hits every cell alike.
 void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer);
+
+/// Whether a cell is measured in a run of its group.
+bool takes_part(const StudyCellSpec& cell, int run);
+/// Runs of a cell.
+int runs_of(const StudySettings& settings, const StudyCellSpec& cell);
 
 /// Seconds that all runs of the grid are expected to take, from a few untimed steps of each cell.
 double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings);

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numeric>
 
+#include "measure/packer.h"
+#include "train/replicas.h"
+
 namespace amdahl {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
@@ -84,6 +90,35 @@ void require_finite(double loss, const char* what, int epoch) {
               "a smaller --learning-rate, or check the data for extreme values");
 }
 
+/// What --timeout auto goes by: the longest time between the ends of two steps of the first epoch, from the third on
+/// and with what rank 0 does after the last.
+class StepClock {
+ public:
+  void step_ended() {
+    const auto now = Clock::now();
+    if (++steps_ > kCold) longest_ = std::max(longest_, std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+  }
+  /// The longest of all ranks, as deadlines of what follows. Collective.
+  void limit_waits(RankContext& rank, Trainer& trainer, const TrainerOptions& options) {
+    Packer packer;
+    packer.number(longest_);
+    double longest = 0;
+    const Deadline deadline = Deadline::after_seconds(options.timeout_seconds);
+    for (const std::string& bytes : rank.communicator.exchange(packer.bytes(), deadline))
+      longest = std::max(longest, Unpacker(bytes).number());
+    const AutoTimeouts limits = auto_timeouts(longest, 1);
+    rank.communicator.set_timeout(limits.collective_seconds);
+    trainer.set_timeout(limits.host_seconds);
+  }
+
+ private:
+  static constexpr int64_t kCold = 3;
+  int64_t steps_ = 0;
+  double longest_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
+
 void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
                 const std::function<void(const EpochResult&)>& finished) {
   const Deadline patience = Deadline::after_seconds(settings.trainer.timeout_seconds);
@@ -92,30 +127,43 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
   const int64_t batch = settings.trainer.plan.global_batch;
   const int64_t steps = static_cast<int64_t>(split.train.size()) / batch;
   const auto validation_rows = static_cast<int64_t>(split.validation.size());
+  StepClock clock;
+  int64_t done = 0;  // steps
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Deadline deadline = Deadline::after_seconds(settings.trainer.timeout_seconds);
     resident.select(epoch_order(split.train, settings.trainer.seed, epoch), deadline);
-    double loss = 0;
+    double loss = 0, checks_seconds = 0;
     for (int64_t step = 0; step < steps; ++step) {
       resident.step(step * batch);
       loss += trainer.stats().loss / static_cast<double>(steps);
+      ++done;
+      if (epoch == 1) clock.step_ended();
+      const bool last = epoch == settings.epochs && step + 1 == steps;
+      if (!last && (settings.check_every == 0 || done % settings.check_every != 0)) continue;
+      const auto check_start = Clock::now();
+      check_replicas(rank, trainer, settings.trainer, fmt::format("after step {}", done));
+      checks_seconds += std::chrono::duration<double>(Clock::now() - check_start).count();
     }
-    if (rank.rank != 0) continue;  // rank 0 has the weights under every strategy
-    EpochResult result;
-    result.epoch = epoch;
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    result.samples_per_second = static_cast<double>(steps * batch) / result.seconds;
-    result.train_loss = loss;
-    require_finite(loss, "loss", epoch);
-    if (validation_rows > 0) {
-      const StepStats validation = resident.validate(validation_rows);
-      result.validation_loss = validation.loss;
-      require_finite(validation.loss, "validation loss", epoch);
-      if (data.loss == LossKind::softmax_cross_entropy)
-        result.validation_accuracy = validation.correct / static_cast<double>(validation_rows);
+    if (rank.rank == 0) {  // it has the weights under every strategy
+      EpochResult result;
+      result.epoch = epoch;
+      result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - checks_seconds;
+      result.samples_per_second = static_cast<double>(steps * batch) / result.seconds;
+      result.train_loss = loss;
+      require_finite(loss, "loss", epoch);
+      if (validation_rows > 0) {
+        const StepStats validation = resident.validate(validation_rows);
+        result.validation_loss = validation.loss;
+        require_finite(validation.loss, "validation loss", epoch);
+        if (data.loss == LossKind::softmax_cross_entropy)
+          result.validation_accuracy = validation.correct / static_cast<double>(validation_rows);
+      }
+      finished(result);
     }
-    finished(result);
+    if (epoch > 1 || !settings.trainer.auto_timeout) continue;
+    clock.step_ended();
+    clock.limit_waits(rank, trainer, settings.trainer);
   }
 }
 

@@ -13,12 +13,14 @@ struct TrainSettings {
   TrainerOptions trainer;  // plan complete
   int epochs = 20;
   double validation_fraction = 0.2;
+  int64_t check_every = 1000;  // steps between comparisons of the ranks' parameters; 0: after the last step alone
 };
 
 /// Trains on the whole data set, shuffled anew each epoch by the seed; the rows that do not fill a global batch are
 /// left for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss
-/// leaves the numbers, Error{interrupted} within an epoch once the fleet is told to stop. `data` must be standardised
-/// on the split's training rows already.
+/// leaves the numbers, Error{check_failed} when ranks that should hold the same parameters do not (check_replicas),
+/// Error{interrupted} within an epoch once the fleet is told to stop. `data` must be standardised on the split's
+/// training rows already.
 std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
                                       const std::function<void(const EpochResult&)>& finished);
 

@@ -2,9 +2,13 @@
 #include <fmt/format.h>
 
 #include <oneapi/dnnl/dnnl.h>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <vector>
 
+#include "amdahl/units.h"
 #include "device/cpu_device.h"
 #include "ops/cpu_kernels.h"
 #include "ops/cpu_losses.h"
@@ -34,9 +38,32 @@ void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, Matrix a, M
   if (m == 0 || n == 0) return;
   const dnnl_status_t status =
       dnnl_sgemm(op_a, op_b, m, n, k, 1.0f, a.data, a.stride, b.data, b.stride, accumulate ? 1.0f : 0.0f, c, n);
+  if (status == dnnl_out_of_memory)
+    throw Error(Cause::out_of_memory, fmt::format("oneDNN has no memory for a {} x {} x {} GEMM", m, n, k),
+                "a smaller batch or model, or a higher limit of memory (ulimit -v)");
   if (status != dnnl_success)
     throw Error(Cause::internal,
-                fmt::format("oneDNN refused a {} x {} x {} product (status {})", m, n, k, static_cast<int>(status)));
+                fmt::format("oneDNN refused a {} x {} x {} GEMM (status {})", m, n, k, static_cast<int>(status)));
+}
+
+// oneDNN makes its kernels in the first calls, and crashes where it gets no memory for them. So they are made here,
+// once it is sure that there is some, and before anything that takes more of it.
+void make_gemm_kernels() {
+  constexpr size_t kBytes = size_t{64} << 20;  // three times what the kernels take (oneDNN 2.7, AVX2 and AVX-512)
+  void* room = std::malloc(kBytes);            // only its addresses: nothing is written
+  std::free(room);
+  if (!room)
+    throw Error(Cause::out_of_memory, fmt::format("oneDNN's kernels need {}", format_bytes(double(kBytes))),
+                "a higher limit of memory (ulimit -v)");
+  constexpr int64_t kSizes[] = {1, 64};  // vectors have kernels of their own
+  const std::vector<float> a(64 * 64), b(64 * 64);
+  std::vector<float> c(64 * 64);
+  for (const char op_a : {'N', 'T'})
+    for (const char op_b : {'N', 'T'})
+      for (const int64_t m : kSizes)
+        for (const int64_t n : kSizes)
+          for (const bool accumulate : {false, true})
+            multiply(op_a, op_b, m, n, 64, {a.data(), 64}, {b.data(), 64}, c.data(), accumulate);
 }
 
 // Rows a large power of two apart fall into the same few cache sets, and oneDNN's kernels then run at 35 to 65 % of
@@ -121,6 +148,8 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
         Cause::usage,
         fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32", to_string(options.math)),
         "--math fp32, or --backend cuda");
+  static std::once_flag once;
+  std::call_once(once, make_gemm_kernels);
   return std::make_unique<CpuOps>();
 }
 

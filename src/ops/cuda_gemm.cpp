@@ -214,7 +214,7 @@ void CudaGemm::run(const KernelLaunch& launch, const GemmWorkspace& workspace, G
   Plan& plan = plan_for(call);
   if (plan.candidates.empty())
     throw Error(Cause::device_error,
-                fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} product in {}", device_index_,
+                fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} GEMM in {}", device_index_,
                             call.problem.m, call.problem.n, call.problem.k, to_string(options_.math)),
                 "another --math mode");
   if (!plan.tuned && may_tune && !options_.deterministic) {

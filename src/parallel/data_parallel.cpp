@@ -12,6 +12,10 @@ class DataParallel final : public BucketedStrategy {
  public:
   using BucketedStrategy::BucketedStrategy;
 
+  void update_alone() override {
+    for (const Bucket& bucket : buckets()) update(bucket);
+  }
+
  private:
   void send(size_t i, bool) override {
     const Bucket& bucket = buckets()[i];
@@ -22,10 +26,13 @@ class DataParallel final : public BucketedStrategy {
   int64_t bucket_bytes(size_t i) const override { return buckets()[i].floats() * static_cast<int64_t>(sizeof(float)); }
 
   void arrived(size_t i, size_t order, StepStamps* stamps) override {
-    const Bucket& bucket = buckets()[i];
     if (stamps) stamps->start(context().compute, StepStamps::at(stamps->updates, order));
-    context().optimizer.update(context().compute, std::max(bucket.begin, ParameterLayout::kStatsFloats), bucket.end);
+    update(buckets()[i]);
     if (stamps) stamps->end(context().compute, stamps->updates[order]);
+  }
+
+  void update(const Bucket& bucket) {
+    context().optimizer.update(context().compute, std::max(bucket.begin, ParameterLayout::kStatsFloats), bucket.end);
   }
 };
 

@@ -29,9 +29,13 @@ class NaiveDataParallel final : public Strategy {
     if (stamps) stamps->end(context_.compute, stamps->collectives[0]);
     if (stamps) stamps->end(context_.compute, stamps->stalls[0]);
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->updates, 0));
+    update_alone();
+    if (stamps) stamps->end(context_.compute, stamps->updates[0]);
+  }
+
+  void update_alone() override {
     if (context_.communicator.rank() == 0)
       context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
-    if (stamps) stamps->end(context_.compute, stamps->updates[0]);
   }
 
  private:

@@ -40,6 +40,12 @@ class ShardedDataParallel final : public BucketedStrategy {
     first_step_ = false;
   }
 
+  void update_alone() override {
+    for (const Shards& shards : shards_)
+      for (const FloatRange& range : {parameters_of(shards.front()), shards.part(context().communicator.rank())})
+        if (range.floats() > 0) context().optimizer.update(context().compute, range.begin, range.end);
+  }
+
  private:
   bool changes_parameters() const override { return true; }
 

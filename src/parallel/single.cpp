@@ -32,6 +32,10 @@ class NoCommunication final : public Strategy {
     if (span) stamps->end(context_.compute, *span);
   }
 
+  void update_alone() override {
+    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+  }
+
  private:
   StrategyContext context_;
   std::optional<AdamStep> first_weights_;

@@ -9,14 +9,14 @@ namespace {
 
 int64_t no_traffic(const ParallelPlan&, const ModelSpec&, int) { return 0; }
 
-Feasibility one_device(const ParallelPlan& plan) {
-  if (plan.num_devices == 1) return {};
-  return {false, fmt::format("strategy single uses one device, {} were asked for", plan.num_devices)};
+Feasibility any_devices(const ParallelPlan& plan) {
+  if (plan.global_batch >= plan.accumulate) return {};
+  return {false, fmt::format("batch {} is smaller than {} micro-batches", plan.global_batch, plan.accumulate)};
 }
 
-Feasibility any_devices(const ParallelPlan& plan) {
-  if (plan.global_batch / plan.accumulate >= 1) return {};
-  return {false, fmt::format("batch {} is smaller than {} micro-batches", plan.global_batch, plan.accumulate)};
+Feasibility one_device(const ParallelPlan& plan) {
+  if (plan.num_devices == 1) return any_devices(plan);
+  return {false, fmt::format("strategy single uses one device, {} were asked for", plan.num_devices)};
 }
 
 Feasibility a_row_for_every_device(const ParallelPlan& plan) {
@@ -46,6 +46,7 @@ const std::vector<StrategyRow>& strategy_table() {
        .build = make_single},
       {.name = "replicated",
        .summary = "every device steps the full batch, no communication",
+       .replicas = true,
        .full_batch_everywhere = true,
        .feasible = any_devices,
        .traffic_bytes = no_traffic,
@@ -53,6 +54,7 @@ const std::vector<StrategyRow>& strategy_table() {
        .build = make_single},
       {.name = "ddp",
        .summary = "batch split, gradients all-reduced in buckets while backward goes on",
+       .replicas = true,
        .overlaps = true,
        .feasible = a_row_for_every_device,
        .traffic_bytes = data_parallel_traffic,
@@ -60,6 +62,7 @@ const std::vector<StrategyRow>& strategy_table() {
        .build = make_data_parallel},
       {.name = "zero1",
        .summary = "batch split, each device keeps the optimizer state of its part and updates it for all",
+       .replicas = true,
        .overlaps = true,
        .updates_early = true,
        .feasible = a_row_for_every_device,
@@ -67,7 +70,7 @@ const std::vector<StrategyRow>& strategy_table() {
        .owned = sharded_data_parallel_owned,
        .build = make_sharded_data_parallel},
       {.name = "dp",
-       .summary = "naive baseline: device 0 hands out batch and weights, gathers gradients and steps alone",
+       .summary = "naive baseline: device 0 sends batch and weights to the others, gathers gradients and steps alone",
        .data_on_root = true,
        .feasible = a_row_for_every_device,
        .traffic_bytes = naive_data_parallel_traffic,

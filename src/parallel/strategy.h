@@ -66,11 +66,15 @@ class Strategy {
   /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
   /// from gradients of the global batch, which stay in the model's gradients (but for what update_in_backward covers).
   virtual void finish_step(StepStamps* stamps) = 0;
+  /// The updates of a step from this rank's own gradients, all after backward, on the compute stream: for steps that
+  /// leave communication out, whose times tell what it adds.
+  virtual void update_alone() = 0;
 };
 
 struct StrategyRow {
   std::string_view name;
   std::string_view summary;
+  bool replicas = false;               // after a step every rank holds the same parameters, bit by bit
   bool full_batch_everywhere = false;  // every rank computes all rows
   bool data_on_root = false;           // rank 0 holds the batch and hands it out each step
   bool overlaps = false;               // communicates during backward when the plan lets it

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "amdahl/units.h"
+#include "base/number_words.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -19,8 +21,11 @@ struct Evidence {
   double size_factor;   // >= 1
   double batch_factor;  // >= 1
 
-  double distance() const { return std::max(size_factor, batch_factor); }
-  bool exact() const { return size_factor <= kSameSize && batch_factor == 1.0; }
+  /// In the plane of log parameters and log batch: twice the batch is as far as twice the parameters.
+  double distance() const { return std::hypot(std::log(size_factor), std::log(batch_factor)); }
+  bool is_near() const { return std::max(size_factor, batch_factor) <= kNearFactor; }
+  bool same_batch() const { return batch_factor == 1.0; }
+  bool exact() const { return size_factor <= kSameSize && same_batch(); }
 };
 
 double factor(int64_t a, int64_t b) {
@@ -36,9 +41,19 @@ std::vector<Evidence> evidence_for(const AdviceRequest& request, const StudySumm
     if (c.multi.scaling == "strong" && c.multi.devices <= request.max_devices)
       all.push_back({&c, factor(request.num_parameters, c.multi.num_parameters),
                      factor(request.global_batch, c.multi.global_batch)});
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Evidence& x, const Evidence& y) { return x.distance() < y.distance(); });
+  // The cell asked for first, then the nearest; of equally near ones those with the batch that was asked for.
+  const auto rank = [](const Evidence& e) { return std::tuple(!e.exact(), e.distance(), !e.same_batch()); };
+  std::stable_sort(all.begin(), all.end(), [&](const Evidence& x, const Evidence& y) { return rank(x) < rank(y); });
   return all;
+}
+
+// "1,014 times away in parameters, the same batch"
+std::string away_words(const Evidence& e) {
+  const auto one = [](double factor, const char* what, double same) {
+    return factor <= same ? fmt::format("the same {}", what)
+                          : fmt::format("{} times away in {}", format_number(factor), what);
+  };
+  return fmt::format("{}, {}", one(e.size_factor, "parameters", kSameSize), one(e.batch_factor, "batch", 1));
 }
 
 std::string evidence_line(const Evidence& e, const std::string& device_kind) {
@@ -50,18 +65,22 @@ std::string evidence_line(const Evidence& e, const std::string& device_kind) {
       "measured on {}: {}, {} parameters, batch {}, {}, {}, {}, 1 to {} devices: speedup {}, n={}+{}, {}: {}",
       device_kind == "cuda" ? "GPUs" : "CPU virtual devices (says nothing about GPUs)", c.multi.model,
       with_thousands(c.multi.num_parameters), c.multi.global_batch, c.multi.math, c.multi.strategy, c.multi.launch,
-      c.multi.devices, interval, c.test.n_second, c.test.n_first,
-      e.exact() ? "the cell asked for"
-                : fmt::format("{:.2g}x away in parameters, {:.2g}x in batch", e.size_factor, e.batch_factor),
+      c.multi.devices, interval, c.test.n_second, c.test.n_first, e.exact() ? "the cell asked for" : away_words(e),
       to_string(c.recommendation));
 }
 
-std::string measuring_command(const AdviceRequest& request, int64_t more_runs) {
+/// Runs or processes of a new study that are estimated to settle it; 0: as many as it makes by itself.
+struct Further {
+  int64_t runs = 0, processes = 0;
+};
+
+std::string measuring_command(const AdviceRequest& request, const Further& further) {
   std::string devices = "1";
   for (int64_t n = 2; n <= request.max_devices; n *= 2) devices += fmt::format(",{}", n);
   std::string command = fmt::format("amdahl study --model {} --batch-sizes {} --devices {}",
                                     request.model.empty() ? "MODEL" : request.model, request.global_batch, devices);
-  if (more_runs > 0) command += fmt::format(" --runs {}", more_runs);
+  if (further.runs > 0) command += fmt::format(" --runs {}", further.runs);
+  if (further.processes > 0) command += fmt::format(" --processes {}", further.processes);
   return command;
 }
 
@@ -94,7 +113,7 @@ Advice decide(const std::vector<Evidence>& used, const std::string& how_near) {
     advice.reason = fmt::format("{}: the speedup's interval lies below {:.2f}", how_near, kSinglePreferred);
   } else if (single + marginal == used.size()) {
     advice.decision = "single";
-    advice.reason = fmt::format("{}: at best marginal, between {:.2f} and {:.2f}; further devices are not worth it",
+    advice.reason = fmt::format("{}: at best marginal, between {:.2f} and {:.2f}; further devices are not recommended",
                                 how_near, kSinglePreferred, kMultiBeneficial);
   } else {
     advice.decision = "benchmark";
@@ -108,7 +127,7 @@ Advice unknown(const AdviceRequest& request, const std::string& why) {
   advice.decision = "unknown";
   advice.reason = "not measured: " + why;
   advice.modes_to_measure = {"single", "multi"};
-  advice.command = measuring_command(request, 0);
+  advice.command = measuring_command(request, {});
   return advice;
 }
 
@@ -124,29 +143,30 @@ Advice advise_measured(const AdviceRequest& request, const StudySummary& summary
 
   std::vector<Evidence> used;
   for (const Evidence& e : all)
-    if (all.front().exact() ? e.exact() : e.distance() <= kNearFactor) used.push_back(e);
+    if (all.front().exact() ? e.exact() : e.is_near()) used.push_back(e);
   if (used.empty()) {
     Advice advice =
-        unknown(request, fmt::format("the nearest evidence is {:.2g}x away in parameters and {:.2g}x in batch, more "
-                                     "than the factor {:.0f} that would be used",
-                                     all.front().size_factor, all.front().batch_factor, kNearFactor));
+        unknown(request, fmt::format("the nearest evidence is {}, more than the factor {:.0f} that would be used",
+                                     away_words(all.front()), kNearFactor));
     advice.evidence.push_back(evidence_line(all.front(), summary.device_kind));
     return advice;
   }
   const bool exact = used.front().exact();
+  double within = 1;
+  for (const Evidence& e : used) within = std::max({within, e.size_factor, e.batch_factor});
   Advice advice = decide(
       used, exact ? "measured at this model size and batch"
-                  : fmt::format("measured near it, within {:.2g}x in parameters and batch", used.back().distance()));
-  int64_t more_runs = 0;
+                  : fmt::format("measured near it, within {} times in parameters and batch", format_number(within)));
+  Further further;
   for (const Evidence& e : used) {
     advice.evidence.push_back(evidence_line(e, summary.device_kind));
-    if (e.comparison->test.more_runs > 0 && e.comparison->test.more_runs < kMoreRunsLimit / 2)
-      more_runs = std::max(
-          more_runs, e.comparison->test.more_runs + std::min(e.comparison->test.n_first, e.comparison->test.n_second));
+    const int64_t made = num_made(e.comparison->test), more = e.comparison->more_runs;
+    int64_t& total = e.comparison->test.level == TestLevel::runs ? further.runs : further.processes;
+    if (more > 0 && is_settled_by(more, made)) total = std::max(total, made + more);
   }
   if (!exact || advice.decision == "benchmark") {
     advice.modes_to_measure = {"single", "multi"};
-    advice.command = measuring_command(request, advice.decision == "benchmark" ? more_runs : 0);
+    advice.command = measuring_command(request, advice.decision == "benchmark" ? further : Further{});
   }
   return advice;
 }

@@ -4,25 +4,13 @@
 
 namespace amdahl {
 
-std::string_view to_string(Finding::Severity severity) {
-  switch (severity) {
-    case Finding::Severity::notice:
-      return "notice";
-    case Finding::Severity::warning:
-      return "warning";
-    case Finding::Severity::fault:
-      break;
-  }
-  return "fault";
-}
-
 std::string gpu_name(int index) { return fmt::format("gpu {}", index); }
 std::string pair_name(int source, int destination) { return fmt::format("gpu {} -> gpu {}", source, destination); }
 
 const std::vector<FindingRow>& finding_table() {
   static const std::vector<FindingRow> rows = [] {
     std::vector<FindingRow> all;
-    for (const auto part : {topology_findings, health_findings, measured_findings, nccl_findings})
+    for (const auto part : {topology_findings, health_findings, measured_findings, nccl_findings, training_rows})
       for (const FindingRow& row : part()) all.push_back(row);
     return all;
   }();

@@ -28,6 +28,8 @@ struct Evidence {
   /// What NCCL says it moves data by: "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0". Ranks of one host.
   std::map<std::pair<int, int>, std::string> nccl_transports;
   double min_gbps = 0;
+  std::vector<Finding> training;              // what a study shows (report/study_findings)
+  std::vector<std::string> training_checked;  // names of what it has evidence for or against
 };
 
 struct FindingRow {
@@ -48,6 +50,7 @@ std::vector<FindingRow> topology_findings();
 std::vector<FindingRow> health_findings();
 std::vector<FindingRow> measured_findings();
 std::vector<FindingRow> nccl_findings();
+std::vector<FindingRow> training_rows();
 
 /// "gpu 0 -> gpu 1".
 std::string pair_name(int source, int destination);

@@ -46,7 +46,7 @@ Findings failed_memory_pattern(const Evidence& evidence) {
           {"", kFault,
            fmt::format("{} -> {}, {}", word(record, "source"), word(record, "destination"), word(record, "way")),
            record.status.reason, "every byte as it was sent",
-           "the way between them corrupts data although every call succeeded",
+           "the path between them corrupts data although every call succeeded",
            "amdahl links -t integrity --machine machine.json, then --machine machine.json for the other "
            "commands; IOMMU, ACS and driver"});
   return found;
@@ -119,8 +119,8 @@ Findings slow_collective(const Evidence& evidence) {
     return {};
   return {{"", kWarning, fmt::format("all-reduce of {} MiB", bytes >> 20),
            fmt::format("{:.1f} GB/s bus bandwidth", busbw),
-           fmt::format("{:.1f} GB/s or more, of pairs that carry {:.1f}", kLeastPart * slowest, slowest),
-           "NCCL does not use what the links can carry",
+           fmt::format("{:.1f} GB/s or more, of pairs that reach {:.1f}", kLeastPart * slowest, slowest),
+           "NCCL does not use the bandwidth of the links",
            "amdahl collectives --arena shows which transport does; NCCL_DEBUG=INFO shows its choice"}};
 }
 
@@ -144,9 +144,9 @@ bool has_record(const Evidence& evidence, const char* kind) {
 }  // namespace
 
 std::vector<FindingRow> measured_findings() {
-  return {{"slow-link", "bandwidth of every pair against what its links should carry", slow_link,
+  return {{"slow-link", "bandwidth of every pair against its expected bandwidth", slow_link,
            [](const Evidence& e) { return has_record(e, "link"); }},
-          {"failed-memory-pattern", "integrity of every pair and way", failed_memory_pattern,
+          {"failed-memory-pattern", "integrity of every pair and method", failed_memory_pattern,
            [](const Evidence& e) { return has_record(e, "integrity"); }},
           {"unlike-gpus", "matrix and memory speed of GPUs of one model", unlike_gpus,
            [](const Evidence& e) { return e.speeds.size() > 1; }},

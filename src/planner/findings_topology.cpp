@@ -49,7 +49,7 @@ Findings acs_redirect(const Evidence& evidence) {
   if (evidence.machine.acs.empty() || evidence.machine.links.empty()) return {};
   const bool harms = some_pair_on_pcie(evidence.machine);
   return {{"", harms ? kWarning : kNotice, evidence.machine.acs, "ACS redirects peer requests",
-           "no redirection on the way between GPUs",
+           "no redirection on the path between GPUs",
            "writes between GPUs climb to the root complex instead of turning at the switch",
            "setpci -s BRIDGE ECAP_ACS+0x6.w=0000 as root for each bridge named, or ACS off in the firmware"}};
 }

@@ -32,8 +32,8 @@ std::string default_text(const ArenaMatch& match) {
   const ArenaEntry *best = match.fastest(), *standard = match.standard();
   if (!best || !standard) return {};
   if (best == standard) return fmt::format("  the default, {}, is the fastest\n", standard->transport);
-  return fmt::format("  the default, {}, loses {:.1f} % against {}\n", standard->transport,
-                     percent_above(*standard->time_us, *best->time_us), best->transport);
+  return fmt::format("  the default, {}, takes {:.2f}x as long as {}\n", standard->transport,
+                     *standard->time_us / *best->time_us, best->transport);
 }
 
 std::string match_text(const ArenaMatch& match) {
@@ -53,8 +53,9 @@ std::string tally_text(const std::vector<ArenaMatch>& matches, std::string_view 
   text += " sizes and placements\n";
   const std::vector<double> losses = default_losses(matches, kind);
   if (losses.empty()) return text;
-  return text + fmt::format("the default, {}, loses {:.1f} % in the median, {:.1f} % at most\n",
-                            default_transport(kind), percentile(losses, 50), percentile(losses, 100));
+  return text + fmt::format("the default, {}, takes {:.2f}x as long as the fastest in the median, {:.2f}x at most\n",
+                            default_transport(kind), 1 + percentile(losses, 50) / 100,
+                            1 + percentile(losses, 100) / 100);
 }
 
 std::string absent_text(const std::vector<Record>& records) {

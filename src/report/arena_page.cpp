@@ -49,7 +49,10 @@ HeatCell cell_of(const HeatMap& map, const ArenaEntry& entry, const ArenaEntry& 
   cell.row = entry.transport;
   cell.column = axis<int64_t>(*entry.record, "bytes", 0);
   cell.value = behind;
-  cell.words = is_fastest ? "fastest" : fmt::format("+{} %", format_number(behind));
+  constexpr double kTimesFrom = 1000;  // percent: from here on "59x" is read faster than "+5,824 %"
+  cell.words = is_fastest             ? "fastest"
+               : behind >= kTimesFrom ? fmt::format("{:.0f}x", 1 + behind / 100)
+                                      : fmt::format("+{:.{}f} %", behind, behind < 10 ? 1 : 0);
   cell.judgement = is_fastest ? map.outlined : map.plain;
   cell.further = {*entry.time_us, static_cast<int64_t>(calls.size()),
                   axis<std::string>(*entry.record, "nccl_chose", ""), std::string(origin_words(entry.record->origin))};
@@ -60,7 +63,8 @@ HeatCell cell_of(const HeatMap& map, const ArenaEntry& entry, const ArenaEntry& 
 std::optional<Chart> ladder_chart(const Ladder& ladder) {
   HeatMap map;
   map.id = slug("behind " + ladder.what + " " + ladder.placement);
-  map.title = fmt::format("{}, {}: time over the fastest transport's (%)", ladder.what, ladder.placement);
+  const std::string collective = ladder.what.substr(0, ladder.what.find(','));
+  map.title = fmt::format("{}, {}: time above the fastest transport (%)", collective, ladder.placement);
   map.row = {"transport", "Transport"};
   map.column = {"bytes", "Size: bytes of the larger buffer of a rank"};
   map.value = {"behind_percent", "Behind the fastest (%)"};
@@ -82,7 +86,7 @@ std::optional<Chart> ladder_chart(const Ladder& ladder) {
       map.summary += fmt::format("{}{}: {}", map.summary.empty() ? "Fastest at " : "; ",
                                  binary_bytes(axis<int64_t>(*fastest->record, "bytes", 0)), fastest->transport);
   }
-  map.summary += ".";
+  map.summary += fmt::format(". {}.", ladder.what);
   return heat_map_chart(map);
 }
 
@@ -114,8 +118,9 @@ std::string verdict_of(const std::vector<ArenaMatch>& matches) {
       text += fmt::format("Over {}, the default, {}, is as good as any transport at most sizes.",
                           device_words(kind).many, default_transport(kind));
     else
-      text += fmt::format("Over {}, the default, {}, loses {} % in the median; {} is the fastest most often.",
-                          device_words(kind).many, default_transport(kind), format_number(median), wins.front().first);
+      text += fmt::format(
+          "Over {}, the default, {}, takes {:.2f}x as long as the fastest in the median; {} is the fastest most often.",
+          device_words(kind).many, default_transport(kind), 1 + median / 100, wins.front().first);
   }
   return text.empty() ? "No transport gave a result: see the notes." : text;
 }
@@ -127,18 +132,16 @@ std::vector<std::string> facts_of(const std::vector<Record>& records, const std:
     if (wins.empty()) continue;
     const std::vector<double> losses = default_losses(matches, kind);
     if (!losses.empty())
-      facts.push_back(
-          fmt::format("{} %: what the default, {}, loses at most against the fastest; {} % in the median (n = "
-                      "{} sizes and placements)",
-                      format_number(percentile(losses, 100)), default_transport(kind),
-                      format_number(percentile(losses, 50)), losses.size()));
+      facts.push_back(fmt::format(
+          "{:.2f}x: time of the default, {}, over that of the fastest, at most; {:.2f}x in the median (n = "
+          "{} sizes and buffer placements)",
+          1 + percentile(losses, 100) / 100, default_transport(kind), 1 + percentile(losses, 50) / 100, losses.size()));
     facts.push_back(fmt::format("{} time{} the fastest: {} (sizes and placements over {})", wins.front().second,
                                 wins.front().second == 1 ? "" : "s", wins_words(wins), device_words(kind).many));
   }
   const auto absent =
       std::count_if(records.begin(), records.end(), [](const Record& r) { return r.kind == "transport"; });
-  if (absent > 0)
-    facts.push_back(fmt::format("{} transports without a result, or not to the end: see the notes", absent));
+  if (absent > 0) facts.push_back(fmt::format("{} transports skipped or failed: see the notes", absent));
   if (facts.size() > 3) facts.resize(3);
   return facts;
 }
@@ -152,8 +155,8 @@ std::string record_words(const Record& record) {
 Page arena_page(const std::vector<Record>& records) {
   const std::vector<ArenaMatch> matches = arena_matches(records);
   Page page;
-  page.title =
-      records.empty() ? "Transports" : fmt::format("Transports of collectives on {}", records.front().provenance.host);
+  page.subject = {"transport comparison", "transport comparisons", "", page_devices(records)};
+  page.title = records.empty() ? "Transports" : fmt::format("Transports of collectives on {}", page_host(records));
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(matches);
   page.facts = facts_of(records, matches);

@@ -8,6 +8,7 @@
 
 #include "amdahl/units.h"
 #include "report/words.h"
+#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -24,6 +25,7 @@ double between(const SpeedupPoint& a, const SpeedupPoint& b, double threshold, c
 struct Crossing {
   BreakEven::Answer answer = BreakEven::Answer::never;
   std::optional<double> value, until;
+  double below = 0, above = 0;  // measured sizes around `value`
 };
 
 Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, const Height& height) {
@@ -35,12 +37,13 @@ Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, 
   if (first != points.begin()) {
     found.answer = BreakEven::Answer::at;
     found.value = between(*std::prev(first), *first, threshold, height);
+    found.below = std::prev(first)->size, found.above = first->size;
   }
   const auto falls = std::find_if_not(first, points.end(), reaches);
   if (falls != points.end()) {
     if (found.answer == BreakEven::Answer::always) {
       found.answer = BreakEven::Answer::at;
-      found.value = points.front().size;
+      found.value = found.below = found.above = points.front().size;
     }
     found.until = between(*std::prev(falls), *falls, threshold, height);
   }
@@ -54,6 +57,12 @@ std::string size_words(double size) {
 
 }  // namespace
 
+SpeedupPoint speedup_point(double size, const MeasuredSpeed& several, const MeasuredSpeed& one, bool by_time) {
+  const PairTest test = by_time ? test_moments(several.time_us, one.time_us, Direction::smaller_is_faster)
+                                : test_moments(several.throughput, one.throughput, Direction::larger_is_faster);
+  return {size, test.ratio, test.ci};
+}
+
 BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
   std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
   BreakEven found;
@@ -66,6 +75,7 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
   found.answer = middle.answer;
   found.value = middle.value;
   found.until = middle.until;
+  found.below = middle.below, found.above = middle.above;
   found.has_interval =
       std::all_of(points.begin(), points.end(), [](const SpeedupPoint& p) { return p.ci && p.ci->low > 0; });
   if (!found.has_interval) return found;
@@ -74,16 +84,23 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
   return found;
 }
 
+std::string break_even_place(const BreakEven& found) {
+  if (found.below == found.above) return fmt::format("{}, the smallest measured", size_words(found.below));
+  const auto end = [](const std::optional<double>& size, const char* side, double measured) {
+    return size ? size_words(*size) : fmt::format("{} {}", side, size_words(measured));
+  };
+  // What the intervals leave open: an end that is absent lies outside of the measured range.
+  const std::string interval = found.has_interval
+                                   ? fmt::format(" [{}, {}]", end(found.low, "below", found.measured_low),
+                                                 end(found.high, "above", found.measured_high))
+                                   : std::string(" [n/a]");
+  return fmt::format("about {}{} (modelled: interpolated between {} and {})", size_words(found.value.value_or(0)),
+                     interval, size_words(found.below), size_words(found.above));
+}
+
 std::string break_even_words(const BreakEven& found) {
   const std::string range =
       fmt::format("measured from {} to {}", size_words(found.measured_low), size_words(found.measured_high));
-  // What the intervals leave open: an end that is absent lies outside of the measured range.
-  const auto end = [](const std::optional<double>& size, const char* outside) {
-    return size ? size_words(*size) : std::string(outside);
-  };
-  const std::string interval = found.has_interval
-                                   ? fmt::format(" [{}, {}]", end(found.low, "below"), end(found.high, "beyond"))
-                                   : std::string(" [n/a]");
   const std::string until = found.until ? fmt::format(", up to about {}", size_words(*found.until)) : std::string();
   switch (found.answer) {
     case BreakEven::Answer::never:
@@ -97,7 +114,7 @@ std::string break_even_words(const BreakEven& found) {
     case BreakEven::Answer::at:
       break;
   }
-  return fmt::format("from about {}{}{}; {}", size_words(found.value.value_or(0)), interval, until, range);
+  return fmt::format("from {}{}; {}", break_even_place(found), until, range);
 }
 
 }  // namespace amdahl

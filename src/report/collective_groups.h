@@ -13,7 +13,7 @@ namespace amdahl {
 /// What tells one line from another, in words; the collective first, the placement last.
 using CollectiveWords = std::array<std::string, 8>;
 using CollectiveWordFlags = std::array<bool, 8>;
-inline constexpr size_t kCollectiveWord = 0, kPlacementWord = 7;
+inline constexpr size_t kCollectiveWord = 0, kLaunchWord = 6, kPlacementWord = 7;
 
 struct CollectiveGroups {
   std::vector<std::pair<CollectiveWords, std::vector<const Record*>>> lines;  // in the order of the records

@@ -76,6 +76,10 @@ std::string nccl_columns(const Record* record) {
                      record->value("busbw").value_or(0), wrong ? fmt::format("{:.0f}", *wrong) : "N/A");
 }
 
+constexpr const char* kLegend =
+    "\ntime: mean per call of a loop of calls back to back. p50, p95, p99: of n single calls, timed in a second loop\n"
+    "with an event after every call. They contain those events and are no percentiles of time.\n";
+
 constexpr const char* kNcclHeader =
     "#\n"
     "#                                                              out-of-place                       in-place        "
@@ -101,12 +105,13 @@ std::string collectives_text(const std::vector<Record>& records) {
   for (const auto& [title, rows] : tables_of(records)) {
     if (text.empty() && rows.front()->provenance.device_kind != "cuda")
       text += "Measured on CPU virtual devices, not GPUs.\n";
-    text +=
-        fmt::format("\n{}\n{:>12} {:>12} {:<4} {:>10} {:>10} {:>10} {:>10} {:>4} {:>9} {:>9} {:>7}\n", title, "bytes",
-                    "count", "buf", "time us", "p50 us", "p95 us", "p99 us", "n", "alg GB/s", "bus GB/s", "wrong");
+    text += fmt::format("\n{}\n{:>30} {:>10} {:^37} {:^19}\n", title, "", "loop", "single calls of a second loop",
+                        "of the loop's time");
+    text += fmt::format("{:>12} {:>12} {:<4} {:>10} {:>10} {:>10} {:>10} {:>4} {:>9} {:>9} {:>7}\n", "bytes", "count",
+                        "buf", "time us", "p50 us", "p95 us", "p99 us", "n", "alg GB/s", "bus GB/s", "wrong");
     for (const Record* record : rows) text += row_text(*record);
   }
-  return text;
+  return text.empty() ? text : text + kLegend;
 }
 
 std::string collectives_nccl_tests(const std::vector<Record>& records) {

@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 
+#include "base/number_words.h"
 #include "report/collective_groups.h"
+#include "report/collective_limit.h"
 #include "report/record_axes.h"
 #include "report/size_chart.h"
 #include "report/words.h"
@@ -21,8 +23,10 @@ ChartPoint point_of(const Record& record) {
   point.bytes = static_cast<double>(bytes);
   point.value = *record.value("busbw");
   point.failed = record.status.kind != Status::Kind::ok;
-  point.title = fmt::format("{}, {}: {:.4g} GB/s, {:.4g} us", axis<std::string>(record, "collective", ""),
-                            binary_bytes(bytes), point.value, record.value("time").value_or(0));
+  constexpr int kDigits = 4;
+  point.title =
+      fmt::format("{}, {}: {} GB/s, {} us", axis<std::string>(record, "collective", ""), binary_bytes(bytes),
+                  format_number(point.value, kDigits), format_number(record.value("time").value_or(0), kDigits));
   if (point.failed) point.title += "; " + record.status.reason;
   return point;
 }
@@ -48,11 +52,11 @@ std::vector<ChartLine> lines_of(const CollectiveGroups& groups) {
 }
 
 std::vector<ChartLimit> limits_of(const std::vector<Record>& records) {
-  std::set<double> peaks;
+  std::set<CollectiveLimit> found;
   for (const Record& record : records)
-    if (const double peak = record.value("peak").value_or(0); peak > 0 && is_drawable(record)) peaks.insert(peak);
+    if (const auto limit = collective_limit(record); limit && is_drawable(record)) found.insert(*limit);
   std::vector<ChartLimit> limits;
-  for (const double peak : peaks) limits.push_back({fmt::format("physical limit, {:.4g} GB/s", peak), peak});
+  for (const CollectiveLimit& limit : found) limits.push_back({limit_text(limit), limit.gbps});
   return limits;
 }
 

@@ -10,6 +10,7 @@
 #include "chart/document.h"
 #include "chart/line_chart.h"
 #include "report/collective_groups.h"
+#include "report/collective_limit.h"
 #include "report/page_parts.h"
 #include "report/record_axes.h"
 #include "report/words.h"
@@ -20,20 +21,40 @@ namespace {
 
 bool is_ok(const Record& record) { return record.status.kind == Status::Kind::ok; }
 
+std::string placement_words(const Record& record) {
+  return axis<bool>(record, "in_place", false) ? "in place" : "out of place";
+}
+
 int64_t bytes_of(const Record& record) { return axis<int64_t>(record, "bytes", 0); }
 
 /// A name for each line: the words in which lines of its panel differ, and the collective where there are no panels.
-std::vector<std::string> line_names(const CollectiveGroups& groups, bool in_panels) {
+/// Panels are by one of the words, which their lines then leave out.
+std::vector<std::string> line_names(const CollectiveGroups& groups, std::optional<size_t> panel_word) {
   std::map<std::string, CollectiveWordFlags> chosen;  // by panel
   std::map<std::string, const CollectiveWords*> first;
-  const auto panel_of = [&](const CollectiveWords& words) { return in_panels ? words[kCollectiveWord] : ""; };
+  const auto panel_of = [&](const CollectiveWords& words) { return panel_word ? words[*panel_word] : ""; };
+  // Where words differ only together, as the launch does with the transport, one of them says it.
+  const auto says_more = [&](size_t word, const CollectiveWordFlags& flags) {
+    std::map<std::string, std::string> told;
+    for (const auto& [words, members] : groups.lines)
+      if (const auto [found, added] = told.emplace(joined_words(words, flags), words[word]);
+          !added && found->second != words[word])
+        return true;
+    return false;
+  };
   for (const auto& [words, members] : groups.lines) {
     const CollectiveWords& reference = *first.emplace(panel_of(words), &words).first->second;
     CollectiveWordFlags& flags = chosen[panel_of(words)];
     for (size_t i = 0; i < words.size(); ++i) flags[i] = flags[i] || words[i] != reference[i];
-    flags[kCollectiveWord] = !in_panels;
-    flags[kPlacementWord] = flags[kPlacementWord] || in_panels;
+    flags[kCollectiveWord] = !panel_word || groups.lines.size() == 1;
+    if (panel_word == kCollectiveWord) flags[kPlacementWord] = true;
+    if (panel_word) flags[*panel_word] = false;
   }
+  for (auto& [panel, flags] : chosen)
+    if (flags[kLaunchWord]) {
+      flags[kLaunchWord] = false;
+      flags[kLaunchWord] = says_more(kLaunchWord, flags);
+    }
   std::vector<std::string> names;
   for (const auto& [words, members] : groups.lines) names.push_back(joined_words(words, chosen[panel_of(words)]));
   return names;
@@ -54,13 +75,15 @@ std::optional<LinePoint> point_of(const Record& record, CollectiveQuantity quant
   return point;
 }
 
-void add_limits(LinePlot& plot, const std::vector<Record>& records, bool in_panels) {
-  std::set<std::pair<std::string, double>> peaks;
+void add_limits(LinePlot& plot, const std::vector<Record>& records, std::optional<size_t> panel_word) {
+  std::set<std::pair<std::string, CollectiveLimit>> limits;
   for (const Record& record : records)
-    if (const double peak = record.value("peak").value_or(0); peak > 0 && is_drawable(record))
-      peaks.insert({in_panels ? axis<std::string>(record, "collective", "") : "", peak});
-  for (const auto& [panel, peak] : peaks)
-    plot.limits.push_back({panel, fmt::format("physical limit, {} GB/s", format_number(peak)), peak});
+    if (const auto limit = collective_limit(record); limit && is_drawable(record))
+      limits.insert({panel_word == kCollectiveWord ? axis<std::string>(record, "collective", "")
+                     : panel_word                  ? placement_words(record)
+                                                   : std::string(),
+                     *limit});
+  for (const auto& [panel, limit] : limits) plot.limits.push_back({panel, limit_text(limit), limit.gbps});
 }
 
 std::string summary_of(const std::vector<Record>& records, CollectiveQuantity quantity, size_t lines) {
@@ -109,27 +132,30 @@ Verified verified_of(const std::vector<Record>& records) {
 std::string verdict_of(const std::vector<Record>& records) {
   const Verified verified = verified_of(records);
   if (verified.wrong > 0)
-    return fmt::format("{} of {} verified measurements brought wrong results: this way to exchange must not be used.",
+    return fmt::format("{} of {} verified measurements brought wrong results: this transport must not be used.",
                        verified.wrong, verified.checked);
   const Record *fastest = extreme_record(records, false), *small = extreme_record(records, true);
   if (!fastest) return "Nothing could be measured: see the notes.";
-  const double peak = fastest->value("peak").value_or(0), busbw = fastest->value("busbw").value_or(0);
-  return fmt::format("{} exchange data at up to {} GB/s of bus bandwidth{}; the smallest messages take {} us a call.",
-                     devices_words(fastest->provenance), format_number(busbw),
-                     peak > 0 ? fmt::format(", {} of what is physically possible", format_percent(busbw / peak)) : "",
-                     format_number(percentile(samples_of(*small, "call_time"), 50)));
+  const double busbw = fastest->value("busbw").value_or(0);
+  const auto limit = collective_limit(*fastest);
+  return fmt::format(
+      "{} exchange data at up to {} GB/s of bus bandwidth{}; a single call of the smallest messages takes {} us.",
+      devices_words(fastest->provenance), format_number(busbw),
+      limit ? fmt::format(", {} of the {}", format_percent(busbw / limit->gbps), limit_text(*limit)) : "",
+      format_number(percentile(samples_of(*small, "call_time"), 50)));
 }
 
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   if (const Record* fastest = extreme_record(records, false)) {
     const std::vector<double>& calls = samples_of(*fastest, "call_time");
-    facts.push_back(fmt::format(
-        "{} GB/s: the highest bus bandwidth, {} ({} us on average; single calls {} to {} us from the 5th to the 95th "
-        "percentile, n = {})",
-        format_number(fastest->value("busbw").value_or(0)), collective_record_words(*fastest),
-        format_number(fastest->value("time").value_or(0)), format_number(percentile(calls, 5)),
-        format_number(percentile(calls, 95)), calls.size()));
+    facts.push_back(
+        fmt::format("{} GB/s: the highest bus bandwidth, {} ({} us per call back to back; single calls, timed in a "
+                    "second loop, {} to "
+                    "{} us from the 5th to the 95th percentile, n = {})",
+                    format_number(fastest->value("busbw").value_or(0)), collective_record_words(*fastest),
+                    format_number(fastest->value("time").value_or(0)), format_number(percentile(calls, 5)),
+                    format_number(percentile(calls, 95)), calls.size()));
   }
   if (const Record* small = extreme_record(records, true)) {
     const Figure figure = median_figure(samples_of(*small, "call_time"), "us");
@@ -144,24 +170,49 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   return facts;
 }
 
+/// Records whose limit is not drawn, by reason.
+void add_limit_notes(Page& page, const std::vector<Record>& records) {
+  std::map<std::string, int64_t> refused;
+  for (const Record& record : records)
+    if (const std::string why = limit_refusal(record); !why.empty()) ++refused[why];
+  for (const auto& [why, count] : refused)
+    page.notes.push_back(
+        printable(fmt::format("no limit for {} measurement{} of all_reduce: {}", count, count == 1 ? "" : "s", why)));
+}
+
 TableValue known(const std::optional<double>& value) {
   if (value) return *value;
   return {};
 }
 
+/// "all_reduce, all_gather", of many their number.
+std::string collective_names(const std::vector<Record>& records) {
+  constexpr size_t kMostNames = 3;
+  std::vector<std::string> names;
+  for (const Record& record : records)
+    if (const auto name = axis<std::string>(record, "collective", "");
+        !name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  return names.size() > kMostNames ? fmt::format("{} collectives", names.size())
+                                   : fmt::format("{}", fmt::join(names, ", "));
+}
+
 PageTable measurements_table(const std::vector<Record>& records) {
   PageTable table;
-  table.caption = "Every measurement: time a call (mean over calls one behind the other), and of single calls";
+  table.caption =
+      "Every measurement. Time: mean per call of a loop of calls back to back; bandwidths are of it. p50, p95 and p99: "
+      "of n single calls, timed in a second loop with an event after every call, which they contain: no percentiles of "
+      "the time";
   table.table.columns = {{"what", "Collective"},
                          {"transport", "Transport"},
                          {"launch", "Launch"},
                          {"bytes", "Size (bytes)"},
                          {"placement", "Buffers"},
-                         {"time_us", "Time (us)"},
-                         {"p50_us", "p50 (us)"},
-                         {"p95_us", "p95 (us)"},
-                         {"p99_us", "p99 (us)"},
-                         {"samples", "n"},
+                         {"time_us", "Time, back to back (us)"},
+                         {"p50_us", "Single call p50 (us)"},
+                         {"p95_us", "Single call p95 (us)"},
+                         {"p99_us", "Single call p99 (us)"},
+                         {"samples", "n (single calls)"},
                          {"algbw_gbps", "Algorithm (GB/s)"},
                          {"busbw_gbps", "Bus (GB/s)"},
                          {"wrong", "Wrong elements"},
@@ -174,11 +225,11 @@ PageTable measurements_table(const std::vector<Record>& records) {
     };
     table.table.rows.push_back(
         {sweep_words(record), axis<std::string>(record, "transport", ""), axis<std::string>(record, "launch", ""),
-         bytes_of(record), std::string(axis<bool>(record, "in_place", false) ? "in place" : "out of place"),
-         known(record.value("time")), part(50), part(95), part(99), static_cast<int64_t>(calls.size()),
-         known(record.value("algbw")), known(record.value("busbw")), known(record.value("wrong")),
-         std::string(origin_words(record.origin))});
+         bytes_of(record), placement_words(record), known(record.value("time")), part(50), part(95), part(99),
+         static_cast<int64_t>(calls.size()), known(record.value("algbw")), known(record.value("busbw")),
+         known(record.value("wrong")), std::string(origin_words(record.origin))});
   }
+  fold_constant_columns(table, {"what", "transport", "launch", "placement", "samples", "wrong", "origin"});
   return table;
 }
 
@@ -186,41 +237,44 @@ PageTable measurements_table(const std::vector<Record>& records) {
 
 std::string collective_record_words(const Record& record) {
   return fmt::format("{} of {}, {}, {}", sweep_words(record), binary_bytes(bytes_of(record)),
-                     axis<std::string>(record, "transport", "?"),
-                     axis<bool>(record, "in_place", false) ? "in place" : "out of place");
+                     axis<std::string>(record, "transport", "?"), placement_words(record));
 }
 
 std::optional<Chart> collective_chart(const std::vector<Record>& records, CollectiveQuantity quantity) {
   const CollectiveGroups groups = collective_groups(records);
   const bool bandwidth = quantity == CollectiveQuantity::bus_bandwidth;
-  const bool in_panels = groups.lines.size() > kMostSeriesOfAPicture && groups.differ[kCollectiveWord];
+  std::optional<size_t> panel_word;
+  if (groups.lines.size() > kMostSeriesOfAPicture)
+    for (const size_t word : {kPlacementWord, kCollectiveWord})
+      if (groups.differ[word]) panel_word = word;
   LinePlot plot;
   plot.id = bandwidth ? "bus-bandwidth" : "call-time";
   plot.title = bandwidth ? "Bus bandwidth against size (GB/s)" : "Time of a single call against size (us)";
+  plot.title_at_one = bandwidth ? "Bus bandwidth at {} (GB/s)" : "Time of a single call of {} (us)";
   plot.x = {"bytes", "Size: bytes of the larger buffer of a rank"};
-  plot.y =
-      bandwidth ? TableColumn{"busbw_gbps", "Bus bandwidth (GB/s)"} : TableColumn{"call_us", "Time of a call (us)"};
+  plot.y = bandwidth ? TableColumn{"busbw_gbps", "Bus bandwidth (GB/s)"}
+                     : TableColumn{"call_us", "Time of a single call (us)"};
   plot.series_title = "Line";
   plot.interval_title = bandwidth ? "interval" : "5th to 95th percentile";
-  const std::vector<std::string> names = line_names(groups, in_panels);
+  const std::vector<std::string> names = line_names(groups, panel_word);
   for (size_t line = 0; line < groups.lines.size(); ++line) {
     const auto& [words, members] = groups.lines[line];
-    LineSeries series{names[line], in_panels ? words[kCollectiveWord] : "", members.front()->origin, {}};
+    LineSeries series{names[line], panel_word ? words[*panel_word] : "", members.front()->origin, {}};
     for (const Record* record : members)
       if (is_ok(*record))
         if (const std::optional<LinePoint> point = point_of(*record, quantity)) series.points.push_back(*point);
     plot.series.push_back(std::move(series));
   }
   plot.summary = summary_of(records, quantity, plot.series.size());
-  if (bandwidth) add_limits(plot, records, in_panels);
+  if (bandwidth) add_limits(plot, records, panel_word);
   return line_chart(plot);
 }
 
 Page collectives_page(const std::vector<Record>& records) {
   Page page;
-  page.title = records.empty() ? "Collectives"
-                               : fmt::format("Collectives over {} on {}", devices_words(records.front().provenance),
-                                             records.front().provenance.host);
+  page.subject = {"collective sweep", "collective sweeps", collective_names(records), page_devices(records)};
+  page.title = fmt::format("{} over {} on {}", page.subject.what.empty() ? "Collectives" : page.subject.what,
+                           page.subject.where, page_host(records));
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records);
   page.facts = facts_of(records);
@@ -229,7 +283,7 @@ Page collectives_page(const std::vector<Record>& records) {
   add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
   if (!curves.charts.empty())
     curves.paragraphs.emplace_back(
-        "Bus bandwidth counts what a link carries: data over time, times the collective's factor (2 (n - 1) / n of "
+        "Bus bandwidth counts what a link transfers: data over time, times the collective's factor (2 (n - 1) / n of "
         "all-reduce), so that it can be compared with the rate of the hardware.");
   add_section(page, std::move(curves));
   PageSection table{"measurements", "Every measurement", {}, {}, {}};
@@ -237,6 +291,7 @@ Page collectives_page(const std::vector<Record>& records) {
   if (!table.tables.front().table.rows.empty()) add_section(page, std::move(table));
   page.provenance = page_provenance(records);
   add_status_notes(page, records, collective_record_words);
+  add_limit_notes(page, records);
   return page;
 }
 

@@ -7,24 +7,28 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
+#include "report/pairing.h"
+#include "report/process_spread.h"
 #include "report/study.h"
 #include "report/words.h"
 #include "spec/measurements.h"
 #include "stats/compare.h"
+#include "stats/processes.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
 
-using Axes = std::map<std::string, AxisValue>;
 using AxisSet = std::set<std::string>;
 
 /// What one side knows of a cell: every sample, or no more than their summary.
 struct CellSamples {
-  std::vector<double> samples;
+  ProcessSamples processes;
   std::optional<SampleSummary> summarised;
+  Origin origin = Origin::measured;
 
-  SampleSummary summary() const { return summarised ? *summarised : summarise(samples); }
+  SampleSummary summary() const { return summarised ? *summarised : summarise_processes(processes); }
 };
 
 struct Side {
@@ -98,6 +102,8 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
   check("host", distinct(a, host), distinct(b, host));
   check("device name", distinct(a, names), distinct(b, names));
   for (const char* axis : {"math", "launch"}) {
+    if (std::any_of(options.pairs.begin(), options.pairs.end(), [&](const auto& pair) { return pair.axis == axis; }))
+      continue;  // the caller has named both values
     const auto get = [axis](const Record& r) { return axis_or_empty(r, axis); };
     const std::set<std::string> left = distinct(a, get), right = distinct(b, get);
     std::vector<std::string> shared;
@@ -112,8 +118,9 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
   }
 }
 
-Side collect(const std::vector<Record>& records, const CompareOptions& options, const AxisSet& ignored,
-             const std::string& name, std::string& unit) {
+Side collect(const std::vector<Record>& records, const CompareOptions& options, const AxisSet& ignored, bool of_a,
+             std::string& unit) {
+  const std::string& name = of_a ? options.name_a : options.name_b;
   Side side;
   std::map<std::pair<std::string, Axes>, Axes> full_axes;
   std::set<std::pair<std::string, Axes>> seen_runs;
@@ -135,9 +142,9 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
     if (record.axes.contains("run") && !seen_runs.insert({record.kind, record.axes}).second)
       throw damaged_record(record, "is a run that is there already");
     Axes full = record.axes, matched = record.axes;
-    full.erase("run");
-    matched.erase("run");
+    for (const char* axis : {"run", kProcessAxis}) full.erase(axis), matched.erase(axis);
     for (const std::string& axis : ignored) matched.erase(axis);
+    matched = paired_axes(std::move(matched), options.pairs, of_a);
     const std::pair key{record.kind, matched};
     const auto [seen, is_new] = full_axes.emplace(key, full);
     if (!is_new && seen->second != full)
@@ -146,17 +153,75 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
                               axes_text(seen->second), axes_text(full)),
                   "one of the two cells by RUN@axis=value, or fewer axes that differ");
     CellSamples& cell = side.cells[key];
-    cell.samples.insert(cell.samples.end(), series->samples.begin(), series->samples.end());
+    std::vector<double>& samples = cell.processes[process_of(record)];
+    samples.insert(samples.end(), series->samples.begin(), series->samples.end());
     cell.summarised = summary_in(record, options.series);
+    cell.origin = std::max(cell.origin, record.origin);
   }
   return side;
 }
 
-Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
+/// Which devices were no more than emulated.
+void note_emulated(const std::vector<Record>& records, const std::string& name, RunComparison& result) {
+  std::set<std::string> devices;
+  for (const Record& record : records)
+    if (record.origin == Origin::emulated) devices.insert(counted_devices(numbered_devices(record.provenance)));
+  if (!devices.empty())
+    result.notes.push_back(fmt::format("{} is emulated: it was measured on {}", name, fmt::join(devices, "; ")));
+}
+
+/// What would compare more cells, and what was paired.
+void note_pairs(const Side& left, const Side& right, const CompareOptions& options, RunComparison& result) {
+  std::vector<Axes> only_a, only_b;
+  for (const auto& [key, cell] : left.cells)
+    if (!right.cells.contains(key)) only_a.push_back(key.second);
+  for (const auto& [key, cell] : right.cells)
+    if (!left.cells.contains(key)) only_b.push_back(key.second);
+  const PairProposal proposal = propose_pairs(only_a, only_b);
+  result.proposed = proposal.pairs;
+  if (!options.pairs.empty())
+    result.notes.push_back("paired: " + pair_text(options.pairs, options.name_a, options.name_b));
+  if (!proposal.pairs.empty()) result.notes.push_back(proposal_text(proposal, options.name_a, options.name_b));
+}
+
+/// Between two runs of a host's processors, which were measured one after the other.
+double drift_of(const CompareOptions& options, const std::string& device_kind) {
+  return device_kind == "cpu-virtual" && !options.same_run ? kHostDrift : 0;
+}
+
+Moments moments(const SampleSummary& s, TestLevel level, double drift = 0) {
+  if (level == TestLevel::runs) return {s.n, s.mean, s.sd};
+  if (s.num_processes > 1) return with_drift({s.num_processes, s.process_median, s.process_sd}, drift);
+  return {1, s.median, 0};
+}
+
+PairTest test_cell(const CellSamples& a, const CellSamples& b, const CellComparison& cell,
+                   const CompareOptions& options, const std::string& device_kind, Direction direction) {
+  const bool one_process = std::min(cell.a.num_processes, cell.b.num_processes) < 2;
+  if (!a.summarised && !b.summarised) {
+    if (options.same_run && one_process)
+      return test_pair({a.processes.begin()->second, b.processes.begin()->second, direction}, options.bootstrap);
+    return test_processes({a.processes, b.processes, direction, options.same_run,
+                           find_spread(options.spreads, cell.kind, device_kind, spread_cell(cell.axes)), cell.drift});
+  }
+  if (!one_process)
+    return test_process_moments(moments(cell.a, TestLevel::processes, cell.drift),
+                                moments(cell.b, TestLevel::processes, cell.drift), direction);
+  if (options.same_run)
+    return test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
+  PairTest test = test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
+  test.level = TestLevel::none;  // a ratio and nothing more
+  test.ci.reset();
+  test.p_welch = test.p_same = test.p_holm = 1;
+  test.verdict = Verdict::unclear;
+  return test;
+}
 
 void judge(const std::vector<CellComparison*>& cells) {
   std::vector<TestedPair> tests;
-  for (CellComparison* cell : cells) tests.push_back({&cell->test, moments(cell->a), moments(cell->b)});
+  for (CellComparison* cell : cells)
+    tests.push_back({&cell->test, moments(cell->a, cell->test.level, cell->drift),
+                     moments(cell->b, cell->test.level, cell->drift)});
   judge_together(tests);
 }
 
@@ -173,10 +238,14 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   result.name_a = options.name_a;
   result.name_b = options.name_b;
   result.series = options.series;
+  require_paired_values(a, options.name_a, options.pairs, true);
+  require_paired_values(b, options.name_b, options.pairs, false);
   AxisSet ignored(options.differing_axes.begin(), options.differing_axes.end());
   require_alike(a, b, options, ignored, result);
-  const Side left = collect(a, options, ignored, options.name_a, result.unit);
-  const Side right = collect(b, options, ignored, options.name_b, result.unit);
+  note_emulated(a, options.name_a, result);
+  note_emulated(b, options.name_b, result);
+  const Side left = collect(a, options, ignored, true, result.unit);
+  const Side right = collect(b, options, ignored, false, result.unit);
   const Direction direction = result.unit == "us" ? Direction::smaller_is_faster : Direction::larger_is_faster;
 
   std::vector<std::pair<const CellSamples*, const CellSamples*>> grid;
@@ -191,18 +260,21 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   }
   for (const auto& [key, cell] : right.cells)
     if (!left.cells.contains(key)) result.only_b.push_back(axes_text(key.second));
+  note_pairs(left, right, options, result);
   if (grid.empty() && !options.may_be_empty)
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
                             options.series),
-                "runs of the same model, batches and devices, or name the axes that may differ");
+                !result.proposed.empty()
+                    ? pair_option(result.proposed)
+                    : "runs of the same model, batches and devices, or name the axes that may differ");
   for (size_t i = 0; i < grid.size(); ++i) {
     const auto& [a_cell, b_cell] = grid[i];
-    result.cells[i].test = a_cell->summarised || b_cell->summarised
-                               ? test_moments(moments(result.cells[i].a), moments(result.cells[i].b), direction)
-                               : test_pair({a_cell->samples, b_cell->samples, direction}, options.bootstrap);
+    result.cells[i].drift = drift_of(options, result.device_kind);
+    result.cells[i].test = test_cell(*a_cell, *b_cell, result.cells[i], options, result.device_kind, direction);
     result.cells[i].series = result.series;
     result.cells[i].unit = result.unit;
+    result.cells[i].origin = std::max(a_cell->origin, b_cell->origin);
   }
   judge(result.cells);
   for (const auto& [side, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "amdahl/comparison.h"
+#include "amdahl/machine.h"
 #include "amdahl/record.h"
 #include "stats/bootstrap.h"
 
@@ -16,15 +17,20 @@ struct CompareOptions {
   std::string tool_a{}, tool_b{};    // what measured them, named where the two are unlike
   std::string series = "step_time";  // compared quantity; a unit of "us" means smaller is faster, else larger is
   std::vector<std::string> differing_axes{};  // axes that may differ between the two, for example "launch"
-  bool allow_unlike = false;  // other hosts, device names, math or launch modes: noted instead of refused
-  bool may_be_empty = false;  // no cell in common is an answer, not an error
+  std::vector<AxisPair> pairs{};              // values of an axis that stand for the same cell
+  bool allow_unlike = false;             // other hosts, device names, math or launch modes: noted instead of refused
+  bool may_be_empty = false;             // no cell in common is an answer, not an error
+  bool same_run = false;                 // both sides are cells of one run, measured in turns by the same processes
+  std::vector<ProcessSpread> spreads{};  // of this machine, where a side has one process only
   BootstrapOptions bootstrap{};
 };
 
 /// Matches the cells of both sets by kind and all axes but "run" and `differing_axes`, and tests each pair,
-/// Holm-adjusted over all of them. Throws Error{usage} when provenance differs (device kind always; host, device names,
-/// math and launch unless allowed), when nothing matches, or when two cells of one side match the same cell of the
-/// other. Records of a summary.json are tested by mean, sd and number.
+/// Holm-adjusted over all of them. Cells that `pairs` pair have "ddp:zero1" in that axis. Throws Error{usage} when
+/// provenance differs (device kind always; host, device names, math and launch unless allowed), when nothing matches,
+/// or when two cells of one side match the same cell of the other. Records that differ in axis "process" alone are one
+/// cell of several processes, and tested as stats/processes says; those of one process on both sides of the same run by
+/// their runs; a summary.json by its moments.
 RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Record>& b,
                            const CompareOptions& options = {});
 

@@ -29,10 +29,22 @@ std::string cell_words(const ComparisonTable& table, size_t row) {
   return words.empty() ? std::string("the one cell") : fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::optional<Chart> chart_of(const RunsComparison& comparison, const ComparisonTable& table, size_t index) {
+/// The quantity alone, "step_time in us" of "step_time in us, model large, math tf32, ...", where it is that of one
+/// table.
+std::string short_title(const std::vector<ComparisonTable>& tables, size_t index) {
+  const auto quantity = [](const ComparisonTable& table) { return table.title.substr(0, table.title.find(", ")); };
+  const std::string words = quantity(tables[index]);
+  const auto same = std::count_if(tables.begin(), tables.end(),
+                                  [&](const ComparisonTable& table) { return quantity(table) == words; });
+  return same == 1 ? words : tables[index].title;
+}
+
+std::optional<Chart> chart_of(const RunsComparison& comparison, const std::vector<ComparisonTable>& tables,
+                              size_t index) {
+  const ComparisonTable& table = tables[index];
   SpeedPlot plot;
   plot.id = fmt::format("speed-{}", index + 1);
-  plot.title = fmt::format("Speed over A by {}", table.title);
+  plot.title = fmt::format("Speed over A by {}", short_title(tables, index));
   double lowest = 0, highest = 0;
   for (size_t row = 0; row < table.cells.size(); ++row) {
     const CellComparison& cell = *table.cells[row];
@@ -45,12 +57,15 @@ std::optional<Chart> chart_of(const RunsComparison& comparison, const Comparison
   }
   plot.summary = fmt::format("Speeds over A from {:.3f}x to {:.3f}x in {} case{}; above 1 the run is faster.", lowest,
                              highest, plot.dots.size(), plot.dots.size() == 1 ? "" : "s");
-  return compare_chart(plot);
+  std::optional<Chart> chart = compare_chart(plot);
+  for (const CellComparison* cell : table.cells)
+    if (chart) chart->origin = std::max(chart->origin, cell->origin);
+  return chart;
 }
 
 PageTable page_table(const ComparisonTable& table) {
   PageTable page;
-  page.caption = "Every cell: " + table.title;
+  page.caption = "Every cell";
   for (size_t i = 0; i < table.head.size(); ++i)
     page.table.columns.push_back({fmt::format("column_{}", i), table.head[i]});
   for (const auto& row : table.rows) page.table.rows.emplace_back(row.begin(), row.end());
@@ -80,6 +95,13 @@ std::vector<std::string> facts_of(const RunsComparison& comparison, const std::v
   return facts;
 }
 
+bool has_emulated(const RunsComparison& comparison) {
+  return std::any_of(comparison.against.begin(), comparison.against.end(), [](const RunComparison& run) {
+    return std::any_of(run.cells.begin(), run.cells.end(),
+                       [](const CellComparison& cell) { return cell.origin == Origin::emulated; });
+  });
+}
+
 }  // namespace
 
 Page compare_page(const RunsComparison& comparison, const std::string& json) {
@@ -88,16 +110,19 @@ Page compare_page(const RunsComparison& comparison, const std::string& json) {
   Page page;
   page.title = fmt::format("Comparison with {}", first.name_a);
   if (first.device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
+  if (has_emulated(comparison))
+    page.qualifier += page.qualifier.empty() ? "some numbers are emulated" : "; some numbers are emulated";
   page.verdict = comparison_verdict(comparison);
   page.facts = facts_of(comparison, tables);
   for (size_t i = 0; i < tables.size(); ++i) {
     PageSection section;
     section.anchor = fmt::format("cells-{}", i + 1);
-    section.title = tables[i].title;
-    section.paragraphs = {
+    section.title = short_title(tables, i);
+    if (section.title != tables[i].title) section.paragraphs.push_back(tables[i].title + ".");
+    section.paragraphs.emplace_back(
         "Speeds are those of the run over A, the baseline: above 1 the run is faster. Verdicts by Welch's "
-        "test with Holm's adjustment over all cells of this page; SAME within 1 %; UNCLEAR is an answer."};
-    if (auto chart = chart_of(comparison, tables[i], i)) section.charts.push_back(std::move(*chart));
+        "test with Holm's adjustment over all cells of this page; SAME within 1 %; UNCLEAR is an answer.");
+    if (auto chart = chart_of(comparison, tables, i)) section.charts.push_back(std::move(*chart));
     section.tables.push_back(page_table(tables[i]));
     page.sections.push_back(std::move(section));
   }

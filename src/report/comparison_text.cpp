@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "amdahl/units.h"
+#include "chart/document.h"
 #include "report/text.h"
 #include "stats/compare.h"
 #include "stats/percentile.h"
@@ -77,13 +79,18 @@ std::string speed_text(const PairTest& speed) {
   return speed.ci ? format_speedup(speed.ratio, speed.ci) : fmt::format("{:.3f}x", speed.ratio);
 }
 
-std::string verdict_text(const PairTest& speed) {
-  std::string text(to_string(speed.verdict));
-  if (speed.more_runs >= kMoreRunsLimit / 2)
-    text += " (no feasible number of runs settles it)";
-  else if (speed.more_runs > 0 && speed.n_first > 1 && speed.n_second > 1)
-    text += fmt::format(" (~{} more runs)", with_thousands(speed.more_runs));
-  return text;
+/// "50", or "5x10": five processes of ten runs each.
+std::string runs_text(const SampleSummary& side) {
+  if (side.num_processes < 2) return std::to_string(side.n);
+  return fmt::format("{}x{:g}", side.num_processes,
+                     std::round(10 * static_cast<double>(side.n) / static_cast<double>(side.num_processes)) / 10);
+}
+
+std::string verdict_or_none(const PairTest& speed, Origin origin) {
+  const std::string emulated = origin == Origin::measured ? "" : fmt::format(", {}", origin_words(origin));
+  if (speed.level == TestLevel::none)
+    return fmt::format("{} (one process per side){}", to_string(speed.verdict), emulated);
+  return verdict_text(speed) + emulated;
 }
 
 ComparisonTable table_of(std::vector<Entry> entries, bool several, Charset charset) {
@@ -108,9 +115,9 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several, Charset chars
     row.push_back(value_text(cell.a, charset));
     row.push_back(value_text(cell.b, charset));
     row.push_back(speed_text(speed));
-    row.push_back(fmt::format("{}+{}", cell.a.n, cell.b.n));
-    row.push_back(std::min(cell.a.n, cell.b.n) > 1 ? format_p(speed.p_holm).substr(2) : "n/a");
-    row.push_back(verdict_text(speed));
+    row.push_back(fmt::format("{}+{}", runs_text(cell.a), runs_text(cell.b)));
+    row.push_back(speed.level != TestLevel::none ? format_p(speed.p_holm).substr(2) : "n/a");
+    row.push_back(verdict_or_none(speed, cell.origin));
     table.rows.push_back(std::move(row));
     table.cells.push_back(&cell);
   }
@@ -119,7 +126,7 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several, Charset chars
 
 bool judged(const RunComparison& run) {
   return std::any_of(run.cells.begin(), run.cells.end(),
-                     [](const CellComparison& cell) { return std::min(cell.test.n_first, cell.test.n_second) > 1; });
+                     [](const CellComparison& cell) { return cell.test.level != TestLevel::none; });
 }
 
 std::string verdict_of(const RunComparison& run, const std::string& letter) {
@@ -130,11 +137,15 @@ std::string verdict_of(const RunComparison& run, const std::string& letter) {
     speeds.push_back(mirrored(cell.test).ratio);
   }
   const size_t total = run.cells.size();
-  const std::string cells = total == 1 ? "cell" : "cells";
+  const bool emulated = std::all_of(run.cells.begin(), run.cells.end(),
+                                    [](const CellComparison& cell) { return cell.origin == Origin::emulated; });
+  const std::string cells = fmt::format("{}cell{}", emulated ? "emulated " : "", total == 1 ? "" : "s");
   const std::string median = fmt::format("median speed {:.3f}x", percentile(speeds, 50));
   if (!judged(run))
-    return fmt::format("{} against A: {} {} of one sample a side, nothing is judged ({}).", letter, total, cells,
-                       median);
+    return fmt::format(
+        "{} against A: {} {} measured by one process per side, which says nothing about the next process: not judged "
+        "({}).",
+        letter, total, cells, median);
   std::vector<std::string> parts;
   for (const auto& [verdict, word] : {std::pair{Verdict::faster, "faster"},
                                       {Verdict::slower, "slower"},
@@ -156,6 +167,24 @@ void add_unmatched(const std::vector<std::string>& cells, const std::string& nam
     lines.push_back(fmt::format("only in {}: {}", name, printable(cells[i], 200)));
   if (cells.size() > kMostUnmatched)
     lines.push_back(fmt::format("only in {}: {} more cells, --json lists them", name, cells.size() - kMostUnmatched));
+}
+
+/// What the verdicts rest on, one line for each method used.
+std::string method_text(const RunsComparison& comparison) {
+  std::set<TestLevel> levels;
+  for (const RunComparison& run : comparison.against)
+    for (const CellComparison& cell : run.cells) levels.insert(cell.test.level);
+  std::string text;
+  if (levels.contains(TestLevel::processes))
+    text += "Verdicts are between processes: Welch's test on the medians of fresh processes.\n";
+  if (levels.contains(TestLevel::calibrated))
+    text += "Sides of one process are judged by the spread of processes in the machine file.\n";
+  if (levels.contains(TestLevel::none))
+    text +=
+        "One process per side: no verdict, for the next process may differ. Measure both sides with --processes 5 "
+        "(study) or --repeat 5 (collectives, links, sensor bench), or calibrate this machine once (amdahl "
+        "calibrate).\n";
+  return text;
 }
 
 constexpr const char* kVirtual = "Measured on CPU virtual devices, not GPUs.";
@@ -215,7 +244,7 @@ std::string comparison_text(const RunsComparison& comparison) {
     rows.insert(rows.end(), table.rows.begin(), table.rows.end());
     text += fmt::format("\n{}\n{}", table.title, aligned_table(rows));
   }
-  text += "\nAbove 1x, the run is faster than A.\n";
+  text += "\nAbove 1x, the run is faster than A.\n" + method_text(comparison);
   for (const std::string& line : comparison_remarks(comparison)) text += line + "\n";
   return text;
 }
@@ -235,7 +264,7 @@ std::string comparison_markdown(const RunsComparison& comparison) {
     }
     text += "\n";
   }
-  text += "\nAbove 1x, the run is faster than A.\n";
+  text += "\nAbove 1x, the run is faster than A.\n\n" + escape_markdown(method_text(comparison)) + "\n";
   const std::vector<std::string> remarks = comparison_remarks(comparison);
   if (!remarks.empty()) text += "\n";
   for (const std::string& line : remarks) text += fmt::format("- {}\n", escape_markdown(line));

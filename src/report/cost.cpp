@@ -30,15 +30,14 @@ const MachinePrice* machine_for(const PriceTable& prices, int64_t devices) {
   return nullptr;
 }
 
-std::vector<std::string> priced_names(const CostRow& row) {
-  if (row.device_kind != "cpu-virtual") return row.device_names;
-  return std::vector<std::string>(row.device_names.size(), row.device_kind);
+ResultDevices devices_of(const CostRow& row) {
+  return {row.run, row.devices, row.device_names, row.device_kind, row.origin};
 }
 
 /// What the row's devices draw, for money an hour; 0 where nothing says.
 double electricity(const PriceTable& prices, const CostRow& row) {
   double watts = 0;
-  for (const std::string& name : priced_names(row))
+  for (const std::string& name : devices_of(row).priced_names())
     if (const DevicePrice* price = find_price(prices, name)) watts += price->watts.value_or(0);
   return watts / kWattsPerKilowatt * prices.electricity_per_kwh.value_or(0);
 }
@@ -49,12 +48,7 @@ struct Purchase {
 
 /// Price of an hour and work for the money; the purchase, when all of it is bought.
 Purchase add_prices(const PriceTable& prices, CostRow& row, Notes& notes) {
-  if (static_cast<int64_t>(row.device_names.size()) != row.devices) {
-    add_note(notes, fmt::format("{}: a result of {} device{} names {} of them: it has no cost", row.run, row.devices,
-                                row.devices == 1 ? "" : "s", row.device_names.size()));
-    return {};
-  }
-  const auto cost = cost_of(prices, priced_names(row), row.throughput, notes);
+  const auto cost = cost_of(prices, devices_of(row), row.throughput, notes);
   if (!cost) return {};
   Purchase purchase;
   row.hourly_price = cost->hourly_price;
@@ -107,17 +101,17 @@ void add_payback(const PriceTable& prices, const CostRow& one, const CostRow& se
 }
 
 CostGain gain_of(const MeasuredRow& one, const MeasuredRow& several) {
-  const PairTest test = several.by_time ? test_moments(several.time_us, one.time_us, Direction::smaller_is_faster)
-                                        : test_moments(several.throughput, one.throughput, Direction::larger_is_faster);
+  const SpeedupPoint point = speedup_point(static_cast<double>(several.row.size), {several.time_us, several.throughput},
+                                           {one.time_us, one.throughput}, several.by_time);
   CostGain gain;
-  gain.speedup = test.ratio;
-  gain.speedup_ci = test.ci;
+  gain.speedup = point.speedup;
+  gain.speedup_ci = point.ci;
   if (!one.row.hourly_price || !several.row.hourly_price) return gain;
   const double price = *one.row.hourly_price;
   gain.break_even_speedup = *several.row.hourly_price / price;
   gain.further_price = *several.row.hourly_price - price;
   gain.break_even_price = (gain.speedup - 1) * price;
-  if (test.ci) gain.break_even_price_ci = Interval{(test.ci->low - 1) * price, (test.ci->high - 1) * price};
+  if (point.ci) gain.break_even_price_ci = Interval{(point.ci->low - 1) * price, (point.ci->high - 1) * price};
   gain.payoff = payoff_of(gain);
   return gain;
 }
@@ -201,7 +195,7 @@ std::optional<Interval> gain_of_step(const AlternativePrice& alternative, double
   }
   if (alternative.part == "all") return Interval{*alternative.gain_low, *alternative.gain_high};
   if (input_share < 0) {
-    why = "what share of a step its input takes was not measured";
+    why = "what share of a step its input takes was not measured, or not of the measured step";
     return std::nullopt;
   }
   const auto whole = [&](double gain) { return 1 / (1 - input_share + input_share / (1 + gain)) - 1; };
@@ -219,19 +213,37 @@ std::optional<double> price_with(const PriceTable& prices, const AlternativePric
   return own + (machine ? machine->purchase_price / hours : 0);
 }
 
+/// Why an alternative that takes a device's place has no figures; empty where it has.
+std::string why_not_replaced(const AlternativePrice& alternative, const MeasuredRow& one) {
+  constexpr double kBytesOfGb = 1e9;
+  if (!alternative.replaces_device) return {};
+  if (alternative.memory_gb && one.memory_bytes.value_or(0) > *alternative.memory_gb * kBytesOfGb)
+    return fmt::format("it has {} of memory, and the work takes {}", format_bytes(*alternative.memory_gb * kBytesOfGb),
+                       format_bytes(*one.memory_bytes));
+  return one.row.owned ? std::string() : "it replaces a bought device, and this one has an hourly price";
+}
+
 void add_alternatives(const PriceTable& prices, const Rows& rows, CostReport& report) {
   for (const CostWork& work : works_of(report)) {
     std::optional<size_t> best;  // of one device: the most work for the money, or the most work
     for (const size_t i : work.rows) {
       const CostRow& row = report.rows[i];
-      if (row.devices == 1 && (!best || row.throughput > report.rows[*best].throughput)) best = i;
+      if (row.devices == 1 && !row.device_names.empty() && (!best || row.throughput > report.rows[*best].throughput))
+        best = i;
     }
     if (!best) continue;
     const CostRow& one = report.rows[*best];
     for (const AlternativePrice& alternative : prices.alternatives) {
+      if (alternative.replaces_device && !is_in_name(alternative.instead_of, one.device_names.front())) {
+        add_note(report.notes,
+                 fmt::format("no comparison with {}: {} has it instead of {}, and this is {}",
+                             printable(alternative.name, 80), prices.source, printable(alternative.instead_of, 60),
+                             printable(one.device_names.front(), 60)));
+        continue;
+      }
       CostAlternative found{alternative.name, *best, alternative.purchase_price, {}, {}, {}, {}, "", alternative.note};
-      if (alternative.replaces_device && !one.owned) {
-        found.why_absent = "it replaces a bought device, and this one has an hourly price";
+      found.why_absent = why_not_replaced(alternative, rows[*best]);
+      if (!found.why_absent.empty()) {
         report.alternatives.push_back(std::move(found));
         continue;
       }
@@ -273,6 +285,7 @@ CostReport summarise_cost(const std::vector<CostRun>& runs, const PriceTable& pr
   std::vector<Purchase> purchases;
   for (MeasuredRow& measured : rows) {
     measured.row.work_per_hour = measured.row.throughput * kSecondsPerHour;
+    if (measured.row.origin != Origin::measured) measured.row.joule_per_work.reset();
     purchases.push_back(add_prices(prices, measured.row, report.notes));
   }
   add_gains(prices, purchases, rows, report.notes);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
 #include "report/record_axes.h"
 #include "report/sensor_cost.h"
 #include "report/sensor_results.h"
@@ -20,24 +21,8 @@ using Role = SensorRow::Role;
 
 /// "2x NVIDIA H200", "1x H100 + 1x A100".
 std::string devices_words(const std::vector<std::string>& names, int64_t devices) {
-  std::map<std::string, int> counts;
-  for (const std::string& name : names) ++counts[name];
   if (static_cast<int64_t>(names.size()) != devices) return fmt::format("{} devices", devices);
-  std::vector<std::string> parts;
-  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{}x {}", count, printable(name, 60)));
-  return fmt::format("{}", fmt::join(parts, " + "));
-}
-
-/// The run's devices as its provenance numbers them; virtual devices differ by nothing but their number.
-std::vector<std::string> device_list(const Provenance& provenance, int64_t devices) {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < devices; ++i) {
-    auto fact = provenance.facts.find(fmt::format("device.{}", i));
-    if (fact == provenance.facts.end()) fact = provenance.facts.find(fmt::format("device.{}.name", i));
-    if (fact == provenance.facts.end()) break;
-    names.push_back(provenance.device_kind == "cpu-virtual" ? "CPU virtual device" : fact->second);
-  }
-  return names;
+  return counted_devices(names);
 }
 
 Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
@@ -71,7 +56,7 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   row.size = key.global_batch;
   row.num_parameters = key.num_parameters;
   row.devices = key.devices;
-  row.device_names = device_list(provenance, key.devices);
+  row.device_names = first_devices(provenance, key.devices);
   row.device_kind = run.study->device_kind;
   row.origin = cell.origin;
   row.configuration = devices_words(row.device_names, key.devices) + ", " + configuration_words(key);
@@ -85,7 +70,10 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   measured.baseline_size = measured.by_time ? key.global_batch : key.device_batch();
   measured.time_us = moments(cell.step_time_us);
   measured.throughput = moments(cell.throughput);
-  if (cell.account && cell.account->step_us > 0) measured.input_share = cell.account->input_us / cell.account->step_us;
+  measured.memory_bytes = cell.memory_peak_bytes;
+  // No input has no share, whatever step the account is of.
+  if (cell.account && cell.account->input_us <= 0) measured.input_share = 0;
+  if (cell.account && cell.account->trusted()) measured.input_share = cell.account->input_us / cell.account->step_us;
   return measured;
 }
 

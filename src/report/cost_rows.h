@@ -13,7 +13,9 @@ struct MeasuredRow {
   int64_t baseline_size = 0;  // of one device that does the same work: under weak scaling the share of one
   bool by_time = true;        // speedup of times (strong scaling) or of throughputs
   Moments time_us, throughput;
-  double input_share = -1;  // of the step that is input, from its account; negative: not known
+  std::optional<double> memory_bytes;  // peak of a device
+  double input_share =
+      -1;  // of the step that is input, from its account; negative: not known, or not of the measured step
 };
 
 /// Every configuration of the runs. Throws what summarise_cost throws.

@@ -21,7 +21,7 @@ std::string interval_text(const std::optional<Interval>& interval, std::string (
 
 std::string money(double value) {
   const double size = std::abs(value);
-  return size >= 0.1 || size == 0 ? fmt::format("{:.2f}", value) : fmt::format("{:.3g}", value);
+  return size >= 0.1 || size == 0 ? fmt::format("{:.2f}", value) : format_number(value);
 }
 
 std::string maybe_money(const std::optional<double>& value) { return value ? money(*value) : std::string(kNone); }
@@ -34,6 +34,19 @@ std::string payback_text(const CostGain& gain) {
 std::string worth_text(const CostGain& gain) {
   if (!gain.break_even_price) return kNone;
   return money(*gain.break_even_price) + interval_text(gain.break_even_price_ci, money);
+}
+
+/// "sample" of "samples", "batch" of "batches".
+std::string one_of(const std::string& unit) {
+  for (const std::string_view plural : {"ches", "shes", "xes", "sses"})
+    if (unit.ends_with(plural)) return unit.substr(0, unit.size() - 2);
+  return unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit;
+}
+
+/// Rows of one configuration may then be the same but for their run.
+bool of_several_runs(const CostReport& report) {
+  return std::any_of(report.rows.begin(), report.rows.end(),
+                     [&](const CostRow& row) { return row.run != report.rows.front().run; });
 }
 
 std::vector<std::string> row_text(const CostRow& row) {
@@ -74,13 +87,18 @@ CostTable cost_table(const CostReport& report, const CostWork& work) {
                 first.unit + "/h",
                 currency + "/h",
                 fmt::format("{}/{} [95 % CI]", first.unit, currency),
-                fmt::format("J/{}", first.unit.substr(0, first.unit.size() - 1)),
+                "J/" + one_of(first.unit),
                 "speedup [95 % CI]",
-                "pays from",
+                "break-even speedup",
                 "verdict",
                 fmt::format("further devices worth {}/h [95 % CI]", currency),
                 "payback"};
   for (const size_t i : work.rows) table.rows.push_back(row_text(report.rows[i]));
+  if (!of_several_runs(report)) return table;
+  constexpr size_t kRunColumn = 2;  // behind size and devices
+  table.head.insert(table.head.begin() + kRunColumn, "run");
+  for (size_t i = 0; i < table.rows.size(); ++i)
+    table.rows[i].insert(table.rows[i].begin() + kRunColumn, printable(report.rows[work.rows[i]].run, 80));
   return table;
 }
 
@@ -98,7 +116,7 @@ CostTable break_even_table(const CostReport& report) {
 CostTable alternatives_table(const CostReport& report) {
   CostTable table;
   const std::string& currency = report.currency;
-  table.title = "What the money could buy instead: modelled from the gains that the price table assumes, not measured";
+  table.title = "Alternatives for the same money: modelled from the gains that the price table assumes, not measured";
   table.head = {"work",          "instead of more devices", "purchase " + currency, "assumed gain", "work/h",
                 currency + "/h", "work/" + currency,        "against one device",   "source"};
   for (const CostAlternative& alternative : report.alternatives) {
@@ -127,7 +145,7 @@ std::string prices_words(const CostReport& report) {
 
 std::vector<std::string> cost_method() {
   constexpr const char* kWork =
-      "Work per hour is throughput x 3600; work for the money is that over the price of an hour of devices and "
+      "Work per hour is throughput x 3600; work per unit of currency is that over the price of an hour of devices and "
       "machine.";
   constexpr const char* kPays =
       "Several devices pay where their speedup over the best one device of their kind is at least the ratio of the "

@@ -37,17 +37,19 @@ std::string best_words(const CostReport& report) {
   const std::vector<CostWork> works = works_of(report);
   if (works.size() != 1) return {};  // work of one kind cannot be weighed against another
   for (const CostRow& row : report.rows) {
+    if (row.origin != Origin::measured) continue;  // what stands in for a device is not recommended
     if (!fastest || row.throughput > fastest->throughput) fastest = &row;
     if (row.work_per_price && (!cheapest || *row.work_per_price > *cheapest->work_per_price)) cheapest = &row;
   }
+  if (!fastest) return {};
   const auto place = [](const CostRow& row) {
     return fmt::format("{}, {} {}", row.configuration, axis_words(row.size_name), with_thousands(row.size));
   };
-  std::string text = fmt::format(" Most work an hour: {} ({} {}).", place(*fastest),
+  std::string text = fmt::format(" Most work per hour: {} ({} {}).", place(*fastest),
                                  short_number(fastest->work_per_hour), fastest->unit);
   if (cheapest)
-    text += fmt::format(" Most for the money: {} ({} {} for 1 {}).", place(*cheapest),
-                        short_number(*cheapest->work_per_price), cheapest->unit, report.currency);
+    text += fmt::format(" Most work per {}: {} ({} {}).", report.currency, place(*cheapest),
+                        short_number(*cheapest->work_per_price), cheapest->unit);
   return text;
 }
 

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "report/account_words.h"
+
 namespace amdahl {
 namespace {
 
@@ -62,7 +64,9 @@ std::string records_csv(const std::vector<Record>& records) {
         fmt::format(",{},{},{},{},{},{}\r\n", text_cell(p.host), text_cell(p.device_kind), text_cell(p.start_time),
                     p.seed, text_cell(p.tool_version), text_cell(p.commit));
     bool any = false;
-    for (const Series& series : record.series) {
+    std::vector<Series> all = record.series;
+    if (auto ratio = account_ratio_series(record)) all.push_back(std::move(*ratio));
+    for (const Series& series : all) {
       for (size_t sample = 0; sample < series.samples.size(); ++sample) {
         csv += fmt::format("{},{},{},{},{}{}", before, text_cell(series.name), text_cell(series.unit), sample,
                            series.samples[sample], after);

@@ -42,7 +42,7 @@ const Series* series_of(const Record& record, const char* name) {
 
 /// A row a device: what it does and what its way to the next one carries.
 std::string measurements(const DoctorOutcome& outcome) {
-  std::vector<std::vector<std::string>> table{{"device", "products TFLOP/s", "copies GB/s"}};
+  std::vector<std::vector<std::string>> table{{"device", "GEMM TFLOP/s", "copies GB/s"}};
   for (const Record& record : outcome.records) {
     const Series *matrix = series_of(record, "matrix_rate"), *copy = series_of(record, "copy_rate");
     if (record.kind != "device-speed" || !matrix || !copy) continue;
@@ -74,7 +74,7 @@ std::string doctor_text(const DoctorOutcome& outcome) {
   std::map<Finding::Severity, int> counts;
   std::set<std::string> named;
   for (const Finding& finding : outcome.findings) {
-    text += fmt::format("{} {}, {}: measured {}; expected {}; {}; mend: {}\n", loud(finding.severity), finding.name,
+    text += fmt::format("{} {}, {}: measured {}; expected {}; {}; fix: {}\n", loud(finding.severity), finding.name,
                         finding.where, finding.measured, finding.expected, finding.why, finding.remedy);
     ++counts[finding.severity];
     named.insert(finding.name);
@@ -82,8 +82,8 @@ std::string doctor_text(const DoctorOutcome& outcome) {
   std::vector<std::string> fine;
   for (const std::string& name : outcome.checked)
     if (!named.contains(name)) fine.push_back(name);
-  if (!fine.empty()) text += fmt::format("nothing found of: {}\n", fmt::join(fine, ", "));
-  for (const std::string& line : outcome.unseen) text += fmt::format("not looked at: {}\n", line);
+  if (!fine.empty()) text += fmt::format("passed: {}\n", fmt::join(fine, ", "));
+  for (const std::string& line : outcome.unseen) text += fmt::format("skipped: {}\n", line);
   return text + fmt::format("verdict: {} faults, {} warnings, {} notices\n", counts[Finding::Severity::fault],
                             counts[Finding::Severity::warning], counts[Finding::Severity::notice]);
 }

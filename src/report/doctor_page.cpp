@@ -30,16 +30,15 @@ std::string plural(int64_t count, const char* word) {
 }
 
 std::string verdict_of(const DoctorOutcome& outcome, bool judged) {
-  if (!judged) return "What was measured is here; the findings were not kept with it.";
+  if (!judged) return "Measurements only: the findings were not stored with this run.";
   const int64_t faults = count_of(outcome, Severity::fault), warnings = count_of(outcome, Severity::warning);
   if (faults > 0)
-    return fmt::format("{} must be mended before this machine is used or measured{}.", plural(faults, "fault"),
+    return fmt::format("{} must be fixed before this machine is used or measured{}.", plural(faults, "fault"),
                        warnings > 0 ? fmt::format("; {} may slow it down", plural(warnings, "warning")) : "");
   if (warnings > 0)
-    return fmt::format("The machine works, but {} say that it can be slower than it should be.",
+    return fmt::format("The machine works, but {} name what can make it slower than expected.",
                        plural(warnings, "warning"));
-  return fmt::format("Nothing was found that would corrupt or slow down work, of {} looked for.",
-                     plural(static_cast<int64_t>(outcome.checked.size()), "thing"));
+  return fmt::format("No faults and no warnings in {}.", plural(static_cast<int64_t>(outcome.checked.size()), "check"));
 }
 
 /// Rates of the slowest device.
@@ -63,15 +62,14 @@ std::string pair_fact(const std::vector<Record>& records, const MachineSpec& mac
   const Record* record = slowest ? copy_engine_record(records, *slowest, machine) : nullptr;
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
-  return fmt::format("{}: one direction of {} → {}, the slowest way between devices ({})", figure.number,
+  return fmt::format("{}: one direction of {} → {}, the slowest path between devices ({})", figure.number,
                      link_end(machine, slowest->source), link_end(machine, slowest->destination), figure.basis);
 }
 
 std::vector<std::string> facts_of(const DoctorOutcome& outcome, bool judged) {
   std::vector<std::string> facts;
   if (judged)
-    facts.push_back(fmt::format("{}: {} and {} beside them (n = {} checks)",
-                                plural(count_of(outcome, Severity::fault), "fault"),
+    facts.push_back(fmt::format("{}: {}, {} (n = {} checks)", plural(count_of(outcome, Severity::fault), "fault"),
                                 plural(count_of(outcome, Severity::warning), "warning"),
                                 plural(count_of(outcome, Severity::notice), "notice"), outcome.checked.size()));
   for (const std::string& fact : {speed_fact(outcome.records), pair_fact(outcome.records, outcome.machine)})
@@ -82,22 +80,22 @@ std::vector<std::string> facts_of(const DoctorOutcome& outcome, bool judged) {
 const char* severity_words(Severity severity) {
   switch (severity) {
     case Severity::fault:
-      return "fault: must be mended";
+      return "fault: must be fixed";
     case Severity::warning:
       return "warning: can slow work down";
     case Severity::notice:
       break;
   }
-  return "notice: good to know";
+  return "notice: for information";
 }
 
 PageSection findings_section(const DoctorOutcome& outcome) {
   PageSection section{"findings", "Findings", {}, {}, {}};
   PageTable table;
-  table.caption = "What was found, the gravest first";
-  table.table.columns = {{"severity", "Severity"},   {"finding", "Finding"},   {"where", "Where"},
-                         {"measured", "Measured"},   {"expected", "Expected"}, {"why", "Why it matters"},
-                         {"remedy", "What mends it"}};
+  table.caption = "Findings, most severe first";
+  table.table.columns = {{"severity", "Severity"}, {"finding", "Finding"},   {"where", "Where"},
+                         {"measured", "Measured"}, {"expected", "Expected"}, {"why", "Why it matters"},
+                         {"remedy", "Fix"}};
   for (const Finding& finding : outcome.findings)
     table.table.rows.push_back({std::string(severity_words(finding.severity)), finding.name, finding.where,
                                 finding.measured, finding.expected, finding.why, finding.remedy});
@@ -107,7 +105,7 @@ PageSection findings_section(const DoctorOutcome& outcome) {
   for (const std::string& name : outcome.checked)
     if (!named.contains(name)) fine.push_back(name);
   if (!table.table.rows.empty()) section.tables.push_back(std::move(table));
-  if (!fine.empty()) section.paragraphs.push_back(fmt::format("Looked for and not found: {}.", fmt::join(fine, ", ")));
+  if (!fine.empty()) section.paragraphs.push_back(fmt::format("Passed: {}.", fmt::join(fine, ", ")));
   return section;
 }
 
@@ -126,7 +124,7 @@ std::optional<Chart> speed_chart(const std::vector<Record>& records, const char*
     Bar bar;
     bar.name = fmt::format("device {}", axis<int64_t>(record, "device", 0));
     bar.value = summary.median, bar.interval = summary.median_ci, bar.samples = summary.n, bar.origin = record.origin;
-    plot.summary += fmt::format("{}{} {}", plot.summary.empty() ? "" : "; ", bar.name, format_number(bar.value));
+    plot.summary += fmt::format("{}{}: {}", plot.summary.empty() ? "" : "; ", bar.name, format_number(bar.value));
     plot.bars.push_back(std::move(bar));
   }
   plot.summary += ".";
@@ -144,12 +142,13 @@ std::string record_words(const Record& record) {
 
 Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   Page page;
+  page.subject = {"health check", "health checks", "", page_devices(outcome.records)};
   page.title = fmt::format("Health of {}", outcome.machine.host);
   page.qualifier = page_qualifier(outcome.records);
   page.verdict = verdict_of(outcome, judged);
   page.facts = facts_of(outcome, judged);
   add_section(page, findings_section(outcome));
-  PageSection speed{"speed", "Devices while all of them work", {}, {}, {}};
+  PageSection speed{"speed", "Devices under load, all at once", {}, {}, {}};
   add_chart(speed, speed_chart(outcome.records, "matrix_rate", "Matrix products (TFLOP/s)",
                                {"matrix_tflops", "Matrix products (TFLOP/s)"}));
   add_chart(speed, speed_chart(outcome.records, "copy_rate", "Copies in a device's own memory (GB/s)",
@@ -161,7 +160,7 @@ Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   add_section(page, std::move(exchange));
   add_section(page, machine_section(outcome.machine));
   page.provenance = page_provenance(outcome.records);
-  for (const std::string& line : outcome.unseen) page.notes.push_back("not looked at: " + printable(line));
+  for (const std::string& line : outcome.unseen) page.notes.push_back("skipped: " + printable(line));
   add_status_notes(page, outcome.records, record_words);
   return page;
 }

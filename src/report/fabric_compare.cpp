@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "report/pairing.h"
 #include "report/words.h"
 #include "spec/measurements.h"
 #include "stats/percentile.h"
@@ -49,6 +50,7 @@ AxisSet axes_of(const std::vector<Record>& records) {
   AxisSet names;
   for (const Record& record : records)
     for (const auto& [name, value] : record.axes) names.insert(name);
+  names.erase(kProcessAxis);  // not what is measured, but how often
   return names;
 }
 
@@ -69,6 +71,7 @@ void join(RunComparison& result, const RunComparison& part) {
   result.only_a.insert(result.only_a.end(), part.only_a.begin(), part.only_a.end());
   result.only_b.insert(result.only_b.end(), part.only_b.begin(), part.only_b.end());
   for (const std::string& note : part.notes) add_note(result, note);
+  if (result.proposed.empty()) result.proposed = part.proposed;
 }
 
 /// Axes that one side alone has tell its cells from nothing on the other.
@@ -136,7 +139,9 @@ RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Rec
   if (result.cells.empty())
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell with a result in common", options.name_a, options.name_b),
-                "runs of the same collectives, tests or workloads, sizes, types and numbers of devices");
+                !result.proposed.empty()
+                    ? pair_option(result.proposed)
+                    : "runs of the same collectives, tests or workloads, sizes, types and numbers of devices");
   note_without_result(a, options.name_a, used_a, result);
   note_without_result(b, options.name_b, used_b, result);
   return result;

@@ -77,13 +77,19 @@ std::string header(const Page& page) {
   std::string text =
       "<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n<header class=\"top\"><div "
       "class=\"wrap\">\n<p class=\"eyebrow\">amdahl report</p>\n";
-  text += fmt::format("<h1>{}</h1>\n", escape_xml(page.title));
+  text += fmt::format("<h1{}>{}</h1>\n", page.verdict.empty() ? " class=\"verdict\"" : "", escape_xml(page.title));
   if (!page.qualifier.empty()) text += fmt::format("<p class=\"qualifier\">{}</p>\n", escape_xml(page.qualifier));
   if (!page.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", escape_xml(page.verdict));
   if (!page.facts.empty()) {
     text += "<ul class=\"facts\">\n";
     for (const std::string& line : page.facts) text += fact(line);
     text += "</ul>\n";
+  }
+  if (!page.parts.empty()) {
+    text += "<ol class=\"parts\">\n";
+    for (const auto& [anchor, words] : page.parts)
+      text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor, escape_xml(words));
+    text += "</ol>\n";
   }
   if (!page.notes.empty())
     text += fmt::format(
@@ -100,6 +106,9 @@ std::string table_head(const DataTable& table, const std::vector<bool>& numbers)
   return text + "</tr></thead>\n";
 }
 
+// Pixels of a plot in a card that has another one beside it, on a window of 1,400: wider charts have their row alone.
+constexpr int kHalfPlot = 480;
+
 constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
 
 std::string cell(const std::string& words, bool number) {
@@ -108,11 +117,12 @@ std::string cell(const std::string& words, bool number) {
 }
 
 // `label` names the scrollable region for those who reach it by keyboard.
+/// `caption` is HTML.
 std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
   const std::vector<bool> numbers = number_columns(table);
   std::string text = fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
                                  escape_xml(label));
-  if (!caption.empty()) text += fmt::format("<caption>{}</caption>\n", escape_xml(caption));
+  if (!caption.empty()) text += fmt::format("<caption>{}</caption>\n", caption);
   text += table_head(table, numbers) + "<tbody>\n";
   if (rows)
     for (const std::vector<TableValue>& row : table.rows) {
@@ -132,10 +142,10 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
   const bool written = chart.table.rows.size() <= kWrittenRows;
   const std::string_view origin = origin_words(chart.origin);
   std::string text = fmt::format(
-      "<figure id=\"{0}\" class=\"chart {1}\">\n<div class=\"chart-head\"><h3>{2}</h3><span class=\"badge "
+      "<figure id=\"{0}\" class=\"chart {1}{3}\">\n<div class=\"chart-head\"><h3>{2}</h3><span class=\"badge "
       "{1}\">{1}</span>"
       "</div>\n",
-      chart.id, origin, escape_xml(chart.title));
+      chart.id, origin, escape_xml(chart.title), chart.wide || chart.least_width > kHalfPlot ? " wide" : "");
   if (!assets.bundle.text.empty())
     text += fmt::format("<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n",
                         escape_xml(chart.title), escape_xml(chart.summary), chart.id);
@@ -157,9 +167,15 @@ std::string picture_figure(const Picture& picture) {
       picture.id, escape_xml(picture.title), escape_xml(picture.summary), base64_of(picture.svg));
 }
 
+std::string caption_of(const PageTable& table) {
+  if (table.common.empty()) return escape_xml(table.caption);
+  return fmt::format("{}<small>All rows: {}</small>", escape_xml(table.caption), escape_xml(table.common));
+}
+
 std::string section(const PageSection& part, const HtmlAssets& assets) {
-  std::string text = fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n",
-                                 part.anchor, escape_xml(part.title));
+  std::string text =
+      fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\"{2}>\n<h2 id=\"{0}-title\">{1}</h2>\n", part.anchor,
+                  escape_xml(part.title), part.begins_part ? " class=\"part\"" : "");
   for (const std::string& line : part.paragraphs) text += fmt::format("<p>{}</p>\n", escape_xml(line));
   for (const Picture& picture : part.pictures) text += picture_figure(picture);
   if (!part.charts.empty()) {
@@ -168,14 +184,15 @@ std::string section(const PageSection& part, const HtmlAssets& assets) {
     text += "</div>\n";
   }
   for (const PageTable& table : part.tables)
-    text += html_table(table.table, table.caption, table.caption.empty() ? part.title : table.caption, true);
+    text += html_table(table.table, caption_of(table), table.caption.empty() ? part.title : table.caption, true);
   return text + "</section>\n";
 }
 
 std::string navigation(const Page& page) {
   std::string text = "<nav aria-label=\"Sections\"><ol>\n";
   for (const PageSection& part : page.sections)
-    text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", part.anchor, escape_xml(part.title));
+    text += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", part.begins_part ? " class=\"part\"" : "", part.anchor,
+                        escape_xml(part.title));
   if (!page.notes.empty()) text += "<li><a href=\"#notes\">Notes</a></li>\n";
   if (!page.provenance.empty()) text += "<li><a href=\"#provenance\">Provenance</a></li>\n";
   return text + "</ol></nav>\n";

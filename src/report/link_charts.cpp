@@ -53,7 +53,7 @@ std::vector<TableValue> sample_columns(const Record& record, const char* series)
 std::string range_words(const HeatMap& map, const char* unit) {
   const auto [least, most] = std::minmax_element(map.cells.begin(), map.cells.end(),
                                                  [](const auto& a, const auto& b) { return a.value < b.value; });
-  return fmt::format("{} ways, {} to {} {}; the least from {} to {}", map.cells.size(), format_number(least->value),
+  return fmt::format("{} pairs, {} to {} {}; lowest from {} to {}", map.cells.size(), format_number(least->value),
                      format_number(most->value), unit, least->row, std::get<std::string>(least->column));
 }
 
@@ -66,7 +66,7 @@ std::optional<Chart> pair_bandwidth_chart(const std::vector<Record>& records, co
   map.title = "Copies between devices, one direction (GB/s)";
   map.value = {"bandwidth_gbps", "Bandwidth (GB/s)"};
   map.judgement_title = "Judgement";
-  map.outlined = "slower than it should be", map.plain = "as it should be";
+  map.outlined = "below the expected bandwidth", map.plain = "as expected";
   map.further.insert(map.further.begin(), {"expected_gbps", "Expected (GB/s)"});
   size_t slow = 0;
   for (const LinkSpec& link : machine.links) {
@@ -109,7 +109,7 @@ std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const 
   plot.title = fmt::format("Bandwidth of copies by {} against their size (GB/s)", mover);
   plot.x = {"bytes", "Size of a copy"};
   plot.y = {"bandwidth_gbps", "Bandwidth (GB/s)"};
-  plot.series_title = "Way";
+  plot.series_title = "Path";
   plot.interval_title = "95 % CI";
   plot.joined = false;
   std::vector<const Record*> pairs;
@@ -134,7 +134,7 @@ std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const 
     plot.series.push_back(std::move(measured));
     plot.series.push_back(std::move(fitted));
   }
-  plot.summary = fmt::format("{} ways; fitted lines start from {} us and end at up to {} GB/s.", pairs.size(),
+  plot.summary = fmt::format("{} paths; fitted lines start from {} us and end at up to {} GB/s.", pairs.size(),
                              format_number(least_alpha), format_number(most_beta));
   return line_chart(plot);
 }
@@ -143,7 +143,7 @@ std::optional<Chart> host_chart(const std::vector<Record>& records) {
   BarPlot plot;
   plot.id = "host-bandwidth";
   plot.title = "Copies between host memory and devices (GB/s)";
-  plot.name = {"way", "Way"};
+  plot.name = {"way", "Path"};
   plot.value = {"bandwidth_gbps", "Bandwidth (GB/s)"};
   plot.interval_title = "95 % CI";
   double least = 0, most = 0;
@@ -159,7 +159,7 @@ std::optional<Chart> host_chart(const std::vector<Record>& records) {
     least = plot.bars.empty() ? bar.value : std::min(least, bar.value), most = std::max(most, bar.value);
     plot.bars.push_back(std::move(bar));
   }
-  plot.summary = fmt::format("{} ways, {} to {} GB/s.", plot.bars.size(), format_number(least), format_number(most));
+  plot.summary = fmt::format("{} paths, {} to {} GB/s.", plot.bars.size(), format_number(least), format_number(most));
   return bar_chart(plot);
 }
 

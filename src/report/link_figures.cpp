@@ -18,6 +18,12 @@ double median_bandwidth(const Record& record) {
   return 0;
 }
 
+bool is_of_pair(const Record& record, const LinkSpec& link, const MachineSpec& machine, const std::string& test) {
+  return record.kind == "link" && word(record, "test") == test &&
+         word(record, "source") == link_end(machine, link.source) &&
+         word(record, "destination") == link_end(machine, link.destination);
+}
+
 }  // namespace
 
 std::vector<LinkTestGroup> link_test_groups(const std::vector<Record>& records) {
@@ -67,19 +73,18 @@ bool is_slow(const LinkSpec& link, double min_gbps) {
 
 const Record* pair_record(const std::vector<Record>& records, const LinkSpec& link, const MachineSpec& machine,
                           const std::string& test) {
-  const std::string source = link_end(machine, link.source), destination = link_end(machine, link.destination);
+  const Record* last = nullptr;
   for (const Record& record : records)
-    if (record.kind == "link" && word(record, "test") == test && word(record, "source") == source &&
-        word(record, "destination") == destination)
-      return &record;
-  return nullptr;
+    if (is_of_pair(record, link, machine, test)) last = &record;
+  return last;
 }
 
 const Record* copy_engine_record(const std::vector<Record>& records, const LinkSpec& link, const MachineSpec& machine) {
   const Record* best = nullptr;
-  for (const char* test : {"device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"})
-    if (const Record* record = pair_record(records, link, machine, test))
-      if (median_bandwidth(*record) > (best ? median_bandwidth(*best) : 0)) best = record;
+  for (const Record& record : records)
+    for (const char* test : {"device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce"})
+      if (is_of_pair(record, link, machine, test) && median_bandwidth(record) > (best ? median_bandwidth(*best) : 0))
+        best = &record;
   return best;
 }
 

@@ -32,9 +32,10 @@ ExpectedParts expected_parts(const MachineSpec& machine);
 /// Measured, and below 90 % of what is expected of it or below what was asked for (0: nothing was).
 bool is_slow(const LinkSpec& link, double min_gbps);
 
-/// Between two devices by the copy engines: the faster of those of both ends, null where neither was measured.
+/// The record that LinkSpec::measured_gbps of that pair comes from: of all copies between the two by the copy engines
+/// of either end, in any size, the one with the highest median. Null where none was measured.
 const Record* copy_engine_record(const std::vector<Record>& records, const LinkSpec& link, const MachineSpec& machine);
-/// Of that test between them; null without it.
+/// The last one of that test between them, as LinkSpec::latency_us is; null without it.
 const Record* pair_record(const std::vector<Record>& records, const LinkSpec& link, const MachineSpec& machine,
                           const std::string& test);
 

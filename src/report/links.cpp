@@ -92,11 +92,11 @@ std::string integrity_text(const std::vector<Record>& records) {
       faults += fmt::format("  CORRUPT {} -> {}, {}: {}\n", word(record, "source"), word(record, "destination"),
                             word(record, "way"), record.status.reason);
   if (totals.ways == 0) return faults;
-  return fmt::format("integrity: {} bytes in {} transfers over {} ways, {} bytes wrong{}\n",
+  return fmt::format("integrity: {} bytes in {} transfers over {} paths, {} bytes wrong{}\n",
                      with_thousands(static_cast<int64_t>(totals.bytes)),
                      with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived,
                      with_thousands(static_cast<int64_t>(totals.bad_bytes)),
-                     totals.waived ? fmt::format("; {} ways waived, kernels do not reach", totals.waived) : "") +
+                     totals.waived ? fmt::format("; {} paths waived, kernels do not reach", totals.waived) : "") +
          faults;
 }
 
@@ -174,8 +174,8 @@ std::string links_heat_map(const MachineSpec& machine) {
         x + kCell / 2, y + kCell / 2 + 5, part > 0.5 ? "#ffffff" : "#000000", link.measured_gbps);
   }
   return svg + fmt::format(
-                   "<text x=\"16\" y=\"{}\" fill=\"#444444\">red outline: below 90 % of what the links should "
-                   "carry</text>\n</svg>\n",
+                   "<text x=\"16\" y=\"{}\" fill=\"#444444\">red outline: below 90 % of the expected "
+                   "bandwidth</text>\n</svg>\n",
                    height - 18);
 }
 

@@ -51,21 +51,21 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
   const IntegrityTotals integrity = integrity_totals(records);
   const std::string devices = records.empty() ? "the devices" : devices_words(records.front().provenance);
   if (pairs.quarantined > 0 || integrity.corrupt > 0)
-    return fmt::format("Data arrived wrong on {} of the ways between {}: they must not be used until that is mended.",
+    return fmt::format("Data arrived wrong on {} of the paths between {}: they must not be used until that is fixed.",
                        std::max<size_t>(integrity.corrupt, static_cast<size_t>(pairs.quarantined)), devices);
-  if (pairs.measured == 0) return fmt::format("The ways between {} were measured only in part.", devices);
+  if (pairs.measured == 0) return fmt::format("The paths between {} were measured only in part.", devices);
   if (pairs.slow > 0)
-    return fmt::format("{} of {} ways between {} {} should; the slowest, {}, carries {} GB/s{}.", pairs.slow,
-                       pairs.measured, devices, pairs.slow == 1 ? "carries less than it" : "carry less than they",
+    return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.",
+                       pairs.slow, pairs.measured, devices, pairs.slow == 1 ? "does not reach" : "do not reach",
                        way_words(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
                        pairs.slowest->expected_gbps > 0
                            ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
                            : "");
   const ExpectedParts parts = expected_parts(machine);
   if (parts.pairs < pairs.measured)
-    return fmt::format("Between {}, data moves at {} to {} GB/s; what the ways should carry is not known.", devices,
+    return fmt::format("Between {}, data moves at {} to {} GB/s; the expected bandwidth is not known.", devices,
                        format_number(pairs.slowest->measured_gbps), format_number(pairs.fastest->measured_gbps));
-  return fmt::format("All {} ways between {} carry what they should, {} GB/s or more each.", pairs.measured, devices,
+  return fmt::format("All {} pairs of {} reach the expected bandwidth, {} GB/s or more each.", pairs.measured, devices,
                      format_number(pairs.slowest->measured_gbps));
 }
 
@@ -76,7 +76,7 @@ std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& ma
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
   const double expected = pairs.slowest->expected_gbps;
   return fmt::format(
-      "{}: one direction of {}, the slowest of {} ways between devices{} ({})", figure.number,
+      "{}: one direction of {}, the slowest of {} pairs of devices{} ({})", figure.number,
       way_words(machine, *pairs.slowest), pairs.measured,
       expected > 0 ? fmt::format(", {:.0f} % of what is expected", 100 * pairs.slowest->measured_gbps / expected) : "",
       figure.basis);
@@ -100,7 +100,7 @@ std::string latency_fact(const std::vector<Record>& records) {
   const Record* record = extreme_record(records, "device_to_device_latency_sm", "latency", true);
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "latency"), "us");
-  return fmt::format("{}: a load from another device's memory on the slowest way, {} → {} ({})", figure.number,
+  return fmt::format("{}: a load from another device's memory on the slowest path, {} → {} ({})", figure.number,
                      word(*record, "source"), word(*record, "destination"), figure.basis);
 }
 
@@ -108,14 +108,14 @@ std::string host_fact(const std::vector<Record>& records) {
   const Record* record = extreme_record(records, "host_to_device_memcpy_ce", "bandwidth", false);
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
-  return fmt::format("{}: from host memory on the slowest way, {} → {} ({})", figure.number, word(*record, "source"),
+  return fmt::format("{}: from host memory on the slowest path, {} → {} ({})", figure.number, word(*record, "source"),
                      word(*record, "destination"), figure.basis);
 }
 
 std::string integrity_fact(const std::vector<Record>& records) {
   const IntegrityTotals totals = integrity_totals(records);
   if (totals.ways == totals.waived) return {};
-  std::string text = fmt::format("{} bytes wrong: of {} moved between memories (n = {} transfers over {} ways",
+  std::string text = fmt::format("{} bytes wrong: of {} moved between memories (n = {} transfers over {} paths",
                                  with_thousands(static_cast<int64_t>(totals.bad_bytes)),
                                  with_thousands(static_cast<int64_t>(totals.bytes)),
                                  with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived);
@@ -127,14 +127,14 @@ std::string integrity_fact(const std::vector<Record>& records) {
 /// A row a test: what its ways reach, from the least to the most.
 PageTable tests_table(const std::vector<Record>& records) {
   PageTable table;
-  table.caption = "All tests: medians of their ways";
+  table.caption = "All tests: medians of their paths";
   table.table.columns = {{"test", "Test"},
                          {"quantity", "Quantity"},
                          {"unit", "Unit"},
-                         {"least", "Least way"},
+                         {"least", "Least"},
                          {"most", "Most"},
-                         {"ways", "Ways"},
-                         {"samples", "Samples a way"},
+                         {"ways", "Paths"},
+                         {"samples", "Samples per path"},
                          {"not_ok", "Failed or waived"}};
   for (const auto& [name, group] : link_test_groups(records)) {
     const bool latency = std::any_of(group.begin(), group.end(),
@@ -204,7 +204,7 @@ PageSection machine_section(const MachineSpec& machine) {
   for (const LinkSpec& link : machine.links) paths.insert(path_label(link));
   section.pictures.push_back(
       {"topology", fmt::format("Devices of {} and the links between them", machine.host),
-       fmt::format("{} devices on {} NUMA node{}; ways between them: {}.", machine.devices.size(),
+       fmt::format("{} devices on {} NUMA node{}; paths between them: {}.", machine.devices.size(),
                    machine.num_numa_nodes, machine.num_numa_nodes == 1 ? "" : "s", fmt::join(paths, ", ")),
        topology_svg(machine)});
   return section;
@@ -212,6 +212,7 @@ PageSection machine_section(const MachineSpec& machine) {
 
 Page links_page(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps) {
   Page page;
+  page.subject = {"link test", "link tests", "", page_devices(records)};
   page.title = fmt::format("Links of {}", machine.host);
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records, machine, min_gbps);

@@ -7,9 +7,12 @@
 #include <map>
 
 #include "amdahl/units.h"
+#include "report/account_words.h"
+#include "report/one_device.h"
+#include "report/serial_fraction.h"
+#include "report/study_break_even.h"
 #include "report/study_method.h"
 #include "report/words.h"
-#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -59,15 +62,6 @@ std::string step_words(const StudyCell& single, const StudyCell& multi) {
                      format_number(multi.step_time_us.mean / 1000));
 }
 
-std::string advice_words(const StudyComparison& c, const std::string& device_kind) {
-  std::string text = recommendation_words(c.recommendation, device_kind);
-  if (c.test.more_runs >= kMoreRunsLimit / 2)
-    text += " (no feasible number of runs would settle it)";
-  else if (c.test.more_runs > 0)
-    text += fmt::format(" (about {} more runs would settle it)", with_thousands(c.test.more_runs));
-  return text;
-}
-
 // Comparisons that share a table: one model, scaling mode, math mode and device count.
 struct TableKey {
   std::string model;
@@ -90,9 +84,9 @@ std::string result_table(const StudySummary& summary, const TableKey& key,
                                    : std::to_string(c->multi.global_batch);
     rows.push_back(
         {batch, rate_words(*single), rate_words(*multi), format_speedup(c->test.ratio, c->test.ci),
-         std::string(to_string(c->test.verdict)), format_percent(c->efficiency), step_words(*single, *multi),
+         escape_markdown(verdict_text(c->test)), format_percent(c->efficiency), step_words(*single, *multi),
          fmt::format("{} → {}", bytes_words(single->memory_peak_bytes), bytes_words(multi->memory_peak_bytes)),
-         utilisation_words(*single, *multi), advice_words(*c, summary.device_kind),
+         utilisation_words(*single, *multi), escape_markdown(recommendation_text(*c, summary.device_kind)),
          escape_markdown(fmt::format("{} → {}", configuration_words(c->single), configuration_words(c->multi)))});
   }
   const DeviceWords words = device_words(summary.device_kind);
@@ -107,11 +101,39 @@ std::string result_table(const StudySummary& summary, const TableKey& key,
                rows);
 }
 
+Row escaped(const Row& row) {
+  Row cells;
+  for (const std::string& cell : row) cells.push_back(escape_markdown(cell));
+  return cells;
+}
+
+std::string text_table(const TextTable& source) {
+  std::vector<Row> rows;
+  for (auto row = source.rows.begin() + 1; row != source.rows.end(); ++row) rows.push_back(escaped(*row));
+  return fmt::format("## {}\n\n", source.title) + table(source.rows.front(), rows);
+}
+
+std::string one_device_markdown(const StudySummary& summary) {
+  std::string text;
+  for (const TextTable& source : one_device_tables(summary, Charset::utf8)) text += text_table(source);
+  for (const std::string& sentence : one_device_sentences(summary))
+    text += fmt::format("- {}\n", escape_markdown(sentence));
+  return text + "\n";
+}
+
+std::string serial_markdown(const StudySummary& summary) {
+  const TextTable source = serial_table(summary);
+  if (source.rows.empty()) return {};
+  return text_table(source) + serial_section(summary).paragraphs.front() + "\n\n";
+}
+
 std::string results_section(const StudySummary& summary) {
   std::map<TableKey, std::vector<const StudyComparison*>> tables;
   for (const StudyComparison& c : summary.comparisons)
     tables[{c.multi.model, c.multi.num_parameters, c.multi.scaling, c.multi.math, c.multi.devices}].push_back(&c);
+  if (summary.one_device) return one_device_markdown(summary);
   std::string text = "## Results\n\n";
+  if (!tables.empty()) text += fmt::format("Columns: {}.\n\n", escape_markdown(verdict_legend()));
   if (tables.empty()) text += "No cell on several devices has a one-device baseline.\n\n";
   for (const auto& [key, comparisons] : tables) text += result_table(summary, key, comparisons);
   return text;
@@ -135,12 +157,15 @@ struct TimeUnit {
   double us;
 };
 
-constexpr double kAccountTolerance = 0.02;  // beyond it the parts do not explain the step, and the report says so
+constexpr double kExplained = 0.02;  // beyond it the parts do not explain the step, and the report says so
 
-std::string unexplained_words(const StepAccount& account) {
-  const double share = account.step_us > 0 ? account.unaccounted_us() / account.step_us : 0.0;
-  if (std::abs(share) > kAccountTolerance) return fmt::format("**{:+.1f} %**", 100 * share);
-  return std::abs(share) < 0.0005 ? "0.0 %" : fmt::format("{:+.1f} %", 100 * share);
+std::string unexplained_words(const StepAccount& account, const TimeUnit& unit) {
+  if (std::abs(account.unaccounted_us()) < 1e-6 * account.step_us) return "0";
+  std::string time = format_number(account.unaccounted_us() / unit.us);
+  if (!account.trusted()) return time;
+  const double share = account.unaccounted_us() / account.measured_us;
+  if (std::abs(share) > kExplained) return fmt::format("**{} ({:+.1f} %)**", time, 100 * share);
+  return fmt::format("{} ({:+.1f} %)", time, 100 * share);
 }
 
 Row account_row(const StudyCell& cell, const TimeUnit& unit) {
@@ -148,13 +173,17 @@ Row account_row(const StudyCell& cell, const TimeUnit& unit) {
   const auto time = [&](double us) { return format_number(us / unit.us); };
   const auto ratio = [&](double communication) {
     const double whole = a.compute_us + communication;
-    return whole > 0 ? format_percent(communication / whole) : std::string("n/a");
+    return whole > 0 && a.trusted() ? format_percent(communication / whole) : std::string("n/a");
   };
   return {escape_markdown(fmt::format("{}, {}, {}", cell.key.model, cell.key.scaling, cell.key.math)),
           std::to_string(cell.key.global_batch),
           std::to_string(cell.key.devices),
           escape_markdown(configuration_words(cell.key)),
           std::to_string(a.n),
+          a.measured_us > 0 ? time(a.measured_us) : "n/a",
+          time(a.step_us),
+          account_ratio_words(a),
+          a.by_differences ? time(a.noise_us) : "n/a",
           time(a.forward_us),
           time(a.backward_us),
           time(a.compute_us),
@@ -163,36 +192,64 @@ Row account_row(const StudyCell& cell, const TimeUnit& unit) {
           time(a.launch_gaps_us),
           time(a.input_us),
           time(a.optimizer_us),
-          time(a.step_us),
-          unexplained_words(a),
+          unexplained_words(a, unit),
+          a.launch_kernels > 0 ? fmt::format("{} ({:.0f})", time(a.launch_floor_us), a.launch_kernels) : "n/a",
           time(a.total_communication_us),
           fmt::format("{} / {}", ratio(a.exposed_communication_us), ratio(a.total_communication_us)),
           format_bytes(a.comm_bytes)};
 }
 
+std::string break_even_section(const StudySummary& summary) {
+  std::string lines;
+  for (const StudyGroup& group : groups_of(summary))
+    for (const std::string& line : break_even_lines(summary, group))
+      lines += fmt::format("- {}\n", escape_markdown(fmt::format("{}: {}", group_words(group), line)));
+  return lines.empty() ? lines : "## Break-even\n\n" + lines + "\n";
+}
+
 std::string account_section(const StudySummary& summary) {
   TimeUnit unit{"us", 1};
-  bool any = false;
+  std::vector<const StudyCell*> cells;
   for (const StudyCell& cell : summary.cells) {
     if (!cell.account) continue;
-    any = true;
+    cells.push_back(&cell);
     if (cell.account->step_us >= 1000) unit = {"ms", 1000};
   }
-  if (!any) return {};
+  if (cells.empty()) return {};
   std::vector<Row> rows;
-  for (const StudyCell& cell : summary.cells)
-    if (cell.account) rows.push_back(account_row(cell, unit));
-  return fmt::format(
-             "## Where a step's time goes\n\nAll times in {}, mean over runs of the mean accounted step; n is the "
-             "number of runs. Compute, exposed communication, waiting, launch gaps, input and optimizer add up to "
-             "the step; what they leave unexplained stands beside it, bold beyond 2 %. Forward and backward are parts "
-             "of compute. "
-             "The communication ratio is communication / (compute + communication), exposed and total.\n\n",
-             unit.name) +
-         table({"Model", "Global batch", "Devices", "Configuration", "n", "Forward", "Backward", "Compute",
-                "Exposed comm", "Waiting", "Launch gaps", "Input", "Optimizer", "Step", "Unexplained", "Total comm",
-                "Comm ratio", "Comm per step"},
-               rows);
+  for (const StudyCell* cell : cells) rows.push_back(account_row(*cell, unit));
+  std::string text = fmt::format(
+      "## Where a step's time goes\n\nAll times in {}, means over n runs. Compute, exposed communication, waiting, "
+      "launch gaps, input and optimizer add up to the accounted step; the ratio is accounted / measured step, and "
+      "beyond {:.0f} % from 1 no percentages are given. Noise is that of the accounted step in one run. Unexplained is "
+      "the measured step less the parts, bold beyond {:.0f} %. The communication ratio is communication / (compute + "
+      "communication), exposed and total.\n\n",
+      unit.name, 100 * kAccountTolerance, 100 * kExplained);
+  text += table({"Model",
+                 "Global batch",
+                 "Devices",
+                 "Configuration",
+                 "n",
+                 "Measured",
+                 "Accounted",
+                 "Ratio",
+                 "Noise",
+                 "Forward",
+                 "Backward",
+                 "Compute",
+                 "Exposed comm",
+                 "Waiting",
+                 "Launch gaps",
+                 "Input",
+                 "Optimizer",
+                 "Unexplained",
+                 "Launch floor (kernels)",
+                 "Total comm",
+                 "Comm ratio",
+                 "Comm per step"},
+                rows);
+  for (const std::string& remark : account_remarks(cells)) text += fmt::format("- {}\n", escape_markdown(remark));
+  return text + "\n";
 }
 
 std::string cells_section(const StudySummary& summary) {
@@ -260,8 +317,9 @@ std::string study_markdown(const StudySummary& summary) {
                         format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
                         average_words(a, summary.device_kind));
   if (!summary.averages.empty()) text += "\n";
-  return text + results_section(summary) + averages_section(summary) + account_section(summary) +
-         cells_section(summary) + missing_section(summary) + provenance_section(summary) + method_section(summary);
+  return text + results_section(summary) + averages_section(summary) + break_even_section(summary) +
+         serial_markdown(summary) + account_section(summary) + cells_section(summary) + missing_section(summary) +
+         provenance_section(summary) + method_section(summary);
 }
 
 }  // namespace amdahl

@@ -50,12 +50,13 @@ std::string picture_text(const Picture& picture, const std::map<std::string, std
 }
 
 std::string section_text(const PageSection& section, const std::map<std::string, std::string>& pictures) {
-  std::string text = fmt::format("## {}\n\n", escape_markdown(section.title));
+  std::string text = fmt::format("{} {}\n\n", section.begins_part ? "---\n\n##" : "##", escape_markdown(section.title));
   for (const std::string& line : section.paragraphs) text += escape_markdown(line) + "\n\n";
   for (const Picture& picture : section.pictures) text += picture_text(picture, pictures);
   for (const Chart& chart : section.charts) text += chart_text(chart, pictures);
   for (const PageTable& table : section.tables) {
     if (!table.caption.empty()) text += fmt::format("**{}**\n\n", escape_markdown(table.caption));
+    if (!table.common.empty()) text += fmt::format("All rows: {}\n\n", escape_markdown(table.common));
     text += markdown_table(table.table);
   }
   return text;
@@ -69,7 +70,8 @@ std::string markdown_page(const Page& page, const std::map<std::string, std::str
   if (!page.qualifier.empty()) text += fmt::format("**{}**\n\n", escape_markdown(page.qualifier));
   if (!page.verdict.empty()) text += fmt::format("> {}\n\n", escape_markdown(page.verdict));
   for (const std::string& fact : page.facts) text += fmt::format("- {}\n", escape_markdown(fact));
-  if (!page.facts.empty()) text += "\n";
+  for (const auto& [anchor, words] : page.parts) text += fmt::format("- {}\n", escape_markdown(words));
+  if (!page.facts.empty() || !page.parts.empty()) text += "\n";
   if (!why_none.empty()) text += fmt::format("Pictures are left out: {}.\n\n", escape_markdown(why_none));
   for (const PageSection& section : page.sections) text += section_text(section, pictures);
   if (!page.notes.empty()) {

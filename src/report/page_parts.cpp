@@ -1,6 +1,7 @@
 #include "report/page_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,23 +9,13 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
+#include "report/table_words.h"
 #include "report/words.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
-
-/// Names of devices in provenance ("device.0"), and how many there are of each.
-std::map<std::string, int> device_names(const Provenance& provenance) {
-  constexpr std::string_view kDevice = "device.";
-  std::map<std::string, int> names;
-  for (const auto& [fact, value] : provenance.facts) {
-    const bool index = fact.starts_with(kDevice) && fact.size() > kDevice.size() &&
-                       fact.find_first_not_of("0123456789", kDevice.size()) == std::string::npos;
-    if (index) ++names[value];
-  }
-  return names;
-}
 
 std::string fact(const Provenance& provenance, const char* name) {
   const auto found = provenance.facts.find(name);
@@ -98,16 +89,30 @@ std::string page_qualifier(const std::vector<Record>& records) {
 }
 
 std::string devices_words(const Provenance& provenance) {
-  const std::map<std::string, int> names = device_names(provenance);
+  const std::vector<std::string> names = numbered_devices(provenance);
   const DeviceWords words = device_words(provenance.device_kind);
-  if (provenance.device_kind != "cuda") {
-    int count = 0;
-    for (const auto& [name, devices] : names) count += devices;
-    return count == 0 ? std::string(words.many) : fmt::format("{} {}", count, count == 1 ? words.one : words.many);
+  if (names.empty()) return std::string(words.many);
+  if (provenance.device_kind == "cuda" || origin_of_devices(provenance) != Origin::measured)
+    return counted_devices(names, " x ");
+  return fmt::format("{} {}", names.size(), names.size() == 1 ? words.one : words.many);
+}
+
+std::string page_devices(const std::vector<Record>& records) {
+  const Provenance* largest = nullptr;
+  const auto count = [](const Provenance& provenance) { return numbered_devices(provenance).size(); };
+  const Provenance* last = nullptr;  // records follow each other by the thousand with the same one
+  for (const Record& record : records) {
+    if (last && *last == record.provenance) continue;
+    last = &record.provenance;
+    if (!largest || count(*last) > count(*largest)) largest = last;
   }
-  std::vector<std::string> parts;
-  for (const auto& [name, count] : names) parts.push_back(fmt::format("{} x {}", count, name));
-  return parts.empty() ? std::string(words.many) : joined(parts, ", ");
+  return largest ? devices_words(*largest) : std::string();
+}
+
+std::string page_host(const std::vector<Record>& records) {
+  for (const Record& record : records)
+    if (!record.provenance.host.empty()) return record.provenance.host;
+  return "an unknown host";
 }
 
 std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records) {
@@ -130,6 +135,10 @@ std::vector<std::pair<std::string, std::string>> page_provenance(const std::vect
       last = &record.provenance;
       if (const std::string value = words(record.provenance); seen.insert(value).second) values.push_back(value);
     }
+    constexpr size_t kMost = 3;  // an arena starts a process for each transport
+    const size_t more = values.size() > kMost ? values.size() - kMost : 0;
+    values.resize(values.size() - more);
+    if (more > 0) values.push_back(fmt::format("and {} more, in the records", more));
     if (const std::string text = joined(values, "; "); !text.empty()) rows.emplace_back(title, printable(text));
   }
   return rows;
@@ -161,14 +170,47 @@ void add_section(Page& page, PageSection section) {
   page.sections.push_back(std::move(section));
 }
 
+void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {
+  DataTable& data = table.table;
+  if (data.rows.size() < 2) return;
+  for (const std::string& name : columns) {
+    const auto found = std::find_if(data.columns.begin(), data.columns.end(),
+                                    [&](const TableColumn& column) { return column.name == name; });
+    if (found == data.columns.end()) continue;
+    const auto index = found - data.columns.begin();
+    const TableValue first = data.rows.front()[static_cast<size_t>(index)];
+    if (!std::all_of(data.rows.begin(), data.rows.end(),
+                     [&](const std::vector<TableValue>& row) { return row[static_cast<size_t>(index)] == first; }))
+      continue;
+    const std::string words = table_words(first), nothing = table_words(TableValue{});
+    if (!words.empty() && words != nothing)
+      table.common += fmt::format("{}{}: {}", table.common.empty() ? "" : ", ", found->title, words);
+    data.columns.erase(found);
+    for (std::vector<TableValue>& row : data.rows) row.erase(row.begin() + index);
+  }
+}
+
 void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&)) {
+  struct Reason {
+    bool failed;
+    std::string text;
+    std::vector<std::string> names;
+  };
+  std::vector<Reason> reasons;
   for (const Record& record : records) {
     if (record.status.kind == Status::Kind::ok) continue;
-    const std::string note =
-        printable(fmt::format("{} {}: {}", record.status.kind == Status::Kind::failed ? "FAILED" : "waived",
-                              name(record), record.status.reason));
-    if (std::find(page.notes.begin(), page.notes.end(), note) == page.notes.end()) page.notes.push_back(note);
+    const bool failed = record.status.kind == Status::Kind::failed;
+    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const Reason& reason) {
+      return reason.failed == failed && reason.text == record.status.reason;
+    });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {failed, record.status.reason, {}});
+    if (std::string words = name(record);
+        std::find(found->names.begin(), found->names.end(), words) == found->names.end())
+      found->names.push_back(std::move(words));
   }
+  for (const Reason& reason : reasons)
+    page.notes.push_back(printable(
+        fmt::format("{} {}: {}", reason.failed ? "FAILED" : "waived", fmt::join(reason.names, "; "), reason.text)));
 }
 
 std::string slug(std::string_view text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,11 @@ std::vector<std::pair<std::string, std::string>> page_provenance(const std::vect
 /// "4 x NVIDIA H200", or "2 CPU virtual devices".
 std::string devices_words(const Provenance& provenance);
 
+/// The same of all records: of the largest machine, where they differ; empty without records.
+std::string page_devices(const std::vector<Record>& records);
+/// The host of the first record, or "an unknown host".
+std::string page_host(const std::vector<Record>& records);
+
 /// All samples of a series; empty without it.
 const std::vector<double>& samples_of(const Record& record, std::string_view series);
 
@@ -35,6 +41,10 @@ Figure mean_figure(const std::vector<double>& samples, std::string_view unit);
 void add_chart(PageSection& section, std::optional<Chart> chart);
 /// Sections that say something.
 void add_section(Page& page, PageSection section);
+
+/// Takes the named columns out of a table of several rows where all of them say the same, and says it once in
+/// PageTable::common; a column without any value goes as well.
+void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns);
 
 /// A note a record that failed or was waived, `name` first; each text once.
 void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&));

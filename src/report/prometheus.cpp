@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/cell_axes.h"
+#include "report/account_words.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -220,8 +221,10 @@ void add_verdicts(Metrics& metrics, const StudySummary& study, const Labels& sou
 std::string prometheus_text(const std::vector<Record>& records, const StudySummary* study) {
   Metrics metrics;
   Pools pools;
-  for (const Record& record : records)
+  for (const Record& record : records) {
     for (const Series& series : record.series) pools.add(record, series);
+    if (const auto ratio = account_ratio_series(record)) pools.add(record, *ratio);
+  }
   pools.write(metrics);
   add_states(metrics, records);
   if (study && !records.empty()) add_verdicts(metrics, *study, source_labels(records.back().provenance));

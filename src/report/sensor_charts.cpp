@@ -35,10 +35,19 @@ std::string count_words(const Record& record, int64_t devices) {
   return fmt::format("{} {}", devices, devices == 1 ? words.one : words.many);
 }
 
+/// "128x128x128" of the workload "p500000 128x128x128 f8": sizes of one grid are a line.
+std::string grid_words(const Record& record) {
+  const std::string workload = word(record, "workload");
+  const size_t space = workload.find(' ');
+  if (word(record, "op") != "voxelize" || space == std::string::npos) return {};
+  return workload.substr(space + 1, workload.find(' ', space + 1) - space - 1);
+}
+
 /// What may tell groups of records apart, in words; the voxel mode first.
-using GroupWords = std::array<std::string, 6>;
+using GroupWords = std::array<std::string, 7>;
 GroupWords words_of(const Record& record) {
   return {voxel_option(record),
+          grid_words(record),
           word(record, "dtype"),
           word(record, "cache").empty() ? "" : "cache " + word(record, "cache"),
           word(record, "launch"),
@@ -50,17 +59,20 @@ GroupWords words_of(const Record& record) {
 struct Operation {
   std::string name;
   std::vector<const Record*> records;
-  std::array<bool, 6> differ{};
+  std::array<bool, 7> differ{};
   std::set<int64_t> counts;  // of devices
 
-  std::string group(const Record& record, bool without_voxels = false) const {
+  std::string group(const Record& record, bool without_voxels = false, bool without_grid = false) const {
     const GroupWords words = words_of(record);
     std::string text;
-    for (size_t i = without_voxels ? 1 : 0; i < words.size(); ++i)
-      if (differ[i] && !words[i].empty()) text += (text.empty() ? "" : ", ") + words[i];
+    for (size_t i = 0; i < words.size(); ++i)
+      if (differ[i] && !(i == 0 && without_voxels) && !(i == 1 && without_grid) && !words[i].empty())
+        text += (text.empty() ? "" : ", ") + words[i];
     return text;
   }
 };
+
+const char* items_words(const Operation& operation) { return operation.name == "voxelize" ? "points" : "rows"; }
 
 std::vector<Operation> operations_of(const std::vector<Record>& records) {
   std::vector<Operation> operations;
@@ -116,7 +128,8 @@ LinePlot rate_plot(const Operation& operation, const char* against) {
   const RateUnit unit = rate_unit(first);
   LinePlot plot;
   plot.id = slug(fmt::format("{} rate against {}", operation.name, against));
-  plot.title = fmt::format("{}: work a second against {} ({})", operation.name, against, unit.unit);
+  plot.title = fmt::format("{}: throughput against {} ({})", operation.name, against, unit.unit);
+  plot.title_at_one = fmt::format("{}: throughput, {} {{}} ({})", operation.name, against, unit.unit);
   plot.y = {"rate", fmt::format("Throughput ({})", unit.unit)};
   plot.interval_title = "95 % CI";
   plot.x_scale = LinePlot::XScale::counts;
@@ -129,37 +142,42 @@ std::string workload_words(const Operation& operation, const Record& record) {
   const auto first_word = [](const std::string& text) { return text.substr(0, text.find(' ')); };
   for (const Record* other : operation.records)
     shorts.insert(first_word(word(*other, "workload"))), wholes.insert(word(*other, "workload"));
-  if (word(record, "scaling") == "weak") return fmt::format("{} a device", with_thousands(base_items(record)));
+  if (word(record, "scaling") == "weak") return fmt::format("{} per device", with_thousands(base_items(record)));
   return shorts.size() == wholes.size() ? first_word(word(record, "workload")) : word(record, "workload");
 }
 
 std::optional<Chart> size_chart(const Operation& operation, const std::vector<Crossover>& crossovers) {
   LinePlot plot = rate_plot(operation, operation.name == "voxelize" ? "points" : "batch");
   plot.x = {"items", operation.name == "voxelize" ? "Points of all devices together" : "Rows of all devices together"};
-  const bool by_voxels = operation.counts.size() == 1 && operation.differ[0];
-  plot.series_title = by_voxels ? "Voxels" : "Devices";
+  const bool one_count = operation.counts.size() == 1, by_voxels = one_count && operation.differ[0],
+             by_grid = one_count && !by_voxels && operation.differ[1];
+  plot.series_title = by_voxels ? "Voxels" : by_grid ? "Grid" : "Devices";
   for (const Record* record : operation.records) {
-    const std::string name = by_voxels ? voxel_option(*record) : count_words(*record, devices_of(*record));
-    series_in(plot, operation.group(*record, by_voxels), name, record->origin)
+    const std::string name = by_voxels ? voxel_option(*record)
+                             : by_grid ? grid_words(*record)
+                                       : count_words(*record, devices_of(*record));
+    series_in(plot, operation.group(*record, by_voxels, by_grid), name, record->origin)
         .points.push_back(rate_point(*record, static_cast<double>(items_of(*record))));
   }
   sort_points(plot);
+  std::string ahead;
   for (const Crossover& crossover : crossovers)
     for (const Record* record : operation.records) {
       const std::string group = operation.group(*record);
       if (crossover.group != fmt::format("{}\n{}", operation.name, group)) continue;
-      plot.crossings.push_back({group, fmt::format("from here on {}", count_words(*record, crossover.devices)),
-                                static_cast<double>(crossover.items)});
+      const std::string devices = count_words(*record, crossover.devices);
+      ahead += fmt::format(" {}{}: ahead {}.", group.empty() ? "" : group + ", ", devices, crossover_place(crossover));
+      const bool last = crossover.items == crossover.largest;
+      if (crossover.num_sizes > 1)
+        plot.crossings.push_back({group, fmt::format("{} {}", last ? "only here" : "from here on", devices),
+                                  static_cast<double>(crossover.items)});
       break;
     }
   plot.summary = highest_words(plot);
   if (operation.counts.size() > 1)
-    plot.summary +=
-        plot.crossings.empty() ? " Nowhere in the measured range are several devices ahead of one for good." : "";
-  for (const LineRule& rule : plot.crossings)
-    plot.summary += fmt::format(" {}{}: ahead from {} on.", rule.panel.empty() ? "" : rule.panel + ", ",
-                                rule.words.substr(std::string("from here on ").size()),
-                                with_thousands(static_cast<int64_t>(rule.at)));
+    plot.summary += ahead.empty()
+                        ? " At no measured size are several devices faster than one there and at every larger size."
+                        : ahead;
   return line_chart(plot);
 }
 
@@ -186,26 +204,52 @@ std::optional<Chart> device_chart(const Operation& operation) {
 
 // ---- work that is divided ----
 
-/// Ways to divide the same work.
-std::vector<std::pair<std::string, std::vector<const Record*>>> divided_groups(const std::vector<Record>& records) {
-  std::vector<std::pair<std::string, std::vector<const Record*>>> groups;
-  for (const Record& record : records) {
-    if (!is_drawable(record) || !is_divided_work(record)) continue;
-    const std::string name = divided_work_words(record);
-    auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == name; });
-    if (found == groups.end()) found = groups.insert(groups.end(), {name, {}});
-    found->second.push_back(&record);
-  }
-  for (auto& [name, members] : groups) std::replace(name.begin(), name.end(), '\n', ' ');
-  return groups;
+/// Ways to divide the same work. Its words are long, and most of them are the same for all that a page shows.
+struct DividedWork {
+  DividedWorkParts parts;
+  std::vector<const Record*> members;
+  std::string name;    // what it is and what tells it from the others: "voxelize, count"
+  std::string common;  // the other words
+  std::string slug_text;
+};
+
+void name_divided_works(std::vector<DividedWork>& works) {
+  for (DividedWork& work : works)
+    for (size_t i = 0; i < work.parts.size(); ++i) {
+      const bool differs = std::any_of(works.begin(), works.end(),
+                                       [&](const DividedWork& other) { return other.parts[i] != work.parts[i]; });
+      std::string& text = i == 0 || differs ? work.name : work.common;
+      if (!work.parts[i].empty()) text += (text.empty() ? "" : ", ") + work.parts[i];
+    }
 }
 
-std::optional<Chart> ways_chart(const std::string& name, const std::vector<const Record*>& members) {
+std::vector<DividedWork> divided_works(const std::vector<Record>& records) {
+  std::vector<DividedWork> works;
+  for (const Record& record : records) {
+    if (!is_drawable(record) || !is_divided_work(record)) continue;
+    const DividedWorkParts parts = divided_work_parts(record);
+    auto found = std::find_if(works.begin(), works.end(), [&](const auto& work) { return work.parts == parts; });
+    if (found == works.end()) found = works.insert(works.end(), {parts, {}, {}, {}, divided_work_words(record)});
+    found->members.push_back(&record);
+  }
+  name_divided_works(works);
+  return works;
+}
+
+std::string common_words(const DividedWork& work) {
+  std::string common = work.common;  // the chart's badge says that it is emulated
+  if (constexpr std::string_view kEmulated = ", EMULATED"; common.find(kEmulated) != std::string::npos)
+    common.erase(common.find(kEmulated), kEmulated.size());
+  return common.empty() ? std::string() : fmt::format(" Of {}.", common);
+}
+
+std::optional<Chart> ways_chart(const DividedWork& work) {
+  const std::vector<const Record*>& members = work.members;
   const RateUnit unit = rate_unit(*members.front());
   BarPlot plot;
-  plot.id = slug("rate " + name);
-  plot.title = fmt::format("{}: work a second ({})", name, unit.unit);
-  plot.name = {"way", "Way"};
+  plot.id = slug("rate " + work.slug_text);
+  plot.title = fmt::format("{}: throughput ({})", work.name, unit.unit);
+  plot.name = {"way", "Method"};
   plot.value = {"rate", fmt::format("Throughput ({})", unit.unit)};
   plot.interval_title = "95 % CI";
   plot.bound_title = fmt::format("Bound, modelled ({})", unit.unit);
@@ -221,20 +265,21 @@ std::optional<Chart> ways_chart(const std::string& name, const std::vector<const
   }
   for (const Bar& bar : plot.bars)
     if (!best || bar.value > best->value) best = &bar;
-  plot.summary =
-      fmt::format("Highest of {}: {} with {} {}.", plot.bars.size(), best->name, format_number(best->value), unit.unit);
+  plot.summary = fmt::format("Highest of {}: {} with {} {}.", plot.bars.size(), best->name, format_number(best->value),
+                             unit.unit) +
+                 common_words(work);
   return bar_chart(plot);
 }
 
-std::optional<Chart> shares_chart(const std::string& name, const std::vector<const Record*>& members) {
+std::optional<Chart> shares_chart(const DividedWork& work) {
   BarPlot plot;
-  plot.id = slug("shares " + name);
-  plot.title = fmt::format("{}: what each device does (% of the items)", name);
-  plot.name = {"way", "Way"};
+  plot.id = slug("shares " + work.slug_text);
+  plot.title = fmt::format("{}: share of each device (% of the items)", work.name);
+  plot.name = {"way", "Method"};
   plot.value = {"share_percent", "Share of the items (%)"};
   plot.part_title = "Device";
   plot.percent = true;
-  for (const Record* record : members) {
+  for (const Record* record : work.members) {
     const std::vector<double>& items = samples_of(*record, "device_items");
     double sum = 0;
     for (const double part : items) sum += part;
@@ -250,12 +295,9 @@ std::optional<Chart> shares_chart(const std::string& name, const std::vector<con
     }
     plot.summary += fmt::format("{}{} {}", plot.summary.empty() ? "" : "; ", sensor_way(*record), shares);
   }
-  plot.summary += " % by device.";
+  plot.summary += " % by device." + common_words(work);
   return bar_chart(plot);
 }
-
-/// By size: whether one device is clearly slower.
-using AheadBySize = std::map<int64_t, bool>;
 
 /// By group of an operation: where so many devices are ahead of one.
 std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const Operation& operation,
@@ -268,13 +310,6 @@ std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& record
       ahead[operation.group(*record)][items_of(*record)] = gain->ci && gain->ci->low > 1;
   }
   return ahead;
-}
-
-/// The size from which on they always are.
-std::optional<int64_t> ahead_from(const AheadBySize& sizes) {
-  std::optional<int64_t> from;
-  for (auto size = sizes.rbegin(); size != sizes.rend() && size->second; ++size) from = size->first;
-  return from;
 }
 
 }  // namespace
@@ -294,8 +329,11 @@ std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
     for (const auto& [group, sizes] : where_ahead(records, operation, most))
-      if (const std::optional<int64_t> from = ahead_from(sizes))
-        crossovers.push_back({fmt::format("{}\n{}", operation.name, group), most, *from});
+      if (std::optional<Crossover> from = crossover_of(sizes, items_words(operation))) {
+        from->group = fmt::format("{}\n{}", operation.name, group);
+        from->devices = most;
+        crossovers.push_back(*std::move(from));
+      }
   }
   return crossovers;
 }
@@ -305,18 +343,17 @@ std::string crossover_text(const std::vector<Record>& records) {
   for (const Operation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
-    const std::string several = count_words(*operation.records.front(), most),
-                      items = operation.name == "voxelize" ? "points" : "rows";
+    const std::string several = count_words(*operation.records.front(), most), items = items_words(operation);
     for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
       if (sizes.size() < 2) continue;
       const std::string what = printable(group.empty() ? operation.name : operation.name + ", " + group);
-      if (const std::optional<int64_t> from = ahead_from(sizes))
-        text += fmt::format("crossover: {}: {} are ahead of one from {} {} on\n", what, several, with_thousands(*from),
-                            items);
+      if (const std::optional<Crossover> from = crossover_of(sizes, items_words(operation)))
+        text += fmt::format("crossover: {}: {} are ahead of one {}\n", what, several, crossover_place(*from));
       else
-        text +=
-            fmt::format("crossover: {}: none, {} are not ahead of one for good between {} and {} {}\n", what, several,
-                        with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items);
+        text += fmt::format(
+            "crossover: {}: none, {} are at no size faster than one there and at every larger one, between {} and {} "
+            "{}\n",
+            what, several, with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items);
     }
   }
   return text;
@@ -339,9 +376,9 @@ std::vector<Chart> sensor_device_charts(const std::vector<Record>& records) {
 
 std::vector<Chart> divided_work_charts(const std::vector<Record>& records) {
   std::vector<Chart> charts;
-  for (const auto& [name, members] : divided_groups(records)) {
-    if (std::optional<Chart> chart = ways_chart(name, members)) charts.push_back(std::move(*chart));
-    if (std::optional<Chart> chart = shares_chart(name, members)) charts.push_back(std::move(*chart));
+  for (const DividedWork& work : divided_works(records)) {
+    if (std::optional<Chart> chart = ways_chart(work)) charts.push_back(std::move(*chart));
+    if (std::optional<Chart> chart = shares_chart(work)) charts.push_back(std::move(*chart));
   }
   return charts;
 }

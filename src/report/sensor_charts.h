@@ -6,6 +6,7 @@
 
 #include "amdahl/record.h"
 #include "chart/chart.h"
+#include "report/sensor_crossover.h"
 
 namespace amdahl {
 
@@ -21,12 +22,7 @@ std::vector<Chart> sensor_device_charts(const std::vector<Record>& records);
 /// possible, and what each device does of it.
 std::vector<Chart> divided_work_charts(const std::vector<Record>& records);
 
-/// From that size on, `devices` devices are faster than one at every larger size that was measured, their intervals
-/// apart.
-struct Crossover {
-  std::string group;  // operation and whatever else tells groups apart
-  int64_t devices = 0, items = 0;
-};
+/// Of each group that is ahead at its largest size.
 std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records);
 /// A line for each group that was measured at several sizes: from which on several devices are ahead, or that they are
 /// not.

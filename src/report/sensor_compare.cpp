@@ -44,9 +44,10 @@ bool same_work(const SensorResult& r, const SensorResult& baseline, Notes& notes
                            : r.scaling == "weak" ? r.devices * baseline.items
                                                  : r.items;
   if (r.items == expected) return true;
-  add_note(notes, fmt::format("{}: {} scaling of {} on {} devices left out: {} items a call where {} in {} ask for {}",
-                              r.row.run, r.scaling, workload_words(r.workload), r.devices, r.items, baseline.items,
-                              baseline.row.run, expected));
+  add_note(notes,
+           fmt::format("{}: {} scaling of {} on {} devices left out: {} items per call where {} in {} ask for {}",
+                       r.row.run, r.scaling, workload_words(r.workload), r.devices, r.items, baseline.items,
+                       baseline.row.run, expected));
   return false;
 }
 
@@ -93,12 +94,8 @@ std::vector<Group> groups_of(const std::vector<SensorResult>& all, Notes& notes)
 
 void add_cost(const SensorCompareOptions& options, const SensorResult& r, SensorRow& row, Notes& notes) {
   if (!options.prices) return;
-  if (static_cast<int64_t>(row.devices.size()) != r.devices)
-    return add_note(notes, fmt::format("{}: a record of {} device{} names {} of them: it has no cost", row.run,
-                                       r.devices, r.devices == 1 ? "" : "s", row.devices.size()));
-  std::vector<std::string> names = row.devices;
-  if (row.device_kind == "cpu-virtual") std::fill(names.begin(), names.end(), row.device_kind);
-  row.cost = cost_of(*options.prices, names, row.throughput, notes);
+  const ResultDevices devices{row.run, r.devices, row.devices, row.device_kind, row.origin};
+  row.cost = cost_of(*options.prices, devices, row.throughput, notes);
 }
 
 WorkloadComparison workload_of(const Group& group, const SensorCompareOptions& options, Notes& notes) {
@@ -174,17 +171,21 @@ void add_speedups(const std::vector<Group>& groups, const SensorCompareOptions& 
       SensorRow& row = result.workloads[g].rows[i];
       row.speedup = tests[next++];
       if (row.role == Role::single) continue;
-      row.recommendation = recommend(row.speedup->ci);
+      row.recommendation = recommend(*row.speedup);
       add_efficiency(groups[g], *groups[g].members[i], options, row, result.notes);
     }
 }
 
 void choose(WorkloadComparison& workload) {
   const std::vector<SensorRow>& rows = workload.rows;
+  const auto leads = [&](size_t i, size_t other) {  // what was measured before what was emulated
+    const bool measured = rows[i].origin == Origin::measured;
+    if (measured != (rows[other].origin == Origin::measured)) return measured;
+    return rows[i].throughput > rows[other].throughput;
+  };
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].throughput > rows[workload.fastest].throughput) workload.fastest = i;
-    if (rows[i].recommendation &&
-        (workload.fastest_multi == 0 || rows[i].throughput > rows[workload.fastest_multi].throughput))
+    if (leads(i, workload.fastest)) workload.fastest = i;
+    if (rows[i].recommendation && (workload.fastest_multi == 0 || leads(i, workload.fastest_multi)))
       workload.fastest_multi = i;
     if (rows[i].cost &&
         (!workload.cheapest || rows[i].cost->work_per_price > rows[*workload.cheapest].cost->work_per_price))

@@ -5,11 +5,12 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
+#include "chart/document.h"
 #include "report/sensor_compare.h"
 #include "report/sensor_results.h"
 #include "report/text.h"
 #include "report/words.h"
-#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -32,17 +33,7 @@ constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} sca
 
 std::string devices_words(const SensorRow& row) {
   if (row.devices.empty()) return fmt::format("{} devices", axis_text(row.axes.at("devices")));
-  std::vector<std::pair<std::string, size_t>> counted;
-  for (const std::string& device : row.devices) {
-    const auto same = std::find_if(counted.begin(), counted.end(), [&](const auto& c) { return c.first == device; });
-    if (same == counted.end())
-      counted.emplace_back(device, 1);
-    else
-      ++same->second;
-  }
-  std::vector<std::string> parts;
-  for (const auto& [device, count] : counted) parts.push_back(fmt::format("{}x {}", count, printable(device, 60)));
-  return fmt::format("{}", fmt::join(parts, " + "));
+  return counted_devices(row.devices);
 }
 
 /// "data, strong scaling, merge peer, path direct": how the devices shared the work.
@@ -86,7 +77,9 @@ std::string speedup_words(const SensorRow& row) {
 }
 
 std::string recommendation_of(const SensorRow& row) {
-  return row.recommendation ? recommendation_words(*row.recommendation, row.device_kind) : kAbsent;
+  if (!row.recommendation || !row.speedup) return kAbsent;
+  return recommendation_text(*row.recommendation, *row.speedup, row.device_kind, "samples") +
+         (row.origin == Origin::measured ? "" : fmt::format(" ({})", origin_words(row.origin)));
 }
 
 /// "batches" of "batches/s".
@@ -153,15 +146,8 @@ Table table_of(const WorkloadComparison& workload, const std::string& currency) 
 /// What to do, as lines without an end.
 std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
-  const int64_t n = std::min(multi.speedup->n_first, multi.speedup->n_second);
-  const int64_t more = runs_to_recommend(multi.speedup->ratio, multi.speedup->ci, n);
-  std::string recommendation =
-      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), speedup_words(multi));
-  if (more >= kMoreRunsLimit / 2)
-    recommendation += ", no feasible number of samples settles it";
-  else if (more > 0)
-    recommendation += fmt::format(", ~{} more samples", with_thousands(more));
-  std::vector<std::string> lines{std::move(recommendation)};
+  std::vector<std::string> lines{
+      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), speedup_words(multi))};
   lines.push_back(
       fmt::format("best throughput: {}: {} {}", label(fastest), compact(fastest.throughput), workload.unit));
   if (workload.cheapest) {

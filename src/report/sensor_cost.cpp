@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
 #include "report/sensor_results.h"
 
 namespace amdahl {
@@ -17,14 +18,33 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// Whether a result can have a price at all.
+bool can_be_priced(const ResultDevices& devices, std::vector<std::string>& notes) {
+  if (devices.origin != Origin::measured) {
+    add_note(notes, fmt::format("{}: a result on {} has no price: it is not measured on devices that have one",
+                                devices.run, counted_devices(devices.names)));
+    return false;
+  }
+  if (static_cast<int64_t>(devices.names.size()) == devices.count) return !devices.names.empty();
+  add_note(notes, fmt::format("{}: a result of {} device{} names {} of them: it has no cost", devices.run,
+                              devices.count, devices.count == 1 ? "" : "s", devices.names.size()));
+  return false;
+}
+
 }  // namespace
 
+bool is_in_name(const std::string& part, const std::string& device) {
+  return lower(device).find(lower(part)) != std::string::npos;
+}
+
+std::vector<std::string> ResultDevices::priced_names() const {
+  return kind == "cpu-virtual" ? std::vector<std::string>(names.size(), kind) : names;
+}
+
 const DevicePrice* find_price(const PriceTable& prices, const std::string& device) {
-  const std::string name = lower(device);
   const DevicePrice* best = nullptr;
   for (const DevicePrice& price : prices.devices)
-    if (name.find(lower(price.match)) != std::string::npos && (!best || price.match.size() > best->match.size()))
-      best = &price;
+    if (is_in_name(price.match, device) && (!best || price.match.size() > best->match.size())) best = &price;
   return best;
 }
 
@@ -44,12 +64,13 @@ std::optional<double> price_of_an_hour(const PriceTable& prices, const DevicePri
   return price;
 }
 
-std::optional<SensorCost> cost_of(const PriceTable& prices, const std::vector<std::string>& devices, double throughput,
+std::optional<SensorCost> cost_of(const PriceTable& prices, const ResultDevices& devices, double throughput,
                                   std::vector<std::string>& notes) {
+  if (!can_be_priced(devices, notes)) return std::nullopt;
   SensorCost cost;
   double purchase = 0;
   bool all_bought = true;
-  for (const std::string& device : devices) {
+  for (const std::string& device : devices.priced_names()) {
     const DevicePrice* price = find_price(prices, device);
     if (!price) {
       add_note(notes, fmt::format("{} has no price of '{}': no cost of what it computed; add a [[device]] that matches",
@@ -68,7 +89,6 @@ std::optional<SensorCost> cost_of(const PriceTable& prices, const std::vector<st
     purchase += price->purchase_price.value_or(0);
     all_bought = all_bought && price->purchase_price;
   }
-  if (devices.empty()) return std::nullopt;
   cost.work_per_price = throughput * kSecondsPerHour / cost.hourly_price;
   if (all_bought) {
     cost.purchase_price = purchase;

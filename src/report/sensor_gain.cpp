@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
 #include "report/record_axes.h"
 #include "stats/bootstrap.h"
 #include "stats/summary.h"
@@ -91,6 +92,14 @@ std::string sensor_way(const Record& record) {
   return named.empty() ? fmt::format("on {}", axis<int64_t>(record, "devices", 0)) : named;
 }
 
+std::string sharing_devices(const Record& record) {
+  const auto devices = axis<int64_t>(record, "devices", 0);
+  const std::vector<std::string> names = first_devices(record.provenance, devices);
+  if (origin_of_devices(record.provenance) == Origin::emulated && static_cast<int64_t>(names.size()) == devices)
+    return counted_devices(names, " x ");
+  return fmt::format("{} devices", devices);
+}
+
 std::string voxel_option(const Record& record) {
   std::string text = word(record, "voxel_mode");
   if (axis<bool>(record, "deterministic", false)) text += " deterministic";
@@ -102,19 +111,32 @@ std::string voxel_words(const Record& record) {
   return text.empty() ? "-" : text;
 }
 
-std::string divided_work_words(const Record& record) {
-  std::string text =
-      fmt::format("{}, mode {}", is_one_task(record) ? "tasks" : word(record, "op"), word(record, "mode"));
-  if (word(record, "mode") == "hetero") text += fmt::format(", {} devices", axis<int64_t>(record, "devices", 0));
-  if (!is_one_task(record)) text += fmt::format(", {}", word(record, "dtype"));
-  if (!word(record, "launch").empty()) text += fmt::format(", {}", word(record, "launch"));
-  if (word(record, "merge") == "host") text += ", results gathered in host memory";
+DividedWorkParts divided_work_parts(const Record& record) {
+  const bool task = is_one_task(record);
+  DividedWorkParts parts;
+  parts[0] = task ? "tasks" : word(record, "op");
+  parts[1] = "mode " + word(record, "mode");
+  if (word(record, "mode") == "hetero") parts[2] = sharing_devices(record);
+  if (!task) parts[3] = word(record, "dtype");
+  parts[4] = word(record, "launch");
+  if (word(record, "merge") == "host") parts[5] = "results gathered in host memory";
   if (!word(record, "model").empty())
-    text += fmt::format(", model {} ({} parameters)", word(record, "model"),
-                        with_thousands(axis<int64_t>(record, "parameters", 0)));
-  if (record.origin == Origin::emulated) text += ", EMULATED";
-  if (!is_one_task(record)) text += fmt::format("\n{}", word(record, "workload"));
-  return voxel_option(record).empty() || is_one_task(record) ? text : text + ' ' + voxel_option(record);
+    parts[6] = fmt::format("model {} ({} parameters)", word(record, "model"),
+                           with_thousands(axis<int64_t>(record, "parameters", 0)));
+  if (record.origin == Origin::emulated) parts[6] += parts[6].empty() ? "EMULATED" : ", EMULATED";
+  if (task) return parts;
+  parts[kWorkloadPart] = word(record, "workload");
+  parts[kVoxelPart] = voxel_option(record);
+  return parts;
+}
+
+std::string divided_work_words(const Record& record) {
+  const DividedWorkParts parts = divided_work_parts(record);
+  std::string text;
+  for (size_t i = 0; i < kWorkloadPart; ++i)
+    if (!parts[i].empty()) text += (text.empty() ? "" : ", ") + parts[i];
+  if (!is_one_task(record)) text += "\n" + parts[kWorkloadPart];
+  return parts[kVoxelPart].empty() ? text : text + ' ' + parts[kVoxelPart];
 }
 
 }  // namespace amdahl

@@ -1,6 +1,7 @@
 // What a sensor record is set against: the same work on one device, or in sequence; and the words that name it.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ bool is_one_task(const Record& record);
 
 /// Items of one device's worth under weak scaling, of all under strong.
 int64_t base_items(const Record& record);
+/// "2 devices", or where one was limited their names: "1 x NVIDIA H200 + 1 x NVIDIA H200, 32 of 132 SMs, emulated".
+std::string sharing_devices(const Record& record);
 /// How divided work differs from the same work divided otherwise: policy, schedule, or "on 2".
 std::string sensor_way(const Record& record);
 /// "mean deterministic"; empty for operations without voxels.
@@ -35,5 +38,11 @@ std::string voxel_option(const Record& record);
 std::string voxel_words(const Record& record);
 /// What the ways to divide the same work share: a line, and the workload on a second one.
 std::string divided_work_words(const Record& record);
+
+/// The parts of these words, each at its place: records of one run differ in few of them.
+using DividedWorkParts = std::array<std::string, 9>;
+DividedWorkParts divided_work_parts(const Record& record);
+/// Places of the parts that are separate lines of the words: the workload, and the voxel mode behind it.
+inline constexpr size_t kWorkloadPart = 7, kVoxelPart = 8;
 
 }  // namespace amdahl

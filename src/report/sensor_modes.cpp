@@ -96,11 +96,12 @@ Row pipeline_row(const std::vector<Record>& records, const Record& record) {
 }
 
 Row titles_of(const Record& record) {
-  if (is_one_task(record)) return {"task", "way", "device", "time us", "alone us", "n"};
+  if (is_one_task(record)) return {"task", "method", "device", "time us", "alone us", "n"};
   if (word(record, "mode") == "pipeline")
     return {"schedule",  "devices",   "time us", "speedup [95 % CI]", "fuse us", "train us",
             "hidden us", "% of fuse", "n"};
-  return {"way", "time us", "speedup [95 % CI]", "bound us", "time/bound", "each does", "each busy %", "merge us", "n"};
+  return {"method",    "time us",     "speedup [95 % CI]", "bound us", "time/bound",
+          "each does", "each busy %", "merge us",          "n"};
 }
 
 Row row_of(const std::vector<Record>& records, const Record& record) {

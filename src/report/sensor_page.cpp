@@ -29,10 +29,15 @@ std::string record_words(const Record& record) {
                          ? "all tasks"
                          : fmt::format("{} {}, {}", word(record, "op"), word(record, "workload"), word(record, "mode"));
   if (!voxel_option(record).empty()) text += ", " + voxel_option(record);
-  text += fmt::format(", {} device{}", axis<int64_t>(record, "devices", 0),
-                      axis<int64_t>(record, "devices", 0) == 1 ? "" : "s");
+  text += axis<int64_t>(record, "devices", 0) == 1 ? ", 1 device" : ", " + sharing_devices(record);
   const std::string way = word(record, "policy") + word(record, "schedule");
   return way.empty() ? text : text + ", " + way;
+}
+
+/// Whether `a` goes before `b` in a headline: what was measured before what was emulated, then the larger figure.
+bool leads(const Record& a, double of_a, const Record& b, double of_b) {
+  const bool measured_a = a.origin == Origin::measured, measured_b = b.origin == Origin::measured;
+  return measured_a == measured_b ? of_a > of_b : measured_a;
 }
 
 /// Of records on several devices, or divided, the one whose speedup is the largest for sure: by the low end of its
@@ -44,7 +49,7 @@ std::pair<const Record*, SensorGain> best_gain(const std::vector<Record>& record
     const std::optional<SensorGain> gain = sensor_gain(records, record);
     if (!gain || gain->base == &record) continue;
     const auto sure = [](const SensorGain& g) { return g.ci ? g.ci->low : 0; };
-    if (!best.first || sure(*gain) > sure(best.second)) best = {&record, *gain};
+    if (!best.first || leads(record, sure(*gain), *best.first, sure(best.second))) best = {&record, *gain};
   }
   return best;
 }
@@ -54,7 +59,8 @@ const Record* fastest(const std::vector<Record>& records, const std::string& op)
   for (const Record& record : records) {
     if (!is_measured(record) || is_one_task(record) || (!op.empty() && word(record, "op") != op)) continue;
     const std::vector<double>& rates = samples_of(record, "throughput");
-    if (!rates.empty() && (!best || mean_of(rates) > mean_of(samples_of(*best, "throughput")))) best = &record;
+    if (!rates.empty() && (!best || leads(record, mean_of(rates), *best, mean_of(samples_of(*best, "throughput")))))
+      best = &record;
   }
   return best;
 }
@@ -81,13 +87,20 @@ std::string crossover_words(const std::vector<Record>& records) {
                         word(record, "scaling") == "strong");
   if (!scaled) return {};
   const std::vector<Crossover> crossovers = sensor_crossovers(records);
-  if (crossovers.empty()) return " At no size measured are several devices ahead of one for good.";
-  int64_t least = crossovers.front().items, most = least;
-  for (const Crossover& crossover : crossovers)
+  if (crossovers.empty())
+    return " At no measured size are several devices faster than one there and at every larger size.";
+  std::set<std::string> places;
+  int64_t least = crossovers.front().items, most = least, alone = 0;
+  for (const Crossover& crossover : crossovers) {
+    places.insert(crossover_place(crossover));
     least = std::min(least, crossover.items), most = std::max(most, crossover.items);
-  return least == most ? fmt::format(" Several devices pay from {} items a call on.", with_thousands(least))
-                       : fmt::format(" Several devices pay from {} to {} items a call on, by operation.",
-                                     with_thousands(least), with_thousands(most));
+    alone += crossover.num_sizes == 1;
+  }
+  if (places.size() == 1) return fmt::format(" Several devices are faster {}.", *places.begin());
+  const std::string range = fmt::format(" Several devices are faster from {} to {} items per call on, by operation",
+                                        with_thousands(least), with_thousands(most));
+  return alone == 0 ? range + "."
+                    : fmt::format("{}; {} of {} were measured at one size alone.", range, alone, crossovers.size());
 }
 
 std::string verdict_of(const std::vector<Record>& records) {
@@ -99,8 +112,13 @@ std::string verdict_of(const std::vector<Record>& records) {
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
   const std::string way = word(*best, "policy") + word(*best, "schedule");
   if (!gain.ci || gain.ci->low <= 1)
-    return fmt::format("Nothing measured is clearly faster than one {}; the best attempt reaches {}.", words.one,
+    return fmt::format("No configuration is clearly faster than one {}; the best reaches {}.", words.one,
                        format_speedup(gain.speedup, gain.ci));
+  if (best->origin != Origin::measured)
+    return fmt::format(
+        "{} ({}) reach {:.2f} times the speed of the fastest of them alone: {}, not measured on such "
+        "devices.",
+        sharing_devices(*best), way, gain.speedup, origin_words(best->origin));
   return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
                      way.empty() ? "" : fmt::format(" ({})", way), gain.speedup,
                      word(*best, "mode") == "pipeline" ? "one after the other" : "one", crossover_words(records));
@@ -109,7 +127,7 @@ std::string verdict_of(const std::vector<Record>& records) {
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   if (const auto [best, gain] = best_gain(records); best)
-    facts.push_back(fmt::format("{}: the surest speedup, {} (95 % CI, n = {} and {})",
+    facts.push_back(fmt::format("{}: best speedup by the lower end of its interval, {} (95 % CI, n = {} and {})",
                                 format_speedup(gain.speedup, gain.ci), record_words(*best),
                                 samples_of(*best, "time").size(), samples_of(*gain.base, "time").size()));
   for (const std::string& op : operations(records)) {
@@ -169,13 +187,15 @@ PageTable cells_table(const std::vector<Record>& records) {
   PageTable table;
   table.caption = "Every cell: time on the device, mean with its 95 % interval; speedup against one device";
   table.table.columns = {{"op", "Operation"},      {"mode", "Mode"},        {"workload", "Workload"},
-                         {"voxels", "Voxels"},     {"devices", "Devices"},  {"way", "Way"},
+                         {"voxels", "Voxels"},     {"devices", "Devices"},  {"way", "Method"},
                          {"time_us", "Time (us)"}, {"time_low", "from"},    {"time_high", "to"},
                          {"rate", "Throughput"},   {"unit", "Unit"},        {"bandwidth_gbps", "Memory (GB/s)"},
                          {"speedup", "Speedup"},   {"speedup_low", "from"}, {"speedup_high", "to"},
                          {"samples", "n"},         {"origin", "origin"}};
   for (const Record& record : records)
     if (is_measured(record)) table.table.rows.push_back(row_of(records, record));
+  fold_constant_columns(
+      table, {"op", "mode", "workload", "voxels", "devices", "way", "unit", "bandwidth_gbps", "samples", "origin"});
   return table;
 }
 
@@ -189,6 +209,8 @@ PageSection charts_section(const char* anchor, const char* title, std::vector<Ch
 
 Page sensor_page(const std::vector<Record>& records) {
   Page page;
+  page.subject = {"sensor benchmark", "sensor benchmarks", fmt::format("{}", fmt::join(operations(records), ", ")),
+                  page_devices(records)};
   page.title = records.empty() ? "Sensor preprocessing"
                                : fmt::format("Sensor preprocessing ({}) on {}", fmt::join(operations(records), ", "),
                                              records.front().provenance.host);
@@ -197,8 +219,8 @@ Page sensor_page(const std::vector<Record>& records) {
   page.facts = facts_of(records);
   add_section(page, charts_section("sizes", "Against the size of the work", sensor_size_charts(records)));
   add_section(page, charts_section("devices", "Against devices", sensor_device_charts(records)));
-  add_section(page,
-              charts_section("divided", "Work divided between unlike devices or steps", divided_work_charts(records)));
+  add_section(page, charts_section("divided", "Work divided between heterogeneous devices or steps",
+                                   divided_work_charts(records)));
   PageSection cells{"cells", "Every cell", {}, {}, {}};
   cells.tables.push_back(cells_table(records));
   if (!cells.tables.front().table.rows.empty()) add_section(page, std::move(cells));

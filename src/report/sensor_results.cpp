@@ -7,6 +7,7 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/limited_devices.h"
 #include "report/study.h"
 #include "report/words.h"
 
@@ -36,22 +37,6 @@ int64_t required_count(const Record& record, const char* name) {
   const auto count = required<int64_t>(record, name);
   if (count < 1) throw damaged_record(record, fmt::format("has {} in axis '{}', which counts from 1", count, name));
   return count;
-}
-
-/// Of the facts "device.0", "device.1", ..., the first `devices`. Virtual devices differ by nothing but their number.
-std::vector<std::string> device_list(const Record& record, int64_t devices) {
-  constexpr std::string_view kPrefix = "device.";
-  std::map<int64_t, std::string> by_index;
-  for (const auto& [fact, value] : record.provenance.facts) {
-    if (!fact.starts_with(kPrefix)) continue;
-    const std::string index = fact.substr(kPrefix.size());
-    if (!index.empty() && index.size() < 7 && index.find_first_not_of("0123456789") == std::string::npos)
-      by_index[std::stoll(index)] = record.provenance.device_kind == "cpu-virtual" ? "CPU virtual device" : value;
-  }
-  std::vector<std::string> names;
-  for (const auto& [index, name] : by_index)
-    if (static_cast<int64_t>(names.size()) < devices) names.push_back(name);
-  return names;
 }
 
 struct SideWords {
@@ -106,7 +91,7 @@ SensorResult result_of(const Record& record, Role role, const std::string& run) 
   row.run = run;
   row.axes = record.axes;
   row.axes.erase("run");
-  row.devices = device_list(record, found.devices);
+  row.devices = first_devices(record.provenance, found.devices);
   row.device_kind = record.provenance.device_kind;
   row.origin = record.origin;
   return found;

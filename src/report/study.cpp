@@ -8,23 +8,20 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/cell_axes.h"
+#include "base/contention.h"
+#include "base/limited_devices.h"
+#include "report/one_device.h"
+#include "report/process_spread.h"
+#include "report/serial_fraction.h"
+#include "report/study_cells.h"
+#include "report/study_findings.h"
 #include "report/words.h"
 #include "spec/run_folder.h"
-#include "stats/compare.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
-
-// All runs of one cell; samples of a series are parallel to `ok`.
-struct CellRuns {
-  std::vector<const Record*> ok;
-  std::vector<const Record*> others;  // failed or waived
-  std::vector<double> step_time_us;
-  std::vector<double> throughput;
-};
-
-using Cells = std::map<CellKey, CellRuns>;
 
 constexpr int64_t kLargestCount = int64_t{1} << 62, kMostDevices = 1 << 20;
 
@@ -68,23 +65,31 @@ std::optional<double> mean_value(const std::vector<const Record*>& records, cons
   return mean_of(values);
 }
 
-std::optional<StepAccount> account_of(const std::vector<const Record*>& records) {
-  const std::vector<double> steps = values_of(records, "account_step");
-  if (steps.empty()) return std::nullopt;
+std::optional<StepAccount> account_of(const std::vector<const Record*>& all) {
+  std::vector<const Record*> records;
+  for (const Record* record : all)
+    if (record->value("account_step")) records.push_back(record);
+  if (records.empty()) return std::nullopt;
   const auto mean = [&](const char* series) { return mean_value(records, series).value_or(0.0); };
   StepAccount account;
-  account.n = static_cast<int64_t>(steps.size());
-  account.step_us = mean_of(steps);
+  account.n = static_cast<int64_t>(records.size());
+  account.measured_us = mean("step_time");
+  account.step_us = mean("account_step");
   account.forward_us = mean("forward");
   account.backward_us = mean("backward");
   account.compute_us = mean("compute");
   account.exposed_communication_us = mean("exposed_communication");
   account.waiting_us = mean("waiting");
   account.launch_gaps_us = mean("launch_gaps");
+  account.launch_floor_us = mean("launch_floor");
+  account.launch_kernels = mean("launch_kernels");
   account.input_us = mean("input");
   account.optimizer_us = mean("optimizer");
   account.total_communication_us = mean("total_communication");
   account.comm_bytes = mean("comm_bytes");
+  account.noise_us = mean("account_noise");
+  account.by_differences = values_of(records, "account_by_differences").size() == records.size();
+  account.fused_update = mean("fused_update") > 0;
   return account;
 }
 
@@ -101,8 +106,8 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
     cell.status = any.status;
     return cell;
   }
-  cell.step_time_us = summarise(runs.step_time_us);
-  cell.throughput = summarise(runs.throughput);
+  cell.step_time_us = summarise_processes(runs.step_time_by_process);
+  cell.throughput = summarise_processes(runs.throughput_by_process);
   if (const std::vector<double> peaks = values_of(runs.ok, "memory_peak"); !peaks.empty())
     cell.memory_peak_bytes = *std::max_element(peaks.begin(), peaks.end());
   cell.utilisation_percent = mean_value(runs.ok, "utilisation");
@@ -122,8 +127,8 @@ void require_alike(const std::set<std::string>& values, std::string_view what, b
   summary.notes.push_back(difference + " (pooled because the caller allowed it)");
 }
 
-Cells pool(const std::vector<Record>& records, const StudyOptions& options, StudySummary& summary) {
-  Cells cells;
+StudyCells pool(const std::vector<Record>& records, const StudyOptions& options, StudySummary& summary) {
+  StudyCells cells;
   std::set<std::string> kinds, hosts, names;
   std::set<std::pair<CellKey, int64_t>> runs_seen;
   for (const Record& record : records) {
@@ -143,6 +148,9 @@ Cells pool(const std::vector<Record>& records, const StudyOptions& options, Stud
     runs.ok.push_back(&record);
     runs.step_time_us.push_back(required_value(record, "step_time"));
     runs.throughput.push_back(required_value(record, "throughput"));
+    const int64_t process = process_of(record);
+    runs.step_time_by_process[process].push_back(runs.step_time_us.back());
+    runs.throughput_by_process[process].push_back(runs.throughput.back());
   }
   require_alike(kinds, "device kinds", false, summary);
   require_alike(hosts, "hosts", options.allow_several_hosts, summary);
@@ -151,7 +159,7 @@ Cells pool(const std::vector<Record>& records, const StudyOptions& options, Stud
   return cells;
 }
 
-void note_missing_runs(const Cells& cells, StudySummary& summary) {
+void note_missing_runs(const StudyCells& cells, StudySummary& summary) {
   for (const auto& [key, runs] : cells) {
     std::map<std::pair<Status::Kind, std::string>, int> reasons;
     for (const Record* record : runs.others) ++reasons[{record->status.kind, record->status.reason}];
@@ -165,7 +173,7 @@ void note_missing_runs(const Cells& cells, StudySummary& summary) {
 }
 
 // Flags the cells during whose runs the card did not stay the same.
-void note_card_state(const Cells& cells, StudySummary& summary) {
+void note_card_state(const StudyCells& cells, StudySummary& summary) {
   for (const auto& [key, runs] : cells) {
     double lowest = 0, highest = 0;
     int throttled = 0;
@@ -186,108 +194,42 @@ void note_card_state(const Cells& cells, StudySummary& summary) {
   }
 }
 
-// The best one-device cell that does the same work: strong scaling, the same global batch; weak, the same device batch.
-// One device is the same configuration under either name of the scaling mode; the cell's own mode is preferred.
-const std::pair<const CellKey, CellRuns>* best_single(const Cells& cells, const CellKey& multi) {
-  const int64_t batch = multi.scaling == "weak" ? multi.device_batch() : multi.global_batch;
-  const std::pair<const CellKey, CellRuns>* best = nullptr;
-  for (const auto& candidate : cells) {
-    const CellKey& key = candidate.first;
-    if (key.devices != 1 || key.global_batch != batch || key.model != multi.model || candidate.second.ok.empty() ||
-        key.num_parameters != multi.num_parameters || key.math != multi.math || key.data != multi.data ||
-        key.optimizer != multi.optimizer || key.backend != multi.backend)
-      continue;
-    const bool own_mode = key.scaling == multi.scaling;
-    const bool best_own_mode = best && best->first.scaling == multi.scaling;
-    if (!best || (own_mode && !best_own_mode) ||
-        (own_mode == best_own_mode && mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
-      best = &candidate;
-  }
-  return best;
-}
-
-struct Match {
-  const std::pair<const CellKey, CellRuns>* single;
-  const std::pair<const CellKey, CellRuns>* multi;
-};
-
-// Strong scaling compares step times, T1 / Tn; weak scaling throughputs, since the batches differ.
-PairSamples samples_of(const Match& match) {
-  if (match.multi->first.scaling == "weak")
-    return {match.multi->second.throughput, match.single->second.throughput, Direction::larger_is_faster};
-  return {match.multi->second.step_time_us, match.single->second.step_time_us, Direction::smaller_is_faster};
-}
-
-std::vector<Match> match_cells(const Cells& cells, StudySummary& summary) {
-  std::vector<Match> matches;
-  for (const auto& cell : cells) {
-    if (cell.first.devices < 2 || cell.second.ok.empty()) continue;
-    if (const auto* single = best_single(cells, cell.first))
-      matches.push_back({single, &cell});
-    else
-      summary.notes.push_back(
-          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(cell.first)));
-  }
-  return matches;
-}
-
-void compare_cells(const std::vector<Match>& matches, const StudyOptions& options, StudySummary& summary) {
-  std::vector<PairSamples> grid;
-  for (const Match& match : matches) grid.push_back(samples_of(match));
-  const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
-  for (size_t i = 0; i < matches.size(); ++i) {
-    StudyComparison c;
-    c.single = matches[i].single->first;
-    c.multi = matches[i].multi->first;
-    c.test = tests[i];
-    const double devices = static_cast<double>(c.multi.devices);
-    c.efficiency = c.test.ratio / devices;
-    if (c.test.ci) c.efficiency_ci = Interval{c.test.ci->low / devices, c.test.ci->high / devices};
-    c.recommendation = recommend(c.test.ci);
-    const int64_t n = std::min(c.test.n_first, c.test.n_second);
-    c.test.more_runs = std::max(c.test.more_runs, runs_to_recommend(c.test.ratio, c.test.ci, n));
-    summary.comparisons.push_back(c);
-  }
-}
-
-void average_speedups(const std::vector<Match>& matches, const StudyOptions& options, StudySummary& summary) {
-  std::map<CellKey, std::vector<size_t>> groups;  // key without its batch
-  for (size_t i = 0; i < matches.size(); ++i) {
-    CellKey group = matches[i].multi->first;
-    group.global_batch = 0;
-    groups[group].push_back(i);
-  }
-  for (const auto& [key, members] : groups) {
-    AverageSpeedup average;
-    average.model = key.model;
-    average.scaling = key.scaling;
-    average.math = key.math;
-    average.strategy = key.strategy;
-    average.launch = key.launch;
-    average.devices = key.devices;
-    average.num_batches = static_cast<int64_t>(members.size());
-    std::vector<SamplePair> pairs;
-    double log_sum = 0;
-    bool multi = false, single = false;
-    for (size_t i : members) {
-      multi |= summary.comparisons[i].recommendation == Recommendation::multi_device;
-      single |= summary.comparisons[i].recommendation == Recommendation::single_device;
-      const PairSamples samples = samples_of(matches[i]);
-      const bool larger = samples.direction == Direction::larger_is_faster;
-      pairs.push_back({larger ? samples.first : samples.second, larger ? samples.second : samples.first});
-      const double ratio = summary.comparisons[i].test.ratio;
-      log_sum += ratio > 0 ? std::log(ratio) : 0;
+// Flags the cells of CPU virtual devices during whose steps other programs had the processors.
+void note_busy_host(const StudyCells& cells, StudySummary& summary) {
+  constexpr double kNoticed = 0.05;  // of one processor
+  const CellKey* busiest = nullptr;
+  double most = 0;
+  size_t num_busy = 0;
+  for (const auto& [key, runs] : cells) {
+    Contention contention;
+    double timed_us = 0;
+    for (const Record* record : runs.ok) {
+      const auto others = record->value("processor_others"), waited = record->value("processor_wait"),
+                 stolen = record->value("processor_stolen"), step = record->value("step_time");
+      const auto steps = record->axes.find("steps");
+      if (!others || !waited || !stolen || !step || steps == record->axes.end()) continue;
+      const auto* count = std::get_if<int64_t>(&steps->second);
+      if (!count) continue;
+      contention.others_us += *others;
+      contention.waited_us += *waited;
+      contention.stolen_us += *stolen;
+      timed_us += *step * static_cast<double>(*count);
     }
-    average.geometric_mean = std::exp(log_sum / static_cast<double>(members.size()));
-    average.ci = bootstrap_geometric_mean(pairs, options.bootstrap);
-    average.batches_disagree = multi && single;
-    if (!average.batches_disagree) average.recommendation = recommend(average.ci);
-    summary.averages.push_back(average);
+    if (timed_us <= 0 || contention.lost_us() <= kNoticed * timed_us) continue;
+    ++num_busy;
+    if (const double cores = contention.lost_us() / timed_us; cores > most) busiest = &key, most = cores;
   }
+  if (num_busy == 0) return;
+  const std::string others =
+      num_busy == 1 ? "" : fmt::format(" (in {} of {} cells they took less)", num_busy - 1, cells.size());
+  summary.notes.push_back(
+      fmt::format("{}: the host was busy: other programs took {:.2f} CPU cores while its steps were timed{}",
+                  cell_words(*busiest), most, others));
 }
 
 std::string conclude(const StudySummary& summary) {
   const size_t total = summary.comparisons.size();
+  if (summary.one_device) return one_device_headline(summary);
   if (total == 0)
     return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
                        device_words(summary.device_kind).many);
@@ -352,36 +294,35 @@ CellKey cell_key_of(const Record& record) {
   key.launch = axis<std::string>(record, "launch", required);
   key.backend = axis<std::string>(record, "backend", required);
   key.optimizer = axis<std::string>(record, "optimizer", required);
-  key.accumulate = count_axis(record, "accumulate", 1, kLargestCount, required);
-  key.overlap = axis<bool>(record, "overlap", required);
-  key.bucket_bytes = count_axis(record, "bucket_bytes", 0, kLargestCount, required);
+  key.plan = plan_of_axes(
+      [&](const PlanField& field) {
+        return count_axis(record, std::string(field.name).c_str(), field.least, kLargestCount, required);
+      },
+      [&](const PlanField& field) { return axis<bool>(record, std::string(field.name).c_str(), required); });
   key.data = axis<std::string>(record, "data", required);
   return key;
 }
 
 std::string device_names_of(const Provenance& provenance) {
-  std::set<std::string> names;
-  for (const auto& [fact, value] : provenance.facts) {
-    if (fact != "device" && fact != "devices" && !fact.starts_with("device.")) continue;
-    const std::string rest = fact.substr(std::min(fact.find_first_not_of("0123456789", 7), fact.size()));
-    if (fact.starts_with("device.") && !rest.empty() && rest != ".name") continue;  // uuid, compute capability
-    // "CPU virtual device 1" is the same kind of device as number 0.
-    const size_t end = provenance.device_kind == "cpu-virtual" ? value.find_last_not_of("0123456789 ") : value.size();
-    names.insert(value.substr(0, end == std::string::npos ? end : end + 1));
-  }
+  const std::vector<std::string> numbered = numbered_devices(provenance);
+  std::set<std::string> names(numbered.begin(), numbered.end());
+  for (const char* fact : {"device", "devices"})
+    if (const auto found = provenance.facts.find(fact); found != provenance.facts.end()) names.insert(found->second);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 StudySummary summarise_study(const std::vector<Record>& records, const StudyOptions& options) {
   StudySummary summary;
-  const Cells cells = pool(records, options, summary);
+  const StudyCells cells = pool(records, options, summary);
   for (const auto& [key, runs] : cells) summary.cells.push_back(cell_of(key, runs));
   note_missing_runs(cells, summary);
   note_card_state(cells, summary);
-  const std::vector<Match> matches = match_cells(cells, summary);
-  compare_cells(matches, options, summary);
-  average_speedups(matches, options, summary);
+  note_busy_host(cells, summary);
+  compare_study_cells(cells, options, summary);
+  summary.serial_fractions = serial_fractions(summary.comparisons, cells, options.bootstrap);
+  summary.one_device = summarise_one_device(summary.cells, cells, options.bootstrap);
   collect_provenance(records, summary);
+  for (const std::string& finding : study_findings(summary)) summary.notes.push_back(finding);
   summary.conclusion = conclude(summary);
   return summary;
 }

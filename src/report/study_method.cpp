@@ -60,9 +60,10 @@ std::vector<std::string> study_method(const StudySummary& summary) {
           "of this report; FASTER or SLOWER at p < {} with an interval that excludes 1; SAME when two one-sided "
           "tests place the ratio within 1 ± {}; else UNCLEAR.",
           kSignificance, kSameMargin),
-      fmt::format("Recommendation, on the interval of the speedup: lower end at least {:.2f} several devices; inside "
-                  "{:.2f} to {:.2f} marginal; upper end below {:.2f} one device; else unclear.",
-                  kMultiBeneficial, kSinglePreferred, kMultiBeneficial, kSinglePreferred),
+      fmt::format(
+          "Recommendation, on the interval of the speedup: lower end at least {:.2f} and FASTER several devices; "
+          "inside {:.2f} to {:.2f} marginal; upper end below {:.2f} and SLOWER one device; else unclear.",
+          kMultiBeneficial, kSinglePreferred, kMultiBeneficial, kSinglePreferred),
   };
 }
 

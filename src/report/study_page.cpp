@@ -13,7 +13,12 @@
 #include "chart/study_samples.h"
 #include "chart/study_scaling.h"
 #include "chart/study_throughput.h"
+#include "report/account_words.h"
+#include "report/one_device.h"
+#include "report/page_parts.h"
+#include "report/serial_fraction.h"
 #include "report/study.h"
+#include "report/study_break_even.h"
 #include "report/study_method.h"
 #include "report/study_verdict.h"
 #include "report/words.h"
@@ -30,7 +35,7 @@ TableValue bound(const std::optional<Interval>& ci, bool low) {
 PageTable comparison_table(const StudySummary& summary, const StudyGroup& group) {
   const ConfigurationNames names(summary, group);
   PageTable table;
-  table.caption = "Several devices against one, 95 % intervals";
+  table.caption = "Several devices against one, 95 % intervals; " + verdict_legend();
   table.table.columns = {{"global_batch", "Global batch"},
                          {"devices", "Devices"},
                          {"configuration", "Configuration"},
@@ -46,12 +51,12 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;
     const std::string configuration = names.of(c.multi);
-    table.table.rows.push_back({c.multi.global_batch, c.multi.devices,
-                                configuration.empty() ? configuration_words(c.multi) : configuration, c.test.ratio,
-                                bound(c.test.ci, true), bound(c.test.ci, false), 100 * c.efficiency,
-                                std::string(to_string(c.test.verdict)), format_p(c.test.p_holm), c.test.n_first,
-                                c.test.n_second, recommendation_words(c.recommendation, summary.device_kind)});
+    table.table.rows.push_back(
+        {c.multi.global_batch, c.multi.devices, configuration.empty() ? configuration_words(c.multi) : configuration,
+         c.test.ratio, bound(c.test.ci, true), bound(c.test.ci, false), 100 * c.efficiency, verdict_text(c.test),
+         format_p(c.test.p_holm), c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
   }
+  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_runs_single"});
   return table;
 }
 
@@ -78,7 +83,49 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
          bound(rate.ci, false), step.mean, bound(step.ci, true), bound(step.ci, false), rate.n, step.num_outliers,
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue()});
   }
+  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory"});
   return table;
+}
+
+// What the account chart draws, beside the step that was measured.
+PageTable account_table(const std::vector<const StudyCell*>& cells) {
+  PageTable table;
+  table.caption = "Step account: means over runs in us; ratio is accounted / measured step";
+  table.table.columns = {{"global_batch", "Global batch"},
+                         {"devices", "Devices"},
+                         {"configuration", "Configuration"},
+                         {"measured_us", "Measured step"},
+                         {"step_us", "Accounted step"},
+                         {"ratio", "Ratio"},
+                         {"compute_us", "Compute"},
+                         {"exposed_us", "Exposed communication"},
+                         {"waiting_us", "Waiting"},
+                         {"launch_us", "Launch gaps"},
+                         {"floor_us", "Launch floor"},
+                         {"input_us", "Input"},
+                         {"optimizer_us", "Optimizer"},
+                         {"unexplained_us", "Unexplained"},
+                         {"num_runs", "n (runs)"}};
+  for (const StudyCell* cell : cells) {
+    const StepAccount& a = *cell->account;
+    table.table.rows.push_back({cell->key.global_batch, cell->key.devices, configuration_words(cell->key),
+                                a.measured_us > 0 ? TableValue(a.measured_us) : TableValue(), a.step_us,
+                                account_ratio_words(a), a.compute_us, a.exposed_communication_us, a.waiting_us,
+                                a.launch_gaps_us, a.launch_kernels > 0 ? TableValue(a.launch_floor_us) : TableValue(),
+                                a.input_us, a.optimizer_us, a.unaccounted_us(), a.n});
+  }
+  fold_constant_columns(
+      table, {"devices", "configuration", "exposed_us", "waiting_us", "launch_us", "floor_us", "input_us", "num_runs"});
+  return table;
+}
+
+void add_account(const StudySummary& summary, const StudyGroup& group, PageSection& section) {
+  std::vector<const StudyCell*> cells;
+  for (const StudyCell& cell : summary.cells)
+    if (group_of(cell.key) == group && cell.account) cells.push_back(&cell);
+  if (cells.empty()) return;
+  for (std::string& remark : account_remarks(cells)) section.paragraphs.push_back(std::move(remark));
+  section.tables.push_back(account_table(cells));
 }
 
 void add(std::vector<Chart>& charts, std::optional<Chart> chart) {
@@ -94,6 +141,7 @@ std::string group_sentence(const StudySummary& summary, const StudyGroup& group)
                                 format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
                                 average_words(a, summary.device_kind)));
   }
+  if (parts.empty() && summary.one_device) return "All cells are of one device.";
   return parts.empty() ? std::string("No cell on several devices has a one-device baseline of the same batch.")
                        : fmt::format("{}.", fmt::join(parts, "; "));
 }
@@ -119,8 +167,9 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
                           const std::vector<CellSamples>& samples) {
   PageSection section;
   section.anchor = "scaling-" + group_slug(group);
-  section.title = group_words(group);
-  section.paragraphs.push_back(group_sentence(summary, group));
+  section.title = group_title(group, groups_of(summary));
+  section.paragraphs.push_back(fmt::format("{}. {}", group_words(group), group_sentence(summary, group)));
+  for (std::string& line : break_even_lines(summary, group)) section.paragraphs.push_back(std::move(line));
   add(section.charts, speedup_chart(summary, group));
   add(section.charts, efficiency_chart(summary, group));
   add(section.charts, throughput_chart(summary, group));
@@ -129,6 +178,7 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
   if (PageTable table = comparison_table(summary, group); !table.table.rows.empty())
     section.tables.push_back(std::move(table));
   section.tables.push_back(cell_table(summary, group));
+  add_account(summary, group, section);
   return section;
 }
 
@@ -147,32 +197,42 @@ void add_missing_cells(const StudySummary& summary, Page& page) {
   page.sections.push_back(std::move(section));
 }
 
-std::string title_of(const StudySummary& summary) {
-  std::set<std::string> models, hosts;
+std::set<std::string> models_of(const StudySummary& summary) {
+  std::set<std::string> models;
   for (const StudyCell& cell : summary.cells) models.insert(cell.key.model);
+  return models;
+}
+
+std::string title_of(const StudySummary& summary) {
+  std::set<std::string> hosts;
   for (const Provenance& p : summary.provenance)
     hosts.insert(device_names_of(p).empty() ? p.host : fmt::format("{} ({})", p.host, device_names_of(p)));
-  return fmt::format("Training {} on one and on several {}: {}", fmt::join(models, ", "),
-                     device_words(summary.device_kind).many, fmt::join(hosts, ", "));
+  const DeviceWords words = device_words(summary.device_kind);
+  return fmt::format(
+      "Training {} on {}: {}", fmt::join(models_of(summary), ", "),
+      summary.one_device ? fmt::format("one {}", words.one) : fmt::format("one and on several {}", words.many),
+      fmt::join(hosts, ", "));
 }
 
 }  // namespace
 
 Page study_page(const StudySummary& summary, const std::vector<Record>& records) {
   Page page;
+  page.subject = {"study", "studies", fmt::format("{}", fmt::join(models_of(summary), ", ")), page_devices(records)};
   page.title = title_of(summary);
-  if (summary.device_kind == "cpu-virtual")
-    page.qualifier = "measured on CPU virtual devices, not GPUs: CPU threads stand in for devices";
+  if (summary.device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
   page.verdict = study_verdict(summary);
   page.facts = study_facts(summary);
   if (std::vector<Chart> maps = crossover_maps(summary); !maps.empty())
     page.sections.push_back({"map",
-                             "Where several devices pay",
+                             "Where several devices are faster",
                              {"Each field is one model at one batch, against the fastest configuration on one device."},
                              std::move(maps),
                              {}});
+  if (summary.one_device) page.sections.push_back(one_device_section(summary));
   const std::vector<CellSamples> samples = samples_of(summary, records);
   for (const StudyGroup& group : groups_of(summary)) page.sections.push_back(group_section(summary, group, samples));
+  if (PageSection serial = serial_section(summary); !serial.tables.empty()) page.sections.push_back(std::move(serial));
   add_missing_cells(summary, page);
   page.sections.push_back({"method", "How it was measured", study_method(summary), {}, {}});
   page.provenance = study_provenance(summary);

@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "report/one_device.h"
+#include "report/serial_fraction.h"
 #include "report/words.h"
-#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -19,12 +20,6 @@ const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
   for (const StudyCell& cell : summary.cells)
     if (cell.key == key) return &cell;
   return nullptr;
-}
-
-std::string more_runs_words(int64_t more_runs) {
-  if (more_runs == 0) return {};
-  if (more_runs >= kMoreRunsLimit / 2) return " (no feasible number of runs settles it)";
-  return fmt::format(" (~{} more runs)", with_thousands(more_runs));
 }
 
 std::vector<std::string> comparison_row(const StudySummary& summary, const StudyComparison& c, Charset charset) {
@@ -43,8 +38,8 @@ std::vector<std::string> comparison_row(const StudySummary& summary, const Study
           rate(c.multi),
           format_speedup(c.test.ratio, c.test.ci),
           format_percent(c.efficiency),
-          std::string(to_string(c.test.verdict)),
-          recommendation_words(c.recommendation, summary.device_kind) + more_runs_words(c.test.more_runs)};
+          verdict_text(c.test),
+          recommendation_text(c, summary.device_kind)};
 }
 
 }  // namespace
@@ -77,13 +72,21 @@ std::string study_text(const StudySummary& summary, bool ascii) {
                                                 "n devices samples/s", "speedup [95 % CI]", "efficiency", "verdict",
                                                 "recommendation"}};
     for (const StudyComparison& c : summary.comparisons) rows.push_back(comparison_row(summary, c, charset));
-    text += "\n" + aligned_table(rows);
+    text += fmt::format("\n{}{}\n", aligned_table(rows), verdict_legend());
   }
   for (const AverageSpeedup& a : summary.averages)
     text +=
         fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batch{}): {}\n",
                     printable(a.model), a.scaling, a.math, a.launch, a.devices, format_speedup(a.geometric_mean, a.ci),
                     a.num_batches, a.num_batches == 1 ? "" : "es", average_words(a, summary.device_kind));
+  if (const TextTable serial = serial_table(summary); !serial.rows.empty())
+    text += fmt::format("\n{}\n{}", serial.title, aligned_table(serial.rows));
+  if (summary.one_device) {
+    for (const TextTable& table : one_device_tables(summary, charset))
+      text += fmt::format("\n{}\n{}", table.title, aligned_table(table.rows));
+    text += "\n";
+    for (const std::string& sentence : one_device_sentences(summary)) text += sentence + "\n";
+  }
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",

@@ -28,9 +28,9 @@ std::optional<PageSection> trace_section(const StepTrace& trace, const std::stri
   section.title = fmt::format("One step on a timeline: {}, batch {} on {} device{}", trace.strategy, trace.global_batch,
                               trace.devices, trace.devices == 1 ? "" : "s");
   section.paragraphs = {
-      fmt::format(
-          "One of the steps {} to {} that were traced in {} ({}, launch {}); n = 1, for the order of things. {}",
-          trace.first_step, trace.end_step - 1, name, trace.model, trace.launch, clock_sentence(trace)),
+      fmt::format("One of the steps {} to {} that were traced in {} ({}, launch {}); n = 1, to show the order of "
+                  "operations. {}",
+                  trace.first_step, trace.end_step - 1, name, trace.model, trace.launch, clock_sentence(trace)),
       trace.how};
   section.charts.push_back(std::move(*chart));
   return section;

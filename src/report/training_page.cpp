@@ -75,8 +75,8 @@ std::optional<Chart> accuracy_chart(const std::vector<Record>& records) {
 
 std::optional<Chart> rate_chart(const std::vector<Record>& records) {
   LinePlot plot =
-      epoch_plot("throughput", "Samples a second, epoch by epoch", {"samples_per_second", "Throughput (samples/s)"});
-  add_lines(plot, {line_of(records, "throughput", "samples a second")});
+      epoch_plot("throughput", "Samples per second, epoch by epoch", {"samples_per_second", "Throughput (samples/s)"});
+  add_lines(plot, {line_of(records, "throughput", "samples per second")});
   return line_chart(plot);
 }
 
@@ -152,6 +152,7 @@ std::string epoch_words(const Record& record) { return fmt::format("epoch {}", a
 
 Page training_page(const std::vector<Record>& records) {
   Page page;
+  page.subject = {"training run", "training runs", "", page_devices(records)};
   page.title = "Training of " + training_subject(records.back());
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records);

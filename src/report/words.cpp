@@ -3,10 +3,61 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "amdahl/units.h"
+#include "stats/compare.h"
 
 namespace amdahl {
+namespace {
+
+/// Further runs of an estimate, or why none are asked for.
+std::string further_text(int64_t more_runs, const PairTest& test, std::string_view unit, const std::string& why_not) {
+  if (more_runs == 0) return {};
+  if (test.level != TestLevel::runs) unit = "processes";
+  if (!is_settled_by(more_runs, num_made(test))) return fmt::format("not settled by more {}: {}", unit, why_not);
+  if (more_runs == 1) unit = unit == "processes" ? "process" : unit.substr(0, unit.size() - 1);
+  return fmt::format("~{} more {}", with_thousands(more_runs), unit);
+}
+
+std::string in_brackets(const std::string& text) { return text.empty() ? text : fmt::format(" ({})", text); }
+
+/// A share of 1 in percent, as few digits as tell it from 0.
+std::string percent_text(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.001 ? 2 : 1); }
+
+}  // namespace
+
+std::string verdict_text(const PairTest& test) {
+  const std::string further = further_text(
+      test.more_runs, test, "runs",
+      fmt::format("a difference of {} is too small for their spread", percent_text(std::abs(test.ratio - 1))));
+  return std::string(to_string(test.verdict)) + in_brackets(further);
+}
+
+std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
+                                std::string_view unit) {
+  std::string text = recommendation_words(recommendation, device_kind);
+  if (recommendation != Recommendation::unclear) return text;
+  if (test.verdict == Verdict::faster)
+    text += fmt::format(": faster, but not certainly by {:.0f} %", 100 * (kMultiBeneficial - 1));
+  else if (test.verdict == Verdict::slower)
+    text += fmt::format(": slower, but not certainly by {:.0f} %", 100 * (1 - kSinglePreferred));
+  const bool high = std::abs(test.ratio - kMultiBeneficial) < std::abs(test.ratio - kSinglePreferred);
+  return text + in_brackets(further_text(runs_to_recommend(test), test, unit,
+                                         fmt::format("the speedup is too near {:.2f}x for their spread",
+                                                     high ? kMultiBeneficial : kSinglePreferred)));
+}
+
+std::string recommendation_text(const StudyComparison& comparison, std::string_view device_kind) {
+  return recommendation_text(comparison.recommendation, comparison.test, device_kind, "runs");
+}
+
+std::string verdict_legend() {
+  return fmt::format(
+      "verdict: faster or slower than one device at all, by tests over all rows; recommendation: by enough, on the "
+      "interval: several devices from {:.2f}x on, marginal between {:.2f}x and {:.2f}x, one device below",
+      kMultiBeneficial, kSinglePreferred, kMultiBeneficial);
+}
 
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind) {
   const DeviceWords words = device_words(device_kind);
@@ -73,8 +124,8 @@ std::string escape_xml(std::string_view text) {
 
 std::string configuration_words(const CellKey& key) {
   std::string words = fmt::format("{}, {}", key.strategy, key.launch);
-  if (key.accumulate > 1) words += fmt::format(", {} micro-batches", key.accumulate);
-  if (key.devices > 1 && !key.overlap) words += ", no overlap";
+  if (key.plan.accumulate > 1) words += fmt::format(", {} micro-batches", key.plan.accumulate);
+  if (key.devices > 1 && !key.plan.overlap) words += ", no overlap";
   return words;
 }
 

@@ -13,6 +13,18 @@ namespace amdahl {
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the same of CPU virtual devices.
 std::string recommendation_words(Recommendation recommendation, std::string_view device_kind);
 
+/// "FASTER", "UNCLEAR (~12 more runs)", or where none would do "UNCLEAR (not settled by more runs: a difference of 0.3
+/// % is too small for their spread)".
+std::string verdict_text(const PairTest& test);
+/// "multi-GPU beneficial", "unclear: faster, but not certainly by 10 % (~2 more runs)": in the same row as the verdict,
+/// of which it must not say the opposite.
+std::string recommendation_text(const StudyComparison& comparison, std::string_view device_kind);
+/// The same of any test, its further runs counted in `unit`.
+std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
+                                std::string_view unit);
+/// What the columns verdict and recommendation mean, in a line.
+std::string verdict_legend();
+
 /// The same of an average, or "depends on the batch".
 std::string average_words(const AverageSpeedup& average, std::string_view device_kind);
 

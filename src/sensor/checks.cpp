@@ -141,7 +141,7 @@ void check_grid(const VoxelGrid& grid) {
       throw Error(Cause::usage, fmt::format("grid minimum is {}", grid.minimum[axis]), "finite coordinates");
     if (grid.size[axis] < 1 || grid.size[axis] > kMostVoxelsOfAxis)
       throw Error(Cause::usage, fmt::format("grid size is {}", fmt::join(grid.size, " x ")),
-                  fmt::format("1 to {} voxels an axis", kMostVoxelsOfAxis));
+                  fmt::format("1 to {} voxels per axis", kMostVoxelsOfAxis));
     if (voxels > kMostElements / grid.size[axis])
       throw Error(Cause::usage, fmt::format("grid size is {}", fmt::join(grid.size, " x ")), "fewer voxels than 2^57");
     voxels *= grid.size[axis];

@@ -62,12 +62,10 @@ class RepeatingOps final : public SensorOps {
 
 std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
   if (!(fraction > 0 && fraction <= 1))
-    throw Error(Cause::usage, fmt::format("a device is held back to {} of its speed", fraction),
+    throw Error(Cause::usage, fmt::format("a device is limited to {} of its speed", fraction),
                 "a number above 0, at most 1");
-  if (!pretends(device.spec(), fraction)) return ops;
+  if (fraction == 1 || device.spec().sm_count > 0) return ops;
   return std::make_unique<RepeatingOps>(std::move(ops), 1 / fraction);
 }
-
-bool pretends(const DeviceSpec& device, double fraction) { return fraction < 1 && device.sm_count == 0; }
 
 }  // namespace amdahl

@@ -12,7 +12,4 @@ namespace amdahl {
 /// its multiprocessors (make_cuda_devices) and its operations stay as they are. Results are those of `ops`.
 std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction);
 
-/// Whether a device of that fraction only pretends: its times are emulated, not measured.
-bool pretends(const DeviceSpec& device, double fraction);
-
 }  // namespace amdahl

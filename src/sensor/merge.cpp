@@ -97,7 +97,7 @@ Feasibility can_merge(VoxelMode mode, MergeWay way) {
   if (by_mask(way, mode) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
     return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
   if (way == MergeWay::bytes && mode != VoxelMode::count)
-    return {false, fmt::format("a byte says how many points a voxel has, not its {}", to_string(mode))};
+    return {false, fmt::format("a byte says the number of points of a voxel, not its {}", to_string(mode))};
   if (way == MergeWay::collective && mode == VoxelMode::bitmask)
     return {false, "no collective of every backend reduces by OR"};
   return {};

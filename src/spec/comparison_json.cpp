@@ -28,6 +28,7 @@ json pair_json(const RunComparison& comparison) {
                      {"axes", axes_json(cell.axes)},
                      {"series", cell.series},
                      {"unit", cell.unit},
+                     {"origin", origin_name(cell.origin)},
                      {"a", sample_summary_json(cell.a)},
                      {"b", sample_summary_json(cell.b)},
                      {"a_over_b_speed", pair_test_json(cell.test)},

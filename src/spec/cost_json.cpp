@@ -71,6 +71,7 @@ json break_even_json(const BreakEven& found) {
               {"measured", interval_json({found.measured_low, found.measured_high})},
               {"num_sizes", found.num_sizes}};
   put(object, "value", found.value);
+  if (found.value) object["between"] = interval_json({found.below, found.above});
   put(object, "until", found.until);
   put(object, "low", found.low);
   put(object, "high", found.high);

@@ -13,6 +13,7 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/record.h"
+#include "amdahl/scaling.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/sensor_files.h"
 #include "amdahl/summary.h"
@@ -58,6 +59,8 @@ std::string cost_to_json(const CostReport& report, const std::string& verdict);
 /// docs/schema/sensor-comparison.schema.json; written only.
 std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);
+/// docs/schema/outlook.schema.json; written only.
+std::string outlook_to_json(const ScalingOutlook& outlook);
 
 /// What `amdahl sensor voxelize`, `resample` and `fuse` print with --json; written only.
 std::string voxelize_to_json(const VoxelizeOutcome& outcome);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "amdahl/units.h"
 #include "spec/run_folder.h"
@@ -132,8 +133,67 @@ std::string damage_remedy(Cause cause) {
   return cause == Cause::store_corrupt ? kDamagedLineRemedy : "correct the file";
 }
 
+namespace {
+
+/// Refuses a document in which an object has a key twice, for which of the values counts is not defined, and one whose
+/// values would take many times its size of memory. A pass of its own: the library's callbacks of a parse look at all
+/// elements of an array again after each object in it.
+class DocumentCheck : public nlohmann::json_sax<json> {
+ public:
+  DocumentCheck(std::string_view origin, Cause cause) : origin_(origin), cause_(cause) {}
+
+  bool null() override { return add_value(); }
+  bool boolean(bool) override { return add_value(); }
+  bool number_integer(number_integer_t) override { return add_value(); }
+  bool number_unsigned(number_unsigned_t) override { return add_value(); }
+  bool number_float(number_float_t, const string_t&) override { return add_value(); }
+  bool string(string_t&) override { return add_value(); }
+  bool binary(binary_t&) override { return add_value(); }
+  bool start_object(size_t) override { return open(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    if (!keys_.back().insert(key).second)
+      throw Error(cause_,
+                  fmt::format("{}: the key '{}' stands twice in one object", origin_, printable(key, kLongestExcerpt)),
+                  cause_ == Cause::store_corrupt ? damage_remedy(cause_) : "one of the two");
+    return add_value();
+  }
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }  // parse() tells it
+
+ private:
+  bool add_value() {
+    constexpr size_t kMostValues = 4'000'000;  // at about 100 bytes each
+    if (++num_values_ > kMostValues) refuse(fmt::format("more than {} keys and values", kMostValues));
+    return true;
+  }
+  bool open() {
+    constexpr size_t kDeepest = 100;
+    keys_.emplace_back();
+    if (keys_.size() > kDeepest) refuse(fmt::format("values within more than {} others", kDeepest));
+    return add_value();
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(cause_, fmt::format("{}: the document has {}", origin_, what), damage_remedy(cause_));
+  }
+
+  std::string_view origin_;
+  Cause cause_;
+  size_t num_values_ = 0;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the objects and arrays that are open
+};
+
+}  // namespace
+
 json parse_document(std::string_view text, std::string_view origin, Cause cause) {
   try {
+    DocumentCheck check(origin, cause);
+    json::sax_parse(text, &check);
     return json::parse(text);
   } catch (const json::exception& e) {  // also numbers that no double holds
     // The library's own prefix "[json.exception...]" says nothing to a user.

@@ -73,9 +73,19 @@ std::string_view origin_name(Origin origin);
 Origin read_origin(const Fields& fields);
 nlohmann::json provenance_json(const Provenance& provenance);
 Provenance read_provenance(const Fields& fields);
+/// About the memory that one takes.
+size_t num_bytes(const Provenance& provenance);
+/// Error{cause} when those of all records of `origin` together are out of proportion: each record has one of its own.
+void require_provenance(size_t total_bytes, const std::string& origin, Cause cause);
 /// A Record without its provenance.
 nlohmann::json record_json(const Record& record);
-Record read_record(const Fields& fields);
+Record read_record(const Fields& fields, Provenance provenance);
+nlohmann::json key_json(const CellKey& key);
+CellKey read_key(const Fields& fields);
+nlohmann::json one_device_json(const OneDeviceSummary& one);
+OneDeviceSummary read_one_device(const Fields& fields);
+nlohmann::json serial_fraction_json(const SerialFraction& fraction);
+SerialFraction read_serial_fraction(const Fields& fields);
 nlohmann::json sample_summary_json(const SampleSummary& summary);
 SampleSummary read_sample_summary(const Fields& fields);
 nlohmann::json pair_test_json(const PairTest& test);

@@ -78,6 +78,21 @@ LinkSpec read_link(const Fields& fields) {
   return link;
 }
 
+json spread_json(const ProcessSpread& spread) {
+  return {{"kind", spread.kind},           {"device_kind", spread.device_kind},
+          {"cell", spread.cell},           {"relative_sd", finite(spread.relative_sd, "relative_sd")},
+          {"processes", spread.processes}, {"runs", finite(spread.runs, "runs")}};
+}
+
+ProcessSpread read_spread(const Fields& fields) {
+  ProcessSpread spread{fields.text("kind"),          fields.text("device_kind"),  fields.text("cell"),
+                       fields.number("relative_sd"), fields.integer("processes"), fields.number("runs")};
+  if (!(spread.relative_sd >= 0)) fields.fail("relative_sd", "is negative");
+  if (spread.processes < 2) fields.fail("processes", "is below 2");
+  if (!(spread.runs > 0)) fields.fail("runs", "is not positive");
+  return spread;
+}
+
 DeviceSpec read_device(const Fields& fields) {
   DeviceSpec device;
   device.index = static_cast<int>(fields.integer("index"));
@@ -113,6 +128,8 @@ std::string machine_to_json(const MachineSpec& machine) {
     nodes.push_back({{"index", node.index}, {"cores", node.cores}, {"memory_bytes", node.memory_bytes}});
   if (!links.empty()) object["links"] = links;
   if (!nodes.empty()) object["numa_nodes"] = nodes;
+  if (!machine.process_spreads.empty()) object["process_spreads"] = json::array();
+  for (const ProcessSpread& spread : machine.process_spreads) object["process_spreads"].push_back(spread_json(spread));
   if (!machine.iommu.empty()) object["iommu"] = machine.iommu;
   if (!machine.acs.empty()) object["acs_redirects"] = machine.acs;
   return dump(object, 2);
@@ -144,6 +161,11 @@ MachineSpec machine_from_json(std::string_view text, std::string_view origin) {
       machine.numa_nodes.push_back(
           {static_cast<int>(node.integer("index")), node.text("cores"), node.integer("memory_bytes")});
     }
+  }
+  if (fields.has("process_spreads")) {
+    const json& spreads = fields.array("process_spreads");
+    for (size_t i = 0; i < spreads.size(); ++i)
+      machine.process_spreads.push_back(read_spread(fields.element(spreads, "process_spreads", i)));
   }
   machine.iommu = fields.text_or("iommu", "");
   machine.acs = fields.text_or("acs_redirects", "");

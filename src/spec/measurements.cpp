@@ -29,8 +29,7 @@ Measurements read_own(const Fields& document, const std::string& origin) {
   const json& list = document.array("records");
   for (size_t i = 0; i < list.size(); ++i) {
     const Fields fields = document.element(list, "records", i);
-    found.records.push_back(read_record(fields));
-    found.records.back().provenance = read_provenance(fields.object("provenance"));
+    found.records.push_back(read_record(fields, read_provenance(fields.object("provenance"))));
     found.records.back().source = fmt::format("{}: records[{}]", origin, i);
   }
   if (found.records.empty()) document.fail("records", "is empty", "a run that measured something");
@@ -73,25 +72,35 @@ Measurements read_document(const std::string& text, const std::string& origin) {
               "-j > FILE");
 }
 
-Measurements read_folder(const fs::path& path) {
-  RunContents run = read_run(path);
+Measurements of_run(RunContents run) {
   if (run.header.kind == "arena") run.header.kind = "collectives";  // over several transports
   return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes), false};
 }
 
-/// Whether the text is a run's records: its first line is an object of a type.
-bool is_run(const std::string& text) {
-  const json line = json::parse(text.substr(0, text.find('\n')), nullptr, false);
-  return line.is_object() && line.contains("type");
+/// What a file of lines begins with; null when that is no JSON.
+json first_line(std::string_view text) {
+  try {
+    return parse_document(text.substr(0, text.find('\n')), "", Cause::usage);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace
 
+void add_record(Measurements& found, Record record, const std::string& origin) {
+  require_provenance((found.records.size() + 1) * num_bytes(record.provenance), origin, Cause::usage);
+  found.records.push_back(std::move(record));
+}
+
 Measurements read_measurements(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error) || path.extension() == ".jsonl") return read_folder(path);
-  const std::string text = read_file(path, Cause::usage);
-  return is_run(text) ? read_folder(path) : read_document(text, path.string());
+  if (fs::is_directory(path, error) || !fs::exists(path, error)) return of_run(read_run(path));
+  const std::string text = read_text_file(path, Cause::usage, kMostRunBytes);
+  const json line = first_line(text);
+  if (is_beside_peers(line)) return read_beside_peers(text, path.string());
+  const bool run = unpacked_name(path).extension() == ".jsonl" || (line.is_object() && line.contains("type"));
+  return run ? of_run(run_from_text(text, path)) : read_document(text, path.string());
 }
 
 }  // namespace amdahl

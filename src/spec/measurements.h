@@ -18,7 +18,12 @@ struct Measurements {
   std::vector<Record> records;
   std::vector<std::string> notes;  // what was left out, and why
   bool foreign = false;            // another tool's: axes that one side does not know tell nothing apart
+
+  std::optional<StudySummary> summary = std::nullopt;  // of a study's summary.json, whose records are only its means
 };
+
+/// Of files with the figures of several tools: whose a record is.
+inline constexpr const char* kToolAxis = "tool";
 
 /// Whether another tool measured this record: its provenance has the fact "tool".
 inline bool is_foreign(const Record& record) { return record.provenance.facts.contains("tool"); }

@@ -26,6 +26,16 @@ LossKind read_loss(const Fields& fields) {
   fields.fail("loss", fmt::format("is \"{}\"", name), "\"mse\" or \"softmax_cross_entropy\"");
 }
 
+/// It becomes an axis of every record and a word of every table.
+std::string read_name(const Fields& fields) {
+  constexpr size_t kLongestName = 200;
+  std::string name = fields.text("name");
+  if (name.empty()) fields.fail("name", "is empty", "a name for reports");
+  if (name.size() > kLongestName)
+    fields.fail("name", fmt::format("has {} bytes", name.size()), fmt::format("at most {}", kLongestName));
+  return name;
+}
+
 }  // namespace
 
 ModelSpec model_from_json(std::string_view text, std::string_view origin) {
@@ -34,7 +44,7 @@ ModelSpec model_from_json(std::string_view text, std::string_view origin) {
   fields.require_version();
   fields.refuse_unknown({"version", "name", "input_width", "loss", "layers"});
   ModelSpec model;
-  model.name = fields.text("name");
+  model.name = read_name(fields);
   model.input_width = fields.integer("input_width");
   model.loss = read_loss(fields);
   const json& layers = fields.array("layers");

@@ -57,8 +57,11 @@ int64_t ranks_of(const Fields& config) {
   if (processes.empty()) config.fail("devices", "is empty");
   for (const auto& [group, count] : processes)
     if (count != processes.begin()->second) config.fail("devices", "has groups of different sizes", "one group");
-  const int64_t each = config.integer("nthreads") * config.integer("ngpus");
-  if (each < 1) config.fail("ngpus", "times nthreads is below 1");
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t threads = config.integer("nthreads"), gpus = config.integer("ngpus");
+  if (threads < 1 || threads > kMost) config.fail("nthreads", "is no number of threads");
+  if (gpus < 1 || gpus > kMost) config.fail("ngpus", "is no number of GPUs");
+  const int64_t each = threads * gpus;
   return processes.begin()->second * each;
 }
 
@@ -140,6 +143,12 @@ void add_series(Record& record, const Fields& body) {
 
 }  // namespace
 
+std::optional<CollectiveTraits> nccl_tests_traits(std::string_view collective) {
+  for (const ProgramRow& row : kPrograms)
+    if (row.collective == collective) return CollectiveTraits{row.reduces, row.rooted};
+  return std::nullopt;
+}
+
 Measurements read_nccl_tests(const Fields& document, const std::string& origin) {
   const int64_t version = document.integer("version");
   if (version < 1 || version > kNewestVersion)
@@ -164,7 +173,7 @@ Measurements read_nccl_tests(const Fields& document, const std::string& origin) 
       record.axes["in_place"] = in_place;
       add_row_axes(record.axes, row, program);
       add_series(record, row.object(placement));
-      found.records.push_back(std::move(record));
+      add_record(found, std::move(record), origin);
     }
   }
   if (found.records.empty()) document.fail("results", "holds no result", "a run that measured something");

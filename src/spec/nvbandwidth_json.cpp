@@ -132,7 +132,7 @@ void read_test(const Fields& fields, const TestRow& test, const Provenance& prov
                      {"source", label(test.source, row, column)},
                      {"destination", label(test.destination, row, column)}};
       record.series = {series_of(test, *cells[row][column])};
-      found.records.push_back(std::move(record));
+      add_record(found, std::move(record), origin);
     }
 }
 

@@ -78,8 +78,9 @@ Measurements read_published_study(const json& list, const std::string& origin) {
     const json& runs = batch.array("detailed_runs");
     if (runs.empty()) batch.fail("detailed_runs", "is empty", "a run that measured something");
     for (size_t run = 0; run < runs.size(); ++run) {
-      found.records.push_back(record_of(batch, batch.element(runs, "detailed_runs", run), multi));
-      found.records.back().source = fmt::format("{}: [{}].detailed_runs[{}]", origin, i, run);
+      Record record = record_of(batch, batch.element(runs, "detailed_runs", run), multi);
+      record.source = fmt::format("{}: [{}].detailed_runs[{}]", origin, i, run);
+      add_record(found, std::move(record), origin);
     }
   }
   if (found.records.empty())

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/limited_devices.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 
@@ -96,7 +97,27 @@ Provenance read_provenance(const Fields& fields) {
   p.device_kind = fields.text("device_kind");
   p.seed = fields.natural("seed");
   p.facts = fields.text_map("facts");
+  name_limited_devices(p);
   return p;
+}
+
+size_t num_bytes(const Provenance& provenance) {
+  constexpr size_t kNode = 96;  // of a map, with two short strings
+  size_t bytes = sizeof(Provenance);
+  for (const std::string* text : {&provenance.tool_version, &provenance.commit, &provenance.command_line,
+                                  &provenance.start_time, &provenance.host, &provenance.device_kind})
+    bytes += text->size();
+  for (const auto& [name, value] : provenance.facts) bytes += kNode + name.size() + value.size();
+  return bytes;
+}
+
+void require_provenance(size_t total_bytes, const std::string& origin, Cause cause) {
+  constexpr size_t kMostBytes = size_t{400} << 20;
+  if (total_bytes > kMostBytes)
+    throw Error(
+        cause,
+        fmt::format("{}: its records and what is said of their origin take over {} MiB", origin, kMostBytes >> 20),
+        "fewer records in a file");
 }
 
 json record_json(const Record& record) {
@@ -110,13 +131,15 @@ json record_json(const Record& record) {
           {"series", series}};
 }
 
-Record read_record(const Fields& fields) {
+Record read_record(const Fields& fields, Provenance provenance) {
   Record record;
+  record.provenance = std::move(provenance);
   record.kind = fields.text("kind");
   const Fields axes = fields.object("axes");
   for (const auto& [name, v] : axes.value().items()) record.axes[name] = read_axis(axes, name, v);
   record.status = read_status(fields.object("status"));
   record.origin = read_origin(fields);
+  if (record.origin == Origin::measured) record.origin = origin_of_devices(record.provenance);
   const json& series = fields.array("series");
   for (size_t i = 0; i < series.size(); ++i) record.series.push_back(read_series(fields.element(series, "series", i)));
   return record;
@@ -131,9 +154,7 @@ std::string record_to_json(const Record& record) {
 Record record_from_json(std::string_view text, std::string_view origin) {
   const json document = parse_document(text, origin, Cause::store_corrupt);
   const Fields fields(document, std::string(origin), "", Cause::store_corrupt);
-  Record record = read_record(fields);
-  record.provenance = read_provenance(fields.object("provenance"));
-  return record;
+  return read_record(fields, read_provenance(fields.object("provenance")));
 }
 
 std::string records_to_json(const std::vector<Record>& records) {

@@ -34,7 +34,7 @@ Devices devices_of(const Fields& document) {
   Devices devices{document.texts("devices")};
   const int64_t world = document.integer("world_size");
   if (world < 1 || world != devices.count())
-    document.fail("world_size", fmt::format("is {} beside {} devices", world, devices.count()), kRemedy);
+    document.fail("world_size", fmt::format("is {} with {} devices", world, devices.count()), kRemedy);
   return devices;
 }
 

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "spec/failure.h"
 #include "spec/json_fields.h"
 
 namespace amdahl {
@@ -16,12 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-FileDescriptor open_records(const fs::path& path, int flags) {
+std::string taken_remedy(std::string_view kind) {
+  return kind == "study" ? "another folder, or --resume to go on with that run" : "another folder, or remove that one";
+}
+
+FileDescriptor open_records(const fs::path& path, int flags, std::string_view kind) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666));
   if (file.get() < 0) {
     if (errno == EEXIST)
-      throw Error(Cause::usage, fmt::format("{} already holds a run", path.parent_path().string()),
-                  "another folder, or --resume to go on with that run");
+      throw Error(Cause::usage, fmt::format("{} already holds a run", path.parent_path().string()), taken_remedy(kind));
     throw_write_error(path, "open for writing", errno);
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -46,19 +51,26 @@ void require_same(const RunHeader& earlier, const RunHeader& now, const fs::path
     if (!earlier.config.contains(key)) differ(key, "absent", '"' + value + '"');
   if (!differences.empty())
     throw Error(Cause::usage, fmt::format("{}: cannot resume: {}", path.string(), fmt::join(differences, "; ")),
-                "the same options as before, or a new folder");
+                "the same options, host and build as before, or a new folder");
 }
 
 }  // namespace
+
+std::string unfinished_remedy(std::string_view kind) {
+  return kind == "study" ? "amdahl study --resume with its options to go on with it"
+                         : "measure again, into another folder";
+}
 
 RunFolder RunFolder::create(const fs::path& path, const RunHeader& header) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) throw_write_error(path, "create the folder", error.value());
-  RunFolder folder(path, open_records(path / kRecordsFile, O_CREAT | O_EXCL));
+  if (fs::exists(path / kPackedRecordsFile, error))
+    throw Error(Cause::usage, fmt::format("{} already holds a run, compressed", path.string()), "another folder");
+  RunFolder folder(path, open_records(path / kRecordsFile, O_CREAT | O_EXCL, header.kind), header.kind);
   const json line{{"type", "run"}, {"version", kSchemaVersion}, {"kind", header.kind}, {"config", header.config}};
   try {
-    folder.append_lines(dump(line, -1) + "\n");
+    folder.append_lines({dump(line, -1)});
   } catch (...) {
     ::unlink((path / kRecordsFile).c_str());  // an empty file would make the next attempt look like an earlier run
     throw;
@@ -68,20 +80,29 @@ RunFolder RunFolder::create(const fs::path& path, const RunHeader& header) {
 }
 
 RunFolder RunFolder::resume(const fs::path& path, const RunHeader& header, RunContents* earlier) {
-  RunFolder folder(path, open_records(path / kRecordsFile, 0));
+  if (records_file(path) != path / kRecordsFile)
+    throw Error(Cause::usage, fmt::format("{} is compressed, and takes no more records", path.string()),
+                fmt::format("gunzip {}", (path / kPackedRecordsFile).string()));
+  RunFolder folder(path, open_records(path / kRecordsFile, 0, header.kind), header.kind);
   RunContents contents = read_run(path);
   require_same(contents.header, header, path);
+  remove_failure(path);
   if (::ftruncate(folder.file_.get(), static_cast<off_t>(contents.complete_bytes)) != 0 ||
       ::fsync(folder.file_.get()) != 0)
     throw_write_error(path / kRecordsFile, "cut off the truncated last line", errno);
   folder.size_ = contents.complete_bytes;
   folder.provenance_ = contents.provenance;
+  folder.chain_ = contents.chain;
+  folder.chained_ = contents.chained;
+  folder.num_records_ = static_cast<int64_t>(contents.records.size());
+  folder.ended_ = contents.ended;
   if (earlier) *earlier = std::move(contents);
   return folder;
 }
 
 void RunFolder::append(const Record& record) {
-  std::string id, lines;
+  std::string id;
+  std::vector<std::string> lines;
   for (const auto& [known_id, known] : provenance_)
     if (known == record.provenance) id = known_id;
   if (id.empty()) {
@@ -89,25 +110,58 @@ void RunFolder::append(const Record& record) {
     json line = provenance_json(record.provenance);
     line["type"] = "provenance";
     line["id"] = id;
-    lines = dump(line, -1) + "\n";
+    lines.push_back(dump(line, -1));
   }
   json line = record_json(record);
   line["type"] = "record";
   line["provenance"] = id;
-  lines += dump(line, -1) + "\n";
+  lines.push_back(dump(line, -1));
   append_lines(lines);
   provenance_.emplace(id, record.provenance);
+  ++num_records_;
+  ended_ = false;
 }
 
-void RunFolder::append_lines(const std::string& lines) {
+void RunFolder::end() {
+  if (ended_ || !chained_) return;
+  append_lines({dump(json{{"type", "end"}, {"records", num_records_}}, -1)});
+  ended_ = true;
+}
+
+void end_run(const fs::path& path) {
+  const RunHeader header = read_run(path).header;
+  RunFolder::resume(path, header).end();
+}
+
+/// Records of a folder that was deleted or moved would be lost, and the run would say so only at its end.
+void RunFolder::require_in_place() const {
+  struct stat ours {};
+  struct stat there {};
+  const fs::path file = path_ / kRecordsFile;
+  if (::fstat(file_.get(), &ours) == 0 && ::stat(file.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+      ours.st_ino == there.st_ino)
+    return;
+  throw Error(Cause::usage,
+              fmt::format("{} was deleted, moved or replaced while this run was writing it", file.string()),
+              "run again, and leave the folder where it is until the end");
+}
+
+void RunFolder::append_lines(const std::vector<std::string>& given) {
+  LineChain chain = chain_;
+  std::string lines;
+  for (const std::string& line : given) lines += (chained_ ? chain.link(line) : line) + "\n";
+  require_in_place();
   int failed = write_all(file_.get(), lines);
   if (failed == 0 && ::fsync(file_.get()) != 0) failed = errno;
   if (failed != 0) {
     // Take the part that was written away again; should that fail too, readers still tolerate a truncated last line.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) == 0) ::fsync(file_.get());
-    throw_write_error(path_ / kRecordsFile, "append a record", failed);
+    const Error error = write_error(path_ / kRecordsFile, "append a record", failed);
+    throw Error(error.cause(), fmt::format("{}; the records before it are kept", error.what()),
+                fmt::format("{}: {}", error.remedy(), unfinished_remedy(kind_)));
   }
   size_ += lines.size();
+  chain_ = chain;
 }
 
 void RunFolder::write_text(const std::string& file_name, std::string_view content) const {

@@ -27,14 +27,15 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
   const Fields fields(document, origin, "", Cause::store_corrupt);
   if (first) return read_header(fields, origin, contents);
   const std::string type = fields.text("type");
+  contents.ended = type == "end";
+  if (contents.ended) return;
   if (type == "provenance") {
     contents.provenance[fields.text("id")] = read_provenance(fields);
   } else if (type == "record") {
-    Record record = read_record(fields);
     const auto found = contents.provenance.find(fields.text("provenance"));
     if (found == contents.provenance.end())
       fields.fail("provenance", fmt::format("names \"{}\", which no earlier line defines", fields.text("provenance")));
-    record.provenance = found->second;
+    Record record = read_record(fields, found->second);
     record.source = origin;
     contents.records.push_back(std::move(record));
   } else {
@@ -43,16 +44,39 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
   }
 }
 
+/// What is before the line is as it was written, and can be kept.
+Error broken_chain(const fs::path& file, size_t number) {
+  const std::string what = number == 1
+                               ? "the header was changed"
+                               : "changed, missing, doubled or of another run: it does not follow from the line before";
+  const std::string remedy = number <= 2 ? "a copy of the file"
+                                         : fmt::format(
+                                               "a copy of the file; its first {} lines are as they were written "
+                                               "(head -n {})",
+                                               number - 1, number - 1);
+  return Error(Cause::store_corrupt, fmt::format("{}:{}: {}", file.string(), number, what), remedy);
+}
+
 }  // namespace
+
+fs::path records_file(const fs::path& folder) {
+  std::error_code error;
+  const fs::path plain = folder / kRecordsFile, packed = folder / kPackedRecordsFile;
+  return !fs::exists(plain, error) && fs::exists(packed, error) ? packed : plain;
+}
 
 RunContents read_run(const fs::path& path) {
   std::error_code error;
-  const fs::path file = fs::is_directory(path, error) ? path / kRecordsFile : path;
+  const fs::path file = fs::is_directory(path, error) ? records_file(path) : path;
   if (!fs::exists(file, error))
     throw Error(Cause::usage, fmt::format("{}: no run is stored there", path.string()),
                 fmt::format("a folder that holds a {}", kRecordsFile));
-  const std::string text = read_file(file, Cause::store_corrupt);
+  return run_from_text(read_text_file(file, Cause::store_corrupt, kMostRunBytes), file);
+}
+
+RunContents run_from_text(std::string_view text, const fs::path& file) {
   RunContents contents;
+  size_t provenance_bytes = 0;
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     ++number;
@@ -64,11 +88,23 @@ RunContents read_run(const fs::path& path) {
                       file.string(), number, text.size() - begin));
       break;
     }
-    read_line(std::string_view(text).substr(begin, end - begin), fmt::format("{}:{}", file.string(), number),
-              number == 1, contents);
+    const std::string_view line = text.substr(begin, end - begin);
+    if (number == 1) contents.chained = is_chained(line);
+    const std::string origin = fmt::format("{}:{}", file.string(), number);
+    if (number == 1) read_line(line, origin, true, contents);  // first: a newer version may chain in another way
+    if (contents.chained && !contents.chain.accept(line)) throw broken_chain(file, number);
+    if (number > 1) read_line(line, origin, false, contents);
+    // Each record has its provenance, which the file has once.
+    if (!contents.records.empty()) provenance_bytes += num_bytes(contents.records.back().provenance);
+    require_provenance(provenance_bytes, origin, Cause::store_corrupt);
     begin = end + 1;
     contents.complete_bytes = begin;
   }
+  const bool truncated = contents.complete_bytes < text.size();
+  if (contents.chained && !contents.ended && !truncated)
+    contents.notes.push_back(fmt::format(
+        "{}: has no line that ends the run: it was interrupted, is still running, or lines at its end are missing",
+        file.string()));
   if (contents.complete_bytes == 0)
     throw Error(Cause::store_corrupt, fmt::format("{}: the header of the run is missing", file.string()),
                 "delete the folder and run again: it holds no record");

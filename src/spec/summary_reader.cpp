@@ -1,8 +1,11 @@
 // Reading summary.json.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
+#include "base/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 
@@ -11,39 +14,33 @@ namespace {
 
 using nlohmann::json;
 
-CellKey read_key(const Fields& f) {
-  CellKey key;
-  key.model = f.text("model");
-  key.num_parameters = f.integer("num_parameters");
-  key.scaling = f.text("scaling");
-  key.math = f.text("math");
-  key.global_batch = f.integer("global_batch");
-  key.devices = f.integer("devices");
-  key.strategy = f.text("strategy");
-  key.launch = f.text("launch");
-  key.backend = f.text("backend");
-  key.optimizer = f.text("optimizer");
-  key.accumulate = f.integer("accumulate");
-  key.overlap = f.boolean("overlap");
-  key.bucket_bytes = f.integer("bucket_bytes");
-  key.data = f.text("data");
-  return key;
-}
-
 StepAccount read_account(const Fields& f) {
+  // Sums and ratios of what passes are numbers.
+  constexpr double kLeast = 1e-9, kMost = 1e18;
+  const auto part = [&](const char* name, double value) {
+    if (!(std::abs(value) <= kMost)) f.fail(name, "is larger than a step can be");
+    return value;
+  };
   StepAccount a;
   a.n = f.integer("n");
-  a.step_us = f.number("step_us");
-  a.forward_us = f.number("forward_us");
-  a.backward_us = f.number("backward_us");
-  a.compute_us = f.number("compute_us");
-  a.exposed_communication_us = f.number("exposed_communication_us");
-  a.waiting_us = f.number("waiting_us");
-  a.launch_gaps_us = f.number("launch_gaps_us");
-  a.input_us = f.number("input_us");
-  a.optimizer_us = f.number("optimizer_us");
-  a.total_communication_us = f.number("total_communication_us");
-  a.comm_bytes = f.number("comm_bytes");
+  a.step_us = part("step_us", f.number("step_us"));
+  a.measured_us = part("measured_us", f.number_or("measured_us", 0));
+  a.launch_floor_us = part("launch_floor_us", f.number_or("launch_floor_us", 0));
+  a.forward_us = part("forward_us", f.number("forward_us"));
+  a.backward_us = part("backward_us", f.number("backward_us"));
+  a.compute_us = part("compute_us", f.number("compute_us"));
+  a.exposed_communication_us = part("exposed_communication_us", f.number("exposed_communication_us"));
+  a.waiting_us = part("waiting_us", f.number("waiting_us"));
+  a.launch_gaps_us = part("launch_gaps_us", f.number("launch_gaps_us"));
+  a.input_us = part("input_us", f.number("input_us"));
+  a.optimizer_us = part("optimizer_us", f.number("optimizer_us"));
+  a.total_communication_us = part("total_communication_us", f.number("total_communication_us"));
+  a.comm_bytes = part("comm_bytes", f.number("comm_bytes"));
+  a.launch_kernels = part("launch_kernels", f.number_or("launch_kernels", 0));
+  a.noise_us = part("noise_us", f.number_or("noise_us", 0));
+  if (a.measured_us != 0 && a.measured_us < kLeast) f.fail("measured_us", "is shorter than a step can be");
+  a.by_differences = f.has("method") && f.text("method") == "differences";
+  a.fused_update = f.has("fused_update") && f.boolean("fused_update");
   return a;
 }
 
@@ -67,6 +64,7 @@ StudyCell read_cell(const Fields& f) {
 }
 
 constexpr Verdict kVerdicts[] = {Verdict::unclear, Verdict::faster, Verdict::slower, Verdict::same};
+constexpr TestLevel kLevels[] = {TestLevel::none, TestLevel::runs, TestLevel::processes, TestLevel::calibrated};
 constexpr Recommendation kRecommendations[] = {Recommendation::unclear, Recommendation::multi_device,
                                                Recommendation::marginal, Recommendation::single_device};
 
@@ -87,6 +85,9 @@ StudyComparison read_comparison(const Fields& f) {
   c.efficiency = f.number("efficiency");
   c.efficiency_ci = read_interval(f, "efficiency_ci");
   c.recommendation = read_enum(f, "recommendation", kRecommendations);
+  // In older files the test has the larger of both numbers.
+  c.more_runs = f.integer_or("more_runs", c.recommendation == Recommendation::unclear ? c.test.more_runs : 0);
+  if (c.test.verdict != Verdict::unclear) c.test.more_runs = 0;
   return c;
 }
 
@@ -116,6 +117,24 @@ std::vector<T> read_list(const Fields& fields, const char* name, Read read) {
 
 }  // namespace
 
+CellKey read_key(const Fields& f) {
+  CellKey key;
+  key.model = f.text("model");
+  key.num_parameters = f.integer("num_parameters");
+  key.scaling = f.text("scaling");
+  key.math = f.text("math");
+  key.global_batch = f.integer("global_batch");
+  key.devices = f.integer("devices");
+  key.strategy = f.text("strategy");
+  key.launch = f.text("launch");
+  key.backend = f.text("backend");
+  key.optimizer = f.text("optimizer");
+  key.plan = plan_of_axes([&](const PlanField& field) { return f.integer(std::string(field.name).c_str()); },
+                          [&](const PlanField& field) { return f.boolean(std::string(field.name).c_str()); });
+  key.data = f.text("data");
+  return key;
+}
+
 SampleSummary read_sample_summary(const Fields& f) {
   SampleSummary s;
   s.n = f.integer("n");
@@ -131,6 +150,9 @@ SampleSummary read_sample_summary(const Fields& f) {
   s.mean_without_outliers = f.number("mean_without_outliers");
   s.sd_without_outliers = f.number("sd_without_outliers");
   s.ci_without_outliers = read_interval(f, "ci_without_outliers");
+  s.num_processes = f.integer_or("num_processes", 1);
+  s.process_median = f.number_or("process_median", 0);
+  s.process_sd = f.number_or("process_sd", 0);
   return s;
 }
 
@@ -146,6 +168,9 @@ PairTest read_pair_test(const Fields& f) {
   t.p_same = f.number("p_same");
   t.verdict = read_enum(f, "verdict", kVerdicts);
   t.more_runs = f.integer("more_runs");
+  t.processes_first = f.integer_or("processes_first", 1);
+  t.processes_second = f.integer_or("processes_second", 1);
+  if (f.has("level")) t.level = read_enum(f, "level", kLevels);
   return t;
 }
 
@@ -159,6 +184,9 @@ StudySummary summary_from_json(std::string_view text, std::string_view origin) {
   summary.cells = read_list<StudyCell>(fields, "cells", read_cell);
   summary.comparisons = read_list<StudyComparison>(fields, "comparisons", read_comparison);
   summary.averages = read_list<AverageSpeedup>(fields, "averages", read_average);
+  if (fields.has("serial_fractions"))
+    summary.serial_fractions = read_list<SerialFraction>(fields, "serial_fractions", read_serial_fraction);
+  if (fields.has("one_device")) summary.one_device = read_one_device(fields.object("one_device"));
   summary.provenance = read_list<Provenance>(fields, "provenance", read_provenance);
   summary.notes = fields.texts("notes");
   return summary;

@@ -17,6 +17,8 @@ constexpr NumberRow kNumbers[] = {{"_sd", &SampleSummary::sd},
                                   {"_mad", &SampleSummary::mad},
                                   {"_minimum", &SampleSummary::minimum},
                                   {"_maximum", &SampleSummary::maximum},
+                                  {"_process_median", &SampleSummary::process_median},
+                                  {"_process_sd", &SampleSummary::process_sd},
                                   {"_mean_without_outliers", &SampleSummary::mean_without_outliers},
                                   {"_sd_without_outliers", &SampleSummary::sd_without_outliers}};
 
@@ -32,6 +34,7 @@ void add_summary(Record& record, const std::string& name, const char* unit, cons
   if (summary.n == 0) return;
   record.series.push_back({name, unit, {summary.mean}});
   record.series.push_back({name + "_n", "1", {static_cast<double>(summary.n)}});
+  record.series.push_back({name + "_num_processes", "1", {static_cast<double>(summary.num_processes)}});
   record.series.push_back({name + "_num_outliers", "1", {static_cast<double>(summary.num_outliers)}});
   for (const NumberRow& row : kNumbers) record.series.push_back({name + row.suffix, unit, {summary.*row.value}});
   for (const IntervalRow& row : kIntervals)
@@ -62,16 +65,18 @@ Record record_of(const StudyCell& cell, const Provenance& provenance) {
 }  // namespace
 
 Measurements read_study_summary(const std::string& text, const std::string& origin) {
-  const StudySummary summary = summary_from_json(text, origin);
-  Measurements found{"study", "amdahl", {}, summary.notes, false};
+  Measurements found{"study", "amdahl", {}, {}, false, summary_from_json(text, origin)};
+  const StudySummary& summary = *found.summary;
+  found.notes = summary.notes;
   if (summary.provenance.empty())
     throw Error(Cause::store_corrupt, fmt::format("{}: field 'provenance' is empty", origin),
                 "the run folder, from which amdahl report makes a summary.json again");
   const Provenance& provenance = summary.provenance.front();
   found.tool = "amdahl " + provenance.tool_version;
   for (size_t i = 0; i < summary.cells.size(); ++i) {
-    found.records.push_back(record_of(summary.cells[i], provenance));
-    found.records.back().source = fmt::format("{}: cells[{}]", origin, i);
+    Record record = record_of(summary.cells[i], provenance);
+    record.source = fmt::format("{}: cells[{}]", origin, i);
+    add_record(found, std::move(record), origin);
   }
   if (found.records.empty())
     throw Error(Cause::usage, fmt::format("{}: field 'cells' is empty", origin), "a study that measured something");
@@ -84,6 +89,7 @@ std::optional<SampleSummary> summary_in(const Record& record, const std::string&
   SampleSummary summary;
   summary.n = static_cast<int64_t>(n->front());
   summary.mean = mean->front();
+  summary.num_processes = static_cast<int64_t>(record.value(series + "_num_processes").value_or(1));
   summary.num_outliers = static_cast<int64_t>(record.value(series + "_num_outliers").value_or(0));
   for (const NumberRow& row : kNumbers) summary.*row.value = record.value(series + row.suffix).value_or(0);
   for (const IntervalRow& row : kIntervals)

@@ -120,6 +120,26 @@ std::optional<Interval> bootstrap_ratio_to_sum(std::span<const double> numerator
   return percentile_interval(std::move(sums), smallest_n, options.confidence);
 }
 
+std::optional<Interval> bootstrap_of_means(std::span<const std::span<const double>> sets,
+                                           const std::function<double(std::span<const double> means)>& function,
+                                           const BootstrapOptions& options) {
+  if (sets.empty()) return std::nullopt;
+  std::vector<Resampler> resamplers;
+  size_t smallest_n = sets.front().size();
+  for (size_t k = 0; k < sets.size(); ++k) {
+    smallest_n = std::min(smallest_n, sets[k].size());
+    if (smallest_n < 2) return std::nullopt;
+    resamplers.emplace_back(sets[k], options.seed, static_cast<uint32_t>(k));
+  }
+  std::vector<double> values, means(sets.size());
+  for (uint32_t r = 0; r < static_cast<uint32_t>(options.resamples); ++r) {
+    for (size_t k = 0; k < sets.size(); ++k) means[k] = mean_of(resamplers[k].draw(r));
+    values.push_back(function(means));
+    if (!std::isfinite(values.back())) return std::nullopt;
+  }
+  return percentile_interval(std::move(values), smallest_n, options.confidence);
+}
+
 std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs, const BootstrapOptions& options) {
   if (pairs.empty()) return std::nullopt;
   std::vector<double> log_sums(static_cast<size_t>(options.resamples), 0.0);

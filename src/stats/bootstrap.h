@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -42,5 +43,10 @@ std::optional<Interval> bootstrap_ratio_to_sum(std::span<const double> numerator
 /// Interval of the geometric mean of the pairs' ratios of means; pairs are resampled independently.
 std::optional<Interval> bootstrap_geometric_mean(std::span<const SamplePair> pairs,
                                                  const BootstrapOptions& options = {});
+/// Interval of a function of the means of independent sample sets, which are resampled together. Nothing when a set has
+/// n < 2 or a function value is not finite.
+std::optional<Interval> bootstrap_of_means(std::span<const std::span<const double>> sets,
+                                           const std::function<double(std::span<const double> means)>& function,
+                                           const BootstrapOptions& options = {});
 
 }  // namespace amdahl

@@ -114,6 +114,7 @@ void judge_together(std::span<const TestedPair> pairs) {
 PairTest mirrored(const PairTest& test) {
   PairTest turned = test;
   std::swap(turned.n_first, turned.n_second);
+  std::swap(turned.processes_first, turned.processes_second);
   if (test.ratio > 0) turned.ratio = 1 / test.ratio;
   turned.ci.reset();
   if (test.ci && test.ci->low > 0) turned.ci = Interval{1 / test.ci->high, 1 / test.ci->low};
@@ -134,12 +135,35 @@ Recommendation recommend(const std::optional<Interval>& speedup) {
   return Recommendation::unclear;
 }
 
+Recommendation recommend(const PairTest& test) {
+  const Recommendation by_interval = recommend(test.ci);
+  if (by_interval == Recommendation::multi_device && test.verdict != Verdict::faster) return Recommendation::unclear;
+  if (by_interval == Recommendation::single_device && test.verdict != Verdict::slower) return Recommendation::unclear;
+  return by_interval;
+}
+
 int64_t runs_to_recommend(double ratio, const std::optional<Interval>& speedup, int64_t n) {
   if (recommend(speedup) != Recommendation::unclear) return 0;
   if (!speedup || n < kFewestRuns) return std::max<int64_t>(1, kFewestRuns - n);
   const double room = std::min(std::abs(ratio - kMultiBeneficial), std::abs(ratio - kSinglePreferred));
   const double needed = static_cast<double>(n) * std::pow(speedup->half_width() / room, 2);
   return std::max<int64_t>(1, clamp_runs(room > 0 ? needed : static_cast<double>(kMoreRunsLimit)) - n);
+}
+
+int64_t runs_to_recommend(const PairTest& test) {
+  if (recommend(test) != Recommendation::unclear) return 0;
+  const int64_t by_interval = runs_to_recommend(test.ratio, test.ci, num_made(test));
+  return by_interval > 0 ? by_interval : test.more_runs;
+}
+
+int64_t num_made(const PairTest& test) {
+  return test.level == TestLevel::runs ? std::min(test.n_first, test.n_second)
+                                       : std::min(test.processes_first, test.processes_second);
+}
+
+bool is_settled_by(int64_t more_runs, int64_t made) {
+  constexpr int64_t kMost = 500, kMostTimes = 10;
+  return more_runs <= std::max(kMost, kMostTimes * made);
 }
 
 }  // namespace amdahl

@@ -17,7 +17,7 @@ inline constexpr double kSameSignificance = 0.05;   // each of the two one-sided
 inline constexpr double kSameMargin = 0.01;         // SAME: ratio within 1 +- this
 inline constexpr double kMultiBeneficial = 1.10;    // lower end of the speedup's interval at least this
 inline constexpr double kSinglePreferred = 0.95;    // upper end below this
-inline constexpr int64_t kMoreRunsLimit = 100'000;  // "this many or more": no number of runs a user would wait for
+inline constexpr int64_t kMoreRunsLimit = 100'000;  // no estimate is higher
 
 /// Whether a larger or a smaller sample means faster.
 enum class Direction { larger_is_faster, smaller_is_faster };
@@ -52,9 +52,20 @@ PairTest mirrored(const PairTest& test);
 
 /// lower end >= 1.10 multi_device; inside [0.95, 1.10] marginal; upper end < 0.95 single_device; else unclear.
 Recommendation recommend(const std::optional<Interval>& speedup);
+/// The same of `test.ci`, but several devices are recommended only with verdict FASTER and one only with SLOWER: Holm's
+/// adjustment may ask for more than the interval does.
+Recommendation recommend(const PairTest& test);
 
 /// Further runs of each side until an interval of this half-width around `ratio` would leave the thresholds of
 /// `recommend` outside; 0 when it already decides.
 int64_t runs_to_recommend(double ratio, const std::optional<Interval>& speedup, int64_t n);
+/// The same of a test, in its own unit; where the interval decides and the verdict does not, test.more_runs.
+int64_t runs_to_recommend(const PairTest& test);
+
+/// What the further runs of a test are counted in: runs, or processes where `level` is not `runs`; of the smaller side.
+int64_t num_made(const PairTest& test);
+/// Whether an estimate of further runs is one to act on: at most 500, or at most ten times what was made. Beyond that
+/// the difference is too small for the spread, and the estimate too uncertain.
+bool is_settled_by(int64_t more_runs, int64_t made);
 
 }  // namespace amdahl

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "files/whole_file.h"
 #include "train/csv_columns.h"
 
 namespace amdahl {
@@ -57,6 +58,10 @@ void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
   const auto feature_columns = columns_with(table, CsvColumn::Role::feature);
   const auto target_columns = columns_with(table, CsvColumn::Role::target);
   targets.resize(target_columns.size());
+  require_memory(static_cast<double>(table.num_rows) * static_cast<double>(data.input_width) * sizeof(float),
+                 fmt::format("{}: {} rows of {} features, one of each word in a column of words,", table.text.path,
+                             table.num_rows, data.input_width),
+                 "--ignore for the columns with the most different words");
   table.for_each_row([&](const CsvRow& row) {
     if (data.num_rows == std::numeric_limits<int32_t>::max())
       throw Error(Cause::data_corrupt,

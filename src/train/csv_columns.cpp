@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <unordered_map>
 
 #include "amdahl/units.h"
 
@@ -67,17 +68,17 @@ void name_columns(CsvTable& table, CsvOptions::Header header) {
     throw Error(Cause::data_corrupt, fmt::format("{}, line 1: the file is empty", table.text.path), "a file with rows");
   table.has_header =
       header == CsvOptions::Header::automatic ? looks_like_header(row) : header == CsvOptions::Header::present;
+  std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < row.fields.size(); ++i) {
     CsvColumn& column = table.columns.emplace_back();
     column.index = i;
     column.name = table.has_header ? std::string(row.fields[i]) : std::string();
     if (column.name.empty()) column.name = fmt::format("c{}", i);
-    for (size_t j = 0; j < i; ++j)
-      if (table.columns[j].name == column.name)
-        throw Error(Cause::data_corrupt,
-                    fmt::format("{}, line {}: columns {} and {} are both named '{}'", table.text.path, row.line, j + 1,
-                                i + 1, column.name),
-                    "give every column a name of its own");
+    if (const auto [other, is_new] = places.emplace(column.name, i); !is_new)
+      throw Error(Cause::data_corrupt,
+                  fmt::format("{}, line {}: columns {} and {} are both named '{}'", table.text.path, row.line,
+                              other->second + 1, i + 1, column.name),
+                  "give every column a name of its own");
   }
 }
 
@@ -121,10 +122,9 @@ void count(CellTally& tally, int64_t line, std::string_view text) {
 void tally_fields(CsvTable& table) {
   CsvReader reader(table.text, table.delimiter);
   CsvRow row;
-  int64_t num_rows = 0;
   if (table.has_header) reader.next(row);
   while (reader.next(row)) {
-    ++num_rows;
+    ++table.num_rows;
     if (row.fields.size() != table.columns.size())
       throw Error(Cause::data_corrupt,
                   fmt::format("{}, line {}: {} fields where the first line has {}{}", table.text.path, row.line,
@@ -153,7 +153,7 @@ void tally_fields(CsvTable& table) {
       }
     }
   }
-  if (num_rows == 0)
+  if (table.num_rows == 0)
     throw Error(Cause::data_corrupt, fmt::format("{}, line 1: a header but no rows", table.text.path),
                 "a file with at least one row of data");
 }
@@ -193,6 +193,7 @@ void collect_categories(CsvTable& table) {
   for (CsvColumn& column : table.columns)
     if (column.categorical) categorical.push_back(&column);
   if (categorical.empty()) return;
+  size_t words = 0;  // each becomes a feature
   table.for_each_row([&](const CsvRow& row) {
     for (CsvColumn* column : categorical) {
       const std::string_view cell = row.fields[column->index];
@@ -204,6 +205,11 @@ void collect_categories(CsvTable& table) {
                     fmt::format("more than {} different words", kMaxCategories),
                     "--ignore this column (an identifier?), or merge rare values");
       column->categories.emplace(cell, 0);
+      if (++words > kMostCsvFields)
+        refuse_cell(Cause::data_corrupt, table.text.path, row.line, *column,
+                    fmt::format("more than {} different words in all columns, each of which becomes a feature",
+                                with_thousands(static_cast<int64_t>(kMostCsvFields))),
+                    "--ignore columns of identifiers, or merge rare values");
     }
   });
   for (CsvColumn* column : categorical) {

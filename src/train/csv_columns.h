@@ -44,6 +44,7 @@ struct CsvTable {
   bool has_header = true;
   std::vector<CsvColumn> columns;
   bool drop_incomplete = false;
+  int64_t num_rows = 0;  // of data, those that are dropped among them
 
   /// Calls `visit(row)` for every data row (after the header) that is kept.
   template <class Visit>

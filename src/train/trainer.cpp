@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/profiler_ranges.h"
@@ -23,6 +24,12 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 }  // namespace
 
 int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
+
+AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps) {
+  constexpr double kTimes = 5, kLeast = 5;
+  const double one = kTimes * longest_step_seconds;
+  return {std::max(kLeast, one), std::max(kLeast, one * static_cast<double>(queued_steps))};
+}
 
 Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     : rank_(rank),
@@ -82,7 +89,7 @@ RowRange Trainer::rows_to_provide() const {
   return even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank);
 }
 
-void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps) {
+void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part) {
   const ParallelPlan& plan = options_.plan;
   const RowRange first = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, 0);
   for (int micro = 0; micro < plan.accumulate; ++micro) {
@@ -99,8 +106,10 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     enqueue_forward(batch, accumulate);
     if (stamps && stamps->detailed) stamps->end_piece(*compute_);
     if (stamps && micro == 0) stamps->end(*compute_, stamps->forward);
+    if (part == StepPart::forward) continue;
     const ProfilerRange range("backward");
-    model_.backward(*compute_, batch, accumulate, backward_options(last, stamps));
+    const bool sends = part == StepPart::full || part == StepPart::staged;
+    model_.backward(*compute_, batch, accumulate, sends ? backward_options(last, stamps) : silent_backward_options());
   }
 }
 
@@ -108,6 +117,11 @@ void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
   const ProfilerRange range("forward");
   model_.forward(*compute_, batch, true);
   model_.loss(*compute_, batch, accumulate);
+}
+
+// Backward as it is in a step, but nobody hears of its gradients and nothing is updated within it.
+BackwardOptions Trainer::silent_backward_options() {
+  return {order_, second_.get(), &pieces_, nullptr, strategy_->held_sms(), [](int64_t, int64_t, Stream&) {}};
 }
 
 BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
@@ -130,22 +144,26 @@ BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
   return options;
 }
 
+// Where rank 0 holds the batch, `features` and `targets` become this rank's share.
+void Trainer::enqueue_input(const float*& features, const float*& targets, bool hand_out, StepStamps* stamps) {
+  if (!row_.data_on_root) return strategy_->begin_step({}, nullptr, nullptr);
+  if (hand_out) {
+    if (stamps) stamps->start(*compute_, stamps->input);
+    strategy_->begin_step({features, targets, options_.plan.global_batch, 0, options_.plan.global_batch},
+                          staged_features_->as<float>(), staged_targets_->as<float>());
+    if (stamps) stamps->end(*compute_, stamps->input);
+  }
+  features = staged_features_->as<float>();
+  targets = staged_targets_->as<float>();
+}
+
 void Trainer::enqueue(const float* features, const float* targets, StepStamps* stamps) {
   if (stamps) {
     stamps->begin();
     stamps->start(*compute_, stamps->step);
   }
-  if (!row_.data_on_root) {
-    strategy_->begin_step({}, nullptr, nullptr);
-  } else {
-    if (stamps) stamps->start(*compute_, stamps->input);
-    strategy_->begin_step({features, targets, options_.plan.global_batch, 0, options_.plan.global_batch},
-                          staged_features_->as<float>(), staged_targets_->as<float>());
-    if (stamps) stamps->end(*compute_, stamps->input);
-    features = staged_features_->as<float>();
-    targets = staged_targets_->as<float>();
-  }
-  enqueue_micro_batches(features, targets, stamps);
+  enqueue_input(features, targets, true, stamps);
+  enqueue_micro_batches(features, targets, stamps, StepPart::full);
   if (stamps) stamps->end(*compute_, stamps->backward);
   {
     const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
@@ -153,6 +171,40 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   }
   rank_.ops->increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
+}
+
+void Trainer::enqueue_part(const float* features, const float* targets, StepPart part) {
+  if (part == StepPart::full) return enqueue(features, targets, nullptr);
+  enqueue_input(features, targets, false, nullptr);
+  enqueue_micro_batches(features, targets, nullptr, part);
+  if (part == StepPart::forward || part == StepPart::backward) return;
+  if (part == StepPart::staged)
+    strategy_->finish_step(nullptr);
+  else
+    strategy_->update_alone();
+  rank_.ops->increment(*compute_, model_.step_counter());
+}
+
+void Trainer::part_step(const float* features, const float* targets, StepPart part, LaunchMode mode) {
+  if (mode == LaunchMode::eager || !warmed_) return enqueue_part(features, targets, part);
+  graph_of(features, targets, nullptr, part).launch(*compute_);
+}
+
+void Trainer::prepare_part(const float* features, const float* targets, StepPart part) {
+  if (warmed_) graph_of(features, targets, nullptr, part);
+}
+
+StepPart Trainer::local_part() const {
+  const bool sends = row_.traffic_bytes(options_.plan, options_.model, rank_.rank) > 0;
+  return sends ? StepPart::local : StepPart::full;
+}
+
+void Trainer::empty_step() {
+  if (!empty_)
+    empty_ = rank_.device.capture(*compute_, [&] {
+      for (size_t i = graph_nodes(local_part()); i > 0; --i) rank_.ops->increment(*compute_, model_.step_counter());
+    });
+  empty_->launch(*compute_);
 }
 
 void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
@@ -165,9 +217,15 @@ void Trainer::launch(const float* features, const float* targets, LaunchMode mod
   graph_of(features, targets, stamps).launch(*compute_);
 }
 
-Graph& Trainer::graph_of(const float* features, const float* targets, StepStamps* stamps) {
-  std::unique_ptr<Graph>& graph = graphs_[{features, stamps}];
-  if (!graph) graph = rank_.device.capture(*compute_, [&] { enqueue(features, targets, stamps); });
+Graph& Trainer::graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part) {
+  std::unique_ptr<Graph>& graph = graphs_[{features, stamps, part}];
+  if (!graph)
+    graph = rank_.device.capture(*compute_, [&] {
+      if (stamps)
+        enqueue(features, targets, stamps);
+      else
+        enqueue_part(features, targets, part);
+    });
   return *graph;
 }
 
@@ -179,25 +237,13 @@ void Trainer::stamped_step(const float* features, const float* targets, LaunchMo
   if (mode == LaunchMode::graph && warmed_) graph_of(features, targets, &stamps);
 }
 
-StepTimes Trainer::instrumented_step(const float* features, const float* targets, LaunchMode mode) {
+StampedTimes Trainer::stamped_times(const float* features, const float* targets) {
   synchronize();
-  const double busy_before = compute_->busy_us();
-  launch(features, targets, mode, &stamps_);
+  launch(features, targets, options_.launch, &stamps_);
   synchronize();
-  const double busy = compute_->busy_us() - busy_before;
-  StepTimes times;
-  times.step = stamps_.us(stamps_.step);
-  times.input = stamps_.us(stamps_.input);
-  times.forward = stamps_.us(stamps_.forward);
-  times.backward = rank_.device.elapsed_us(*stamps_.forward.end, *stamps_.backward.end);
+  StampedTimes times;
   for (const Span& span : stamps_.stalls) times.stalls.push_back(stamps_.us(span));
   for (const Span& span : stamps_.collectives) times.collectives.push_back(stamps_.us(span));
-  for (const Span& span : stamps_.updates) times.optimizer += stamps_.us(span);
-  if (busy_before >= 0) {
-    double stalled = 0;
-    for (double stall : times.stalls) stalled += stall;
-    times.idle = std::max(0.0, times.step - busy - stalled);
-  }
   return times;
 }
 
@@ -246,6 +292,10 @@ std::vector<float> Trainer::gradients() {
   return host;
 }
 
-size_t Trainer::graph_nodes() const { return graphs_.empty() ? 0 : graphs_.begin()->second->num_nodes(); }
+size_t Trainer::graph_nodes(StepPart part) const {
+  for (const auto& [key, graph] : graphs_)
+    if (std::get<const StepStamps*>(key) == nullptr && std::get<StepPart>(key) == part) return graph->num_nodes();
+  return 0;
+}
 
 }  // namespace amdahl

@@ -7,6 +7,7 @@ import csv
 import io
 import pathlib
 import shutil
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -27,6 +28,7 @@ if not CHROMIUM:
     sys.exit(harness.SKIPPED)
 
 AXE = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+LAYOUT = pathlib.Path(__file__).with_name("layout.js").read_text()
 WATCH = "window.violations = []; document.addEventListener('securitypolicyviolation', (e) => " \
         "window.violations.push(e.violatedDirective + ': ' + e.blockedURI + ' ' + e.sample));"
 PICTURES = harness.BINARY / "pictures"
@@ -75,6 +77,11 @@ class Opened:
         self.until("[...document.querySelectorAll('.plot')].every((plot) => plot.dataset.state !== undefined)")
         states = self.value("[...document.querySelectorAll('.plot')].map((plot) => plot.dataset.state)")
         assert set(states) <= {"drawn"}, states
+
+    def expect_laid_out(self):
+        """No words over each other, nothing outside of its picture, nothing cut without a scroll bar; see layout.js."""
+        faults = self.value(LAYOUT)
+        assert not faults, "\n".join(faults)
 
     def marks(self, chart, kind):
         """How many marks of a kind (symbol, rule, rect, text, path) a chart shows; legends and axes do not count."""
@@ -141,6 +148,14 @@ class Opened:
     def picture(self, name):
         PICTURES.mkdir(exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def dumped(file, *options):
+    """The document after a browser without a user has opened it, as `chromium --dump-dom` gives it."""
+    result = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *options, "--dump-dom",
+                             f"file://{pathlib.Path(file).resolve()}"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def new_context(**options):

@@ -56,13 +56,13 @@ def check_links(case):
     with opened(case, "links", slow=(1, 2)) as page:
         expect_sound(page)
         assert page.marks("pair-bandwidth", "rect") == 12 and page.marks("pair-bandwidth", "text") == 12
-        slow = [row for row in rows_of(page, "pair-bandwidth") if row["judgement"] == "slower than it should be"]
+        slow = [row for row in rows_of(page, "pair-bandwidth") if row["judgement"] == "below the expected bandwidth"]
         assert [(row["source"], row["destination"]) for row in slow] == [("gpu 1", "gpu 2")], slow
         assert page.marks("device-to-device-sweep", "symbol") == 48  # 4 sizes of 12 ways
         assert page.marks("host-bandwidth", "rect") == 4
         assert page.value("document.querySelector('#topology img').naturalWidth") > 300
         text = page.value("document.body.innerText")
-        assert "1 of 12 ways" in text and "<out> of memory" in text, text
+        assert "1 of 12 pairs" in text and "<out> of memory" in text, text
         page.picture("links")
 
 

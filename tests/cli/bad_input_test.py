@@ -151,7 +151,7 @@ def check_diverging_validation(case):
 
 def check_damaged_records(case):
     case.run("study", *TINY, "--runs", "3", "-q", "-o", "good")
-    lines = (case.path("good") / "records.jsonl").read_text().splitlines()
+    lines = harness.unchained((case.path("good") / "records.jsonl").read_text()).splitlines()
     number = next(i for i, line in enumerate(lines) if '"type":"record"' in line)
     record = json.loads(lines[number])
 
@@ -226,7 +226,6 @@ def check_unwritable_output(case):
 
 def limit_files(size):
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     return limit
 
@@ -275,7 +274,13 @@ def check_folder_that_holds_a_run(case):
     case.run("study", *TINY, "--runs", "1", "-q", "-o", "r")
     before = case.path("r/records.jsonl").read_bytes()
     case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "r", says=["r already holds a run", "--resume"])
-    case.refused(2, "usage", "train", "--epochs", "1", "-o", "r", says=["r already holds a run"])
+    error = case.refused(2, "usage", "train", "--epochs", "1", "-o", "r", says=["r already holds a run", "another folder"])
+    assert "--resume" not in error.stderr, "train has no --resume"
+    for words in (("links", "--backend", "cpu", "-b", "64K"), ("collectives", "--backend", "cpu", "-e", "1K"), ("doctor",),
+                  ("sensor", "bench", "--backend", "cpu", "--points", "1000"),
+                  ("collectives", "--backend", "cpu", "-e", "1K", "--arena", "--transports", "threads")):
+        error = case.refused(2, "usage", *words, "--output-dir", "r", says=["r already holds a run", "another folder"])
+        assert "--resume" not in error.stderr, words
     case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "r", "--resume", "--seed", "7", says=["seed", '"42"', '"7"'])
     case.refused(2, "usage", "study", *TINY[:2], "--batch-sizes", "16,32", *TINY[4:], "-o", "r", "--resume",
                  says=["batch_sizes", '"16"', '"16,32"'])
@@ -283,6 +288,61 @@ def check_folder_that_holds_a_run(case):
     case.refused(2, "usage", "study", *TINY, "--resume", "-o", "nowhere", says=["nowhere"])
     assert case.path("r/records.jsonl").read_bytes() == before, "a refused command changed the run"
     assert not case.path("nowhere").exists()
+
+
+def check_places_that_cannot_be_written(case):
+    """Refused by one line before a plan is shown or anything is measured."""
+    case.write("file", "")
+    case.path("folder").mkdir()
+    cpu = ("--backend", "cpu")
+    links = ("links", *cpu, "-b", "64K", "-t", "device_to_device_memcpy_read_ce")
+    collectives = ("collectives", *cpu, "-e", "1K")
+    bench = ("sensor", "bench", *cpu, "--points", "1000")
+    folders = [("study", *TINY), ("study", *TINY, "--processes", "2", "--runs", "4"), ("train", *cpu), links, collectives,
+               bench, ("doctor", *cpu), (*collectives, "--arena", "--transports", "threads"),
+               (*links, "--repeat", "2")]
+    for words in folders:
+        result = case.refused(2, "usage", *words, "--output-dir", "file/r", says=["file/r", "Not a directory"])
+        assert result.stderr.count("\n") == 1 and not result.stdout, (words, result)
+    files = [((*links,), "--heat-map"), ((*links,), "--machine"), (("doctor", *cpu), "--machine"),
+             ((*collectives,), "-J"), ((*collectives,), "--curves"), ((*collectives, "--arena"), "--env-file"),
+             (("study", *TINY), "--metrics-file"), (("study", *TINY), "--trace"), ((*bench,), "-o"),
+             (("sensor", "voxelize", harness.SOURCE / "data" / "vlp16.ply", "--voxel-size", "1"), "-o")]
+    for words, option in files:
+        ending = {"--metrics-file": ".prom", "--trace": ".json", "-o": ".npy"}.get(option, "")
+        for file, says in ((f"nowhere/f{ending}", "there is no folder nowhere"), (f"folder{ending}", "is a folder")):
+            case.path(f"folder{ending}").mkdir(exist_ok=True)
+            result = case.refused(2, "usage", *words, option, file, says=[file, says])
+            assert result.stderr.count("\n") == 1 and not result.stdout, (words, option, result)
+    assert not case.path("results/local").exists() or not list(case.path("results/local").iterdir()), "a refused study's folder"
+
+
+def check_spaced_lists(case):
+    spaced = [
+        (("study", "--batch-sizes", "32", "64"), "--batch-sizes 32,64"),
+        (("study", "--batch-sizes", "32,", "64,", "128", "--devices", "1"), "--batch-sizes 32,64,128"),
+        (("study", "--devices", "1", "2", "-q"), "--devices 1,2"),
+        (("train", "--gpus", "0", "1"), "--gpus 0,1"),
+        (("train", "--target", "a", "b"), "--target a,b"),
+        (("collectives", "--collective", "all_reduce", "broadcast"), "--collective all_reduce,broadcast"),
+        (("collectives", "-d", "f32", "bf16"), "-d f32,bf16"),
+        (("doctor", "--gpus", "0", "1"), "--gpus 0,1"),
+        (("sensor", "bench", "--points", "1000", "2000"), "--points 1000,2000"),
+        (("advise", "--assume-devices", "2", "4"), "--assume-devices 2,4"),
+    ]
+    for words, remedy in spaced:
+        case.refused(2, "usage", *words, says=["joined with commas", f"try: {remedy}"])
+    case.refused(2, "usage", "train", "--batch-size", "32", "64", says=["'64'"])  # no list
+    assert not case.path("results").exists(), "a refused command leaves a folder"
+
+
+def check_sizes_in_lower_case(case):
+    sweep = ("collectives", "--backend", "cpu", "--devices", "2", "-n", "2", "-w", "1", "-q", "--json")
+    upper, lower = (json.loads(case.run(*sweep, "-b", low, "-e", high, "-f", "4").stdout)["records"]
+                    for low, high in (("1K", "16KiB"), ("1k", "16kib")))
+    assert [r["axes"]["bytes"] for r in upper] == [r["axes"]["bytes"] for r in lower] == [1024, 1024, 4096, 4096, 16384, 16384]
+    case.run("links", "--backend", "cpu", "-q", "-t", "device_to_device_memcpy_read_ce", "-i", "1", "-b", "64k")
+    case.refused(2, "usage", *sweep, "-b", "1x", says=["--min-bytes", "1x"])
 
 
 def check_counts_of_zero_and_less(case):
@@ -323,7 +383,7 @@ def check_launchers_that_disagree(case):
     study = ("study", *TINY, "--runs", "1", "--timeout", "2", "-o", "r")
     case.refused(2, "launcher-mismatch", *study, env={**torch, "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
                  says=["RANK=0", "OMPI_COMM_WORLD_RANK=1"])
-    case.refused(2, "launcher-mismatch", *study, env={**torch, "SLURM_PROCID": "0", "SLURM_NTASKS": "4"},
+    case.refused(2, "launcher-mismatch", *study, env={**torch, "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_ID": "0"},
                  says=["WORLD_SIZE=2", "SLURM_NTASKS=4"])
     case.refused(2, "launcher-mismatch", *study, env={"WORLD_SIZE": "4"}, says=["WORLD_SIZE=4", "RANK"])
     case.refused(2, "launcher-mismatch", *study, env={"RANK": "x", "WORLD_SIZE": "4"}, says=["RANK=x"])

@@ -3,8 +3,10 @@ and every file that cannot be used refused by one line that names the key. The f
 tools' writers give; the numbers are made up."""
 import copy
 import json
+import statistics
 
 import harness
+from harness import lines_of, records_of
 
 FIXTURES = harness.SOURCE / "tests" / "cli" / "fixtures"
 NCCL_TEXT = (FIXTURES / "nccl_tests_all_reduce.json").read_text()
@@ -74,7 +76,7 @@ def check_nccl_tests_against_ours(case):
             assert cell["axes"]["collective"] == "all_reduce" and cell["axes"]["dtype"] == "f32", cell
     assert len(found["only_b"]) == 2 and "bytes=67108864" in found["only_b"][0], found["only_b"]
     text = case.run("compare", theirs, ours).stdout
-    assert text.count("UNCLEAR") == 6 and "FASTER" not in text and "nothing is judged" in text, text
+    assert text.count("UNCLEAR") == 6 and "FASTER" not in text and "not judged" in text, text
     for tool in ("nccl-tests (JSON version 3, NCCL 2.28.9)", "amdahl "):
         assert f"was measured by {tool}" in text, text
 
@@ -175,24 +177,89 @@ def check_versions(case):
                      says=["n.json", "version", str(version), "nccl-tests"])
 
 
-def check_samples_are_judged_once_there_are_some(case):
-    """Cycles of nccl-tests (-N) repeat a row: then there is something to judge, and something to fail on."""
-    def cycles(factor):
-        def change(document):
-            row = document["results"][0]
-            document["results"] = []
-            for i in range(12):
-                again = copy.deepcopy(row)
-                for placement in ("in_place", "out_of_place"):
-                    again[placement]["time"] *= factor * (1 + 0.001 * (i % 4))
-                document["results"].append(again)
-        return change
-    fast, slow = nccl(case, "fast.json", cycles(1)), nccl(case, "slow.json", cycles(1.2))
-    assert {cell["a_over_b_speed"]["verdict"] for cell in compared(case, fast, slow)["cells"]} == {"FASTER"}
+def check_several_runs_of_a_side_are_judged(case):
+    """One run is one process, and says nothing about the next; five of a side are judged, ours and of nccl-tests alike."""
+    def runs(name, factor):
+        def change(i):
+            def scale(document):
+                for row in document["results"]:
+                    for placement in ("in_place", "out_of_place"):
+                        row[placement]["time"] *= factor * (1 + 0.001 * i)
+            return scale
+        return "+".join(nccl(case, f"{name}{i}.json", change(i)) for i in range(5))
+    fast, slow = runs("fast", 1), runs("slow", 1.2)
+    found = compared(case, fast, slow)
+    assert {cell["a_over_b_speed"]["verdict"] for cell in found["cells"]} == {"FASTER"}, found
+    assert {cell["a_over_b_speed"]["processes_first"] for cell in found["cells"]} == {5}, found
     case.run("compare", fast, slow, "--fail-on-regression", "3", code=1)
     case.run("compare", slow, fast, "--fail-on-regression", "3")
     single = nccl(case, "single.json")
-    case.refused(*USAGE, "compare", single, single, "--fail-on-regression", "3", says=["--fail-on-regression", "two samples"])
+    case.refused(*USAGE, "compare", single, slow, "--fail-on-regression", "3", says=["--fail-on-regression", "one process"])
+    case.refused(*USAGE, "compare", f"{single}+nowhere.json", slow, says=["nowhere.json"])
+
+
+def check_own_record_of_nccl_tests(case):
+    """results/.../nccl-tests.jsonl: nccl-tests and amdahl in turns, two rounds of each, against itself and our runs."""
+    for count in (2, 4):
+        folder = harness.SOURCE / "results" / "h200" / "fabric" / f"x{count}"
+        file = folder / "nccl-tests.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        by_cell = {(line["collective"], line["bytes"]): line for line in lines}
+        found = compared(case, file, file)
+        assert len(found["cells"]) == len(lines), (len(found["cells"]), len(lines))
+        for cell in found["cells"]:
+            test = cell["a_over_b_speed"]
+            rounds = len(by_cell[key(cell, "collective", "bytes")]["nccl_tests_us"])
+            assert test["ratio"] == 1 and (rounds < 2 or test["level"] == "processes"), cell
+            assert test["n_first"] == rounds and test.get("processes_first", 1) == rounds, cell
+        assert {cell["a_over_b_speed"]["verdict"] for cell in found["cells"]} <= {"SAME", "UNCLEAR"}, found
+        found = compared(case, f"{file}@tool=nccl-tests", f"{file}@tool=amdahl")
+        assert len(found["cells"]) == len(lines)
+        for cell in found["cells"]:  # the ratio of geometric means of the rounds
+            line = by_cell[key(cell, "collective", "bytes")]
+            a, b = (statistics.geometric_mean(line[tool]) for tool in ("nccl_tests_us", "amdahl_us"))
+            assert abs(cell["a_over_b_speed"]["ratio"] - b / a) < 1e-6 * b / a, cell
+        for name in ("all_reduce", "broadcast"):
+            found = compared(case, file, folder / name)
+            assert len(found["cells"]) == sum(line["collective"] == name for line in lines), (name, found)
+            assert {cell["a_over_b_speed"]["level"] for cell in found["cells"]} == {"none"}, found
+        text = case.run("compare", file, folder / "all_reduce").stdout
+        assert "was measured by nccl-tests" in text and f"{file}@tool=amdahl has those of amdahl" in text, text
+
+
+def check_damaged_lines_beside_peers(case):
+    good = {"collective": "all_reduce", "devices": 2, "bytes": 8, "nccl_tests_us": [1, 2], "amdahl_us": [1, 2]}
+    for change, says in (({"nccl_tests_us": [1, "x"]}, ["nccl_tests_us", "round 2"]), ({"amdahl_us": [0]}, ["amdahl_us"]),
+                         ({"collective": "all_red"}, ["collective", "all_red"]), ({"bytes": "8"}, ["bytes"])):
+        case.write("bad.jsonl", json.dumps(good) + "\n" + json.dumps({**good, **change}) + "\n")
+        case.refused(*USAGE, "compare", "bad.jsonl", "bad.jsonl", says=["bad.jsonl:2", *says])
+
+
+def check_repeated_sweeps_gate(case):
+    """--repeat 5: five fresh processes, tables of their medians, records with the process, a gate that judges."""
+    case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "256", "-f", "4", "--repeat", "5", "--output-dir", "r", "-q")
+    found = records_of(case.path("r"))
+    assert {record["axes"]["process"] for record in found} == set(range(5)), found
+    assert len(found) == 5 * 4 and case.path("r/report.txt").exists()
+    document = json.loads(case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "64", "--repeat", "2", "--format",
+                                   "json").stdout)
+    assert len(document["records"]) == 4, document
+    slower = [dict(line) for line in lines_of(case.path("r"))]
+    for line in slower:
+        for series in line.get("series", ()):
+            if series["name"] == "time":
+                series["samples"] = [sample * 50 for sample in series["samples"]]
+    case.path("slow").mkdir()
+    case.write("slow/records.jsonl", "".join(json.dumps(line) + "\n" for line in slower))
+    case.run("compare", "r", "slow", "--fail-on-regression", "5%", code=1)
+    case.run("compare", "slow", "r", "--fail-on-regression", "5%")
+    case.run("links", *QUICK, "-t", "device_to_device_memcpy_read_ce", "-b", "64K", "--repeat", "5", "--output-dir", "l", "-q")
+    assert len(records_of(case.path("l"))) == 10 and case.path("l/machine.json").exists()
+    case.run("compare", "l", "l", "--fail-on-regression", "5%")
+    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "0", says=["--repeat is 0"])
+    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "5", "--arena", says=["--repeat with --arena"])
+    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "2", env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}, says=["--repeat is 2", "one of several"])
 
 
 def check_guards(case):

@@ -83,7 +83,7 @@ def check_text_markdown_and_page(case):
     text = case.run("cost", run, "--prices", PRICES).stdout
     for words in ("Several devices pay in 1, do not pay in 1 of 2 measured cases", "Measured on CPU virtual devices, not GPUs",
                   f"Prices are those of {PRICES} as of", "in USD", "samples/USD", "USD/h", "not measured",
-                  "What the money could buy instead: modelled", "global batch", "Break-even"):
+                  "Alternatives for the same money: modelled", "global batch", "Break-even"):
         assert words in text, (words, text)
     markdown = case.run("cost", run, "--prices", PRICES, "--md").stdout
     assert markdown.startswith("**Several devices pay in 1") and "## How it was computed" in markdown, markdown
@@ -131,7 +131,7 @@ def check_bought_hardware_and_machines(case):
 def check_results_of_the_project(case):
     for runs, unit in ((("results/cpu/two-devices",), "samples"),
                        (("results/h200/large-6.9m", "results/h200/large-6.9m-zero1", "results/h200/medium-258k"), "samples"),
-                       (("results/h200/sensor/fuse-strong.json",), "batches")):
+                       (("results/h200/sensor/fuse-strong.json.gz",), "batches")):
         found = cost(case, *(SOURCE / run for run in runs), prices=PRICES)
         assert {r["unit"] for r in found["rows"]} == {unit} and found["prices"]["currency"] == "USD"
         assert all("work_per_price" in r for r in found["rows"]), runs
@@ -143,7 +143,7 @@ def check_bad_prices(case):
     device = '[[device]]\nmatch = "cpu-virtual"\nhourly_price = 1\n'
     for text, says in (("utilisation = 0\n" + device, ["p.toml:1", "utilisation"]),
                        ("utilisation = 1.5\n" + device, ["p.toml:1", "utilisation"]),
-                       ("amortisation_years = 1\namortisation_months = 1\n" + device, ["amortisation_years beside"]),
+                       ("amortisation_years = 1\namortisation_months = 1\n" + device, ["amortisation_years with"]),
                        (device + "[[machine]]\ndevices = 0\npurchase_price = 1\n", ["p.toml:5", "devices"]),
                        (device + "[[machine]]\ndevices = 2\n", ["p.toml:4", "[[machine]]"]),
                        (device + "[[machine]]\ndevices = 2\npurchase_price = 1\n" * 2, ["p.toml:7", "there already"]),
@@ -167,7 +167,7 @@ def check_bad_runs(case):
                        ((run, SOURCE / "results/h200/medium"), ["device kinds differ"]),
                        ((SOURCE / "tests/cli/fixtures/robocache_single.json",), ["RoboCache"])):
         case.refused(*USAGE, "cost", *runs, "--prices", PRICES, says=says)
-    case.refused(*USAGE, "cost", run, "--prices", PRICES, "--md", "--json", says=["--md beside --json"])
+    case.refused(*USAGE, "cost", run, "--prices", PRICES, "--md", "--json", says=["--md with --json"])
     case.write("q.toml", '[[device]]\nmatch = "H100"\nhourly_price = 1\n')
     found = cost(case, run, prices="q.toml")
     assert any("no price of 'cpu-virtual'" in note for note in found["notes"]), found["notes"]

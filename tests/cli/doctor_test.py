@@ -212,6 +212,37 @@ def check_virtual_devices(case):
     assert json.loads(case.run("report", "r", "--json").stdout)["checked"] == document["checked"]
 
 
+def check_a_study_shows_how_training_is_set_up(case):
+    names = {"data-parallel", "small-batch", "missing-overlap", "much-communication"}
+    document = json.loads(case.run("doctor", "--backend", "cpu", "-q", "--json", timeout=120).stdout)
+    assert not names & set(document["checked"]), document["checked"]
+    case.run("study", "--backend", "cpu", "--model", "medium", "--batch-sizes", "8,16", "--devices", "1,2", "--strategy", "dp",
+             "--warmup", "1", "--steps", "2", "--runs", "2", "-q", "-o", "study", timeout=120)
+    times = {(8, 1): 100, (16, 1): 110, (8, 2): 150, (16, 2): 150}  # nearly all of a step of 8 rows is fixed
+    lines = harness.lines_of(case.path("study"))
+    for line in lines:
+        if line["type"] != "record":
+            continue
+        axes = line["axes"]
+        step = times[axes["global_batch"], axes["devices"]] + axes["run"] / 100
+        values = {"step_time": step, "throughput": axes["global_batch"] / step * 1e6}
+        if axes["devices"] == 2:
+            values.update(account_step=step, compute=step / 2, exposed_communication=step / 2, total_communication=step / 2)
+        for series in line["series"]:
+            series["samples"] = [values.get(series["name"], series["samples"][0])]
+    case.write("study/records.jsonl", "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    document = json.loads(case.run("doctor", "--backend", "cpu", "-q", "--json", "--from", "study", timeout=120).stdout)
+    found = {finding["name"]: finding for finding in document["findings"]}
+    assert {"data-parallel", "small-batch"} <= set(document["checked"]) & set(found), document
+    assert found["data-parallel"]["severity"] == "notice" and "ddp" in found["data-parallel"]["remedy"]
+    assert "batch of 8 per device" in found["small-batch"]["measured"], found["small-batch"]
+    if "much-communication" in document["checked"]:  # where this build's step account has communication
+        assert "50 % of the step" in found["much-communication"]["measured"] and "missing-overlap" in found, found
+    case.run("report", "study")
+    text = case.path("study/report.md").read_text()
+    assert "strategy dp (DataParallel), which gathers gradients" in text and "batch of 8 per device" in text, text
+
+
 def check_document_matches_the_schema(case):
     try:
         import jsonschema
@@ -232,6 +263,8 @@ def check_bad_input(case):
     for words, says in ((("--devices", "0"), ["--devices is 0"]), (("--min-gbps", "-1"), ["--min-gbps is -1"]),
                         (("--backend", "tpu"), ["'tpu'"]), (("--timeout", "0"), ["timeout"])):
         case.refused(2, "usage", "doctor", "-q", *words, says=says)
+    case.refused(2, "usage", "doctor", "-q", "--from", "nowhere", "-o", "r", says=["nowhere", "no run is stored"])
+    assert not case.path("r").exists(), "refused before a run folder is made"
     case.refused(2, "usage", "doctor", env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",
                                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}, says=["one process"])
     if not has_cuda(case):

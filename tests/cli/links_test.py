@@ -2,6 +2,7 @@
 import json
 import shutil
 import signal
+import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import harness
@@ -90,7 +91,9 @@ def check_report_of_a_stopped_run(case):
     assert process.wait(timeout=30) == 130
     assert not case.path("r/report.txt").exists()
     result = case.run("report", "r")
-    assert "host_to_device_memcpy_ce: GB/s" in result.stdout and result.stderr == "", result
+    assert "host_to_device_memcpy_ce: GB/s" in result.stdout, result
+    assert result.stderr.count("\n") == 2 and "has no line that ends the run" in result.stderr, result
+    assert "the run ended early" in result.stdout and "the run ended early" in result.stderr, result
     assert result.stdout == case.path("r/report.txt").read_text() + "report: r/report.txt\n"
 
 
@@ -107,7 +110,7 @@ def check_report_quarantines_what_records_say(case):
 
 def check_report_of_damaged_files(case):
     case.run(*QUICK, "-t", "ring", "--output-dir", "r")
-    records = case.path("r/records.jsonl").read_text()
+    records = harness.unchained(case.path("r/records.jsonl").read_text())
     assert '"bytes":262144' in records
     case.write("r/records.jsonl", records.replace('"bytes":262144', '"bytes":"many"'))
     assert "ring: GB/s" in case.run("report", "r").stdout
@@ -154,6 +157,48 @@ def check_quarantine_is_heeded(case):
     case.write("other.json", json.dumps({**machine, "host": "elsewhere"}))
     case.refused(2, "usage", *collectives, "--machine", "other.json", says=["elsewhere"])
     case.refused(2, "usage", *collectives, "--machine", "none.json", says=["none.json"])
+
+
+def check_machine_file_keeps_its_quarantines(case):
+    """A run that sees no fault does not lift the quarantine of one that did; the user does, in the file."""
+    links = (*QUICK, "-t", "ring")
+    case.run(*links, "--machine", "m.json")
+    machine = json.loads(case.path("m.json").read_text())
+    machine["links"][1]["quarantine"] = "kernel read: 4 bytes differ"
+    case.write("m.json", json.dumps(machine))
+    result = case.run(*links, "--machine", "m.json")
+    assert "1 to 0 stays quarantined: kernel read: 4 bytes differ" in result.stderr, result.stderr
+    kept = json.loads(case.path("m.json").read_text())["links"]
+    assert [link.get("quarantine") for link in kept] == [None, "kernel read: 4 bytes differ"], kept
+    case.path("doctor.json").write_text(case.path("m.json").read_text())
+    result = subprocess.run([harness.AMDAHL, "doctor", "--backend", "cpu", "-q", "--machine", "doctor.json"],
+                                    cwd=case.folder, env=harness.ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert "stays quarantined" in result.stderr, result
+    assert json.loads(case.path("doctor.json").read_text())["links"][1]["quarantine"] == "kernel read: 4 bytes differ"
+    machine["devices"].append({**machine["devices"][1], "index": 2})
+    machine["links"].append({**machine["links"][1], "source": 2})
+    case.write("m.json", json.dumps(machine))
+    case.refused(2, "usage", *links, "--machine", "m.json", says=["m.json: 2 to 0 is quarantined there", "another file"])
+    assert json.loads(case.path("m.json").read_text()) == machine
+    case.write("m.json", "")  # as mktemp makes it
+    assert case.run(*links, "--machine", "m.json").stderr == ""
+
+
+def check_only_machine_files_are_replaced(case):
+    """Refused before anything is measured."""
+    case.run(*QUICK, "-t", "ring", "--machine", "good.json", "--output-dir", "r")
+    machine = json.loads(case.path("good.json").read_text())
+    texts = {"thesis.tex": "years of work\n", "data.json": '{"version": 1, "rows": [1, 2]}', "half.json": json.dumps(machine)[:-9],
+             "elsewhere.json": json.dumps({**machine, "host": "elsewhere"})}
+    for name, text in texts.items():
+        case.write(name, text)
+        for words in ((*QUICK, "-t", "ring"), ("doctor", "--backend", "cpu")):
+            result = case.refused(2, "usage", *words, "--machine", name, says=[name, "another"])
+            assert result.stderr.count("\n") == 1 and not result.stdout, result
+        assert case.path(name).read_text() == text, f"{name} was replaced"
+    case.write("newer.json", json.dumps({**machine, "version": 2}))
+    case.refused(5, "version-refused", *QUICK, "-t", "ring", "--machine", "newer.json", says=["newer.json"])
+    case.refused(2, "usage", "calibrate", "r", "--machine", "elsewhere.json", says=["elsewhere"])
 
 
 def check_bad_input(case):

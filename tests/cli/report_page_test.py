@@ -28,13 +28,34 @@ def embedded(page, name):
 def check_page_says_what_was_measured(case):
     study_fixture.study(case.path("r"))
     out = case.run("report", "r", "--html", "page.html").stdout
-    assert "GPUs pay from global batch" in out and out.endswith("report: page.html\n"), out
+    assert "GPUs are faster by 10 % or more at global batch" in out and out.endswith("report: page.html\n"), out
     page = case.path("page.html").read_text()
     assert page.startswith('<!doctype html>\n<html lang="en">') and "<noscript>" in page or "built without" in page
     assert "CPU virtual" not in page
     for words in ("Skip to the results", "Speedup over one GPU", "Efficiency", "Throughput against the batch",
                   "Where a step&#39;s time goes" if "step&#39;s" in page else "Where a step's time goes", "Every run"):
         assert words in page, words
+
+
+def check_folder_of_runs(case):
+    """A folder of run folders stands for them, for text and page; one without any is refused."""
+    for name, seed in (("b", 1), ("a", 2)):
+        study_fixture.study(case.path(f"runs/{name}"), seed=seed)
+    case.path("runs/empty").mkdir()
+    out = case.run("report", "runs").stdout
+    assert out.index("report: runs/a/report.md") < out.index("report: runs/b/report.md"), out
+    assert out == case.run("report", "runs/a", "runs/b").stdout
+    assert page_of(case, "runs") == page_of(case, "runs/a", "runs/b")
+    case.run("report", "runs", "--md", "page.md", env=NO_PICTURES)
+    case.refused(2, "usage", "report", "runs/empty", says=["runs/empty", "no folder in it holds one", "records.jsonl"])
+    case.refused(2, "usage", "report", "runs/empty", "--html", "p.html", says=["runs/empty", "no folder in it holds one"])
+    case.refused(2, "usage", "report", "runs", "runs/a", "--html", "p.html", says=["runs/a is given twice"])
+    case.refused(2, "usage", "report", "runs", "--json", says=["--json of 2 runs"])
+    case.refused(2, "usage", "report", "nowhere", says=["nowhere"])
+    # One run that cannot be read does not hide the others.
+    case.write("runs/a/records.jsonl", "broken\n")
+    result = case.refused(5, "store-corrupt", "report", "runs", says=["runs/a/records.jsonl:1"])
+    assert "report: runs/b/report.md" in result.stdout, result.stdout
 
 
 def check_nothing_else_is_written(case):
@@ -107,7 +128,7 @@ def check_several_models_are_pooled(case):
     study_fixture.study(case.path("a"))
     study_fixture.study(case.path("b"), model="small", parameters=20000, seed=2)
     page = page_of(case, "a", "b")
-    assert "Where several devices pay" in page and "2 run folders of the same machine" in page
+    assert "Where several devices are faster" in page and "2 run folders of the same machine" in page
     maps = [chart for chart in embedded(page, "amdahl-charts")["charts"] if chart["id"].startswith("map-")]
     assert [chart["id"] for chart in maps] == ["map-2-strong-tf32", "map-4-strong-tf32"]
     assert all(len(chart["rows"]) == 8 for chart in maps)
@@ -125,7 +146,7 @@ def check_unlike_machines_stand_apart(case):
     study_fixture.study(case.path("a"))
     study_fixture.study(case.path("b"), kind="cpu-virtual")
     page = page_of(case, "a", "b")
-    assert "2 reports" in page and "1 of 2 parts measured on CPU virtual devices" in page
+    assert "2 studies of large on" in page and "1 of 2 parts measured on CPU virtual devices" in page
     ids = re.findall(r'\sid="([^"]*)"', page)
     assert len(ids) == len(set(ids)), [name for name in ids if ids.count(name) > 1]
 
@@ -139,7 +160,8 @@ def check_one_failed_series(case):
 def check_one_device_alone(case):
     study_fixture.study(case.path("r"), devices=(1,))
     page = page_of(case, "r")
-    assert "Nothing to decide" in page and "Throughput against the batch" in page and "Speedup over" not in page
+    assert "One GPU: up to" in page and "Throughput against the batch" in page
+    assert "Nothing to decide" not in page and "Speedup over" not in page
 
 
 def check_names_cannot_leave_their_place(case):

@@ -136,11 +136,25 @@ def check_two_runs_cell_by_cell(case):
                 factor = 1.25 if series["unit"] == "us" else 0.8
                 series["samples"] = [factor * sample for sample in series["samples"]]
     a, b = fixture(case, "2xh100"), fixture(case, "2xh100", slower, "slow.json")
+    def processes(name, factor=1.0):
+        """The same from five processes: copies of the file as runs of one side."""
+        def change(p):
+            def shift(document):
+                for record in document["records"]:
+                    for series in record["series"]:
+                        times = series["unit"] == "us"
+                        series["samples"] = [sample * (factor * (1 + 0.002 * p)) ** (1 if times else -1)
+                                             for sample in series["samples"]]
+            return shift
+        return "+".join(fixture(case, "2xh100", change(p), f"{name}{p}.json") for p in range(5))
+    assert {cell["a_over_b_speed"]["level"] for cell in compared(case, a, b)["cells"]} == {"none"}
+    case.refused(*USAGE, "compare", a, b, "--fail-on-regression", "10", says=["one process", "--repeat 5"])
+    a, b = processes("a"), processes("b", 1.25)
     found = compared(case, a, b)
     assert (found["series"], found["unit"], len(found["cells"])) == ("time", "us", 2), found
     for cell in found["cells"]:
         near(cell["a_over_b_speed"]["ratio"], 1.25, "ratio")
-        assert cell["a_over_b_speed"]["verdict"] == "FASTER" and cell["a_over_b_speed"]["n_first"] == 10, cell
+        assert cell["a_over_b_speed"]["verdict"] == "FASTER" and cell["a_over_b_speed"]["n_first"] == 50, cell
     case.run("compare", a, b, "--fail-on-regression", "10", code=1)
     assert "B over A [95 % CI]" in case.run("compare", a, b).stdout
     case.refused(*USAGE, "compare", a, fixture(case, "h100"), says=["no cell"])
@@ -161,11 +175,11 @@ def check_run_folder(case):
 def check_options(case):
     words = sides(case)
     for options, says in (((*words, "--fail-on-regression", "3"), ["--fail-on-regression"]),
-                          (("x", "y", *words), ["x beside"]), (("x", "--single", "h100.json"), ["x beside"]),
+                          (("x", "y", *words), ["x with"]), (("x", "--single", "h100.json"), ["x with"]),
                           (words[:3], ["--multi or --hetero"]), (words[3:], ["--single"]),
                           (("--prices", PRICES), ["--prices without --single"]), (("--markdown",), ["lacks a and b"]),
-                          ((*words, "--markdown", "--json"), ["--md beside --json"]),
-                          (("a", "b", "--prices", PRICES), ["a beside --prices"]), ((), ["a and b"]), (("a",), ["lacks b"]),
+                          ((*words, "--markdown", "--json"), ["--md with --json"]),
+                          (("a", "b", "--prices", PRICES), ["a with --prices"]), ((), ["a and b"]), (("a",), ["lacks b"]),
                           ((*words, "--prices", ""), ["--prices"]), (("--single", "", *words[3:]), ["--single"])):
         case.refused(*USAGE, "compare", *options, says=says)
 
@@ -194,6 +208,7 @@ def check_bad_files(case):
     def on_cpu(document):
         for record in document["records"]:
             record["provenance"]["device_kind"] = "cpu-virtual"
+            record["provenance"]["facts"]["device.0"] = "CPU virtual device 0"
     fixture(case, "h100", on_cpu, "cpu.json")
     case.refused(*USAGE, "compare", "--single", "cpu.json", *pair, says=["cpu-virtual", "cuda", "--allow-unlike"])
     allowed = case.run("compare", "--single", "cpu.json", *pair, "--allow-unlike", "--prices", PRICES).stdout

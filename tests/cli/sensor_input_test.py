@@ -58,7 +58,7 @@ def check_devices_share_the_scan(case):
         devices = record["axes"]["devices"]
         wanted = [22591] if devices == 1 else [7531, 7530, 7530]
         assert sorted(samples(record, "device_items")) == sorted(wanted), record["axes"]
-    policies = measured(case, *words, "--mode", "hetero", "--hold-back", "1:0.5", "--policy", "even,refreshed")
+    policies = measured(case, *words, "--mode", "hetero", "--limit-sms", "1:0.5", "--policy", "even,refreshed")
     assert len(policies) == 8 and all(r["axes"]["input"] == "vlp16.ply" for r in policies)
 
 
@@ -143,7 +143,7 @@ def check_wrong_input(case):
             (("--voxel-size", "nan"), ["--voxel-size is nan"]),
             (("--input", SCAN, "--distribution", "clusters"), ["--distribution clusters", "vlp16.ply"]),
             (("--input", SCAN, "--input", SCAN), ["second cloud"]),
-            (("--input", SCAN, "--shape", "30x4"), ["--shape beside --input"]),
+            (("--input", SCAN, "--shape", "30x4"), ["--shape with --input"]),
             (("--input", SCAN, "--scaling", "weak", "--mode", "data"), ["--scaling weak", "vlp16.ply"]),
             (("--input", SCAN, "--op", "fuse"), ["is a cloud", "--op is fuse"]),
             (("--input", "a.csv"), ["holds streams", "--op is voxelize"]),

@@ -117,7 +117,10 @@ def check_isolation(case):
     assert machine_of(case, "two-nodes", "--sysfs", "sys")["iommu"] == "translated"
     (case.path("sys/class/iommu/dmar0")).rmdir()
     assert machine_of(case, "two-nodes", "--sysfs", "sys")["iommu"] == "off"
-    assert "iommu" not in machine_of(case, "two-nodes", "--sysfs", "nowhere")
+    case.path("empty").mkdir()
+    assert "iommu" not in machine_of(case, "two-nodes", "--sysfs", "empty")
+    case.refused(2, "usage", "topo", "--sysfs", "nowhere", says=["--sysfs nowhere"])
+    case.refused(2, "usage", "doctor", "--sysfs", "nowhere", says=["--sysfs nowhere"])
 
 
 def check_drawings(case):
@@ -158,6 +161,15 @@ def check_bad_input(case):
     case.refused(2, "usage", "topo", "--virtual", "0", says=["--virtual"])
     case.refused(2, "usage", "topo", "--virtual", "-1", says=["--virtual"])
     case.refused(2, "usage", "topo", "--virtual", "100000", says=["--virtual"])
+
+
+def check_json_flag(case):
+    wanted = json.loads(case.run("topo", "--virtual", "3", "--format", "json").stdout)
+    assert json.loads(case.run("topo", "--virtual", "3", "--json").stdout) == wanted
+    assert json.loads(case.run("topo", "--virtual", "3", "--json", "--format", "json").stdout) == wanted
+    case.run("topo", "--virtual", "3", "--json", "--output", "machine.json")
+    assert json.loads(case.path("machine.json").read_text()) == wanted
+    case.refused(2, "usage", "topo", "--virtual", "3", "--json", "--format", "svg", says=["--json"])
 
 
 harness.main(globals())

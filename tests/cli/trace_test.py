@@ -1,4 +1,5 @@
 """`amdahl study --trace`: the Chrome Trace, trace.json of the run folder, and wrong input."""
+import re
 import gzip
 import json
 
@@ -47,6 +48,7 @@ def check_trace_of_the_last_cell(case):
     assert all(event["args"]["bytes"] > 0 for event in buckets)
     other = trace["otherData"]
     assert "batch 32, 2 device(s)" in other["what"] and "no sample" in other["how"], other
+    assert re.search(r"A traced step takes [\d.,]+ us, the measured one [\d.,]+ us \(median over", other["how"]), other
     assert "steady clock" in other["clock of rank 1"], other
     small = json.loads(case.path("r/trace.json").read_text())
     assert len(small["events"]) == len(events) and small["devices"] == 2, small["devices"]

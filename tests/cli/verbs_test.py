@@ -1,26 +1,10 @@
 """What each verb answers: compare, advise, info, the plan of a study and its options, and their JSON."""
 import json
 import shutil
-import warnings
 
 import harness
 from harness import DIGITS, SOURCE, TINY, keys_of, lines_of, records_of
-
-warnings.simplefilter("ignore", DeprecationWarning)  # RefResolver is what Debian 12 has
-try:
-    import jsonschema
-except ImportError:
-    jsonschema = None
-    print("   skipped: validation against docs/schema, jsonschema is not installed (Debian: python3-jsonschema)")
-
-
-def valid(name, document):
-    if jsonschema is None:
-        return
-    folder = SOURCE / "docs" / "schema"
-    schemas = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    resolver = jsonschema.RefResolver(schemas[name]["$id"], schemas[name], store={s["$id"]: s for s in schemas.values()})
-    jsonschema.Draft7Validator(schemas[name], resolver=resolver).validate(document)
+from schema_support import jsonschema, valid
 
 
 def study(case, folder, *words, runs=3, base=TINY):
@@ -36,6 +20,7 @@ def steady_run(case, folder, factor=1.0, change=None):
     for line in lines:
         if line["type"] == "record":
             axes = line["axes"]
+            axes["process"] = axes["run"] // 2
             step = 100.0 * axes["devices"] * factor * (1 + 0.002 * (axes["run"] % 5))
             for series in line["series"]:
                 if series["name"] == "step_time":
@@ -142,13 +127,13 @@ def check_mode_auto(case):
     unsure = case.run("study", *TINY, "--runs", 1, "--mode", "auto", "-o", "r")
     assert "selector, batch 16: unknown (not measured" in unsure.stderr, unsure.stderr
     assert len(keys_of(case.path("r"))) == 2, "unsure, and yet not both were measured"
-    sure = case.run("study", *TINY, "--runs", 1, "--mode", "auto", "--from", "a", "-o", "s")
+    sure = case.run("study", *TINY, "--runs", 1, "--mode", "auto", "--from", "a", "--variants", "none", "-o", "s")
     assert "selector, batch 16: single (measured at this model size and batch" in sure.stderr, sure.stderr
     assert keys_of(case.path("s")) == [(16, 1, "single", 0)], keys_of(case.path("s"))
     near = case.run("study", *TINY[:3], "20", *TINY[4:], "--runs", 1, "--mode", "auto", "--from", "a", "-o", "n")
     assert "selector, batch 20: single (measured near it" in near.stderr, near.stderr
     assert len(keys_of(case.path("n"))) == 2, "only near evidence, and yet not both were measured"
-    study(case, "t", "--mode", "single", runs=1)
+    study(case, "t", "--mode", "single", "--variants", "none", runs=1)
     assert keys_of(case.path("t")) == [(16, 1, "single", 0)]
     case.refused(2, "usage", "study", *TINY, "--mode", "auto", "--from", "nowhere", "-o", "u", says=["nowhere"])
     assert not case.path("u").exists()
@@ -194,7 +179,7 @@ def check_options_of_a_step(case):
 
 
 def check_slow_work_is_not_a_hang(case):
-    study(case, "slow", "--mode", "single", "--timeout", "1", runs=1,
+    study(case, "slow", "--mode", "single", "--variants", "none", "--timeout", "1", runs=1,
           base=("--backend", "cpu", "--model", "large", "--batch-sizes", "128", "--warmup", "1", "--steps", "40"))
     step = next(s["samples"][0] for s in records_of(case.path("slow"))[0]["series"] if s["name"] == "step_time")
     print(f"   {40 * step * 1e-6:.1f} s of steps in one wait, timeout 1 s")

@@ -200,6 +200,28 @@ TEST_F(NcclTest, ExchangesMessages) {
   });
 }
 
+TEST_F(NcclTest, PartsOfTheRanksAreCommunicatorsToo) {
+  for (int round = 0; round < 2; ++round)
+    run([&](int rank, Device& device, Stream& stream, Communicator& comm) {
+      const Deadline deadline = Deadline::after_seconds(60);
+      const auto part = comm.split(rank % 2, -rank, deadline);
+      std::vector<int> members;
+      for (int each = world() - 1; each >= 0; --each)
+        if (each % 2 == rank % 2) members.push_back(each);
+      ASSERT_EQ(part->world_size(), static_cast<int>(members.size()));
+      EXPECT_EQ(members[static_cast<size_t>(part->rank())], rank);
+      std::vector<float> sum(1000);
+      for (const int member : members) {
+        const std::vector<float> theirs = values(member, 1000);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+      }
+      GpuArray<float> data(device, stream, values(rank, 1000));
+      part->all_reduce(data.data(), 1000, DType::f32, ReduceOp::sum, stream);
+      EXPECT_EQ(data.get(), sum);
+      part->barrier(deadline);
+    });
+}
+
 TEST_F(NcclTest, ARankThatNeverComesEndsTheOthersInTime) {
   const auto begin = std::chrono::steady_clock::now();
   try {

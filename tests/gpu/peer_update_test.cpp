@@ -136,7 +136,7 @@ TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::rank_hung) << error.what();
     EXPECT_GE(error.rank(), 1) << error.what();
-    EXPECT_NE(std::string(error.what()).find("did not come to an update"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("did not reach an update"), std::string::npos) << error.what();
   }
   updater.reset();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;

@@ -34,6 +34,14 @@ def check_late():
     print("ok: ranks that come late to a call are no mismatch")
 
 
+def check_split():
+    """A rank that stays away from a part is named by its rank in the job, also to ranks of the other part."""
+    with mp.World(4, "split-late", timeout=2) as world:
+        world.wait_all(12, world.ranks[:3])
+        world.expect(6, "error[rank-hung]: rank 3 did not reach all_reduce #1", world.ranks[:3])
+    print("ok: a rank that is missing in a part is named by its rank in the job")
+
+
 def check_own_error():
     with mp.World(3, "fail") as world:
         times = world.wait_all(10)
@@ -49,10 +57,17 @@ def check_mpirun():
         assert result.returncode == 0, result.stdout + result.stderr
         assert f"of {size} by openmpi" in result.stdout, result.stdout
         print(f"ok: {size} ranks by mpirun")
+    result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4", mp.probe(), "split-mpi"],
+                            env=mp.clean_environment(), capture_output=True, text=True, timeout=120)
+    if result.returncode == 3 and "without MPI" in result.stderr:
+        return print("not run: parts over MPI: this build has no MPI")
+    assert result.returncode == 0, result.stdout + result.stderr
+    print("ok: parts of 4 ranks over MPI")
 
 
 check_worlds()
 check_mismatch()
 check_late()
+check_split()
 check_own_error()
 check_mpirun()

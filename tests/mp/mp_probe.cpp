@@ -4,6 +4,7 @@
 //             pair: receives less than rank 0 sends)          late      rank 1 comes late to every call
 //   stuck     the last rank comes to no more calls
 //   busy      all compute, none looks at a stream             bench     prints latencies and bandwidths
+//   leave     rank 1 ends its work before the others (leave-reduce: between all-reduces; leave-root: rank 0)
 //   connect   the last rank joins but never connects          barrier   exchanges until something happens
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -106,6 +108,43 @@ void check_ring(Probe& probe) {
   require(in == std::vector<double>(5000, left), "send and recv");
 }
 
+/// Odd and even ranks, each from the last to the first; then those again.
+void check_split(Probe& probe) {
+  const Deadline deadline = Deadline::after_seconds(20);
+  for (int round = 0; round < 2; ++round) {
+    const auto part = probe.comm.split(probe.rank() % 2, -probe.rank(), deadline);
+    std::vector<int> members;
+    for (int rank = probe.world() - 1; rank >= 0; --rank)
+      if (rank % 2 == probe.rank() % 2) members.push_back(rank);
+    const auto messages = part->exchange(std::to_string(probe.rank()), deadline);
+    require(messages.size() == members.size(), "members of a part");
+    for (size_t i = 0; i < members.size(); ++i) require(messages[i] == std::to_string(members[i]), "order of a part");
+    require(members[static_cast<size_t>(part->rank())] == probe.rank(), "rank in a part");
+    std::vector<int64_t> all(members.size());
+    int64_t own = probe.rank(), sum = probe.rank();
+    part->all_gather(&own, all.data(), 1, DType::i64, probe.stream);
+    part->all_reduce(&sum, 1, DType::i64, ReduceOp::sum, probe.stream);
+    probe.sync();
+    for (size_t i = 0; i < members.size(); ++i) require(all[i] == members[i], "all_gather in a part");
+    require(sum == std::accumulate(members.begin(), members.end(), int64_t{0}), "all_reduce in a part");
+    const auto single = part->split(probe.rank() == 0 ? -1 : part->rank(), 0, deadline);
+    require((single == nullptr) == (probe.rank() == 0), "no part for a color below 0");
+    require(!single || single->world_size() == 1, "a part of one rank");
+    probe.comm.barrier(deadline);
+  }
+}
+
+/// Rank 3 stays away from its part, in which it is rank 1.
+void run_split_late(Probe& probe) {
+  const auto part = probe.comm.split(probe.rank() % 2, 0, Deadline::after_seconds(20));
+  if (probe.rank() == 3) std::this_thread::sleep_for(std::chrono::seconds(60));
+  float value = 1;
+  part->all_reduce(&value, 1, DType::f32, ReduceOp::sum, probe.stream);
+  probe.sync();
+  if (probe.rank() % 2 == 0) part->exchange({}, Deadline::after_seconds(20));
+  probe.comm.barrier(Deadline::after_seconds(30));
+}
+
 void run_check(Probe& probe) {
   for (const size_t count : {0, 1, 7, 1000, 2049, 100'003, 2'000'000}) check_all_reduce(probe, count);
   for (const size_t count : {0, 1, 63, 10'001}) check_moves(probe, count);
@@ -117,12 +156,13 @@ void run_check(Probe& probe) {
   }
   // A group of the first ranks only, beside the world.
   if (probe.world() > 2 && probe.rank() < 2) {
-    auto pair = make_gloo_communicator(probe.store, "pair", probe.rank(), 2, probe.timeout_seconds);
+    auto pair = make_gloo_communicator(probe.store, "pair", RankGroup::first(2, probe.rank()), probe.timeout_seconds);
     float value = 1;
     pair->all_reduce(&value, 1, DType::f32, ReduceOp::sum, probe.stream);
     probe.sync();
     require(value == 2, "all_reduce in a smaller group");
   }
+  check_split(probe);
   probe.comm.barrier(Deadline::after_seconds(20));
 }
 
@@ -217,6 +257,34 @@ void run_barrier(Probe& probe) {
   }
 }
 
+void say_left() {
+  fmt::print("left\n");
+  std::fflush(stdout);
+}
+
+/// Rank 1 ends its work after a few rounds; the others go on with exchanges, or with all-reduces.
+void run_leave(Probe& probe) {
+  for (int round = 0; round < 3 || probe.rank() != 1; ++round)
+    probe.comm.barrier(Deadline::after_seconds(probe.timeout_seconds));
+  say_left();
+}
+
+void run_leave_reduce(Probe& probe) {
+  std::vector<float> data(256);
+  for (int round = 0; round < 3 || probe.rank() != 1; ++round) {
+    probe.comm.all_reduce(data.data(), data.size(), DType::f32, ReduceOp::max, probe.stream);
+    probe.sync();
+  }
+  say_left();
+}
+
+/// Rank 0 ends its work; the others wait for its decision.
+void run_leave_root(Probe& probe) {
+  probe.comm.barrier(Deadline::after_seconds(probe.timeout_seconds));
+  if (probe.rank() == 0) return say_left();
+  probe.store.get("decision", 0, Deadline::after_seconds(60 * probe.timeout_seconds));
+}
+
 void run_bench(Probe& probe) {
   for (const size_t count : {1ul, 256ul, 1024ul, 262144ul, 6885376ul}) {
     std::vector<float> data(count);
@@ -234,9 +302,23 @@ void run_bench(Probe& probe) {
 }
 
 const std::map<std::string, void (*)(Probe&)> kModes{
-    {"check", run_check}, {"loop", run_loop},       {"mismatch", run_mismatch}, {"mismatch-kind", run_mismatch_kind},
-    {"fail", run_fail},   {"busy", run_busy},       {"bench", run_bench},       {"mismatch-pair", run_mismatch_pair},
-    {"late", run_late},   {"barrier", run_barrier}, {"small", run_small},       {"stuck", run_stuck},
+    {"check", run_check},
+    {"loop", run_loop},
+    {"mismatch", run_mismatch},
+    {"mismatch-kind", run_mismatch_kind},
+    {"fail", run_fail},
+    {"busy", run_busy},
+    {"bench", run_bench},
+    {"mismatch-pair", run_mismatch_pair},
+    {"late", run_late},
+    {"split-late", run_split_late},
+    {"split-mpi", check_split},
+    {"barrier", run_barrier},
+    {"small", run_small},
+    {"stuck", run_stuck},
+    {"leave", run_leave},
+    {"leave-reduce", run_leave_reduce},
+    {"leave-root", run_leave_root},
 };
 
 [[noreturn]] void report_and_exit(const Error& error) {
@@ -259,7 +341,8 @@ int run(const std::string& mode, double timeout_seconds) {
       while (launch.rank == launch.world_size - 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     const auto devices = make_cpu_devices(1);
-    auto comm = make_gloo_communicator(*store, "world", launch.rank, launch.world_size, timeout_seconds);
+    const auto make = mode.ends_with("-mpi") ? make_mpi_communicator : make_gloo_communicator;
+    const auto comm = make(*store, "world", RankGroup::first(launch.world_size, launch.rank), timeout_seconds);
     auto stream = devices[0]->make_stream("comm");
     Probe probe{*store, *comm, *stream, timeout_seconds};
     kModes.at(mode)(probe);

@@ -1,4 +1,5 @@
 """Starts worlds of mp_probe processes and watches how they end. Used by the scripts in this folder."""
+import json
 import os
 import shutil
 import signal
@@ -71,10 +72,10 @@ class World:
                 rank.signal(signal.SIGKILL)
             rank.process.wait()
 
-    def wait_for(self, word, seconds=30):
+    def wait_for(self, word, seconds=30, ranks=None):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if all(word in rank.text() for rank in self.ranks):
+            if all(word in rank.text() for rank in (self.ranks if ranks is None else ranks)):
                 return
             time.sleep(0.02)
         raise AssertionError(f"no '{word}' within {seconds} s:\n" + self.texts())
@@ -103,6 +104,38 @@ class World:
 
     def texts(self):
         return "\n".join(f"--- rank {rank.number}\n{rank.text()}" for rank in self.ranks)
+
+
+def program():
+    """The amdahl program, or a skip where it or Gloo is not there."""
+    path = os.path.join(os.path.abspath(sys.argv[2]), "bin", "amdahl")
+    if not os.path.exists(path):
+        print(f"SKIP: {path} is not built")
+        sys.exit(77)
+    backends = json.loads(subprocess.run([path, "info", "--json"], capture_output=True, text=True, check=True,
+                                         env=clean_environment()).stdout)["backends"]
+    gloo = next(backend for backend in backends if backend["name"] == "gloo")
+    if not gloo["ok"]:
+        print(f"SKIP: gloo: {gloo['reason']}")
+        sys.exit(77)
+    return path
+
+
+class Programs(World):
+    """Ranks of amdahl, started one by one with the variables of a launcher; `own` gives a rank's own words."""
+
+    def __init__(self, size, variables, folder, *words, prepare=lambda rank: None, own=lambda rank: (), present=None, port=None):
+        path, port = program(), port or free_port()
+        self.ranks = []
+        for number in present or range(size):
+            rank = object.__new__(Rank)
+            rank.number = number
+            rank.output = tempfile.TemporaryFile(mode="w+")
+            rank.process = subprocess.Popen([path, *words, *own(number)], cwd=folder, stdout=rank.output,
+                                            stderr=subprocess.STDOUT,
+                                            env={**clean_environment(), **variables(number, size, port)},
+                                            preexec_fn=lambda number=number: prepare(number))
+            self.ranks.append(rank)
 
 
 def need(program):

@@ -17,18 +17,8 @@ STUDY = ("study", "--backend", "cpu", "--batch-sizes", "16", "--warmup", "1", "-
 
 
 def need_program():
-    if not os.path.exists(PROGRAM):
-        print(f"SKIP: {PROGRAM} is not built")
-        sys.exit(77)
-    if not shutil.which("mpirun"):
-        print("SKIP: mpirun is not installed (Debian: openmpi-bin)")
-        sys.exit(77)
-    backends = json.loads(subprocess.run([PROGRAM, "info", "--json"], capture_output=True, text=True, check=True,
-                                         env=mp.clean_environment()).stdout)["backends"]
-    gloo = next(backend for backend in backends if backend["name"] == "gloo")
-    if not gloo["ok"]:
-        print(f"SKIP: gloo: {gloo['reason']}")
-        sys.exit(77)
+    mp.program()
+    mp.need("mpirun")
 
 
 def slurm_env(rank, world, port):
@@ -53,22 +43,6 @@ def check_records(folder, devices, runs, launcher):
         assert os.path.exists(os.path.join(folder, name)), f"{name} is missing"
 
 
-class Programs(mp.World):
-    """Ranks of amdahl, started one by one with the variables of a launcher."""
-
-    def __init__(self, size, variables, folder, *words, prepare=lambda rank: None):
-        port = mp.free_port()
-        self.ranks = []
-        for number in range(size):
-            rank = object.__new__(mp.Rank)
-            rank.number = number
-            rank.output = tempfile.TemporaryFile(mode="w+")
-            rank.process = subprocess.Popen([PROGRAM, *words], cwd=folder, stdout=rank.output, stderr=subprocess.STDOUT,
-                                            env={**mp.clean_environment(), **variables(number, size, port)},
-                                            preexec_fn=lambda number=number: prepare(number))
-            self.ranks.append(rank)
-
-
 def check_mpirun(folder, size, devices):
     result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(size), PROGRAM, *STUDY,
                              "--devices", ",".join(map(str, devices)), "--runs", "3", "-o", f"mpi{size}"],
@@ -81,7 +55,7 @@ def check_mpirun(folder, size, devices):
 
 
 def check_by_hand(folder, name, variables, launcher):
-    with Programs(2, variables, folder, *STUDY, "--devices", "1,2", "--runs", "3", "-o", name) as world:
+    with mp.Programs(2, variables, folder, *STUDY, "--devices", "1,2", "--runs", "3", "-o", name) as world:
         world.wait_all(30)
         world.expect(0)
         assert "report: " in world.ranks[0].text() and "plan: " in world.ranks[0].text(), world.texts()
@@ -92,7 +66,7 @@ def check_by_hand(folder, name, variables, launcher):
 
 def check_training(folder):
     words = ("train", "--backend", "cpu", "--devices", "2", "--epochs", "2", "--batch-size", "500", "--json", "-q")
-    with Programs(2, mp.amdahl_env, folder, *words, "-o", "t") as world:
+    with mp.Programs(2, mp.amdahl_env, folder, *words, "-o", "t") as world:
         world.wait_all(30)
         world.expect(0)
         losses = {s["name"]: s["samples"][0] for s in json.loads(world.ranks[0].text())["series"]}
@@ -114,7 +88,7 @@ def num_records(folder):
 
 
 def long_study(folder, name):
-    return Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "5000", "-q", "-o", name)
+    return mp.Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "5000", "-q", "-o", name)
 
 
 def wait_for_records(folder, count, world):
@@ -147,7 +121,7 @@ def check_resume_after_kill(folder):
     kept = num_records(os.path.join(folder, "kill1"))
     runs = kept // 2 + 3
     words = (*STUDY, "--devices", "2", "--runs", str(runs), "-q", "-o", "kill1", "--resume")
-    with Programs(2, mp.torchrun_env, folder, *words) as world:
+    with mp.Programs(2, mp.torchrun_env, folder, *words) as world:
         world.wait_all(30)
         world.expect(0)
     check_records(os.path.join(folder, "kill1"), [1, 2], runs, "torchrun")
@@ -155,7 +129,7 @@ def check_resume_after_kill(folder):
 
 
 def check_hang(folder, timeout=3):
-    with Programs(2, mp.torchrun_env, folder, *STUDY[:-1], str(timeout), "--devices", "2", "--runs", "5000", "-q", "-o",
+    with mp.Programs(2, mp.torchrun_env, folder, *STUDY[:-1], str(timeout), "--devices", "2", "--runs", "5000", "-q", "-o",
                   "hang") as world:
         wait_for_records(os.path.join(folder, "hang"), 4, world)
         world.ranks[1].signal(signal.SIGSTOP)
@@ -166,12 +140,28 @@ def check_hang(folder, timeout=3):
     print(f"ok: SIGSTOP of rank 1: the other names it within {took:.2f} s, timeout {timeout} s")
 
 
+def check_hang_with_automatic_timeout(folder):
+    """Steps of milliseconds: the deadline comes down from 60 s to the least, 5 s."""
+    words = {"study": (*STUDY[:-2], "--timeout", "auto", "--devices", "2", "--runs", "5000", "-q"),
+             "train": ("train", "--backend", "cpu", "--devices", "2", "--epochs", "100000", "--batch-size", "500", "--timeout", "auto",
+                       "-q")}
+    for name, command in words.items():
+        with mp.Programs(2, mp.torchrun_env, folder, *command, "-o", f"auto-{name}") as world:
+            wait_for_records(os.path.join(folder, f"auto-{name}"), 4, world)
+            world.ranks[1].signal(signal.SIGSTOP)
+            took = world.wait_all(20, [world.ranks[0]])[0]
+            world.expect(6, "error[rank-hung]: rank 1 ", [world.ranks[0]])
+            assert "within 5 s" in world.ranks[0].text(), world.texts()
+        assert 4 <= took <= 5 + LIMIT, f"{took:.2f} s"
+        print(f"ok: --timeout auto: SIGSTOP of a rank of {name} is named within {took:.2f} s")
+
+
 def check_root_refuses(folder):
     """What only rank 0 meets, an existing run or a full disk, ends the others too."""
     os.makedirs(os.path.join(folder, "there"))
     with open(os.path.join(folder, "there", "records.jsonl"), "w") as file:
         file.write('{"type":"run","version":1,"kind":"study","config":{}}\n')
-    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "-q", "-o", "there") as world:
+    with mp.Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "-q", "-o", "there") as world:
         refused = world.wait_all(15, world.ranks[:1])[0]
         took = max(world.wait_all(15).values())
         world.expect(2, "error[usage]", [world.ranks[0]])
@@ -190,10 +180,9 @@ def check_root_refuses(folder):
 
     def limit(rank):
         if rank == 0:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    with Programs(3, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "500", "-q", "-o", "full",
+    with mp.Programs(3, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "500", "-q", "-o", "full",
                   prepare=limit) as world:
         world.wait_all(30, world.ranks[:1])
         took = max(world.wait_all(15).values())
@@ -214,7 +203,7 @@ def check_collectives(folder):
     records = json.loads(result.stdout)["records"]
     assert {record["axes"]["transport"] for record in records} == {"gloo"} and len(records) == 3 * (7 * 2 + 2), len(records)
     assert all(s["samples"] == [0] for record in records for s in record["series"] if s["name"] == "wrong")
-    with Programs(2, mp.torchrun_env, folder, "collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "1K", "-n", "1000000", "-T",
+    with mp.Programs(2, mp.torchrun_env, folder, "collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "1K", "-n", "1000000", "-T",
                   "30", "--output-dir", "c") as world:
         time.sleep(1.5)
         world.ranks[1].signal(signal.SIGKILL)
@@ -260,7 +249,7 @@ def check_mpi(folder):
 
 
 def check_dry_run(folder):
-    with Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
+    with mp.Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
         world.wait_all(30)
         world.expect(0)
         assert "expected time" in world.ranks[0].text() and world.ranks[1].text() == "", world.texts()
@@ -282,7 +271,7 @@ def check_interrupt_within_a_run(folder):
     words = ("study", "--backend", "cpu", "--model", "large", "--batch-sizes", "256", "--devices", "2", "--runs", "3",
              "--warmup", "1", "--steps", "100000", "--timeout", "60", "-q", "-o", "within")
     for target, number, codes in ((1, signal.SIGTERM, (130, 143)), (0, signal.SIGINT, (130, 130))):
-        with Programs(2, mp.torchrun_env, folder, *words, "--mode", "multi") as world:
+        with mp.Programs(2, mp.torchrun_env, folder, *words, "--mode", "multi") as world:
             end = time.monotonic() + 30
             while not os.path.exists(os.path.join(folder, "within", "records.jsonl")):
                 assert time.monotonic() < end, world.texts()
@@ -314,3 +303,4 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_interrupt(place)
     check_interrupt_within_a_run(place)
     check_hang(place)
+    check_hang_with_automatic_timeout(place)

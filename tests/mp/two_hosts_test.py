@@ -19,6 +19,7 @@ LINKS = ("veth-a", "veth-b")
 ALL = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter"
 LIMIT = 2.0  # seconds beyond what must pass
 SWEEP = ("--collective", ALL, "-b", "1K", "-e", "256K", "-f", "16", "-n", "3", "-w", "1")
+SHORT = ("--collective", "all_reduce", "-b", "1K", "-e", "4K", "-n", "3", "-w", "1")
 ENDLESS = ("--collective", "all_reduce", "-b", "1M", "-e", "1M", "-n", "1000000", "-w", "0")
 
 
@@ -99,17 +100,37 @@ class Hosts:
             time.sleep(0.05)
 
 
-class Program(mp.World):
-    """Two ranks of `amdahl collectives` on each of `present` hosts, as torchrun starts them."""
+def torchrun_variables(host, local, number):
+    return {"RANK": number, "WORLD_SIZE": PER_HOST * len(HOSTS), "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": PER_HOST,
+            "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": 29500}
 
-    def __init__(self, hosts, *words, timeout=20, present=(0, 1)):
+
+def srun_variables(host, local, number):
+    return {"SLURM_JOB_ID": 4711, "SLURM_STEP_ID": 0, "SLURM_PROCID": number, "SLURM_NTASKS": PER_HOST * len(HOSTS),
+            "SLURM_LOCALID": local, "SLURM_NNODES": len(HOSTS), "AMDAHL_MASTER_ADDR": ADDRESSES[0]}
+
+
+def mpirun_variables(host, local, number):
+    return {"OMPI_COMM_WORLD_RANK": number, "OMPI_COMM_WORLD_SIZE": PER_HOST * len(HOSTS),
+            "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_LOCAL_SIZE": PER_HOST,
+            "PMIX_NAMESPACE": "prterun-amdahl-a-4711@1", "PMIX_RANK": number, "AMDAHL_MASTER_ADDR": ADDRESSES[0]}
+
+
+def plain_variables(host, local, number):
+    return {"AMDAHL_RANK": number, "AMDAHL_WORLD_SIZE": PER_HOST * len(HOSTS), "AMDAHL_LOCAL_RANK": local,
+            "AMDAHL_LOCAL_WORLD_SIZE": PER_HOST, "AMDAHL_MASTER_ADDR": ADDRESSES[0], "AMDAHL_MASTER_PORT": 29600}
+
+
+class Program(mp.World):
+    """Two ranks of `amdahl collectives` on each of `present` hosts, with the variables of a launcher."""
+
+    def __init__(self, hosts, *words, timeout=20, present=(0, 1), launcher=torchrun_variables):
         self.ranks = []
         for number in range(PER_HOST * len(HOSTS)):
             host, local = divmod(number, PER_HOST)
             if host not in present:
                 continue
-            variables = {"RANK": number, "WORLD_SIZE": PER_HOST * len(HOSTS), "LOCAL_RANK": local,
-                         "LOCAL_WORLD_SIZE": PER_HOST, "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": 29500}
+            variables = launcher(host, local, number)
             rank = object.__new__(mp.Rank)
             rank.number = number
             rank.output = tempfile.TemporaryFile(mode="w+")
@@ -146,6 +167,26 @@ def check_results(hosts):
     print(f"ok: {len(records)} records of {len(ALL.split(','))} collectives, every element right, {crossed:,} bytes crossed")
 
 
+def check_launchers(hosts):
+    """The variables of docs/multi-node.md's table, as each launcher sets them on two hosts."""
+    for launcher in (srun_variables, mpirun_variables, plain_variables):
+        with Program(hosts, *SHORT, "--format", "json", launcher=launcher) as world:
+            world.wait_all(30)
+            world.expect(0)
+        records = json.loads(world.ranks[0].text())["records"]
+        assert records and all(record["axes"]["devices"] == 4 for record in records), records
+        print(f"ok: {launcher.__name__.split('_')[0]}: four ranks on two hosts")
+
+
+def check_no_address(hosts):
+    def without(host, local, number):
+        return {k: v for k, v in srun_variables(host, local, number).items() if k != "AMDAHL_MASTER_ADDR"}
+    with Program(hosts, *SHORT, launcher=without) as world:
+        world.wait_all(20)
+        world.expect(2, "no address of rank 0")
+    print("ok: srun without AMDAHL_MASTER_ADDR is refused with the variable to set")
+
+
 def check_host_dies(hosts, victim):
     with Program(hosts, *ENDLESS) as world:
         hosts.wait_for_traffic(2**23)
@@ -179,7 +220,7 @@ def check_host_never_comes(hosts, timeout=3):
     with Program(hosts, *ENDLESS, timeout=timeout, present=(0,)) as world:
         worst = max(world.wait_all(timeout + 10).values())
         for rank in world.ranks:
-            assert rank.process.returncode == 4 and "rank 2, 3 did not reach" in rank.text(), world.texts()
+            assert rank.process.returncode == 4 and "ranks 2, 3 did not reach" in rank.text(), world.texts()
     assert worst <= timeout + 2 * LIMIT, f"{worst:.2f} s with a timeout of {timeout} s"
     print(f"ok: {HOSTS[1]} never comes: ranks 2 and 3 are named {worst:.2f} s after the start, timeout {timeout} s")
 
@@ -187,6 +228,8 @@ def check_host_never_comes(hosts, timeout=3):
 need_hosts()
 with Hosts() as two:
     check_results(two)
+    check_launchers(two)
+    check_no_address(two)
     check_host_dies(two, 1)
     check_host_dies(two, 0)
     check_host_falls_off(two)

@@ -8,7 +8,9 @@
 #include <fstream>
 #include <set>
 
+#include "comm/world.h"
 #include "lab/transports.h"
+#include "ops/ops.h"
 #include "report/arena.h"
 #include "spec/run_folder.h"
 
@@ -46,7 +48,7 @@ TEST(Arena, MarksTheFastestAndSaysWhatTheDefaultLoses) {
   EXPECT_TRUE(has(text, "\n* nccl ring ll ")) << text;
   EXPECT_TRUE(has(text, "+20.0 %  TREE LL x2")) << text;
   EXPECT_TRUE(has(text, "nccl tree ll           FAILED: 5 elements are wrong")) << text;
-  EXPECT_TRUE(has(text, "the default, nccl, loses 20.0 % against nccl ring ll")) << text;
+  EXPECT_TRUE(has(text, "the default, nccl, takes 1.20x as long as nccl ring ll")) << text;
   EXPECT_FALSE(has(text, "not GPUs")) << text;
 }
 
@@ -144,6 +146,8 @@ TEST(Transports, ChildrenGetTheirOwnSettingsAndNoLaunchersVariables) {
 class ArenaProgram : public ::testing::Test {
  protected:
   void SetUp() override {
+    for (const Availability& needed : {cpu_ops_availability(), gloo_availability()})  // of the transports below
+      if (!needed.ok) GTEST_SKIP() << "the CPU transports are not in this build: " << needed.reason;
     folder = std::filesystem::path(::testing::TempDir()) / fmt::format("arena-{}", getpid());
     std::filesystem::create_directories(folder / "left");
     RunFolder::create(folder / "sample", {"collectives", {}}).append(timed("?", 64, 5, "cpu-virtual"));
@@ -174,7 +178,7 @@ TEST_F(ArenaProgram, ALateTransportLeavesTheOthersTheirRows) {
   const auto start = std::chrono::steady_clock::now();
   const ArenaOutcome outcome = run("test -n \"$RANK\" && exec sleep 60\nsave \"$@\"\n", 0.5);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  EXPECT_FALSE(outcome.failed);
+  EXPECT_TRUE(outcome.failed);  // one of them
   ASSERT_EQ(outcome.records.size(), 2u);
   EXPECT_EQ(std::get<std::string>(outcome.records[0].axes.at("transport")), "threads");
   EXPECT_EQ(outcome.records[0].value("time"), 5);

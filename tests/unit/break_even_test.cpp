@@ -39,6 +39,7 @@ TEST(BreakEven, IntervalComesFromTheEndsOfTheSpeedups) {
   ASSERT_TRUE(found.has_interval);
   EXPECT_FALSE(found.low);  // the upper ends reach 1 at the smallest size already
   EXPECT_NEAR(found.high.value(), 256, 1e-9);
+  EXPECT_NE(break_even_place(found).find("[below 64, 256]"), std::string::npos) << break_even_place(found);
   const BreakEven narrow = find_break_even({{64, 0.5, Interval{0.4, 0.625}}, {256, 2, Interval{1.6, 2.5}}}, 1);
   EXPECT_NEAR(narrow.low.value(), 64 * std::pow(4, std::log(1 / 0.625) / std::log(4.0)), 1e-9);  // 102.4
   EXPECT_NEAR(narrow.high.value(), 64 * std::pow(4, std::log(1 / 0.4) / std::log(4.0)), 1e-9);   // 160

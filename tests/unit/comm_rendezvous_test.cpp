@@ -68,9 +68,10 @@ TEST(Rendezvous, KeysAndExchanges) {
     run_world(world, 10, [&](int rank, RendezvousStore& store) {
       store.set("from/" + std::to_string(rank), std::string(static_cast<size_t>(rank) * 50'000, 'x'));
       const int next = (rank + 1) % world;
-      EXPECT_EQ(store.get("from/" + std::to_string(next), soon()).size(), static_cast<size_t>(next) * 50'000);
+      EXPECT_EQ(store.get("from/" + std::to_string(next), next, soon()).size(), static_cast<size_t>(next) * 50'000);
       for (int round = 0; round < 20; ++round) {
-        const auto all = store.exchange("round" + std::to_string(round), rank, world, std::to_string(rank), soon());
+        const auto all = store.exchange("round" + std::to_string(round), RankGroup::first(world, rank),
+                                        std::to_string(rank), soon());
         ASSERT_EQ(all.size(), static_cast<size_t>(world));
         EXPECT_EQ(all.back(), std::to_string(world - 1));
       }
@@ -79,14 +80,15 @@ TEST(Rendezvous, KeysAndExchanges) {
 
 TEST(Rendezvous, AMissingKeyOrRankIsNamedAtTheDeadline) {
   run_world(2, 10, [](int rank, RendezvousStore& store) {
-    const Error error = error_of([&] { store.get("never", Deadline::after_seconds(0.1)); });
+    const Error error = error_of([&] { store.get("never", -1, Deadline::after_seconds(0.1)); });
     EXPECT_EQ(error.cause(), Cause::rank_hung);
     EXPECT_NE(std::string(error.what()).find("'never'"), std::string::npos);
     if (rank == 1) {  // waits for the failure that rank 0 finds
       ASSERT_NE(store.wait_failure(soon()), nullptr);
       return;
     }
-    const Error hung = error_of([&] { store.exchange("epoch", rank, 2, {}, Deadline::after_seconds(0.1)); });
+    const Error hung =
+        error_of([&] { store.exchange("epoch", RankGroup::first(2, rank), {}, Deadline::after_seconds(0.1)); });
     EXPECT_EQ(hung.cause(), Cause::rank_hung);
     EXPECT_EQ(std::string(hung.what()).rfind("rank 1 did not reach exchange 'epoch'", 0), 0u) << hung.what();
   });
@@ -109,7 +111,7 @@ TEST(Rendezvous, TheFirstReportReachesEveryoneAndEndsTheirWaits) {
       store.report_failure(Error(Cause::non_finite, "loss", {}, 1));
       store.report_failure(Error(Cause::internal, "a consequence", {}, 1));
     }
-    const Error error = error_of([&] { store.get("never", soon()); });
+    const Error error = error_of([&] { store.get("never", -1, soon()); });
     EXPECT_EQ(error.cause(), Cause::non_finite);
     EXPECT_EQ(error.rank(), 1);
     // Waits end as soon as the failure is known; the watcher calls the listeners a moment later.
@@ -134,7 +136,7 @@ TEST(Rendezvous, ARankThatGoesWithoutLeavingHasDied) {
         auto store = make_rendezvous(launch, 10);
         if (rank == victim) return;
         const auto start = Deadline::Clock::now();
-        const Error error = error_of([&] { store->get("never", soon()); });
+        const Error error = error_of([&] { store->get("never", -1, soon()); });
         EXPECT_EQ(error.cause(), Cause::rank_died);
         EXPECT_EQ(error.rank(), victim) << error.what();
         EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(2));
@@ -185,7 +187,7 @@ TEST(Rendezvous, AStrangerOnThePortDoesNoHarm) {
   const auto store = make_rendezvous(launch, 10);
   stranger.join();
   store->set("key", "value");
-  EXPECT_EQ(store->get("key", soon()), "value");
+  EXPECT_EQ(store->get("key", -1, soon()), "value");
   store->leave();
 }
 

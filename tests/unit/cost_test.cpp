@@ -2,9 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "chart/cost_chart.h"
+#include "report/break_even.h"
 #include "report/cost_page.h"
+#include "report/cost_tables.h"
+#include "report/markdown.h"
 #include "report/study.h"
+#include "report/study_break_even.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
@@ -22,7 +28,7 @@ constexpr const char* kOwned =
     "[[machine]]\ndevices = 1\npurchase_price = 0\n[[machine]]\ndevices = 2\npurchase_price = 4383\n"
     "[[alternative]]\nname = \"storage\"\npurchase_price = 8766\ngain_low = 0.1\ngain_high = 0.2\npart = \"input\"\n"
     "[[alternative]]\nname = \"bigger\"\npurchase_price = 17532\ngain_low = 0.5\ngain_high = 1\nreplaces_device = "
-    "true\n"
+    "true\ninstead_of = \"gpu_x\"\nmemory_gb = 4\n"
     "[[alternative]]\nname = \"memory\"\npurchase_price = 400\n";
 
 PriceTable prices(const std::string& text) { return prices_from_toml(text, "p.toml"); }
@@ -181,6 +187,81 @@ TEST(Cost, AlternativesAreModelledFromTheTable) {
   EXPECT_NE(cost_to_json(report, "v").find("\"origin\": \"modelled\""), std::string::npos);
 }
 
+TEST(Cost, ADeviceIsAnAlternativeToTheOneItsGainIsOver) {
+  std::string table = kOwned;
+  const std::string own = "instead_of = \"gpu_x\"";
+  const CostReport other = summarise_cost(
+      {crossing()}, prices(std::string(table).replace(table.find(own), own.size(), "instead_of = \"RTX\"")));
+  EXPECT_EQ(other.alternatives.size(), 2u) << "the bigger device is not over a GPU_X";
+  EXPECT_NE(cost_text(other).find("no comparison with bigger: p.toml has it instead of RTX, and this is GPU_X 80GB"),
+            std::string::npos)
+      << cost_text(other);
+  const std::string memory = "memory_gb = 4";  // the work takes 2.5 GB
+  const CostReport small =
+      summarise_cost({crossing()}, prices(table.replace(table.find(memory), memory.size(), "memory_gb = 2")));
+  ASSERT_EQ(small.alternatives.size(), 3u);
+  EXPECT_FALSE(small.alternatives[1].work_per_hour);
+  EXPECT_EQ(small.alternatives[1].why_absent, "it has 2.0 GB of memory, and the work takes 2.5 GB");
+}
+
+TEST(Cost, AReplacementSaysOfWhat) {
+  const std::string head = std::string(kRented) + "[[alternative]]\nname = \"x\"\npurchase_price = 1\n";
+  for (const char* wrong : {"replaces_device = true\n", "instead_of = \"H100\"\n", "memory_gb = 24\n"})
+    EXPECT_THROW(prices(head + wrong), Error) << wrong;
+  EXPECT_EQ(prices(head + "replaces_device = true\ninstead_of = \"H100\"\n").alternatives[0].instead_of, "H100");
+}
+
+TEST(Cost, TheExampleOffersNoSmallDeviceForALargeOne) {
+  CostRun run = crossing();
+  run.study->provenance.front().facts["device.0"] = run.study->provenance.front().facts["device.1"] = "NVIDIA H200";
+  const std::string text = cost_text(summarise_cost({run}, load_prices(AMDAHL_SOURCE_DIR "/data/prices.toml")));
+  EXPECT_NE(text.find("no comparison with one bigger GPU (RTX 4090)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("it replaces a bought device"), std::string::npos) << text;
+}
+
+TEST(Cost, RowsOfSeveralRunsSayWhich) {
+  const CostRun again = study({exact(64, 1, 101), exact(64, 2, 200)}, "again");
+  const CostReport report = summarise_cost({study({exact(64, 1, 100)}, "first"), again}, prices(kRented));
+  const CostTable table = cost_table(report, works_of(report).front());
+  EXPECT_EQ(table.head[2], "run");
+  std::vector<std::string> runs;
+  for (const auto& row : table.rows) {
+    ASSERT_EQ(row.size(), table.head.size());
+    runs.push_back(row[2]);
+  }
+  std::sort(runs.begin(), runs.end());
+  EXPECT_EQ(runs, (std::vector<std::string>{"again", "again", "first"}));
+  const CostReport one = summarise_cost({again}, prices(kRented));
+  EXPECT_EQ(cost_table(one, works_of(one).front()).head[2], "samples/s [95 % CI]");
+}
+
+TEST(Cost, AStudySaysTheSameBreakEven) {
+  const CostRun run = crossing();
+  const CostReport report = summarise_cost({run}, prices(kRented));
+  const BreakEven& cost = break_even_of(report, "global_batch", false);
+  const std::vector<BreakEven> study = study_break_evens(*run.study, groups_of(*run.study).front());
+  ASSERT_EQ(study.size(), 1u);
+  ASSERT_TRUE(cost.value && study[0].value);
+  EXPECT_DOUBLE_EQ(*study[0].value, *cost.value);
+  EXPECT_DOUBLE_EQ(study[0].low.value(), cost.low.value());
+  EXPECT_EQ(break_even_words(study[0]), break_even_words(cost));
+  EXPECT_NE(break_even_words(cost).find("(modelled: interpolated between "), std::string::npos)
+      << break_even_words(cost);
+  EXPECT_NE(cost_text(report).find(break_even_words(cost)), std::string::npos);
+  std::string plain = study_markdown(*run.study);
+  std::erase(plain, '\\');
+  EXPECT_NE(plain.find(break_even_words(cost)), std::string::npos) << plain;
+}
+
+TEST(Cost, AnAccountOfAnotherStepGivesNoShareOfInput) {
+  CostRun run = crossing();
+  for (StudyCell& cell : run.study->cells)
+    if (cell.account) cell.account->measured_us = cell.account->step_us / 1.5;
+  const CostReport report = summarise_cost({run}, prices(kOwned));
+  EXPECT_FALSE(report.alternatives[0].gain);
+  EXPECT_NE(report.alternatives[0].why_absent.find("not of the measured step"), std::string::npos);
+}
+
 TEST(Cost, SummariesAloneGiveTheSame) {
   const CostRun run = crossing();
   CostRun summary{run.name, summary_from_json(summary_to_json(*run.study), "s"), {}};
@@ -213,8 +294,44 @@ TEST(Cost, SensorsHaveItemsAndBreakEvens) {
   EXPECT_EQ(report.rows.size(), 6u);
   EXPECT_EQ(works_of(report).size(), 1u);
   EXPECT_EQ(report.rows[0].unit, "batches");
+  EXPECT_EQ(cost_table(report, works_of(report).front()).head[7], "J/batch");
   EXPECT_NEAR(break_even_of(report, "items", true).value.value(), 32, 0.1);
   EXPECT_NEAR(break_even_of(report, "items", false).value.value(), 16, 0.1);
+}
+
+TEST(Cost, LimitedDevicesAreNamedAndNeverPriced) {
+  test::FakeSensor one{.time_us = 100, .cache = "hot"};
+  std::vector<Record> records{test::fake_sensor(one)};
+  for (const auto& [policy, us] : {std::pair{"even", 150.0}, {"proportional", 75.0}}) {
+    one.time_us = us;
+    records.push_back(record_from_json(record_to_json(test::fake_limited(one, policy)), "test"));
+    records.back().series.push_back({"energy", "J", {1}});
+  }
+  const CostReport report =
+      summarise_cost({{"sensors", std::nullopt, records}}, prices("[[device]]\nmatch = \"H100\"\nhourly_price = 4\n"));
+  ASSERT_EQ(report.rows.size(), 3u);
+  for (const CostRow& row : report.rows) {
+    const bool limited = row.devices == 2;
+    EXPECT_EQ(row.origin, limited ? Origin::emulated : Origin::measured);
+    EXPECT_EQ(row.hourly_price.has_value(), !limited) << row.configuration;
+    EXPECT_EQ(row.work_per_price.has_value(), !limited);
+    EXPECT_FALSE(row.joule_per_work);
+    if (!limited) continue;
+    EXPECT_NE(row.configuration.find(std::string("1x ") + test::kH100 + " + 1x " + test::kLimitedH100),
+              std::string::npos)
+        << row.configuration;
+    ASSERT_TRUE(row.gain);
+    EXPECT_FALSE(row.gain->break_even_speedup || row.gain->further_price || row.gain->payback_months);
+  }
+  EXPECT_NE(cost_verdict(report).find(std::string("Most work per hour: 1x ") + test::kH100 + ","), std::string::npos)
+      << cost_verdict(report);
+  const std::string json = cost_to_json(report, cost_verdict(report));
+  EXPECT_NE(json.find(test::kLimitedH100), std::string::npos);
+  EXPECT_EQ(json.find("8.0"), std::string::npos) << "the price of two whole GPUs";
+  EXPECT_EQ(cost_page(report, json).qualifier, "some numbers are emulated");
+  bool noted = false;
+  for (const std::string& note : report.notes) noted = noted || note.find("has no price") != std::string::npos;
+  EXPECT_TRUE(noted);
 }
 
 TEST(Cost, RefusesWhatCannotBeCompared) {
@@ -245,7 +362,7 @@ TEST(Cost, TextMarkdownPageAndChartSayTheSame) {
   const Chart& chart = page.sections[0].charts[0];
   for (const auto& row : chart.table.rows) EXPECT_EQ(row.size(), chart.table.columns.size());
   EXPECT_EQ(chart.table.rows.size(), 7u);  // six rows and one break-even
-  EXPECT_NE(chart.summary.find("starts to pay at about"), std::string::npos) << chart.summary;
+  EXPECT_NE(chart.summary.find("Break-even of"), std::string::npos) << chart.summary;
 }
 
 }  // namespace

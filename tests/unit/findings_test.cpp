@@ -58,6 +58,7 @@ Evidence healthy() {
   collective.axes = {{"collective", std::string("all_reduce")}, {"bytes", int64_t{256} << 20}};
   collective.series = {{"busbw", "GB/s", {345}}};
   e.records.push_back(collective);
+  e.training_checked = {"data-parallel", "small-batch", "missing-overlap", "much-communication"};
   return e;
 }
 
@@ -249,6 +250,25 @@ TEST(Findings, NcclVersionsWithKnownFaults) {
   EXPECT_EQ(faults("2.28.9"), (Counts{1, 0}));
   EXPECT_EQ(faults("2.30.3"), (Counts{0, 0}));
   EXPECT_EQ(faults("unknown"), (Counts{0, 0}));
+}
+
+TEST(Findings, OfTrainingAreThoseOfTheStudy) {
+  const auto checked = [](const Evidence& e) {
+    std::set<std::string> names;
+    for (const FindingRow& row : training_rows())
+      if (row.has_evidence(e)) names.emplace(row.name);
+    return names;
+  };
+  Evidence e = healthy();
+  e.training_checked.clear();
+  EXPECT_TRUE(checked(e).empty()) << "without a study nothing can be said";
+  e.training_checked = {"data-parallel", "small-batch"};
+  EXPECT_EQ(checked(e), (std::set<std::string>{"data-parallel", "small-batch"}));
+  EXPECT_TRUE(found(e).empty());
+  for (const char* name : {"data-parallel", "small-batch", "missing-overlap", "much-communication"}) {
+    e.training = {{name, Finding::Severity::notice, "medium", "a", "b", "c", "d"}};
+    expect_only(e, name, 1, "medium|a|b|c", Finding::Severity::notice);
+  }
 }
 
 TEST(Findings, TransportsInTheLogOfNccl) {

@@ -59,7 +59,9 @@ TEST(Launch, TheFirstFamilyWinsWhenAllAgree) {
 TEST(Launch, RefusesFamiliesThatDisagree) {
   expect_mismatch({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
                   "OMPI_COMM_WORLD_RANK=1");
-  expect_mismatch({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}, "SLURM_NTASKS=4");
+  expect_mismatch(
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}},
+      "SLURM_NTASKS=4");
   expect_mismatch({{"AMDAHL_RANK", "0"}, {"AMDAHL_WORLD_SIZE", "1"}, {"PMIX_RANK", "3"}}, "PMIX_RANK=3");
   expect_mismatch({{"AMDAHL_RANK", "0"}, {"AMDAHL_WORLD_SIZE", "1"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
                   "PMI_SIZE=2");
@@ -69,11 +71,25 @@ TEST(Launch, RefusesAHalfSetFamily) {
   expect_mismatch({{"OMPI_COMM_WORLD_SIZE", "4"}}, "OMPI_COMM_WORLD_RANK");
   expect_mismatch({{"AMDAHL_RANK", "0"}}, "AMDAHL_WORLD_SIZE");
   expect_mismatch({{"WORLD_SIZE", "2"}}, "RANK");
-  expect_mismatch({{"SLURM_NTASKS", "4"}}, "SLURM_PROCID");
   expect_mismatch({{"PMIX_RANK", "0"}}, "PMIX_RANK=0");
 }
 
+TEST(Launch, AnAllocationsShellAndABatchScriptAreNoRanks) {
+  const Environment shell{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_NNODES", "2"}};
+  EXPECT_FALSE(detect_launch(shell).multi_process());
+  Environment script = shell;
+  script["SLURM_PROCID"] = "0";
+  EXPECT_FALSE(detect_launch(script).multi_process());
+  Environment step = script;  // LaunchParameters=use_interactive_step
+  step["SLURM_STEP_ID"] = "4294967290";
+  EXPECT_FALSE(detect_launch(step).multi_process());
+  step["SLURM_STEP_ID"] = "0";
+  step["SLURM_NNODES"] = "1";
+  EXPECT_EQ(detect_launch(step).world_size, 4);
+}
+
 TEST(Launch, RefusesValuesThatCannotBe) {
+  expect_mismatch({{"RANK", "0"}, {"WORLD_SIZE", "2000000000"}}, "WORLD_SIZE=2000000000: at most 65536 ranks");
   expect_mismatch({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2");
   expect_mismatch({{"RANK", "two"}, {"WORLD_SIZE", "2"}}, "RANK=two");
   expect_mismatch({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "99999"}}, "99999");

@@ -70,7 +70,8 @@ TEST_F(PlannerMeasured, SaysHowNearTheEvidenceIs) {
   near.global_batch = 96;
   const Advice advice = advise_measured(near, summary_of(600));
   EXPECT_EQ(advice.decision, "multi");
-  EXPECT_NE(advice.evidence.at(0).find("1.5x in batch"), std::string::npos) << advice.evidence[0];
+  EXPECT_NE(advice.evidence.at(0).find("the same parameters, 1.50 times away in batch"), std::string::npos)
+      << advice.evidence[0];
   EXPECT_EQ(advice.command, "amdahl study --model medium --batch-sizes 96 --devices 1,2");
 }
 
@@ -88,6 +89,33 @@ TEST_F(PlannerMeasured, IsUnknownWithoutEvidence) {
   AdviceRequest other_kind = request_;
   other_kind.device_kind = "cpu-virtual";
   EXPECT_EQ(advise_measured(other_kind, summary_of(600)).decision, "unknown");
+}
+
+TEST_F(PlannerMeasured, TheNearestEvidenceHasTheBatchThatWasAskedFor) {
+  std::vector<Record> records;
+  for (const int64_t batch : {32, 1024, 8192}) {
+    add_cell(records, {.global_batch = batch, .step_us = 1000});
+    add_cell(records, {.global_batch = batch, .devices = 2, .step_us = 600, .stream = 2});
+  }
+  const StudySummary summary = summarise_study(records);
+  AdviceRequest far = request_;
+  far.num_parameters = 54'403 * int64_t{1014};
+  far.global_batch = 8192;
+  const Advice advice = advise_measured(far, summary);
+  ASSERT_EQ(advice.evidence.size(), 1u);
+  EXPECT_NE(advice.evidence[0].find("batch 8192"), std::string::npos) << advice.evidence[0];
+  EXPECT_NE(advice.evidence[0].find("1,014 times away in parameters, the same batch"), std::string::npos)
+      << advice.evidence[0];
+  EXPECT_NE(advice.reason.find("1,014 times away in parameters, the same batch"), std::string::npos) << advice.reason;
+  far.global_batch = 1 << 20;  // 128 times the largest
+  EXPECT_NE(advise_measured(far, summary).evidence.at(0).find("128 times away in batch"), std::string::npos);
+}
+
+TEST_F(PlannerMeasured, AsksForNoRunsThatWouldNotSettleIt) {
+  StudySummary summary = summary_of(600, 64, 1);
+  ASSERT_EQ(summary.comparisons.size(), 1u);
+  summary.comparisons[0].more_runs = 7415;
+  EXPECT_EQ(advise_measured(request_, summary).command.find("--runs"), std::string::npos);
 }
 
 TEST_F(PlannerMeasured, DisagreeingNeighboursMeanMeasure) {

@@ -64,7 +64,7 @@ TEST(Prices, AnHourOfWhatIsOwnedByHand) {
   EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[1]), hour);
   EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[2]), 3);
   std::vector<std::string> notes;
-  const auto cost = cost_of(prices, {"H100", "RTX 4070 Ti SUPER"}, 1000, notes);
+  const auto cost = cost_of(prices, {"run", 2, {"H100", "RTX 4070 Ti SUPER"}, "cuda"}, 1000, notes);
   ASSERT_TRUE(cost);
   EXPECT_TRUE(cost->owned);
   EXPECT_DOUBLE_EQ(cost->hourly_price, 3 + hour);
@@ -74,7 +74,7 @@ TEST(Prices, AnHourOfWhatIsOwnedByHand) {
 
   prices.devices[1].watts.reset();
   EXPECT_FALSE(price_of_an_hour(prices, prices.devices[1]));
-  EXPECT_FALSE(cost_of(prices, {"RTX 4070 Ti SUPER"}, 1000, notes));
+  EXPECT_FALSE(cost_of(prices, {"run", 1, {"RTX 4070 Ti SUPER"}, "cuda"}, 1000, notes));
   EXPECT_EQ(notes.size(), 1u);
   prices.electricity_per_kwh.reset();
   EXPECT_DOUBLE_EQ(*price_of_an_hour(prices, prices.devices[1]), 800.0 / (24 * 730.5));
@@ -108,6 +108,16 @@ TEST(Prices, RefusesWhatItCannotUse) {
   expect_refused(device + "note = \"no end\n", {"p.toml:4", "not valid TOML"});
   expect_refused(device + "hourly_price = 2\n", {"p.toml:4", "not valid TOML"});
   expect_refused("\x01\xff", {"p.toml:1", "not valid TOML"});
+}
+
+TEST(Prices, CharactersBeyondAsciiStandInQuotesAndComments) {
+  const std::string device = "[[device]]  # \u00e9tal\u00e9\nmatch = \"Gr\u00fcn \\\" \uFEF7\"\nhourly_price = 1\n";
+  EXPECT_NO_THROW(prices_from_toml(device, "p.toml"));
+  EXPECT_NO_THROW(prices_from_toml("\xEF\xBB\xBF" + device, "p.toml"));
+  EXPECT_NO_THROW(prices_from_toml("currency = '\u00e9' # '\n" + device, "p.toml"));
+  expect_refused(device + "\uFEF7 = 1\n", {"p.toml:4", "not valid TOML"});  // toml++ 3.3: unreachable code
+  expect_refused(device + "note = \"a\" \uFEF7\n", {"p.toml:4", "not valid TOML"});
+  expect_refused("[{a = \"b\", c\rd = 1}]\n", {"p.toml", "not valid TOML"});  // toml++ 3.3: a failed assertion
 }
 
 TEST(Prices, TheShippedTableIsWhole) {

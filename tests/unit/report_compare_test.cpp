@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "report/process_spread.h"
 #include "report_records.h"
 #include "spec/json.h"
 
@@ -14,6 +15,7 @@ using test::FakeCell;
 
 std::vector<Record> records_of(FakeCell cell) {
   std::vector<Record> records;
+  if (cell.processes == 0) cell.processes = 5;
   add_cell(records, cell);
   return records;
 }
@@ -39,12 +41,64 @@ TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
   const std::string text = comparison_text({{c}});
   EXPECT_NE(text.find("A (baseline) is new\nB is old\n"), std::string::npos) << text;
   EXPECT_NE(text.find("0.56x [0.5"), std::string::npos) << text;  // the speed of old over new, 1 / 1.78
-  EXPECT_NE(text.find("50+50  < 0.0001   SLOWER"), std::string::npos) << text;
+  EXPECT_NE(text.find("5x10+5x10  < 0.0001   SLOWER"), std::string::npos) << text;
   EXPECT_EQ(text.rfind("B against A: slower in 1 of 1 cell (median speed 0.56", 0), 0u) << text;
   const std::string turned = comparison_text({{compare_runs(b, a, {})}});
   EXPECT_NE(turned.find("1.78x [1.7"), std::string::npos) << turned;
   EXPECT_NE(turned.find("FASTER"), std::string::npos) << turned;
   EXPECT_NE(comparison_to_json({{c}}, "").find("\"verdict\": \"FASTER\""), std::string::npos);
+}
+
+TEST(ReportCompare, OneProcessPerSideIsNotJudged) {
+  const auto one = [](uint64_t stream, double step_us) {
+    return records_of({.step_us = step_us, .num_runs = 50, .stream = stream, .processes = 1});
+  };
+  const RunComparison c = compare_runs(one(1, 1000), one(2, 1780));
+  EXPECT_EQ(c.cells.at(0).test.verdict, Verdict::unclear);
+  EXPECT_EQ(c.cells[0].test.level, TestLevel::none);
+  const std::string text = comparison_text({{c}});
+  EXPECT_NE(text.find("UNCLEAR (one process per side)"), std::string::npos) << text;
+  EXPECT_NE(text.find("--processes 5"), std::string::npos) << text;
+  // The same processes measured both: runs in turns are judged as a study judges them.
+  EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.same_run = true}).cells.at(0).test.verdict, Verdict::faster);
+  // The spread of processes on this machine is known: of this cell, or the largest of its kind.
+  const ProcessSpread spread{"study-run", "cuda", spread_cell(c.cells[0].axes), 0.01, 10, 10};
+  EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.spreads = {spread}}).cells.at(0).test.verdict, Verdict::faster);
+  ProcessSpread wide = spread;
+  wide.relative_sd = 0.5;
+  EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.spreads = {wide}}).cells.at(0).test.verdict, Verdict::unclear);
+  wide.cell = "another";
+  EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.spreads = {wide, spread}}).cells.at(0).test.verdict,
+            Verdict::faster);
+  wide.device_kind = "cpu-virtual";
+  EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.spreads = {wide}}).cells.at(0).test.level, TestLevel::none);
+}
+
+TEST(ReportCompare, SpreadsComeFromRunsOfFiveProcesses) {
+  EXPECT_TRUE(spreads_in(records_of({.num_runs = 40, .processes = 4})).empty());
+  const std::vector<ProcessSpread> spreads = spreads_in(records_of({.num_runs = 40, .processes = 10}));
+  ASSERT_EQ(spreads.size(), 1u);
+  EXPECT_EQ(spreads[0].processes, 10);
+  EXPECT_EQ(spreads[0].runs, 4);
+  EXPECT_GT(spreads[0].relative_sd, 0.001);
+  EXPECT_LT(spreads[0].relative_sd, 0.01);
+  ProcessSpread newer = spreads[0];
+  newer.relative_sd = 0.25;
+  const auto merged = merge_spreads(spreads, {newer});
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged[0].relative_sd, 0.25);
+}
+
+TEST(ReportCompare, ProcessesPoolIntoOneRecord) {
+  std::vector<Record> records = records_of({.num_runs = 3, .processes = 3});
+  for (Record& record : records) record.axes.erase("run");
+  records[1].status = {Status::Kind::failed, "boom"};
+  const std::vector<Record> pooled = pooled_processes(records);
+  ASSERT_EQ(pooled.size(), 1u);
+  EXPECT_FALSE(pooled[0].axes.contains("process"));
+  EXPECT_EQ(pooled[0].status.reason, "process 1: boom");
+  EXPECT_EQ(pooled[0].series[0].samples.size(), 1u);
+  EXPECT_EQ(pooled_processes(pooled).size(), 1u);
 }
 
 TEST(ReportCompare, ThroughputPointsTheOtherWay) {

@@ -1,6 +1,8 @@
 // Pages: charts from summaries, the sentence at the head, HTML and Markdown of it, several pages as one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
@@ -8,6 +10,7 @@
 #include "chart/spec_text.h"
 #include "chart/study_account.h"
 #include "chart/study_map.h"
+#include "chart/study_samples.h"
 #include "chart/study_scaling.h"
 #include "chart/study_throughput.h"
 #include "lab/report_pages.h"
@@ -80,12 +83,17 @@ TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
 TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
   const StudySummary summary = crossing();
   const StudyGroup group = groups_of(summary).front();
-  EXPECT_EQ(crossover_batch(summary, group, 2), 1024);
+  EXPECT_EQ(crossover_batch(summary, group, 2), (BatchCrossover{1024, 256, 4096}));
   EXPECT_EQ(crossover_batch(summary, group, 4), std::nullopt);
   const auto pays_always = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
   EXPECT_EQ(crossover_batch(pays_always, group, 2), std::nullopt) << "nothing is crossed";
   const auto falls_back = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}, {512, 400, 200}}));
-  EXPECT_EQ(crossover_batch(falls_back, group, 2), 512);
+  const BatchCrossover last{512, 256, 512};
+  EXPECT_EQ(crossover_batch(falls_back, group, 2), last);
+  EXPECT_EQ(crossover_text(last, "batch"), "batch 512, the largest measured, not at 256");
+  EXPECT_EQ(crossover_text({1024, 256, 4096}, "batch"), "batch >= 1,024, not at 256");
+  EXPECT_NE(throughput_chart(falls_back, group)->summary.find("2 GPUs faster at batch 512, the largest measured"),
+            std::string::npos);
   const auto ends_low = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}}));
   EXPECT_EQ(crossover_batch(ends_low, group, 2), std::nullopt);
 }
@@ -112,6 +120,30 @@ TEST(Charts, MapNeedsTwoModels) {
   const std::vector<Chart> maps = crossover_maps(summarise_study(records));
   ASSERT_EQ(maps.size(), 1U);
   EXPECT_EQ(maps[0].table.rows.size(), 8U);
+}
+
+TEST(Charts, AnOutlierDoesNotSquashEveryRun) {
+  const StudySummary summary = crossing();
+  CellSamples cell{summary.cells.front().key, Origin::measured, 100, {}, {}};
+  for (const double time : {99.0, 99.5, 100.0, 100.5, 101.0, 101.5, 191.3}) {
+    cell.step_time_us.push_back(time);
+    cell.outlier.push_back(time > 102);
+  }
+  const Chart chart = *samples_chart(summary, group_of(cell.key), {cell});
+  ASSERT_EQ(chart.table.rows.size(), 7U) << "none is dropped";
+  const nlohmann::json axis = nlohmann::json::parse(chart.spec)["encoding"]["x"]["scale"]["domain"];
+  EXPECT_LT(axis[1].get<double>(), 5) << "the others fill the axis";
+  const auto& far = chart.table.rows.back();
+  EXPECT_NEAR(std::get<double>(far[column(chart, "deviation_percent")]), 91.3, 1e-9) << "its value is kept";
+  EXPECT_LT(std::get<double>(far[column(chart, "shown_percent")]), axis[1].get<double>());
+  EXPECT_EQ(std::get<std::string>(far[column(chart, "beyond")]), "at +91.3 %");
+  EXPECT_NE(chart.summary.find("beyond the axis"), std::string::npos) << chart.summary;
+  cell.step_time_us.back() = 50;  // and so on the other side
+  const Chart low = *samples_chart(summary, group_of(cell.key), {cell});
+  EXPECT_EQ(std::get<std::string>(low.table.rows.back()[column(low, "below")]), "at -50.0 %");
+  EXPECT_GT(nlohmann::json::parse(low.spec)["encoding"]["x"]["scale"]["domain"][0].get<double>(), -5);
+  cell.step_time_us.back() = 101.7, cell.outlier.back() = false;
+  EXPECT_EQ(samples_chart(summary, group_of(cell.key), {cell})->summary.find("beyond"), std::string::npos);
 }
 
 TEST(Charts, SpecificationsReadOnlyColumnsOfTheirTable) {
@@ -167,8 +199,17 @@ TEST(Charts, RowsThatDoNotFitAreRefused) {
 }
 
 TEST(StudyVerdict, SaysFromWhichBatchOn) {
-  EXPECT_EQ(study_verdict(crossing()).rfind("2 GPUs pay from global batch 1,024 on: up to 1.8", 0), 0U)
+  EXPECT_EQ(study_verdict(crossing())
+                .rfind("2 GPUs are faster by 10 % or more at global batch >= 1,024, not at 256: up to 1.8", 0),
+            0U)
       << study_verdict(crossing());
+  const std::string last =
+      study_verdict(summarise_study(records_of({{64, 100, 200}, {256, 200, 400}, {1024, 800, 400}})));
+  EXPECT_NE(last.find("at global batch 1,024, the largest measured, not at 256"), std::string::npos) << last;
+  // 0.5x at 256 and 2x at 1024: 1x half way in both logarithms.
+  EXPECT_TRUE(std::regex_search(last, std::regex("Both take the same time at global batch about 5[0-9]{2}[^(]* "
+                                                 "\\(modelled: interpolated between 256 and 1,024\\)")))
+      << last;
   const auto all = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
   EXPECT_NE(study_verdict(all).find("in all 2 cases"), std::string::npos) << study_verdict(all);
   const auto none = summarise_study(records_of({{64, 100, 160}, {256, 200, 210}}));
@@ -256,6 +297,25 @@ TEST(JoinPages, NamesStayUniqueAndQualifiersAreKept) {
   EXPECT_EQ(whole.qualifier, "1 of 2 parts emulated");
   EXPECT_EQ(whole.notes, (std::vector<std::string>{"1: a note", "2: a note"}));
   EXPECT_EQ(join_pages({small_page()}).title, small_page().title);
+}
+
+TEST(JoinPages, TheTitleSaysWhatTheRunsAre) {
+  std::vector<Page> pages(4, small_page());
+  pages[0].subject = {"study", "studies", "large", "4 x NVIDIA H200", 2};
+  pages[1].subject = {"study", "studies", "medium", "4 x NVIDIA H200"};
+  pages[2].subject = {"link test", "link tests", "", "2 CPU virtual devices"};
+  pages[3].subject = {"link test", "link tests", "", "2 CPU virtual devices"};
+  const Page whole = join_pages(pages);
+  EXPECT_EQ(whole.title, "3 studies of large, medium and 2 link tests on 4 x NVIDIA H200 and 2 CPU virtual devices");
+  ASSERT_EQ(whole.parts.size(), 4U);
+  for (const auto& [anchor, words] : whole.parts) {
+    const auto section = std::find_if(whole.sections.begin(), whole.sections.end(),
+                                      [&](const PageSection& s) { return s.anchor == anchor; });
+    ASSERT_NE(section, whole.sections.end());
+    EXPECT_TRUE(section->begins_part);
+    EXPECT_TRUE(words.starts_with(section->title.substr(0, section->title.find(" (")))) << words;
+  }
+  EXPECT_NE(whole.parts[0].second, whole.parts[1].second) << "pages of one title have numbers";
 }
 
 }  // namespace

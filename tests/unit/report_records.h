@@ -23,6 +23,7 @@ struct FakeCell {
   bool account = true;
   double noise = 0.01;  // half-width of a uniform spread
   uint64_t stream = 1;
+  int processes = 0;  // that the runs are spread over; 0: records without the axis
 };
 
 inline Provenance fake_provenance(const std::string& device_kind) {
@@ -59,6 +60,7 @@ inline Record fake_record(const FakeCell& cell, int64_t run) {
             {"run", run},
             {"steps", int64_t{100}},
             {"warmup", int64_t{10}}};
+  if (cell.processes > 0) r.axes["process"] = run * cell.processes / cell.num_runs;
   const Philox4 bits = philox(cell.stream, static_cast<uint32_t>(run), static_cast<uint32_t>(cell.devices),
                               static_cast<uint32_t>(cell.global_batch), 0);
   const double step = cell.step_us * (1 + cell.noise * (2.0 * (bits.v[0] / 4294967296.0) - 1));

@@ -8,9 +8,12 @@
 #include <sstream>
 
 #include "report/markdown.h"
+#include "report/study_page.h"
 #include "report/text.h"
 #include "report/words.h"
 #include "report_records.h"
+#include "spec/json.h"
+#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -119,6 +122,61 @@ TEST(ReportStudy, OneRunAndNoRunsAreDefined) {
   EXPECT_FALSE(study_text(none, true).empty());
 }
 
+// A row of a study: ratio and half-width of its interval, and what is written of it.
+std::string row_text(double ratio, double half, Verdict verdict, int64_t more_runs) {
+  StudyComparison c;
+  c.test.ratio = ratio, c.test.ci = Interval{ratio - half, ratio + half};
+  c.test.n_first = c.test.n_second = 10;
+  c.test.verdict = verdict, c.test.more_runs = more_runs;
+  c.recommendation = recommend(c.test);
+  c.more_runs = runs_to_recommend(c.test);
+  return verdict_text(c.test) + " | " + recommendation_text(c, "cuda");
+}
+
+TEST(ReportStudy, VerdictAndRecommendationOfARowAgree) {
+  EXPECT_EQ(row_text(1.3, 0.1, Verdict::faster, 0), "FASTER | multi-GPU beneficial");
+  EXPECT_EQ(row_text(1.15, 0.1, Verdict::faster, 0),
+            "FASTER | unclear: faster, but not certainly by 10 % (~30 more runs)");
+  EXPECT_EQ(row_text(0.92, 0.06, Verdict::slower, 0),
+            "SLOWER | unclear: slower, but not certainly by 5 % (~30 more runs)");
+  EXPECT_EQ(row_text(0.8, 0.1, Verdict::unclear, 12), "UNCLEAR (~12 more runs) | unclear (~12 more runs)");
+  EXPECT_EQ(row_text(0.99, 0.1, Verdict::unclear, 1).substr(0, 22), "UNCLEAR (~1 more run) ");
+  EXPECT_EQ(row_text(1.003, 0.04, Verdict::unclear, 7415),
+            "UNCLEAR (not settled by more runs: a difference of 0.3 % is too small for their spread) | marginal");
+  EXPECT_EQ(
+      row_text(1.101, 0.05, Verdict::faster, 0),
+      "FASTER | unclear: faster, but not certainly by 10 % (not settled by more runs: the speedup is too near 1.10x "
+      "for their spread)");
+}
+
+TEST(ReportStudy, ColumnsAreExplainedWhereTheyStand) {
+  const std::vector<Record> records = test::sample_study();
+  const StudySummary s = summarise_study(records);
+  for (const std::string& shown : {study_text(s, true), study_markdown(s)})
+    EXPECT_NE(shown.find("recommendation: by enough, on the interval: several devices from 1.10x on"),
+              std::string::npos)
+        << shown;
+  const Page page = study_page(s, records);
+  bool explained = false;
+  for (const PageSection& section : page.sections)
+    for (const PageTable& table : section.tables)
+      explained = explained || table.caption.find(verdict_legend()) != std::string::npos;
+  EXPECT_TRUE(explained);
+}
+
+TEST(ReportStudy, OlderSummariesHaveTheFurtherRunsOfTheRecommendationInTheTest) {
+  std::vector<Record> records;
+  add_cell(records, {.num_runs = 1});
+  add_cell(records, {.devices = 2, .step_us = 400, .num_runs = 1});
+  std::string text = summary_to_json(summarise_study(records));
+  const size_t at = text.find("\"more_runs\": 4,\n      \"multi\"");
+  ASSERT_NE(at, std::string::npos) << text;
+  text.erase(at, std::string("\"more_runs\": 4,\n      ").size());
+  EXPECT_EQ(summary_from_json(text, "old").comparisons.at(0).more_runs, 4);
+  text.replace(text.find("UNCLEAR"), 7, "FASTER");
+  EXPECT_EQ(summary_from_json(text, "old").comparisons.at(0).test.more_runs, 0) << "of the recommendation";
+}
+
 TEST(ReportStudy, GeometricMeanOverBatches) {
   const StudySummary s = summarise_study(test::sample_study());
   for (const AverageSpeedup& a : s.averages) {
@@ -140,6 +198,28 @@ TEST(ReportStudy, VirtualDevicesAreNeverCalledGpus) {
     if (const size_t at = text.find("say nothing about a GPU"); at != std::string::npos) text.erase(at, 23);
     EXPECT_EQ(text.find("GPU"), std::string::npos) << text;
   }
+}
+
+// Ticks make single runs' readings of others wrong by more than they are: the sums over a cell's runs count.
+TEST(ReportStudy, ABusyHostIsSaid) {
+  const auto notes_with = [](double others_us, double wait_us) {
+    std::vector<Record> records;
+    for (int run = 0; run < 4; ++run) {
+      Record record = test::fake_record({.step_us = 1000, .device_kind = "cpu-virtual"}, run);
+      record.series.push_back({"processor_others", "us", {others_us + (run % 2 ? 20e3 : -20e3)}});
+      record.series.push_back({"processor_wait", "us", {wait_us}});
+      record.series.push_back({"processor_stolen", "us", {0}});
+      records.push_back(record);
+    }
+    const StudySummary summary = summarise_study(records);
+    std::string text;
+    for (const std::string& note : summary.notes) text += note + "\n";
+    return text;
+  };
+  EXPECT_NE(notes_with(60e3, 30e3).find("other programs took 0.30 CPU cores while its steps were timed"),
+            std::string::npos);  // of 100 ms
+  EXPECT_EQ(notes_with(2e3, 90e3).find("the host was busy"), std::string::npos);
+  EXPECT_EQ(notes_with(90e3, 2e3).find("the host was busy"), std::string::npos);
 }
 
 TEST(ReportText, AsciiMeansAscii) {

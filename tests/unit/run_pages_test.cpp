@@ -1,13 +1,19 @@
 // Pages of sensor, training and doctor runs, and the charts by themselves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "chart/bar_chart.h"
 #include "chart/heat_map.h"
 #include "chart/line_chart.h"
+#include "chart/spec_parts.h"
+#include "measure/link_machine.h"
 #include "page_checks.h"
 #include "report/doctor_page.h"
+#include "report/page_parts.h"
+#include "report/sensor.h"
 #include "report/sensor_charts.h"
 #include "report/sensor_page.h"
 #include "report/training_page.h"
@@ -52,7 +58,7 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
   ASSERT_EQ(crossovers.size(), 1u);
   EXPECT_EQ(crossovers[0].items, 64);
   EXPECT_EQ(crossovers[0].devices, 2);
-  EXPECT_EQ(crossover_text(records), "crossover: fuse: 2 GPUs are ahead of one from 64 rows on\n");
+  EXPECT_EQ(crossover_text(records), "crossover: fuse: 2 GPUs are ahead of one from 64 rows on, not at 4\n");
   const Page page = sensor_page(records);
   expect_sound(page);
   const Chart* sizes = find_chart(page, "fuse-rate-against-batch");
@@ -64,9 +70,28 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
     if (series.name == "time")
       for (double& sample : series.samples) sample *= 10;
   EXPECT_TRUE(sensor_crossovers(ahead_once).empty());
-  EXPECT_EQ(crossover_text(ahead_once),
-            "crossover: fuse: none, 2 GPUs are not ahead of one for good between 4 and 1,024 rows\n");
+  EXPECT_EQ(
+      crossover_text(ahead_once),
+      "crossover: fuse: none, 2 GPUs are at no size faster than one there and at every larger one, between 4 and 1,024 "
+      "rows\n");
   EXPECT_EQ(crossover_text({records[0], records[1]}), "") << "one size has none";
+}
+
+TEST(SensorPage, WhatFewSizesDoNotTellIsNotSaid) {
+  const std::vector<Record> all = scaling_records();
+  const std::vector<Record> one_size{all[4], all[5]}, last_size{all[0], all[1], all[4], all[5]},
+      both_ahead{all[2], all[3], all[4], all[5]};
+  const auto verdict = [](const std::vector<Record>& records) { return sensor_page(records).verdict; };
+  EXPECT_NE(verdict(one_size).find("Several devices are faster at 1,024 rows, the only size measured."),
+            std::string::npos)
+      << verdict(one_size);
+  EXPECT_EQ(crossover_text(one_size), "");
+  EXPECT_NE(verdict(last_size).find("faster at 1,024 rows, the largest size measured, not at 4."), std::string::npos)
+      << verdict(last_size);
+  EXPECT_EQ(crossover_text(last_size),
+            "crossover: fuse: 2 GPUs are ahead of one at 1,024 rows, the largest size measured, not at 4\n");
+  EXPECT_NE(verdict(both_ahead).find("faster at every size measured, 64 to 1,024 rows."), std::string::npos)
+      << verdict(both_ahead);
 }
 
 TEST(SensorPage, RatesAndIdealsByDevices) {
@@ -98,11 +123,31 @@ TEST(SensorPage, SharesAddUpAndBoundsAreModelled) {
     expect_sound(chart);
     EXPECT_EQ(chart.origin, Origin::emulated);
   }
+  EXPECT_EQ(charts[0].title, "fuse: throughput (k batches/s)") << "what is the same for all stands in the caption";
+  EXPECT_NE(charts[0].summary.find("mode hetero, 2 devices"), std::string::npos) << charts[0].summary;
   EXPECT_NEAR(std::get<double>(column(charts[0], "bound")[0]), 100 / 40.0 * 1e6 / 1e3, 1e-6);  // k batches/s
   const std::vector<TableValue> shares = column(charts[1], "share_percent");
   ASSERT_EQ(shares.size(), 6u);
   for (size_t i = 0; i < 6; i += 2)
     EXPECT_NEAR(std::get<double>(shares[i]) + std::get<double>(shares[i + 1]), 100, 1e-9);
+}
+
+TEST(SensorPage, LimitedDevicesAreNoWholeGpus) {
+  std::vector<Record> records;
+  for (const auto& [policy, us] : {std::pair{"one-device", 100.0}, {"even", 150.0}, {"proportional", 75.0}})
+    records.push_back(record_from_json(
+        record_to_json(test::fake_limited({.time_us = us, .noise = 0.01, .stream = 3}, policy)), "test"));
+  const Page page = sensor_page(records);
+  expect_sound(page);
+  const std::string both = std::string("1 x ") + test::kH100 + " + 1 x " + test::kLimitedH100;
+  EXPECT_EQ(page.qualifier, "some numbers are emulated");
+  EXPECT_EQ(page.verdict.rfind(both + " (proportional) reach 1.3", 0), 0u) << page.verdict;
+  EXPECT_NE(page.verdict.find("emulated, not measured on such devices"), std::string::npos) << page.verdict;
+  EXPECT_EQ(page.verdict.find("2 GPUs"), std::string::npos) << page.verdict;
+  EXPECT_EQ(page.subject.where, both);
+  for (const Chart& chart : divided_work_charts(records)) EXPECT_EQ(chart.origin, Origin::emulated);
+  const std::string text = sensor_text(records);
+  EXPECT_NE(text.find("fuse, mode hetero, " + both + ", f32, graph, EMULATED"), std::string::npos) << text;
 }
 
 TEST(SensorPage, FailedCellsAreNotesAndNoNumbers) {
@@ -168,7 +213,7 @@ MachineSpec machine_of_two() {
 DoctorOutcome doctor_outcome() {
   DoctorOutcome outcome;
   outcome.machine = machine_of_two();
-  outcome.findings = {{"no-peer-access", Finding::Severity::fault, "gpu 0 -> gpu 1", "no", "yes", "slow", "mend it"},
+  outcome.findings = {{"no-peer-access", Finding::Severity::fault, "gpu 0 -> gpu 1", "no", "yes", "slow", "fix it"},
                       {"small-shm", Finding::Severity::warning, "host", "64 MB", "1 GB", "slow", "--shm-size"}};
   outcome.checked = {"no-peer-access", "small-shm", "hot-card"};
   outcome.unseen = {"IOMMU: the host does not show it"};
@@ -185,14 +230,48 @@ DoctorOutcome doctor_outcome() {
 TEST(DoctorPage, FindingsInWords) {
   const Page page = doctor_page(doctor_outcome());
   expect_sound(page);
-  EXPECT_NE(page.verdict.find("1 fault must be mended"), std::string::npos) << page.verdict;
+  EXPECT_NE(page.verdict.find("1 fault must be fixed"), std::string::npos) << page.verdict;
   const PageSection& findings = page.sections.front();
   ASSERT_EQ(findings.tables.size(), 1u);
   EXPECT_EQ(findings.tables[0].table.rows.size(), 2u);
-  EXPECT_EQ(std::get<std::string>(findings.tables[0].table.rows[0][0]), "fault: must be mended");
-  EXPECT_EQ(findings.paragraphs, std::vector<std::string>{"Looked for and not found: hot-card."});
-  EXPECT_TRUE(has_note(page, "not looked at: IOMMU"));
-  EXPECT_NE(doctor_page(doctor_outcome(), false).verdict.find("not kept"), std::string::npos);
+  EXPECT_EQ(std::get<std::string>(findings.tables[0].table.rows[0][0]), "fault: must be fixed");
+  EXPECT_EQ(findings.paragraphs, std::vector<std::string>{"Passed: hot-card."});
+  EXPECT_TRUE(has_note(page, "skipped: IOMMU"));
+  EXPECT_NE(doctor_page(doctor_outcome(), false).verdict.find("not stored"), std::string::npos);
+}
+
+// Doctor copies 1 MiB first, by one copy engine, and 256 MiB later by both: the pair's figure is the best of all.
+TEST(DoctorPage, TheSlowestPairIsTheHeatMapsLeast) {
+  DoctorOutcome outcome = doctor_outcome();
+  const auto add = [&](const char* end, int from, double gbps) {
+    Record copy;
+    copy.kind = "link";
+    copy.provenance = provenance_of("cuda", 2);
+    copy.axes = {{"test", std::string("device_to_device_memcpy_") + end},
+                 {"source", "gpu " + std::to_string(from)},
+                 {"destination", "gpu " + std::to_string(1 - from)}};
+    copy.series = {{"bandwidth", "GB/s", {gbps, gbps, gbps}}};
+    outcome.records.push_back(copy);
+  };
+  add("write_ce", 0, 208), add("write_ce", 1, 207);
+  add("read_ce", 0, 390.35), add("read_ce", 1, 390.03);
+  add("write_ce", 0, 394.78), add("write_ce", 1, 394.88);
+  for (int from : {0, 1}) {
+    LinkSpec link;
+    link.source = from, link.destination = 1 - from;
+    outcome.machine.links.push_back(link);
+  }
+  note_links(outcome.machine, outcome.records);
+  const Page page = doctor_page(outcome);
+  ASSERT_EQ(page.facts.size(), 3u);
+  EXPECT_TRUE(page.facts[2].starts_with("395 GB/s: one direction of gpu 0 → gpu 1")) << page.facts[2];
+  const Chart* pairs = find_chart(page, "pair-bandwidth");
+  ASSERT_TRUE(pairs);
+  const std::vector<TableValue> values = column(*pairs, "bandwidth_gbps"), low = column(*pairs, "low");
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(std::get<double>(values[i]), outcome.machine.links[i].measured_gbps);
+    EXPECT_EQ(low[i], values[i]) << "the interval of another record";
+  }
 }
 
 TEST(DoctorPage, ItsFileIsReadBack) {
@@ -219,16 +298,92 @@ TEST(FabricCharts, NothingToDrawIsNoChart) {
   EXPECT_FALSE(line_chart(plot).has_value()) << "no logarithm has a place for these";
 }
 
+TEST(FabricCharts, OneXValueIsBars) {
+  LinePlot plot;
+  plot.id = "x", plot.title = "Rate against size", plot.title_at_one = "Rate at {}", plot.summary = "x.";
+  plot.x = {"bytes", "Size"}, plot.y = {"rate", "Rate"}, plot.series_title = "Line", plot.interval_title = "CI";
+  plot.series = {{"a", "", Origin::measured, {{1024, 3, std::nullopt, 1}}},
+                 {"b", "", Origin::measured, {{1024, 2, std::nullopt, 1}}},
+                 {"b", "", Origin::modelled, {{1024, 4, std::nullopt, 0}}}};
+  const Chart bars = *line_chart(plot);
+  expect_sound(bars);
+  EXPECT_EQ(bars.title, "Rate at 1 KiB");
+  EXPECT_EQ(bars.table.rows.size(), 2u) << "what is modelled bounds the bar of its name";
+  EXPECT_EQ(std::get<double>(column(bars, "bound")[1]), 4);
+  EXPECT_EQ(json::parse(bars.spec)["layer"][0]["mark"]["type"], "bar");
+  plot.series[0].points.push_back({2048, 5, std::nullopt, 1});
+  EXPECT_EQ(json::parse(line_chart(plot)->spec)["layer"][0]["mark"], "line");
+}
+
+TEST(FabricCharts, LogarithmicTicksLieWithinTheirAxis) {
+  for (uint32_t i = 0; i < 400; ++i) {
+    const double low = std::pow(10, uniform(3 * i, -6, 6)), high = low * std::pow(10, uniform(3 * i + 1, 0.02, 12));
+    const std::vector<double> ticks = log_ticks(low, high);
+    ASSERT_GE(ticks.size(), 2u) << low << " to " << high;
+    EXPECT_LE(ticks.size(), 13u) << low << " to " << high;
+    EXPECT_TRUE(std::is_sorted(ticks.begin(), ticks.end()));
+    EXPECT_GE(ticks.front(), low * (1 - 1e-6));
+    EXPECT_LE(ticks.back(), high * (1 + 1e-6));
+  }
+}
+
+TEST(FabricCharts, LogarithmicTicksCoverTheirAxis) {
+  // Of 2.8 decades only two powers of ten lie within: linear ticks left the lower two decades without one.
+  const std::vector<double> ticks = log_ticks(0.0145, 9.6);
+  EXPECT_LE(ticks.front(), 0.03);
+  EXPECT_GE(ticks.back(), 4.9);
+}
+
+TEST(FabricCharts, ShortBarsHaveTheirNumberBehindThem) {
+  BarPlot plot{"x", "x", "x.", {"way", "Way"}, {"rate", "Rate"}, "", "CI", "Bound", false, {}};
+  plot.bars = {{"a", "", 200, std::nullopt, std::nullopt, 10, Origin::measured},
+               {"b", "", 3, std::nullopt, std::nullopt, 10, Origin::measured}};
+  size_t texts = 0;
+  const json spec = json::parse(bar_chart(plot)->spec);
+  for (const json& layer : spec["layer"]) texts += layer["mark"].is_object() && layer["mark"]["type"] == "text" ? 1 : 0;
+  EXPECT_EQ(texts, 2u) << "numbers of long and of short bars";
+}
+
+TEST(FabricCharts, BarsEndWithinTheirAxis) {
+  BarPlot plot{"x", "x", "x.", {"way", "Way"}, {"rate", "Rate"}, "", "CI", "Bound", false, {}};
+  plot.bars = {{"a", "", 45318, Interval{45254, 45382}, 46000, 10, Origin::measured}};
+  const json scale = json::parse(bar_chart(plot)->spec)["layer"][0]["encoding"]["x"]["scale"];
+  EXPECT_EQ(scale["domain"], json({0, 50000}));
+}
+
+TEST(FabricCharts, HeatMapsAskForTheWidthOfTheirWords) {
+  HeatMap map;
+  map.id = "x", map.title = "x", map.summary = "x.", map.rows = {"nccl graph symmetric"};
+  map.row = {"transport", "Transport"}, map.column = {"bytes", "Size"}, map.value = {"percent", "Behind"};
+  for (int64_t size = 1; size <= 7; ++size) map.cells.push_back({map.rows[0], size << 10, 1, "+24.6 %", "", {}});
+  const Chart chart = *heat_map_chart(map);
+  EXPECT_GE(chart.least_width, 20 * 6 + 7 * 50);
+  EXPECT_EQ(json::parse(chart.spec)["layer"][0]["encoding"]["x"]["axis"]["labelOverlap"], false);
+}
+
+TEST(PageParts, WhatAllRowsShareIsSaidOnce) {
+  PageTable table;
+  table.table.columns = {{"op", "Operation"}, {"n", "n"}, {"way", "Way"}, {"rate", "Rate"}};
+  table.table.rows = {{std::string("fuse"), int64_t{5}, std::string(), 1.0},
+                      {std::string("fuse"), int64_t{7}, std::string(), 1.0}};
+  fold_constant_columns(table, {"op", "n", "way", "missing"});
+  EXPECT_EQ(table.common, "Operation: fuse");
+  ASSERT_EQ(table.table.columns.size(), 2u);
+  EXPECT_EQ(table.table.columns[0].name, "n");
+  EXPECT_EQ(table.table.columns[1].name, "rate") << "a result stays, whatever it is";
+  for (const auto& row : table.table.rows) EXPECT_EQ(row.size(), 2u);
+}
+
 TEST(FabricCharts, OriginsHaveALegendOnceOneIsNotMeasured) {
   LinePlot plot;
   plot.id = "x", plot.title = "x", plot.summary = "x.";
   plot.x = {"bytes", "Size"}, plot.y = {"rate", "Rate"}, plot.series_title = "Line", plot.interval_title = "CI";
-  plot.series = {{"a", "", Origin::measured, {{1, 1, std::nullopt, 1}}}};
+  plot.series = {{"a", "", Origin::measured, {{1, 1, std::nullopt, 1}, {2, 1, std::nullopt, 1}}}};
   const auto legend = [](const Chart& chart) {
     return json::parse(chart.spec)["layer"][0]["encoding"]["strokeDash"]["legend"];
   };
   EXPECT_TRUE(legend(*line_chart(plot)).is_null());
-  plot.series.push_back({"b", "", Origin::emulated, {{1, 2, std::nullopt, 1}}});
+  plot.series.push_back({"b", "", Origin::emulated, {{1, 2, std::nullopt, 1}, {2, 2, std::nullopt, 1}}});
   const Chart both = *line_chart(plot);
   EXPECT_EQ(legend(both)["values"], json({"measured", "emulated"}));
   EXPECT_EQ(both.origin, Origin::emulated);

@@ -109,7 +109,7 @@ TEST(SensorCompare, OtherItemsAreOtherWork) {
   ASSERT_EQ(c.workloads[0].rows.size(), 2u);
   EXPECT_NEAR(row(c, 1).speedup->ratio, 100.0 / 70, 1e-12);
   EXPECT_TRUE(has(c.notes, "weak scaling")) << c.notes.front();
-  EXPECT_TRUE(has(c.notes, "8 items a call where 4 in one ask for 4"));
+  EXPECT_TRUE(has(c.notes, "8 items per call where 4 in one ask for 4"));
   EXPECT_NE(refusal(sides_of({{}}, {weak})).find("no workload in common"), std::string::npos);
 }
 
@@ -291,6 +291,27 @@ TEST(SensorCompare, VirtualDevicesAreAlikeAndNeverGpus) {
   EXPECT_EQ(text.find("GPU"), std::string::npos) << text;
 }
 
+TEST(SensorCompare, LimitedDevicesAreNamedNeverPricedAndNoHeadline) {
+  SensorSides sides = sides_of({{}}, {two(60)});
+  Record limited = record_from_json(record_to_json(test::fake_limited({.time_us = 20}, "proportional")), "test");
+  sides.hetero.push_back({"limited", {limited}});
+  SensorCompareOptions options;
+  options.prices = prices_of(1, 1);
+  const SensorComparison c = compare_sensors(sides, options);
+  ASSERT_EQ(c.workloads.size(), 1u);
+  const WorkloadComparison& workload = c.workloads[0];
+  ASSERT_EQ(workload.rows.size(), 3u);
+  EXPECT_EQ(workload.rows[2].origin, Origin::emulated);
+  EXPECT_EQ(workload.rows[2].devices, (std::vector<std::string>{test::kH100, test::kLimitedH100}));
+  EXPECT_FALSE(workload.rows[2].cost);
+  EXPECT_TRUE(workload.rows[1].cost);
+  EXPECT_EQ(workload.fastest, 1u);
+  EXPECT_EQ(workload.fastest_multi, 1u);
+  const std::string text = sensor_compare_text(c);
+  EXPECT_NE(text.find("multi-GPU beneficial (emulated)"), std::string::npos) << text;
+  EXPECT_TRUE(has(c.notes, "has no price: it is not measured"));
+}
+
 TEST(SensorCompare, NamesADamagedRecord) {
   for (const char* name : {"op", "mode", "devices", "dtype", "workload", "cache", "launch", "items"}) {
     SensorSides sides = sides_of({{}}, {two(60)});
@@ -321,8 +342,11 @@ TEST(SensorCompare, TwoRunsCellByCellOnAllAxes) {
     for (auto [records, time] : {std::pair{&a, 100.0}, {&b, 125.0}}) {
       FakeSensor fake = test::fake_voxels({.time_us = time, .num_samples = 20, .noise = 0.01});
       fake.voxel_mode = mode;
-      fake.stream = records == &a ? 1 : 2;
-      records->push_back(fake_sensor(fake));
+      for (int64_t process = 0; process < 5; ++process) {
+        fake.stream = static_cast<uint64_t>(process) * 2 + (records == &a ? 1 : 2);
+        records->push_back(fake_sensor(fake));
+        records->back().axes["process"] = process;
+      }
     }
   a.push_back(fake_sensor({}));  // without voxel_mode: that axis still tells the others apart
   const RunComparison c = compare_fabric(a, b, {});
@@ -332,7 +356,7 @@ TEST(SensorCompare, TwoRunsCellByCellOnAllAxes) {
     EXPECT_EQ(cell.series, "time");
     EXPECT_NEAR(cell.test.ratio, 1.25, 0.01);
     EXPECT_EQ(cell.test.verdict, Verdict::faster);
-    EXPECT_EQ(cell.test.n_first, 20);
+    EXPECT_EQ(cell.test.n_first, 5 * 20);
   }
   EXPECT_NE(comparison_text({{c}}).find("time in us"), std::string::npos);
   b.push_back(a.back());  // an axis that one side alone has

@@ -76,6 +76,17 @@ inline Record fake_sensor(const FakeSensor& fake) {
   return r;
 }
 
+/// As files of before this was told from their facts hold it: device 1 of a run in mode hetero has 32 of 132
+/// multiprocessors, and the record says that it was measured.
+inline Record fake_limited(FakeSensor fake, const std::string& policy) {
+  fake.devices = {kH100, kH100}, fake.mode = "hetero";
+  Record r = fake_sensor(fake);
+  r.axes["policy"] = policy;
+  r.provenance.facts.insert({{"device.0.sm_count", "132"}, {"device.1.sm_count", "32"}, {"held_back.1", "0.25"}});
+  return r;
+}
+inline constexpr const char* kLimitedH100 = "NVIDIA H100 80GB HBM3, 32 of 132 SMs, emulated";
+
 inline FakeSensor fake_voxels(FakeSensor fake) {
   fake.op = "voxelize";
   fake.voxel_mode = "mean";

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/limited_devices.h"
 #include "report/study.h"
 #include "report_records.h"
+#include "sensor_records.h"
 
 namespace amdahl {
 namespace {
@@ -76,6 +78,41 @@ TEST(SpecRecord, RoundTripsWithAllTypes) {
   EXPECT_EQ(record_to_json(r).find('\n'), std::string::npos);
 }
 
+TEST(SpecRecord, LimitedDevicesAreNamedAndEmulatedWhateverTheFileSays) {
+  const Record written = test::fake_limited({}, "even");
+  ASSERT_EQ(written.origin, Origin::measured);
+  const Record back = record_from_json(record_to_json(written), "test");
+  EXPECT_EQ(back.origin, Origin::emulated);
+  EXPECT_EQ(numbered_devices(back.provenance), (std::vector<std::string>{test::kH100, test::kLimitedH100}));
+  const Record again = record_from_json(record_to_json(back), "test");
+  EXPECT_EQ(again.provenance, back.provenance) << "a name is limited once";
+
+  Record whole = written;
+  whole.provenance.facts.erase("held_back.1");
+  EXPECT_EQ(record_from_json(record_to_json(whole), "test").origin, Origin::measured);
+  Record nothing_else = written;
+  nothing_else.provenance.facts.erase("device.0.sm_count");
+  EXPECT_EQ(numbered_devices(record_from_json(record_to_json(nothing_else), "test").provenance)[1],
+            std::string(test::kH100) + ", limited to 32 SMs, emulated");
+}
+
+TEST(SpecRecord, LimitsOfVirtualDevicesAreSharesOfTheirSpeed) {
+  Provenance provenance;
+  provenance.device_kind = "cpu-virtual";
+  provenance.facts = {{"device.2", "CPU virtual device 2"}, {"device.3", "CPU virtual device 3"}};
+  std::vector<DeviceSpec> devices(2);
+  devices[0].index = 2, devices[1].index = 3;
+  limit_devices(provenance, devices, {});
+  limit_devices(provenance, devices, {1, 1});
+  EXPECT_EQ(origin_of_devices(provenance), Origin::measured);
+  EXPECT_EQ(counted_devices(numbered_devices(provenance)), "2x CPU virtual device");
+  limit_devices(provenance, devices, {1, 0.5});
+  EXPECT_EQ(origin_of_devices(provenance), Origin::emulated);
+  EXPECT_EQ(provenance.facts["held_back.3"], "0.5");
+  EXPECT_EQ(counted_devices(numbered_devices(provenance), " x "),
+            "1 x CPU virtual device + 1 x CPU virtual device, 50 % of its speed, emulated");
+}
+
 TEST(SpecRecord, NeverWritesNonFiniteNumbers) {
   for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)}) {
     Record r = test::fake_record({}, 0);
@@ -113,7 +150,13 @@ TEST(SpecMachine, RoundTrips) {
 }
 
 TEST(SpecSummary, RoundTripsAWholeStudy) {
-  const StudySummary summary = summarise_study(test::sample_study());
+  std::vector<Record> records = test::sample_study();
+  for (Record& record : records)
+    for (const char* series :
+         {"account_by_differences", "account_noise", "launch_floor", "launch_kernels", "fused_update"})
+      if (record.value("account_step")) record.series.push_back({series, "1", {1}});
+  const StudySummary summary = summarise_study(records);
+  EXPECT_TRUE(summary.cells[0].account->by_differences && summary.cells[0].account->fused_update);
   const std::string text = summary_to_json(summary);
   const StudySummary back = summary_from_json(text, "test");
   EXPECT_EQ(summary_to_json(back), text);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <regex>
 
 #include "report/markdown.h"
 #include "report/study.h"
@@ -34,6 +35,10 @@ class SpecRunFolder : public ::testing::Test {
   void put(const std::string& content) const {
     fs::create_directories(run());
     std::ofstream(run() / kRecordsFile, std::ios::binary) << content;
+  }
+  // As an earlier version wrote it.
+  static std::string without_chain(const std::string& lines) {
+    return std::regex_replace(lines, std::regex(",\"chain\":\"[0-9a-f]{16}\""), "");
   }
   static Cause cause_of(const std::function<void()>& action) {
     try {
@@ -62,6 +67,8 @@ TEST_F(SpecRunFolder, WritesAndReadsBack) {
     other.provenance.host = "node-2";
     folder.append(other);
     folder.write_text("report.md", "# hello\n");
+    folder.end();
+    folder.end();  // once
   }
   const RunContents contents = read_run(run());
   EXPECT_EQ(contents.header.kind, "study");
@@ -145,9 +152,59 @@ TEST_F(SpecRunFolder, CorruptLinesInTheMiddleNameFileAndLine) {
   EXPECT_EQ(cause_of([&] { read_run(root_ / "nothing"); }), Cause::usage);
 }
 
+TEST_F(SpecRunFolder, WhatWasChangedIsNamedByItsLineAndTheLinesBeforeStay) {
+  {
+    RunFolder folder = RunFolder::create(run(), header_);
+    for (int i = 0; i < 4; ++i) folder.append(test::fake_record({}, i));
+    folder.end();
+  }
+  const std::string whole = text();
+  std::vector<std::string> lines;  // header, provenance, four records, end
+  for (size_t at = 0; at < whole.size(); at = whole.find('\n', at) + 1)
+    lines.push_back(whole.substr(at, whole.find('\n', at) + 1 - at));
+  ASSERT_EQ(lines.size(), 7u);
+  const auto joined = [](const std::vector<std::string>& parts) {
+    std::string all;
+    for (const std::string& part : parts) all += part;
+    return all;
+  };
+  std::vector<std::string> digit = lines, missing = lines, twice = lines, cut = lines, seed = lines;
+  digit[3][digit[3].find("step_time") + 40] ^= 1;
+  missing.erase(missing.begin() + 4);
+  twice.insert(twice.begin() + 5, lines[4]);
+  cut.resize(5);
+  seed[1].replace(seed[1].find("\"seed\":42"), 9, "\"seed\":43");
+  for (const auto& [damaged, number] : {std::pair{digit, 4}, {missing, 5}, {twice, 6}, {seed, 2}}) {
+    put(joined(damaged));
+    EXPECT_EQ(cause_of([&] { read_run(run()); }), Cause::store_corrupt);
+    EXPECT_NE(last_message().find("records.jsonl:" + std::to_string(number) + ": "), std::string::npos)
+        << last_message();
+    EXPECT_EQ(cause_of([&] { RunFolder::resume(run(), header_); }), Cause::store_corrupt);
+    const std::vector<std::string> before(damaged.begin(), damaged.begin() + number - 1);
+    put(joined(before));
+    EXPECT_EQ(read_records(run()).size(), static_cast<size_t>(std::max(0, number - 3)));
+  }
+  std::vector<std::string> notes;
+  put(joined(cut));
+  EXPECT_EQ(read_records(run(), &notes).size(), 3u);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("no line that ends the run"), std::string::npos) << notes[0];
+  put(whole);
+  EXPECT_TRUE(read_run(run()).notes.empty());
+  RunFolder::resume(run(), header_).append(test::fake_record({}, 4));  // goes on behind its end
+  EXPECT_EQ(read_records(run()).size(), 5u);
+  end_run(run());
+  EXPECT_TRUE(read_run(run()).ended);
+  // A run of an earlier version is read and continued as it is.
+  put(without_chain(joined({lines.begin(), lines.end() - 1})));
+  RunFolder::resume(run(), header_).append(test::fake_record({}, 4));
+  EXPECT_EQ(read_records(run()).size(), 5u);
+  EXPECT_EQ(text().find("chain"), std::string::npos);
+}
+
 TEST_F(SpecRunFolder, UnknownLineTypesAreNotedAndSkipped) {
   { RunFolder::create(run(), header_).append(test::fake_record({}, 0)); }
-  put(text() + "{\"type\":\"telemetry\",\"x\":1}\n");
+  put(without_chain(text()) + "{\"type\":\"telemetry\",\"x\":1}\n");
   std::vector<std::string> notes;
   EXPECT_EQ(read_records(run(), &notes).size(), 1u);
   ASSERT_EQ(notes.size(), 1u);

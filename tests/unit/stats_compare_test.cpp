@@ -104,6 +104,37 @@ TEST(StatsCompare, SaysHowManyRunsWouldDecide) {
   EXPECT_EQ(runs_to_recommend(1.2, std::nullopt, 1), 4);
 }
 
+PairTest tested(double ratio, double half, Verdict verdict, int64_t more_runs = 0) {
+  PairTest test;
+  test.ratio = ratio, test.ci = Interval{ratio - half, ratio + half};
+  test.n_first = test.n_second = 10;
+  test.verdict = verdict, test.more_runs = more_runs;
+  return test;
+}
+
+TEST(StatsCompare, ARecommendationNeverSaysTheOppositeOfTheVerdict) {
+  EXPECT_EQ(recommend(tested(1.3, 0.1, Verdict::faster)), Recommendation::multi_device);
+  EXPECT_EQ(recommend(tested(0.8, 0.1, Verdict::slower)), Recommendation::single_device);
+  // Holm's adjustment asks for more than the interval.
+  EXPECT_EQ(recommend(tested(1.3, 0.1, Verdict::unclear)), Recommendation::unclear);
+  EXPECT_EQ(recommend(tested(0.8, 0.1, Verdict::unclear)), Recommendation::unclear);
+  for (const Verdict any : {Verdict::faster, Verdict::slower, Verdict::same, Verdict::unclear})
+    EXPECT_EQ(recommend(tested(1.0, 0.04, any)), Recommendation::marginal);
+  EXPECT_EQ(runs_to_recommend(tested(0.8, 0.1, Verdict::unclear, 7)), 7) << "what the verdict needs";
+  EXPECT_EQ(runs_to_recommend(tested(1.15, 0.1, Verdict::unclear, 7)), 30);
+  EXPECT_EQ(runs_to_recommend(tested(1.0, 0.04, Verdict::unclear, 7)), 0);
+}
+
+TEST(StatsCompare, ManyFurtherRunsAreNoAnswer) {
+  EXPECT_TRUE(is_settled_by(500, 10));
+  EXPECT_FALSE(is_settled_by(501, 10));
+  EXPECT_TRUE(is_settled_by(900, 100));
+  EXPECT_FALSE(is_settled_by(1001, 100));
+  PairTest processes = tested(1, 0.1, Verdict::unclear);
+  processes.level = TestLevel::processes, processes.processes_first = 5, processes.processes_second = 4;
+  EXPECT_EQ(num_made(processes), 4);
+}
+
 TEST(StatsStopping, StopsWhenTheIntervalIsTightButNotBeforeFive) {
   const StopRule rule{0.01, 5, 50};
   const std::vector<double> four(4, 10.0), tight{10.0, 10.01, 9.99, 10.0, 10.01}, loose{10, 12, 8, 11, 9};

@@ -43,8 +43,8 @@ TEST(Timeline, DrawsEveryPieceButTheHosts) {
   EXPECT_EQ(std::get<std::string>(chart->table.rows.back()[0]), "rank 1, comm");
   for (const auto& row : chart->table.rows) ASSERT_EQ(row.size(), chart->table.columns.size());
   EXPECT_NE(chart->summary.find("45 us"), std::string::npos) << chart->summary;
-  EXPECT_NE(chart->summary.find("35 us (78 %) beside"), std::string::npos) << chart->summary;
-  EXPECT_NE(chart->summary.find("10 us (22 %) while"), std::string::npos) << chart->summary;
+  EXPECT_NE(chart->summary.find("35 us (78 %) hidden"), std::string::npos) << chart->summary;
+  EXPECT_NE(chart->summary.find("10 us (22 %) exposed"), std::string::npos) << chart->summary;
 }
 
 TEST(Timeline, SpecificationNamesOnlyColumnsOfItsTable) {

@@ -280,8 +280,7 @@ TEST(Links, WhatRecordsSayOfTheMachine) {
   EXPECT_TRUE(machine.links[0].quarantine.empty());
   EXPECT_EQ(machine.links[1].quarantine, "kernel read: 4 bytes differ");
   EXPECT_EQ(machine.devices[1].copy_gbps, 4000);
-  EXPECT_EQ(slow_links(machine, 0),
-            std::vector<std::string>{"1 -> 0: 200.0 GB/s, 51 % of the 394.0 that its links should carry"});
+  EXPECT_EQ(slow_links(machine, 0), std::vector<std::string>{"1 -> 0: 200.0 GB/s, 51 % of the expected 394.0"});
   EXPECT_EQ(slow_links(machine, 392).size(), 1u);
   EXPECT_EQ(slow_links(machine, 396).size(), 2u);
 }

@@ -1,5 +1,5 @@
 // Draws the charts of the page that it stands in, writes long tables once they are opened, and saves files. Charts are
-// drawn as they come into view, then whenever the browser has nothing else to do, and all of them before printing.
+// drawn one after another, the nearest to what is seen first, and all of them before printing.
 (() => {
   "use strict";
   const text = (id) => document.getElementById(id).textContent;
@@ -12,33 +12,88 @@
   const rowsOf = (chart) =>
     chart.rows.map((row) => Object.fromEntries(chart.columns.map((column, i) => [column.name, row[i]])));
 
-  function specOf(chart, width) {
-    const spec = structuredClone(chart.spec);
+  const pen = document.createElement("canvas").getContext("2d");
+  function widthOf(words) {
+    pen.font = `11.5px ${page.config.light.font}`;
+    return Math.max(0, ...words.map((word) => pen.measureText(String(word)).width));
+  }
+
+  // Every encoding of the specification, with what it is one of: "color", "shape", ...
+  function eachEncoding(node, visit) {
+    for (const [channel, encoding] of Object.entries(node.encoding ?? {})) visit(channel, encoding);
+    for (const part of [node.spec, ...(node.layer ?? []), ...(node.concat ?? [])]) if (part) eachEncoding(part, visit);
+  }
+
+  // Vega sets entries of a legend beside each other whatever the width: here as many as fit. `room` is an expression.
+  function fitLegends(spec, rows, room) {
+    const kSymbol = 34;  // pixels of an entry beside its words
+    const kChannels = ["color", "shape", "stroke", "strokeDash", "opacity"];
+    const legends = new Map();  // by channel and field: one legend, whichever layers draw it
+    eachEncoding(spec, (channel, encoding) => {
+      if (!kChannels.includes(channel) || encoding.legend === null || !["nominal", "ordinal"].includes(encoding.type)) return;
+      const key = encoding.field ?? "a name";
+      if (!legends.has(key)) legends.set(key, { words: new Set(), encodings: [] });
+      const legend = legends.get(key);
+      legend.encodings.push(encoding);
+      const words = encoding.field === undefined ? [encoding.datum]
+        : encoding.legend?.values ?? encoding.scale?.domain ?? rows.map((row) => row[encoding.field]);
+      for (const word of words) legend.words.add(word);
+    });
+    for (const { words, encodings } of legends.values()) {
+      const entry = Math.ceil(widthOf([...words])) + kSymbol;
+      for (const encoding of encodings)
+        encoding.legend = {
+          ...encoding.legend, columns: { expr: `max(1, min(${words.size}, floor((${room}) / ${entry})))` },
+          labelLimit: { expr: `max(60, (${room}) - ${kSymbol})` },
+        };
+    }
+  }
+
+  const panelsOf = (spec) => spec.concat ?? (spec.spec ? [spec.spec] : []);
+
+  // `beside` is what the labels of panels take: known once they were drawn.
+  function specOf(chart, width, beside) {
+    const spec = structuredClone(chart.spec), rows = rowsOf(chart);
     spec.data = { name: "table" };
-    spec.datasets = { table: rowsOf(chart) };
+    spec.datasets = { table: rows };
+    const kRightEdge = 12;  // half of the last label of an axis
+    spec.padding = { left: 2, top: 5, right: kRightEdge, bottom: 5 };
     if (typeof spec.width === "number") {
       spec.width = width;
       spec.autosize = { type: "fit-x", contains: "padding" };
+      fitLegends(spec, rows, "width");
+      return spec;
     }
     const kNarrow = 560;  // below it panels stand one above the other
     if (spec.columns > 1 && width < kNarrow) spec.columns = 1;
-    const kOutside = 150;  // what the labels of panels take
-    const panelWidth = Math.max(160, (width - kOutside) / (spec.columns ?? 1));
-    if (spec.spec && typeof spec.spec.width === "number") spec.spec.width = panelWidth;
-    for (const panel of spec.concat ?? []) panel.width = panelWidth;
+    const inRow = Math.min(spec.columns ?? 1, spec.concat?.length ?? spec.columns ?? 1);
+    const panelWidth = Math.max(120, Math.floor((width - beside) / inRow));
+    for (const panel of panelsOf(spec)) panel.width = panelWidth;
+    if (spec.concat) for (const panel of spec.concat) fitLegends(panel, rows, `${panelWidth}`);
+    else fitLegends(spec, rows, `${inRow * panelWidth}`);
     return spec;
   }
 
+  const embed = (plot, chart, spec) => window.vegaEmbed(plot, spec, {
+    mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
+    renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
+  });
+  const drawnWidth = (plot) => plot.querySelector("svg, canvas").getBoundingClientRect().width;
+
   async function draw(plot) {
     const chart = charts.get(plot.dataset.chart);
-    chart.view?.finalize();
-    const room = Math.floor(plot.clientWidth), width = Math.max(room, chart.spec.usermeta?.least_width ?? 0);
+    const room = Math.floor(plot.clientWidth), width = Math.max(room, chart.least_width);
     if (width > room) plot.tabIndex = 0;  // scrolled, so also by keyboard
-    const result = await window.vegaEmbed(plot, specOf(chart, width), {
-      mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
-      renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
-    });
-    chart.view = result.view;
+    let beside = 130;
+    for (let attempt = 0; attempt < 3; ++attempt) {
+      chart.view?.finalize();
+      const result = await embed(plot, chart, specOf(chart, width, beside));
+      chart.view = result.view;
+      await chart.view.resize().runAsync();  // its height, with the rows that legends have at this width
+      const beyond = drawnWidth(plot) - width;
+      if (panelsOf(chart.spec).length === 0 || Math.abs(beyond) <= 4) break;
+      beside += Math.ceil(beyond);
+    }
     plot.dataset.state = "drawn";
   }
 
@@ -58,23 +113,34 @@
     for (const plot of plots) if (charts.get(plot.dataset.chart).drawing) drawn(plot, true);
   }
 
-  function drawWhenIdle() {
-    const next = plots.find((plot) => !charts.get(plot.dataset.chart).drawing);
-    if (next) drawn(next).then(() => later(drawWhenIdle));
+  // Of the plots that are not drawn, the one that is nearest to what is seen.
+  function nextPlot() {
+    let nearest, least = Infinity;
+    for (const plot of plots) {
+      if (charts.get(plot.dataset.chart).drawing) continue;
+      const { top, bottom } = plot.getBoundingClientRect();
+      const distance = Math.max(0, -bottom, top - window.innerHeight);
+      if (distance < least) [nearest, least] = [plot, distance];
+    }
+    return nearest;
   }
-  const later = window.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+
+  // No timer, no frame and no idle time is waited for: a headless browser whose clock is virtual, or stands still, grants
+  // none of them. Small pages are drawn before they count as loaded; then the browser gets its turn after each chart.
+  const turn = new MessageChannel();
+  async function drawNext() {
+    const kBeforeLoad = 300;  // ms
+    const begin = performance.now();
+    for (let plot = nextPlot(); plot; plot = nextPlot()) {
+      await drawn(plot);
+      if (document.readyState !== "loading" || performance.now() - begin > kBeforeLoad) break;
+    }
+    if (nextPlot()) turn.port2.postMessage(0);
+  }
+  turn.port1.onmessage = drawNext;
 
   function start() {
-    const watcher = new IntersectionObserver((entries) => {
-      for (const entry of entries)
-        if (entry.isIntersecting) {
-          watcher.unobserve(entry.target);
-          drawn(entry.target);
-        }
-    }, { rootMargin: "200px" });
-    plots.forEach((plot) => watcher.observe(plot));
-    window.addEventListener("load", () => later(drawWhenIdle));
-
+    drawNext();
     darkness.addEventListener("change", () => {
       scheme = darkness.matches ? "dark" : "light";
       drawAgain();

@@ -1,0 +1,78 @@
+// amdahl all: every part of a machine measured, one page.
+#include "amdahl/all.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/environment.h"
+#include "cli/nccl_log.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace amdahl::cli {
+namespace {
+
+struct AllArgs {
+  AllConfig config;
+  std::string gpus;
+  bool quiet = false;
+};
+
+int all_command(AllArgs args, const std::string& command_line) {
+  AllConfig& config = args.config;
+  config.gpus = parse_gpus(args.gpus);
+  if (config.output_dir.empty()) config.output_dir = default_run_dir("all");
+  config.user_environment = process_environment();
+  const NcclLog log;
+  config.nccl_log = log.path();
+  config.environment = process_environment();
+  config.command_line = command_line;
+  config.on_fatal = end_at_once;
+  AllOutcome outcome;
+  {
+    TerminalObserver observer(args.quiet);
+    outcome = run_all(config, observer);
+  }  // whose last line goes before the result
+  show(stdout, outcome.text);
+  if (!outcome.failed) return 0;
+  std::vector<std::string> names;
+  for (const AllPart& part : outcome.parts)
+    if (part.end == AllPart::End::problems || part.end == AllPart::End::failed) names.push_back(part.name);
+  std::fflush(stdout);
+  throw Error(Cause::check_failed,
+              fmt::format("{} of {} parts found problems or failed: {}", names.size(), outcome.parts.size(),
+                          fmt::join(names, ", ")),
+              "the lines above, and the reports in their folders");
+}
+
+}  // namespace
+
+Command define_all(CLI::App& app) {
+  auto args = std::make_shared<AllArgs>();
+  AllConfig& config = args->config;
+  CLI::App* sub =
+      app.add_subcommand("all", "Topology, doctor, links, collectives, study and sensor bench, ending in one page");
+  sub->footer("examples:\n  amdahl all --quick\n  amdahl all --devices 4 --output-dir results/local/this-machine");
+  sub->add_flag("--quick", config.quick, "Fewer samples and sizes, for a first look");
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--gpus", args->gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  sub->add_option("--seed", config.seed, "Seed of weights and data")->check(kNatural)->capture_default_str();
+  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
+  sub->add_option("--output-dir,-o", config.output_dir,
+                  "Folder of the parts' run folders and the page (default: results/local/all-TIME)");
+  sub->add_flag("--quiet,-q", args->quiet, "No progress");
+  offer(sub, "--backend", {"auto", "cpu", "cuda"});
+  offer_files(sub, {"--output-dir"});
+  offer_lists(sub, {"--gpus"});
+  return {sub, [args, sub](const std::string& command_line) {
+            if (sub->count("--devices") > 0 && args->config.devices < 1)
+              throw Error(Cause::usage, fmt::format("--devices is {}", args->config.devices), "at least 1");
+            return all_command(*args, command_line);
+          }};
+}
+
+}  // namespace amdahl::cli

@@ -1,0 +1,80 @@
+#include "cli/command_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace amdahl::cli {
+namespace {
+
+// "TEXT" of CLI11 says nothing: files are FILE, numbers N.
+std::string value_name(const CLI::Option& option, const Offer& offer) {
+  if (option.get_items_expected_max() == 0) return {};
+  const std::string type = option.get_type_name();
+  if (type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT")) return "N";
+  if (option.check_lname("output-dir")) return "DIR";
+  return offer.files && offer.choices.empty() ? "FILE" : offer.several ? "LIST" : "VALUE";
+}
+
+// A description may say it in words, better than the value can.
+std::string shown_default(const CLI::Option& option) {
+  if (option.get_description().find("default: ") != std::string::npos) return {};
+  std::string text = option.get_default_str();
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // CLI11's lists
+  return text;
+}
+
+}  // namespace
+
+OptionNode option_node(CLI::Option& option) {
+  OptionNode node;
+  node.positional = option.get_positional();
+  for (const std::string& name : option.get_snames()) node.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) node.names.push_back("--" + name);
+  if (node.names.empty()) node.names.push_back(option.get_name(true));
+  node.description = option.get_description();
+  node.offer = offer_of(option);
+  node.value = value_name(option, node.offer);
+  if (!node.is_flag()) node.default_value = shown_default(option);
+  node.required = option.get_required();
+  node.repeated = option.get_items_expected_max() > 1;
+  node.optional_value = !node.is_flag() && !node.positional && option.get_items_expected_min() == 0;
+  return node;
+}
+
+namespace {
+
+CommandNode node_of(CLI::App& app, std::vector<std::string> words) {
+  CommandNode node;
+  node.words = std::move(words);
+  node.description = app.get_description();
+  node.footer = app.get_footer();
+  for (CLI::Option* option : app.get_options()) node.options.push_back(option_node(*option));
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    std::vector<std::string> below = node.words;
+    below.push_back(sub->get_name());
+    node.commands.push_back(node_of(*sub, std::move(below)));
+  }
+  return node;
+}
+
+void collect(const CommandNode& node, std::vector<const CommandNode*>& all) {
+  all.push_back(&node);
+  for (const CommandNode& command : node.commands) collect(command, all);
+}
+
+}  // namespace
+
+std::string CommandNode::name(const std::string& separator) const {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+CommandNode command_tree(CLI::App& app) { return node_of(app, {"amdahl"}); }
+
+std::vector<const CommandNode*> all_commands(const CommandNode& root) {
+  std::vector<const CommandNode*> all;
+  collect(root, all);
+  return all;
+}
+
+}  // namespace amdahl::cli

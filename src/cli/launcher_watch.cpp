@@ -1,0 +1,86 @@
+#include "cli/launcher_watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <system_error>
+#include <thread>
+
+namespace amdahl::cli {
+namespace {
+
+// Set in each rank by the launcher itself and not by those who start ranks by hand.
+constexpr const char* kMarks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID",
+                                  "SLURM_STEP_ID"};
+
+std::atomic<bool> g_gone{false};  // written by the watching thread
+std::string g_launcher;           // set before that thread starts
+
+/// Whether a process was started with this variable; false for processes of other users, whose environment is theirs.
+bool started_with(pid_t process, const std::string& variable) {
+  std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');)
+    if (entry.compare(0, variable.size() + 1, variable + "=") == 0) return true;
+  return false;
+}
+
+/// Word of /proc/PID/stat behind the name, which may hold blanks and brackets; 0 is the state, 1 the parent.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 > line.size()) return 0;
+  return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
+}
+
+/// The nearest process above this one that is no rank's: between them may be shells and tools of the rank. 0 or 1 when
+/// there is none whose end this process could see.
+pid_t find_launcher(const std::string& mark) {
+  pid_t process = getppid();
+  while (process > 1 && started_with(process, mark)) process = parent_of(process);
+  return process;
+}
+
+std::string name_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace
+
+void watch_launcher(const std::map<std::string, std::string>& environment) {
+  for (const char* mark : kMarks) {
+    if (environment.count(mark) == 0) continue;
+    const pid_t launcher = find_launcher(mark);
+    if (launcher <= 1) return;
+    const int fd = static_cast<int>(syscall(SYS_pidfd_open, launcher, 0));
+    if (fd < 0) return;
+    g_launcher = fmt::format("process {} ({})", launcher, name_of(launcher));
+    if (find_launcher(mark) != launcher) return;  // gone meanwhile: the number may be another's by now
+    try {
+      std::thread([fd] {
+        pollfd polled{fd, POLLIN, 0};
+        while (poll(&polled, 1, -1) < 0 && errno == EINTR) {
+        }
+        g_gone = true;
+        kill(getpid(), SIGTERM);
+      }).detach();
+    } catch (const std::system_error&) {  // no thread: the job's own threads will say so
+      close(fd);
+    }
+    return;
+  }
+}
+
+std::string gone_launcher() { return g_gone ? g_launcher : std::string(); }
+
+}  // namespace amdahl::cli

@@ -1,0 +1,54 @@
+// What several devices would do, from the records of one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "amdahl/amdahl.h"
+#include "files/whole_file.h"
+#include "lab/evidence.h"
+#include "planner/scaling_model.h"
+#include "report/scaling_outlook.h"
+#include "spec/json.h"
+
+namespace amdahl {
+namespace {
+
+LinkModel find_link(const std::string& name) {
+  std::vector<std::string> names;
+  for (const LinkModel& link : link_models()) {
+    if (link.name == name) return link;
+    names.push_back(link.name);
+  }
+  if (name.ends_with(".json") || name.find('/') != std::string::npos)
+    return link_of_machine(machine_from_json(read_file(name, Cause::usage), name), name);
+  throw Error(Cause::usage, name.empty() ? "--assume-devices without --link" : fmt::format("unknown link '{}'", name),
+              choices_hint(name, names) + ", or the machine file of `amdahl links --machine FILE`");
+}
+
+}  // namespace
+
+OutlookOutcome run_outlook(const OutlookConfig& config) {
+  if (config.evidence.empty())
+    throw Error(Cause::usage, "--assume-devices without --from", "--from DIR of a study that measured one device");
+  for (const int64_t devices : config.question.devices)
+    if (devices < 2)
+      throw Error(Cause::usage, fmt::format("--assume-devices {}: that is what was measured", devices),
+                  "2 or more, for example 2,4");
+  const LinkModel link = find_link(config.link);
+  const StudySummary summary = read_evidence(config.evidence);
+  if (summary.device_kind != "cuda")
+    throw Error(
+        Cause::usage,
+        fmt::format("{} was measured on CPU virtual devices: their steps and a link between GPUs have nothing in "
+                    "common",
+                    config.evidence),
+        "a study on a GPU, for example amdahl study --backend cuda --mode single");
+  OutlookOutcome outcome;
+  outcome.outlook = predict_scaling(summary, link, config.question);
+  outcome.text = outlook_text(outcome.outlook);
+  outcome.json = outlook_to_json(outcome.outlook);
+  return outcome;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,187 @@
+#include "lab/study_grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lab/backends.h"
+#include "lab/evidence.h"
+#include "lab/training_setup.h"
+#include "planner/advise.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kExtraRuns = 10;  // of a cell that only shows what the device could do otherwise
+// Of a device's memory, for all cells of a batch size: libraries and fragments take some too.
+constexpr double kUsableMemory = 0.8;
+
+bool on_gpus(const StudyConfig& config) { return choose_backend(config.engine).name == std::string_view("cuda"); }
+
+// What is measured at each batch size.
+struct Modes {
+  std::set<int64_t> without_multi;  // batch sizes at which one device is all that is measured
+  std::string decision;             // of the selector, a line a batch size
+};
+
+Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
+  if (config.mode == "single") return {{config.batch_sizes.begin(), config.batch_sizes.end()}, {}};
+  if (config.mode == "multi") return {};
+  AdviceRequest question;
+  question.model = config.training.model;
+  question.num_parameters = model.num_parameters();
+  question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
+  question.device_kind = on_gpus(config) ? "cuda" : "cpu-virtual";
+  const StudySummary evidence = config.evidence.empty() ? StudySummary{} : read_evidence(config.evidence);
+  Modes modes;
+  for (const int64_t batch : config.batch_sizes) {
+    question.global_batch = config.scaling == Scaling::weak ? batch * question.max_devices : batch;
+    const Advice advice = advise_measured(question, evidence);
+    // Only a selector that is sure of one device saves a measurement: several are judged against one.
+    const std::vector<std::string>& unsure = advice.modes_to_measure;
+    const bool sure = advice.decision == "single" && std::find(unsure.begin(), unsure.end(), "multi") == unsure.end();
+    if (sure) modes.without_multi.insert(batch);
+    modes.decision += fmt::format("{}selector, batch {}: {} ({})", modes.decision.empty() ? "" : "\n",
+                                  question.global_batch, advice.decision, advice.reason);
+  }
+  return modes;
+}
+
+StudyCellSpec cell_of(const StudyConfig& config, int64_t global_batch, int64_t devices) {
+  StudyCellSpec cell;
+  cell.global_batch = global_batch;
+  cell.devices = static_cast<int>(devices);
+  cell.strategy = devices == 1 ? "single" : config.training.strategy;
+  cell.launch = config.engine.launch;
+  cell.math = config.engine.math;
+  return cell;
+}
+
+std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
+  const std::set<int64_t> devices(config.devices.begin(), config.devices.end());
+  std::vector<std::vector<StudyCellSpec>> groups;
+  std::set<int64_t> planned;
+  for (int64_t batch : config.batch_sizes) {
+    if (!planned.insert(batch).second) continue;  // named twice
+    std::vector<StudyCellSpec> group{cell_of(config, batch, 1)};
+    for (int64_t n : devices) {
+      if (n == 1 || modes.without_multi.contains(batch)) continue;
+      group.push_back(cell_of(config, config.scaling == Scaling::weak ? batch * n : batch, n));
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+bool feasible(const StudyConfig& config, const StudyCellSpec& cell) {
+  ParallelPlan plan{config.training.plan};
+  plan.strategy = cell.strategy;
+  plan.num_devices = cell.devices;
+  plan.global_batch = cell.global_batch;
+  return find_strategy(cell.strategy).feasible(plan).ok;
+}
+
+// Of each batch the other ways to run it, then half of it in every way: what each of two devices would do.
+void add_extras(const StudyConfig& config, std::vector<std::vector<StudyCellSpec>>& groups) {
+  const bool gpus = on_gpus(config);
+  const ComputeModes modes{
+      gpus ? std::vector{LaunchMode::eager, LaunchMode::graph} : std::vector{LaunchMode::eager},
+      gpus ? std::vector{MathMode::fp32, MathMode::tf32, MathMode::bf16} : std::vector{MathMode::fp32}};
+  // Runs that stop early need every sample they can get.
+  const int every = config.rel_ci > 0 ? 1 : std::max(1, config.runs / kExtraRuns);
+  std::set<int64_t> planned(config.batch_sizes.begin(), config.batch_sizes.end());
+  for (std::vector<StudyCellSpec>& group : groups) {
+    const StudyCellSpec whole = group.front();
+    std::vector<StudyCellSpec> extras = other_ways(whole, modes);
+    StudyCellSpec half = whole;
+    half.global_batch = (whole.global_batch + 1) / 2;
+    if (feasible(config, half) && planned.insert(half.global_batch).second) {
+      extras.push_back(half);
+      for (const StudyCellSpec& way : other_ways(half, modes)) extras.push_back(way);
+    }
+    for (StudyCellSpec& extra : extras) {
+      extra.extra = true;
+      extra.every = every;
+      group.push_back(extra);
+    }
+  }
+}
+
+bool one_device(const std::vector<std::vector<StudyCellSpec>>& groups) {
+  return std::all_of(groups.begin(), groups.end(), [](const auto& group) { return group.size() == 1; });
+}
+
+}  // namespace
+
+void choose_mode(StudyConfig& config) {
+  const int64_t most = *std::max_element(config.devices.begin(), config.devices.end());
+  if (config.mode.empty()) config.mode = most > 1 ? "multi" : "single";
+  if (config.mode != "single" && config.mode != "multi" && config.mode != "auto")
+    throw Error(Cause::usage, fmt::format("unknown mode '{}'", config.mode),
+                choices_hint(config.mode, {"single", "multi", "auto"}));
+  if (config.mode != "multi" || most > 1) return;
+  const bool gpus = on_gpus(config);
+  throw Error(Cause::check_failed,
+              fmt::format("--mode multi compares several devices with one, and this study has one {}",
+                          gpus ? "GPU" : "CPU virtual device"),
+              fmt::format("--mode single or auto for what one device does{}",
+                          gpus ? ", or --backend cpu --devices 1,2 for CPU virtual devices"
+                               : ", or --devices 1,2 for two CPU virtual devices"));
+}
+
+StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
+  if (config.variants != "auto" && config.variants != "none")
+    throw Error(Cause::usage, fmt::format("unknown variants '{}'", config.variants),
+                choices_hint(config.variants, {"auto", "none"}));
+  Modes modes = choose_modes(config, model);
+  StudyGrid grid{make_groups(config, modes), std::move(modes.decision), {}};
+  if (config.variants == "none" || !one_device(grid.groups)) return grid;
+  add_extras(config, grid.groups);
+  grid.note = fmt::format(
+      "one device: also measured, {} run{} each, what it could do otherwise and half of each batch (--variants none "
+      "leaves that out)",
+      std::min(config.runs, config.rel_ci > 0 ? config.runs : kExtraRuns), config.runs == 1 ? "" : "s");
+  return grid;
+}
+
+std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeModes& modes) {
+  std::vector<StudyCellSpec> ways;
+  const auto add = [&](LaunchMode launch, MathMode math) {
+    ways.push_back(cell);
+    ways.back().launch = launch;
+    ways.back().math = math;
+  };
+  for (const LaunchMode launch : modes.launches)
+    if (launch != cell.launch) add(launch, cell.math);
+  const bool graphs =
+      std::find(modes.launches.begin(), modes.launches.end(), LaunchMode::graph) != modes.launches.end();
+  for (const MathMode math : modes.maths)
+    if (math != cell.math) add(graphs ? LaunchMode::graph : cell.launch, math);
+  return ways;
+}
+
+std::vector<int64_t> drop_extras_that_do_not_fit(std::vector<std::vector<StudyCellSpec>>& groups, int64_t memory_bytes,
+                                                 const std::function<int64_t(const StudyCellSpec&)>& bytes_of) {
+  std::vector<int64_t> dropped;
+  if (memory_bytes <= 0) return dropped;
+  for (std::vector<StudyCellSpec>& group : groups) {
+    int64_t bytes = 0;
+    for (const StudyCellSpec& cell : group) bytes += bytes_of(cell);
+    if (static_cast<double>(bytes) <= kUsableMemory * static_cast<double>(memory_bytes)) continue;
+    if (std::erase_if(group, [](const StudyCellSpec& cell) { return cell.extra; }) > 0)
+      dropped.push_back(group.front().global_batch);
+  }
+  return dropped;
+}
+
+std::string extras_text(const std::vector<std::vector<StudyCellSpec>>& groups) {
+  std::vector<std::string> extras;
+  for (const auto& group : groups)
+    for (const StudyCellSpec& cell : group)
+      if (cell.extra)
+        extras.push_back(fmt::format("{} {} {}", cell.global_batch, to_string(cell.launch), to_string(cell.math)));
+  return fmt::format("{}", fmt::join(extras, ", "));
+}
+
+}  // namespace amdahl

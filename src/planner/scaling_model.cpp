@@ -1,0 +1,167 @@
+#include "planner/scaling_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "amdahl/units.h"
+#include "base/number_words.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kGradientBytes = 4;  // of a parameter: gradients are f32 in every math mode
+
+auto work_of(const CellKey& key) {
+  return std::tie(key.model, key.num_parameters, key.optimizer, key.plan.accumulate, key.data);
+}
+
+// The fastest configuration of each batch on one device.
+using Curve = std::map<int64_t, const StudyCell*>;
+
+Moments moments_of(const StudyCell& cell) {
+  return {cell.step_time_us.n, cell.step_time_us.mean, cell.step_time_us.sd};
+}
+
+std::string cell_words(const StudyCell& cell) {
+  return fmt::format("batch {}, {}, {}, n = {}", with_thousands(cell.key.global_batch), cell.key.launch, cell.key.math,
+                     cell.step_time_us.n);
+}
+
+struct StepAt {
+  Moments step;
+  PredictedTerm term;
+  double backward_share = -1;  // of the step; negative: unknown
+};
+
+double backward_share(const StudyCell& cell) {
+  return cell.account && cell.account->trusted() ? cell.account->backward_us / cell.account->step_us : -1;
+}
+
+StepAt step_at(const Curve& curve, int64_t batch) {
+  const auto above = curve.lower_bound(batch);  // a batch of the curve or less: never its end
+  const StudyCell& cell = *above->second;
+  if (above->first == batch || above == curve.begin()) {
+    const bool exact = above->first == batch;
+    return {
+        moments_of(cell),
+        {"T1(B/n)", cell.step_time_us.mean, exact ? Origin::measured : Origin::modelled,
+         exact ? cell_words(cell) : fmt::format("at most that of the smallest batch measured: {}", cell_words(cell))},
+        backward_share(cell)};
+  }
+  const auto below = std::prev(above);
+  const Moments low = moments_of(*below->second), high = moments_of(cell);
+  const double part = static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
+  const Moments between{std::min(low.n, high.n), low.mean + part * (high.mean - low.mean),
+                        std::hypot((1 - part) * low.sd, part * high.sd)};
+  return {between,
+          {"T1(B/n)", between.mean, Origin::modelled,
+           fmt::format("batch {} on the line between {} and {}", with_thousands(batch), cell_words(*below->second),
+                       cell_words(cell))},
+          backward_share(cell)};
+}
+
+std::string words(double value) { return format_number(value); }
+
+// What communication takes that backward does not hide.
+void add_communication(const LinkModel& link, const StepAt& step, double bytes, bool overlap,
+                       ScalingPrediction& prediction) {
+  const int64_t n = prediction.devices;
+  prediction.terms.push_back(
+      {"all-reduce latency", link.latency_us(n), link.latency_origin,
+       fmt::format("{} + {} x {} us, {}", words(link.base_us), 2 * (n - 1), words(link.hop_us), link.latency_source)});
+  prediction.terms.push_back({"gradient bytes", link.transfer_us(bytes, n), Origin::modelled,
+                              fmt::format("2 x {} / {} x {} at {} GB/s: {}", n - 1, n, format_bytes(bytes),
+                                          words(link.ring_gbps(n)), link.rate_source)});
+  const double communication = prediction.terms[1].us + prediction.terms[2].us;
+  if (overlap && step.backward_share > 0)
+    prediction.terms.push_back(
+        {"hidden behind backward", -std::min(communication, step.backward_share * step.step.mean), Origin::modelled,
+         fmt::format("backward is {:.0f} % of the step account; communication is taken to cost it "
+                     "nothing",
+                     100 * step.backward_share)});
+}
+
+ScalingPrediction predict(const Curve& curve, const StudyCell& whole, int64_t devices, const LinkModel& link,
+                          bool overlap) {
+  ScalingPrediction prediction;
+  prediction.single = whole.key;
+  prediction.single_us = whole.step_time_us.mean;
+  prediction.n_single = whole.step_time_us.n;
+  prediction.devices = devices;
+  const int64_t share = (whole.key.global_batch + devices - 1) / devices;
+  const StepAt step = step_at(curve, share);
+  prediction.terms.push_back(step.term);
+  add_communication(link, step, kGradientBytes * static_cast<double>(whole.key.num_parameters), overlap, prediction);
+  for (const PredictedTerm& term : prediction.terms) prediction.step_us += term.us;
+  Moments several = step.step;
+  several.mean = prediction.step_us;  // what is modelled adds no spread
+  const PairTest test = test_moments(several, moments_of(whole), Direction::smaller_is_faster);
+  prediction.speedup = test.ratio;
+  prediction.ci = test.ci;
+  prediction.recommendation = recommend(test.ci);
+  return prediction;
+}
+
+bool answers(const StudyCell& cell, const ScalingQuestion& question) {
+  return cell.step_time_us.n > 0 && (question.model.empty() || question.model == cell.key.model);
+}
+
+std::vector<Curve> curves_of(const StudySummary& summary, const ScalingQuestion& question) {
+  std::vector<Curve> curves;
+  for (const StudyCell& cell : summary.cells) {
+    if (cell.key.devices != 1 || !answers(cell, question)) continue;
+    auto curve = std::find_if(curves.begin(), curves.end(), [&](const Curve& known) {
+      return work_of(known.begin()->second->key) == work_of(cell.key);
+    });
+    if (curve == curves.end()) curve = curves.insert(curves.end(), Curve{});
+    const StudyCell*& best = (*curve)[cell.key.global_batch];
+    if (!best || cell.step_time_us.mean < best->step_time_us.mean) best = &cell;
+  }
+  return curves;
+}
+
+// Cells of the same batch and math on that many devices, strong scaling.
+void add_measured(const StudySummary& summary, ScalingPrediction& prediction) {
+  for (const StudyCell& cell : summary.cells)
+    if (cell.key.devices == prediction.devices && cell.key.global_batch == prediction.single.global_batch &&
+        cell.key.scaling == "strong" && cell.key.math == prediction.single.math &&
+        work_of(cell.key) == work_of(prediction.single) && cell.step_time_us.n > 0)
+      prediction.measured.push_back({cell.key.strategy, cell.step_time_us.mean,
+                                     prediction.single_us / cell.step_time_us.mean, cell.step_time_us.n});
+}
+
+}  // namespace
+
+ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& link, const ScalingQuestion& question) {
+  ScalingOutlook outlook;
+  outlook.device_kind = summary.device_kind;
+  outlook.link = link;
+  outlook.overlap = question.overlap;
+  bool without_account = false;
+  for (const Curve& curve : curves_of(summary, question))
+    for (const auto& [batch, cell] : curve) {
+      if (question.global_batch > 0 && question.global_batch != batch) continue;
+      without_account |= backward_share(*cell) < 0;
+      for (const int64_t devices : question.devices) {
+        if (devices > batch) continue;  // a device without a row
+        outlook.predictions.push_back(predict(curve, *cell, devices, link, question.overlap));
+        add_measured(summary, outlook.predictions.back());
+      }
+    }
+  if (outlook.predictions.empty())
+    throw Error(Cause::usage,
+                fmt::format("no cell on one device{}{} that can be divided among so many",
+                            question.model.empty() ? "" : " of model " + question.model,
+                            question.global_batch > 0 ? fmt::format(" at global batch {}", question.global_batch) : ""),
+                "a batch and model that the run has measured on one device, or amdahl study --mode single");
+  if (question.overlap && without_account)
+    outlook.notes.emplace_back("cells without a step account: nothing of their communication is taken to be hidden");
+  return outlook;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,97 @@
+#include "train/replicas.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+
+#include "base/digest.h"
+#include "comm/rank_list.h"
+
+namespace amdahl {
+namespace {
+
+struct Tensor {
+  std::string name;
+  int64_t begin = 0, count = 0;  // floats of the layout
+};
+
+std::vector<Tensor> tensors_of(const ModelSpec& model) {
+  std::vector<Tensor> tensors;
+  const ParameterLayout layout = make_layout(model);
+  int64_t inputs = model.input_width;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerSlice& slice = layout.layers[i];
+    const int64_t units = model.layers[i].units;
+    tensors.push_back({fmt::format("weight of layer {}", i), slice.weight, units * inputs});
+    if (slice.bias >= 0) tensors.push_back({fmt::format("bias of layer {}", i), slice.bias, units});
+    inputs = units;
+  }
+  return tensors;
+}
+
+std::string pack(const TensorHashes& hashes) {
+  return {reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof(uint64_t)};
+}
+
+TensorHashes unpack(const std::string& bytes) {
+  TensorHashes hashes(bytes.size() / sizeof(uint64_t));
+  std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+  return hashes;
+}
+
+/// What most ranks hold; of equal numbers what the lowest rank holds.
+uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
+  std::map<uint64_t, size_t> counts;
+  for (const TensorHashes& hashes : by_rank) ++counts[hashes[tensor]];
+  uint64_t best = by_rank.front()[tensor];
+  for (const TensorHashes& hashes : by_rank)
+    if (counts[hashes[tensor]] > counts[best]) best = hashes[tensor];
+  return best;
+}
+
+}  // namespace
+
+TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters) {
+  TensorHashes hashes;
+  for (const Tensor& tensor : tensors_of(model))
+    hashes.push_back(digest_of({reinterpret_cast<const char*>(parameters.data() + tensor.begin),
+                                static_cast<size_t>(tensor.count) * sizeof(float)}));
+  return hashes;
+}
+
+std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
+                                        std::string_view when) {
+  const std::vector<Tensor> tensors = tensors_of(model);
+  std::string first;
+  std::vector<int> odd;  // ranks, in the first tensor that differs
+  size_t different = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t common = most_common(by_rank, i);
+    std::vector<int> others;
+    for (size_t rank = 0; rank < by_rank.size(); ++rank)
+      if (by_rank[rank][i] != common) others.push_back(static_cast<int>(rank));
+    if (others.empty() || ++different > 1) continue;
+    first = tensors[i].name;
+    odd = others;
+  }
+  if (different == 0) return nullptr;
+  const std::string more = different > 1 ? fmt::format(" and {} more tensors", different - 1) : "";
+  const std::string against = by_rank.size() == 2 ? "rank 0" : "the other ranks";
+  return std::make_unique<Error>(
+      Cause::check_failed,
+      fmt::format("{} differs from {} in the {}{} {}: ranks that train one model hold the same bits", rank_list(odd),
+                  against, first, more, when),
+      "amdahl doctor and amdahl links for a faulty device or link, then the run again", odd.front());
+}
+
+void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
+  if (rank.world_size < 2 || !find_strategy(options.plan.strategy).replicas) return;
+  const std::string mine = pack(hash_tensors(options.model, trainer.parameters()));
+  std::vector<TensorHashes> by_rank;
+  for (const std::string& bytes : rank.communicator.exchange(mine, Deadline::after_seconds(options.timeout_seconds)))
+    by_rank.push_back(unpack(bytes));
+  if (const auto error = compare_replicas(options.model, by_rank, when)) throw Error(*error);
+}
+
+}  // namespace amdahl

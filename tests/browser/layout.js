@@ -1,0 +1,98 @@
+// What is wrong with the layout of a drawn report page, as one line of text for each fault.
+(() => {
+  "use strict";
+  const kSlack = 1.5;  // pixels: antialiasing and half a line's width
+  const faults = [];
+
+  // The four corners of an SVG element's box on the screen: a rotated label has a rotated box.
+  function cornersOf(element) {
+    const box = element.getBBox(), matrix = element.getScreenCTM();
+    return [[box.x, box.y], [box.x + box.width, box.y], [box.x + box.width, box.y + box.height], [box.x, box.y + box.height]]
+      .map(([x, y]) => [matrix.a * x + matrix.c * y + matrix.e, matrix.b * x + matrix.d * y + matrix.f]);
+  }
+  // Separating axes: boxes overlap unless a side of one of them has all of the other beyond it.
+  function overlap(first, second) {
+    for (const [p, q] of [[first, second], [second, first]])
+      for (let side = 0; side < 4; ++side) {
+        const [a, b] = [p[side], p[(side + 1) % 4]];
+        const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
+        if (length === 0) return false;
+        const normal = [(b[1] - a[1]) / length, (a[0] - b[0]) / length];
+        const along = (corner) => corner[0] * normal[0] + corner[1] * normal[1];
+        const ends = (box) => [Math.min(...box.map(along)), Math.max(...box.map(along))];
+        const [low, high] = ends(p), [otherLow, otherHigh] = ends(q);
+        if (low > otherHigh - kSlack || otherLow > high - kSlack) return false;
+      }
+    return true;
+  }
+  const isSeen = (element) => {
+    for (let node = element; node instanceof SVGElement; node = node.parentNode) {
+      const style = getComputedStyle(node);
+      if (style.opacity === "0" || style.display === "none" || style.visibility === "hidden") return false;
+    }
+    return element.textContent.trim() !== "" || element.tagName !== "text";
+  };
+  const textsIn = (root, selector) => [...root.querySelectorAll(selector)].filter(isSeen);
+
+  function checkOverlap(id, what, texts) {
+    const boxes = texts.map(cornersOf);
+    for (let i = 0; i < texts.length; ++i)
+      for (let j = i + 1; j < texts.length; ++j)
+        if (overlap(boxes[i], boxes[j]))
+          return faults.push(`${id}: ${what} overlap: "${texts[i].textContent}" and "${texts[j].textContent}"`);
+  }
+
+  // Ticks of a continuous axis may do without words, bands may not: each size of a heat map, each bar has its name.
+  const specs = new Map(JSON.parse(document.getElementById("amdahl-charts").textContent).charts.map((c) => [c.id, c.spec]));
+  function hasBands(spec, channel) {
+    const encoding = spec.encoding?.[channel];
+    return ["nominal", "ordinal"].includes(encoding?.type) ||
+           [spec.spec, ...(spec.layer ?? []), ...(spec.concat ?? [])].some((part) => part && hasBands(part, channel));
+  }
+  function checkNames(id, axis) {
+    const labels = [...axis.querySelectorAll(".role-axis-label text")].filter((label) => label.textContent);
+    const boxes = labels.map((label) => label.getBoundingClientRect());
+    const spread = (edge) => Math.max(...boxes.map((box) => box[edge])) - Math.min(...boxes.map((box) => box[edge]));
+    const hidden = labels.filter((label) => !isSeen(label));
+    if (hidden.length > 0 && hasBands(specs.get(id), spread("bottom") < spread("left") ? "x" : "y"))
+      faults.push(`${id}: ${hidden.length} of ${labels.length} names are left out, the first is "${hidden[0].textContent}"`);
+  }
+
+  function outside(element, frame) {
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 && box.height === 0) return 0;
+    return Math.max(frame.left - box.left, box.right - frame.right, frame.top - box.top, box.bottom - frame.bottom);
+  }
+
+  function checkPlot(plot) {
+    const id = plot.dataset.chart, svg = plot.querySelector("svg");
+    if (!svg) return;
+    const frame = svg.getBoundingClientRect();
+    for (const kind of ["role-mark", "role-legend", "role-axis-label", "role-axis-title", "role-title-text"]) {
+      const parts = [...svg.querySelectorAll(`.${kind} text, .${kind} path, .${kind} line, .${kind} rect`)];
+      const beyond = parts.find((part) => isSeen(part) && !part.closest("defs, clipPath") &&
+                                          !part.classList.contains("background") &&
+                                          getComputedStyle(part).fill + getComputedStyle(part).stroke !== "nonenone" &&
+                                          outside(part, frame) > kSlack);
+      if (beyond) faults.push(`${id}: ${kind} outside of the picture by ${outside(beyond, frame).toFixed(0)} px: ` +
+                              (beyond.textContent || beyond.getAttribute("aria-roledescription") || beyond.tagName));
+    }
+    checkOverlap(id, "labels of axes", textsIn(svg, ".role-axis-label text"));
+    for (const axis of svg.querySelectorAll(".role-axis")) checkNames(id, axis);
+    checkOverlap(id, "words of marks", textsIn(svg, ".role-mark.mark-text text"));
+    for (const legend of svg.querySelectorAll(".role-legend")) checkOverlap(id, "words of a legend", textsIn(legend, "text"));
+    const wide = frame.width > plot.clientWidth + kSlack;
+    if (wide && getComputedStyle(plot).overflowX !== "auto") faults.push(`${id}: wider than its place, and cannot be scrolled`);
+  }
+
+  document.querySelectorAll(".plot").forEach(checkPlot);
+  for (const table of document.querySelectorAll("table")) {
+    const box = table.closest(".scroll");
+    if (!box) { if (!table.closest("#vg-tooltip-element")) faults.push(`a table without a container: ${table.innerText.slice(0, 60)}`); continue; }
+    if (table.scrollWidth > box.clientWidth + 1) {
+      if (getComputedStyle(box).overflowX !== "auto") faults.push(`table ${box.getAttribute("aria-label")}: cut without a scroll bar`);
+    }
+  }
+  if (document.documentElement.scrollWidth > window.innerWidth) faults.push("the page is wider than the window");
+  return faults;
+})();

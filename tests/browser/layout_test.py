@@ -1,0 +1,146 @@
+"""The layout of pages of every kind, measured in the browser at the widths of a laptop and of a tablet, and charts under
+the clocks of browsers without a user."""
+import json
+
+import browser
+import fabric_fixture
+import study_fixture
+from browser import Opened, dumped, report
+
+WIDTHS = (1400, 800)
+TRANSPORTS = ("nccl", "nccl ring ll128", "nccl ring simple", "nccl tree ll", "nccl tree ll128", "nccl tree simple",
+              "nccl registered", "nccl symmetric", "nccl graph", "nccl graph symmetric")
+
+
+def rewrite(folder, change):
+    """The records of a run as `change` makes them; it returns a list for each."""
+    file = folder / "records.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    changed = [new for line in lines for new in (change(line) if line["type"] == "record" else [line])]
+    file.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    return folder
+
+
+def crowded_arena(folder):
+    """An arena as of a machine with GPUs: many transports with long names, many sizes, both placements."""
+    fabric_fixture.run(folder, "arena")
+
+    def many(record):
+        if record["axes"]["transport"] != "nccl":
+            return []
+        copies = []
+        for place, name in enumerate(TRANSPORTS):
+            for in_place in (False, True):
+                for factor in (1, 4):
+                    copy = json.loads(json.dumps(record))
+                    copy["axes"].update(transport=name, in_place=in_place, bytes=record["axes"]["bytes"] * factor)
+                    for series in copy["series"]:
+                        scale = factor * (1 + place * 0.37) if series["unit"] == "us" else 1
+                        series["samples"] = [sample * scale for sample in series["samples"]]
+                    copies.append(copy)
+        return copies
+    return rewrite(folder, many)
+
+
+def slow_run(folder):
+    """A study in which one run of a cell took twice as long."""
+    study_fixture.study(folder)
+
+    def change(record):
+        axes = record["axes"]
+        if (axes["devices"], axes["global_batch"], axes["run"]) == (2, 512, 7):
+            record["series"][0]["samples"][0] *= 1.913
+        return [record]
+    return rewrite(folder, change)
+
+
+def expect_laid_out(file, widths=WIDTHS):
+    for width in widths:
+        with Opened(file, width=width, height=1000) as page:
+            page.draw_all()
+            page.expect_laid_out()
+            page.check_quiet()
+
+
+def check_runs_of_every_kind(case):
+    kinds = [kind for kind in fabric_fixture.KINDS if kind != "arena"]
+    for kind in kinds:
+        fabric_fixture.run(case.path(kind), kind)
+    expect_laid_out(report(case, *kinds))
+
+
+def check_arena(case):
+    crowded_arena(case.path("arena"))
+    file = report(case, "arena")
+    expect_laid_out(file)
+    with Opened(file, width=1400) as page:
+        page.draw_all()
+        chart = next(chart["id"] for chart in page.charts() if chart["id"].startswith("behind-"))
+        labels = page.value(f"[...document.querySelectorAll('#{chart} .role-axis-label text')].filter((label) => "
+                            "getComputedStyle(label).opacity !== '0').map((label) => label.textContent)")
+        assert set(TRANSPORTS) <= set(labels), labels
+        assert sum(label.endswith("B") for label in labels) == 8, labels  # a name a size
+        page.picture("arena-crowded")
+
+
+def check_study(case):
+    file = report(case, slow_run(case.path("r")).name)
+    expect_laid_out(file)
+    with Opened(file, width=1400) as page:
+        page.draw_all()
+        samples = next(chart["id"] for chart in page.charts() if chart["id"].startswith("samples"))
+        words = page.value(f"[...document.querySelectorAll('#{samples} .role-mark.mark-text text')].map((word) => word.textContent)")
+        assert len(words) >= 1 and all(word.endswith("%") for word in words), words
+        wide = page.value(f"Math.max(...[...document.querySelectorAll('#{samples} .role-mark.mark-rect > *')].map((tick) => "
+                          "tick.getBoundingClientRect().left)) - "
+                          f"Math.min(...[...document.querySelectorAll('#{samples} .role-mark.mark-rect > *')].map((tick) => "
+                          "tick.getBoundingClientRect().left))")
+        assert wide > 100, f"steady runs are squashed into {wide} px"
+
+
+def check_one_size(case):
+    """Bars, where lines would be dots on empty axes."""
+    fabric_fixture.run(case.path("c"), "collectives")
+    rewrite(case.path("c"), lambda record: [record] if record["axes"]["bytes"] == 1024 else [])
+    with Opened(report(case, "c"), width=1400) as page:
+        page.draw_all()
+        page.expect_laid_out()
+        assert page.marks("bus-bandwidth", "symbol") == 0 and page.marks("bus-bandwidth", "rect") >= 2
+        assert "at 1 KiB" in page.value("document.querySelector('#bus-bandwidth h3').textContent")
+
+
+def check_cost_and_comparison(case):
+    prices = case.write("p.toml", 'currency = "EUR"\n[[device]]\nmatch = "NVIDIA Test"\nhourly_price = 3.0\n')
+    study_fixture.study(case.path("a"), watt=500)
+    study_fixture.study(case.path("b"), seed=2)
+    report(case, "a")  # skips where no charts are drawn
+    case.run("cost", "a", "--prices", prices, "--html", "cost.html", timeout=120)
+    case.run("compare", "a", "b", "--html", "compare.html", timeout=120)
+    for name in ("cost.html", "compare.html"):
+        expect_laid_out(case.path(name))
+
+
+def check_wide_tables_scroll(case):
+    study_fixture.study(case.path("r"))
+    with Opened(report(case, "r"), width=800) as page:
+        cut = "[...document.querySelectorAll('section > .scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
+        assert page.value(f"{cut}.length") >= 1
+        assert page.value(f"{cut}.every((box) => getComputedStyle(box).overflowX === 'auto')")
+        moved = page.value(f"{cut}.map((box) => {{ box.scrollLeft = 400; const cell = box.querySelector('td'); return "
+                           "cell.getBoundingClientRect().left - box.getBoundingClientRect().left; })")
+        assert all(0 <= left < 5 for left in moved), f"the first column leaves with the others: {moved}"
+
+
+def check_charts_under_any_clock(case):
+    """A virtual clock grants neither frames nor idle time, and a browser that dumps at once waits for nothing."""
+    for kind in ("links", "sensor"):
+        fabric_fixture.run(case.path(kind), kind)
+    file = report(case, "links", "sensor")
+    charts = file.read_text().count("data-chart=")
+    assert charts > 5, charts
+    for options in (["--virtual-time-budget=3000"], ["--virtual-time-budget=1", "--window-size=1400,9000"],
+                    ["--virtual-time-budget=3000", "--run-all-compositor-stages-before-draw"]):
+        assert dumped(file, *options).count('data-state="drawn"') == charts, options
+
+
+browser.main(globals())

@@ -1,0 +1,152 @@
+#include "targets.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "amdahl/sensor_files.h"
+#include "files/npy.h"
+#include "files/ply.h"
+#include "files/whole_file.h"
+#include "spec/doctor_file.h"
+#include "spec/json.h"
+#include "spec/measurements.h"
+#include "spec/prices_toml.h"
+#include "spec/run_folder.h"
+#include "spec/trace_json.h"
+#include "stored_zip.h"
+#include "train/csv.h"
+
+namespace amdahl::fuzz {
+namespace {
+
+/// A file for parsers that read from a path, in a folder of this process that goes with it.
+class InputFile {
+ public:
+  InputFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "amdahl-fuzz-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder can be made");
+    folder_ = name;
+  }
+  ~InputFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::string with(std::string_view bytes, std::string_view ending) {
+    const std::string path = folder_ / ("input" + std::string(ending));
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (file.get() < 0 || write_all(file.get(), bytes) != 0) throw std::runtime_error(path + " cannot be written");
+    return path;
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::string file_of(std::string_view bytes, std::string_view ending) {
+  static InputFile file;
+  return file.with(bytes, ending);
+}
+
+/// What was read is written and read again: the same, or something was lost.
+template <class Write, class Read>
+void expect_round_trip(const std::string& text, Write&& write, Read&& read) {
+  if (write(read(text, "written")) != text)
+    throw std::logic_error("written, read and written again it differs:\n" + text);
+}
+
+void parse_csv(std::string_view bytes) {
+  CsvOptions options;
+  options.path = file_of(bytes, ".csv");
+  options.target_columns = {"y"};
+  using Missing = CsvOptions::Missing;
+  for (const Missing missing : {Missing::refuse, Missing::drop_row, Missing::mean}) {
+    options.missing = missing;
+    try {
+      const Dataset data = load_csv(options);
+      if (data.features.size() != static_cast<size_t>(data.num_rows * data.input_width))
+        throw std::logic_error("the features are no table");
+    } catch (const Error&) {
+      if (missing == Missing::mean) throw;
+    }
+  }
+}
+
+void parse_records(std::string_view bytes) {
+  const RunContents run = read_run(file_of(bytes, ".jsonl"));
+  for (const Record& record : run.records) expect_round_trip(record_to_json(record), record_to_json, record_from_json);
+}
+
+void parse_model(std::string_view bytes) {
+  expect_round_trip(model_to_json(model_from_json(bytes, "input")), model_to_json, model_from_json);
+}
+
+void parse_machine(std::string_view bytes) {
+  expect_round_trip(machine_to_json(machine_from_json(bytes, "input")), machine_to_json, machine_from_json);
+}
+
+void parse_summary(std::string_view bytes) {
+  expect_round_trip(summary_to_json(summary_from_json(bytes, "input")), summary_to_json, summary_from_json);
+}
+
+void parse_trace(std::string_view bytes) { trace_from_json(bytes, "input"); }
+void parse_doctor(std::string_view bytes) { doctor_from_json(bytes, "input"); }
+void parse_prices(std::string_view bytes) { prices_from_toml(bytes, "input"); }
+void parse_ply_cloud(std::string_view bytes) { parse_ply(bytes, "input"); }
+void parse_npy_cloud(std::string_view bytes) { load_point_cloud(file_of(bytes, ".npy")); }
+void parse_kitti(std::string_view bytes) { load_point_cloud(file_of(bytes, ".bin")); }
+void parse_trajectories(std::string_view bytes) { load_trajectories(file_of(bytes, ".csv")); }
+
+/// As it is, and with the checksums that its arrays have now: else no changed array would get past them.
+void parse_npz(std::string_view bytes) {
+  try {
+    load_trajectories(file_of(bytes, ".npz"));
+  } catch (const Error&) {
+    load_trajectories(file_of(with_checksums(std::string(bytes)), ".npz"));
+  }
+}
+
+/// All that compare and cost read: the contents tell which format it is.
+void parse_measurements(std::string_view bytes) { read_measurements(file_of(bytes, ".json")); }
+
+constexpr Target kTargets[] = {
+    {"csv", parse_csv},
+    {"records", parse_records},
+    {"model", parse_model},
+    {"prices", parse_prices},
+    {"ply", parse_ply_cloud},
+    {"npy", parse_npy_cloud},
+    {"npz", parse_npz},
+    {"kitti", parse_kitti},
+    {"machine", parse_machine},
+    {"nccl_tests", parse_measurements},
+    {"nvbandwidth", parse_measurements},
+    {"robocache", parse_measurements},
+    {"measurements", parse_measurements},
+    {"trajectories", parse_trajectories},
+    {"summary", parse_summary},
+    {"trace", parse_trace},
+    {"doctor", parse_doctor},
+};
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+const Target* find_target(std::string_view name) {
+  const auto found =
+      std::find_if(std::begin(kTargets), std::end(kTargets), [&](const Target& t) { return t.name == name; });
+  return found == std::end(kTargets) ? nullptr : found;
+}
+
+}  // namespace amdahl::fuzz
