@@ -51,13 +51,12 @@ SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes
 /// - gpipe, 1f1b: (p - 1) (F + B + W), so that the fraction is (p - 1) / (m + p - 1) (Narayanan et al., 2021,
 ///   arXiv:2104.04473, 2.2.1);
 /// - interleaved: the same with a chunk's times, so that it is (p - 1) / (chunks m + p - 1) (the same, 2.2.2);
-/// - zb-h1: (p - 1) (F + B - W) (Qi et al., 2023, arXiv:2401.10241, table 2). Found for this schedule: that holds for
+/// - zb-h1: (p - 1) (F + B - W) (Qi et al., 2023, arXiv:2401.10241, section 2). Found for this schedule: that holds for
 ///   W <= F, W <= B and m >= p; in general it is (p - 1) max(F, B, F + B - W) + max(0, p - m) min(F, B, W), because the
 ///   last rank waits that long for its first input and the first one for its last gradient;
-/// - zb-v: published as 0 for F = B = W and m >= 2p - 1 (the same, section 6), by the longest span: with the makespan
-/// it
-///   is (p - 1) F, because ranks begin one after another. Found for this schedule: with fewer micro-batches
-///   (4 (p - 1) - 2 (m - 1)) F where that is more.
+/// - zb-v: published as 0 for F = B = W (the same, section 6), which is the longest span's; the makespan's is
+///   (p - 1) F, because ranks begin one after another. Found for this schedule: both hold for m >= 2p - 1, and with
+///   fewer micro-batches it is (4 (p - 1) - 2 (m - 1)) F where that is more.
 ///
 /// Nothing where no formula is known: zb-v whose F, B and W differ. Error{usage} where the schedule is not feasible or
 /// a time is negative or not finite. 0 where nothing takes time.
@@ -65,11 +64,16 @@ std::optional<double> bubble_formula(ScheduleKind kind, int num_ranks, int num_m
                                      const StageTimes& stage);
 
 /// `peak_activations` of `make_schedule`'s schedule on one rank, in activations of one micro-batch in one stage; p
-/// ranks, m micro-batches, v chunks. gpipe: m. 1f1b: min(m, p - rank). interleaved: min(v m, 2 (p - 1 - rank) + (v - 1)
-/// p + 1), its forwards before the first backward (Narayanan et al., 2021, arXiv:2104.04473). zb-h1: min(m, p) on every
-/// rank, what 1f1b has on rank 0 (Qi et al., 2023, arXiv:2401.10241, table 2). zb-v: min(2m, 2p, m + 1 + rank), of
-/// halves of a rank's part, so that with m >= 2p - 1 every rank holds as much as rank 0 of 1f1b. Error{usage} where the
-/// schedule is not feasible or the rank does not exist.
+/// ranks, m micro-batches, v chunks:
+/// - gpipe: m;
+/// - 1f1b: min(m, p - rank) (Narayanan et al., 2021, arXiv:2006.09503);
+/// - interleaved: min(v m, 2 (p - 1 - rank) + (v - 1) p + 1), its forwards before the first backward (Narayanan et al.,
+///   2021, arXiv:2104.04473);
+/// - zb-h1: min(m, p) on every rank, as rank 0 of 1f1b (Qi et al., 2023, arXiv:2401.10241, section 2);
+/// - zb-v: min(2m, 2p, m + 1 + rank), of halves of a rank's part, so that for m >= 2p - 1 every rank holds as much as
+///   rank 0 of 1f1b (the same, section 6; found for this schedule where m is less).
+///
+/// Error{usage} where the schedule is not feasible or the rank does not exist.
 int peak_activations_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks, int rank);
 
 }  // namespace amdahl
