@@ -9,28 +9,9 @@
 #include <vector>
 
 #include "amdahl/error.h"
+#include "amdahl/tensor.h"
 
 namespace amdahl {
-
-enum class ElementType { f32, bf16, f16, i32, u32 };
-AMDAHL_API std::string_view to_string(ElementType type);
-AMDAHL_API size_t size_of(ElementType type);
-
-/// A tensor to read. `device` is the CUDA index of the memory it lies in, or -1 for the host's.
-struct ConstTensor {
-  const void* data = nullptr;
-  ElementType type = ElementType::f32;
-  std::vector<int64_t> shape;
-  int device = -1;
-};
-
-/// A tensor to write.
-struct Tensor {
-  void* data = nullptr;
-  ElementType type = ElementType::f32;
-  std::vector<int64_t> shape;
-  int device = -1;
-};
 
 /// What lies outside the times of a stream. `hold`: its first or last sample. `linear`: the line through the two
 /// samples next to it, as RoboCache's fusion kernel does. `linear_right`: hold before, linear after, as its resampling

@@ -35,7 +35,7 @@ struct SensorBenchConfig {
   std::string mode = "single";   // single, data, task, pipeline, hetero
   std::vector<int64_t> devices;  // counts; empty: 1 for single, else 1, 2, 4, ... as far as there are GPUs
   Scaling scaling = Scaling::strong;
-  ElementType type = ElementType::f32;  // of streams and features
+  DType type = DType::f32;  // of streams and features
 
   /// Files instead of generated data: a cloud for voxelize, streams for fuse and resample (formats: sensor_files.h).
   /// Points and features are then those of the file, streams and their shapes too; rows are taken again from the first

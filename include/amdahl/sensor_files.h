@@ -53,12 +53,10 @@ struct Trajectories {
 /// Errors as load_point_cloud; Error{environment_missing} for .npz in a build without libzip.
 AMDAHL_API std::vector<Trajectories> load_trajectories(const std::string& path);
 
-enum class FileElement { f16, f32, f64, i32, u32 };
-
 /// A dense, row-major array of the caller's, little-endian as this machine is.
 struct FileArray {
   std::string name;  // in a .npz file
-  FileElement type = FileElement::f32;
+  DType dtype = DType::f32;
   std::vector<int64_t> shape;
   const void* data = nullptr;
 };

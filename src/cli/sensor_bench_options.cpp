@@ -84,7 +84,7 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   if (!texts.points.empty()) config.points = parse_count_list(texts.points, "--points", 0);
   config.grid = parse_grid(texts.grid);
   config.voxel_modes = parse_voxel_modes(texts.voxel_modes);
-  config.type = one_of("--dtype", texts.dtype, named({ElementType::f32, ElementType::bf16, ElementType::f16}));
+  config.type = one_of("--dtype", texts.dtype, named({DType::f32, DType::bf16, DType::f16}));
   config.layout = one_of("--layout", texts.layout, named({VoxelLayout::xyz, VoxelLayout::zyx}));
   config.scaling = one_of("--scaling", texts.scaling, named({Scaling::strong, Scaling::weak}));
   config.hold_back = parse_hold_back(texts.hold_back);

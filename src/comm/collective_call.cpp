@@ -7,43 +7,6 @@
 
 namespace amdahl {
 
-size_t size_of(DType type) {
-  switch (type) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::u8:
-      return 1;
-  }
-  throw Error(Cause::internal, "unknown data type");
-}
-
-std::string_view to_string(DType type) {
-  switch (type) {
-    case DType::f32:
-      return "f32";
-    case DType::f64:
-      return "f64";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-    case DType::u8:
-      return "u8";
-  }
-  return "?";
-}
-
 std::string_view to_string(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:

@@ -55,6 +55,8 @@ void store(DType type, void* host, size_t at, int64_t value) {
       return put(host, at, value);
     case DType::u8:
       return put(host, at, static_cast<uint8_t>(value));
+    case DType::u32:
+      return put(host, at, static_cast<uint32_t>(value));
   }
 }
 
@@ -72,7 +74,7 @@ int64_t CollectiveData::value(int rank, size_t index) const {
       return world_size * below(std::clamp<int64_t>(kExactWhole / (int64_t{world_size} * world_size), 2, 8));
     case ReduceOp::min:
     case ReduceOp::max:
-      return type == DType::u8 ? below(200) : below(200) - 100;
+      return type == DType::u8 || type == DType::u32 ? below(200) : below(200) - 100;
   }
   return 0;
 }

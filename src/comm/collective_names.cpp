@@ -11,8 +11,8 @@
 namespace amdahl {
 namespace {
 
-constexpr std::array<DType, 7> kTypes{DType::f32, DType::f64, DType::f16, DType::bf16,
-                                      DType::i32, DType::i64, DType::u8};
+constexpr std::array<DType, 8> kTypes{DType::f32, DType::f64, DType::f16, DType::bf16,
+                                      DType::i32, DType::i64, DType::u8,  DType::u32};
 constexpr std::array<ReduceOp, 5> kOps{ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
 
 /// What each name stands for, doubles left out; "all" stands for `every`.
@@ -37,20 +37,22 @@ const CollectiveRow& find_collective(std::string_view name) {
 }
 
 DType parse_dtype(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, DType>, 14> kNames{{{"f32", DType::f32},
+  static constexpr std::array<std::pair<std::string_view, DType>, 16> kNames{{{"f32", DType::f32},
                                                                               {"f64", DType::f64},
                                                                               {"f16", DType::f16},
                                                                               {"bf16", DType::bf16},
                                                                               {"i32", DType::i32},
                                                                               {"i64", DType::i64},
                                                                               {"u8", DType::u8},
+                                                                              {"u32", DType::u32},
                                                                               {"float", DType::f32},
                                                                               {"double", DType::f64},
                                                                               {"half", DType::f16},
                                                                               {"bfloat16", DType::bf16},
                                                                               {"int32", DType::i32},
                                                                               {"int64", DType::i64},
-                                                                              {"uint8", DType::u8}}};
+                                                                              {"uint8", DType::u8},
+                                                                              {"uint32", DType::u32}}};
   std::vector<std::string> names;
   for (const auto& [known, type] : kNames) {
     if (known == name) return type;

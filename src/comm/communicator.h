@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "amdahl/tensor.h"
 #include "comm/rank_group.h"
 #include "device/device.h"
 
 namespace amdahl {
 
-enum class DType { f32, f64, f16, bf16, i32, i64, u8 };
 enum class ReduceOp { sum, max, min, prod, avg };
 
 /// How a backend knows a buffer before collectives use it.
@@ -34,8 +34,6 @@ struct RegisteredMemory {
   Deadline deadline = Deadline::after_seconds(0);
 };
 
-size_t size_of(DType type);
-std::string_view to_string(DType type);
 std::string_view to_string(ReduceOp op);
 /// "plain", "registered", "symmetric".
 std::string_view to_string(Registration how);

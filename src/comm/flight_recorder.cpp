@@ -93,7 +93,7 @@ bool read_slot(const Slot& slot, RecordedCall& out) {
   out.finished = slot.finished.load(std::memory_order_acquire) == out.number;
   if (slot.number.load(std::memory_order_relaxed) != out.number) return false;
   const uint64_t kind = kinds & 0xff, type = kinds >> 8 & 0xff, op = kinds >> 16 & 0xff;
-  if (kind > static_cast<uint64_t>(CollectiveKind::exchange) || type > static_cast<uint64_t>(DType::u8) ||
+  if (kind > static_cast<uint64_t>(CollectiveKind::exchange) || type > static_cast<uint64_t>(DType::u32) ||
       op > static_cast<uint64_t>(ReduceOp::avg))
     return false;
   out.call.kind = static_cast<CollectiveKind>(kind);

@@ -76,11 +76,13 @@ MPI_Datatype mpi_type(DType type) {
       return MPI_INT64_T;
     case DType::u8:
       return MPI_UINT8_T;
+    case DType::u32:
+      return MPI_UINT32_T;
     case DType::f16:
     case DType::bf16:
       break;
   }
-  throw Error(Cause::usage, fmt::format("MPI has no {}", to_string(type)), "f32, f64, i32, i64 or u8, or Gloo");
+  throw Error(Cause::usage, fmt::format("MPI has no {}", to_string(type)), "f32, f64, i32, i64, u8 or u32, or Gloo");
 }
 
 MPI_Op mpi_op(ReduceOp op) {

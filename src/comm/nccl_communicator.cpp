@@ -27,6 +27,8 @@ ncclDataType_t nccl_type(DType type) {
       return ncclInt64;
     case DType::u8:
       return ncclUint8;
+    case DType::u32:
+      return ncclUint32;
   }
   return ncclUint8;
 }

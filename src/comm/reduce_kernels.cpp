@@ -118,6 +118,8 @@ void reduce_in_order(const ReduceJob& job) {
       return reduce_typed<int64_t>(job);
     case DType::u8:
       return reduce_typed<uint8_t>(job);
+    case DType::u32:
+      return reduce_typed<uint32_t>(job);
   }
 }
 

@@ -143,9 +143,26 @@ void check_size(const NpyArray& array) {
                        array.begin, present, present < expected ? ": the file is cut off" : ""));
 }
 
-std::string_view type_text(FileElement type) {
-  constexpr std::string_view kNames[] = {"<f2", "<f4", "<f8", "<i4", "<u4"};
-  return kNames[static_cast<size_t>(type)];
+std::string_view type_text(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "<f4";
+    case DType::f64:
+      return "<f8";
+    case DType::f16:
+      return "<f2";
+    case DType::i32:
+      return "<i4";
+    case DType::i64:
+      return "<i8";
+    case DType::u8:
+      return "|u1";
+    case DType::u32:
+      return "<u4";
+    case DType::bf16:
+      break;
+  }
+  throw Error(Cause::usage, fmt::format("NumPy has no {}", to_string(type)), "an array of f32 or f16");
 }
 
 }  // namespace
@@ -184,8 +201,7 @@ NpyArray parse_npy(std::string bytes, std::string origin) {
 }
 
 size_t num_bytes(const FileArray& array) {
-  constexpr size_t kBytes[] = {2, 4, 8, 4, 4};
-  size_t bytes = kBytes[static_cast<size_t>(array.type)];
+  size_t bytes = size_of(array.dtype);
   for (const int64_t size : array.shape)
     if (size < 0 || !multiply_sizes(bytes, static_cast<size_t>(size), bytes))
       throw Error(Cause::usage, fmt::format("an array of shape [{}] cannot be", fmt::join(array.shape, ", ")),
@@ -197,7 +213,7 @@ std::string npy_header(const FileArray& array) {
   // A tuple of one needs its comma.
   const std::string shape = fmt::format("({}{})", fmt::join(array.shape, ", "), array.shape.size() == 1 ? "," : "");
   std::string text =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type_text(array.type), shape);
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type_text(array.dtype), shape);
   constexpr size_t kBefore = 10, kAlignment = 64;  // the format asks for elements that begin at a multiple of 64
   text.append(kAlignment - 1 - (kBefore + text.size()) % kAlignment, ' ');
   text += '\n';

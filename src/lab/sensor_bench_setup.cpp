@@ -133,7 +133,7 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
       job.num_items = points;
       job.options.mode = mode;
       job.num_features = has_values(mode) ? config.features : 0;
-      job.type = has_values(mode) ? config.type : ElementType::f32;  // of the points
+      job.type = has_values(mode) ? config.type : DType::f32;  // of the points
       jobs.push_back(job);
     }
   return jobs;
@@ -163,7 +163,7 @@ void check_sensor_bench(const SensorBenchConfig& config) {
   if (config.path == "host" && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
     throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
                 "GPUs, or no --path");
-  if (config.type == ElementType::i32 || config.type == ElementType::u32)
+  if (config.type != DType::f32 && config.type != DType::bf16 && config.type != DType::f16)
     throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
   for (const int64_t count : config.devices) require_within("--devices", count, 1, 1 << 16);
   for (const std::string& op : sensor_operations(config)) {

@@ -95,7 +95,7 @@ void count_points(SensorMemory& memory, const ConstTensor& points, const Voxeliz
   counting.mode = VoxelMode::count;
   VoxelizeOutcome shaped = {};
   shaped.grid = outcome.grid;
-  const Tensor grid = memory.allocate(ElementType::i32, output_shape(shaped, counting));
+  const Tensor grid = memory.allocate(DType::i32, output_shape(shaped, counting));
   outcome.stats = memory.preprocessor().voxelize_pointcloud(points, {}, outcome.grid, grid, counting);
   const auto* counts = static_cast<const int32_t*>(memory.fetch(grid));
   for (int64_t i = 0; i < num_voxels(outcome.grid); ++i) {
@@ -104,15 +104,15 @@ void count_points(SensorMemory& memory, const ConstTensor& points, const Voxeliz
   }
 }
 
-void save_grid(const VoxelizeConfig& config, const VoxelizeOutcome& outcome, FileElement type, const void* data) {
+void save_grid(const VoxelizeConfig& config, const VoxelizeOutcome& outcome, DType type, const void* data) {
   const FileArray grid{"grid", type, outcome.shape, data};
   if (!config.output.ends_with(".npz")) {
     save_array(config.output, grid);
     return;
   }
   save_arrays(config.output, {grid,
-                              {"minimum", FileElement::f32, {3}, outcome.grid.minimum.data()},
-                              {"voxel_size", FileElement::f32, {}, &outcome.grid.voxel_size}});
+                              {"minimum", DType::f32, {3}, outcome.grid.minimum.data()},
+                              {"voxel_size", DType::f32, {}, &outcome.grid.voxel_size}});
 }
 
 void make_grid(const VoxelizeConfig& config, VoxelizeOutcome& outcome) {
@@ -128,11 +128,9 @@ void make_grid(const VoxelizeConfig& config, VoxelizeOutcome& outcome) {
       values ? memory.put(outcome.cloud.features, {outcome.cloud.num_points, outcome.cloud.num_features})
              : ConstTensor{};
   const bool mask = config.options.mode == VoxelMode::bitmask;
-  const Tensor grid =
-      memory.allocate(mask ? ElementType::u32 : (values ? ElementType::f32 : ElementType::i32), outcome.shape);
+  const Tensor grid = memory.allocate(mask ? DType::u32 : (values ? DType::f32 : DType::i32), outcome.shape);
   memory.preprocessor().voxelize_pointcloud(points, features, outcome.grid, grid, config.options);
-  save_grid(config, outcome, mask ? FileElement::u32 : (values ? FileElement::f32 : FileElement::i32),
-            memory.fetch(grid));
+  save_grid(config, outcome, mask ? DType::u32 : (values ? DType::f32 : DType::i32), memory.fetch(grid));
 }
 
 }  // namespace

@@ -48,21 +48,21 @@ ConstTensor SensorMemory::put(const std::vector<float>& values, std::vector<int6
   void* data = allocate_bytes(bytes);
   device_->copy_in(*stream_, data, values.data(), bytes);
   synchronize();
-  return {data, ElementType::f32, std::move(shape), index_};
+  return {data, DType::f32, std::move(shape), index_, {}};
 }
 
-Tensor SensorMemory::allocate(ElementType type, std::vector<int64_t> shape) {
+Tensor SensorMemory::allocate(DType type, std::vector<int64_t> shape) {
   size_t bytes = size_of(type);
   for (const int64_t extent : shape)
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(extent), &bytes))
       throw Error(Cause::out_of_memory, fmt::format("an array cannot have {} elements per row", extent), kSmaller);
-  return {allocate_bytes(bytes), type, std::move(shape), index_};
+  return {allocate_bytes(bytes), type, std::move(shape), index_, {}};
 }
 
 const void* SensorMemory::fetch(const Tensor& tensor) {
   preprocessor_.synchronize();
   if (index_ < 0) return tensor.data;
-  size_t bytes = size_of(tensor.type);
+  size_t bytes = size_of(tensor.dtype);
   for (const int64_t extent : tensor.shape) bytes *= static_cast<size_t>(extent);
   fetched_.resize(bytes);
   device_->copy_out(*stream_, fetched_.data(), tensor.data, bytes);

@@ -21,7 +21,7 @@ class SensorMemory {
 
   ConstTensor put(const std::vector<float>& values, std::vector<int64_t> shape);
   /// Error{out_of_memory} when it does not fit.
-  Tensor allocate(ElementType type, std::vector<int64_t> shape);
+  Tensor allocate(DType type, std::vector<int64_t> shape);
   /// The elements in host memory, valid until the next call of `fetch` or `clear`.
   const void* fetch(const Tensor& tensor);
   /// Frees everything that `put` and `allocate` gave.

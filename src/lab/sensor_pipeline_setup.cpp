@@ -17,7 +17,7 @@ void check_pipeline(const SensorBenchConfig& config) {
   if (sensor_operations(config).size() > 1 || config.op == "voxelize")
     throw Error(Cause::usage, fmt::format("--mode pipeline feeds a model with streams and --op is {}", config.op),
                 "--op fuse or resample");
-  if (config.type != ElementType::f32)
+  if (config.type != DType::f32)
     throw Error(Cause::usage, fmt::format("--dtype is {} and the model reads f32", to_string(config.type)),
                 "--dtype f32");
   if (config.cache != "hot")

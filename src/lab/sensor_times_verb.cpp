@@ -121,12 +121,11 @@ void look_at_times(const Streams& streams, const std::vector<double>& targets, T
 
 void save_series(const TimelineConfig& config, const TimelineOutcome& outcome, const std::vector<double>& targets,
                  const void* values) {
-  const FileArray array{"values", FileElement::f32, outcome.shape, values};
+  const FileArray array{"values", DType::f32, outcome.shape, values};
   if (!config.output.ends_with(".npz"))
     save_array(config.output, array);
   else
-    save_arrays(config.output,
-                {{"times", FileElement::f64, {outcome.shape[0], outcome.shape[1]}, targets.data()}, array});
+    save_arrays(config.output, {{"times", DType::f64, {outcome.shape[0], outcome.shape[1]}, targets.data()}, array});
 }
 
 void compute(const TimelineConfig& config, const Streams& streams, const std::vector<double>& targets,
@@ -139,7 +138,7 @@ void compute(const TimelineConfig& config, const Streams& streams, const std::ve
                       memory.put(times_from(outcome.origin, stream.times), {stream.batch, stream.length})});
   const ConstTensor target_times =
       memory.put(times_from(outcome.origin, targets), {outcome.shape[0], outcome.shape[1]});
-  const Tensor output = memory.allocate(ElementType::f32, outcome.shape);
+  const Tensor output = memory.allocate(DType::f32, outcome.shape);
   FuseOptions options;
   options.extrapolation = config.extrapolation;
   memory.preprocessor().fuse_multimodal(inputs, target_times, output, options);

@@ -17,9 +17,7 @@ namespace {
 constexpr int64_t kChunk = 1 << 16;  // points made at a time
 
 /// Unit of rounding to that type, relative.
-double rounding_of(ElementType type) {
-  return type == ElementType::f32 ? 0x1p-24 : type == ElementType::f16 ? 0x1p-11 : 0x1p-8;
-}
+double rounding_of(DType type) { return type == DType::f32 ? 0x1p-24 : type == DType::f16 ? 0x1p-11 : 0x1p-8; }
 
 /// NaN where NaN must be, and an infinity of the same sign, or within the tolerance.
 bool agrees(double got, double want, double tolerance) {
@@ -184,7 +182,7 @@ class CloudReference {
 
   std::string value_fault(const void* output, int64_t voxel, int64_t feature, const VoxelSum& sum) const {
     const auto f = static_cast<size_t>(feature);
-    const float got = element_at(output, ElementType::f32, voxel * job_.num_features + feature);
+    const float got = element_at(output, DType::f32, voxel * job_.num_features + feature);
     double want = 0, tolerance = 0;
     if (sum.count > 0 && job_.options.mode == VoxelMode::max) {
       want = std::isinf(sum.most[f]) && sum.most[f] < 0 ? 0 : double{sum.most[f]};  // nothing but NaN and -infinity

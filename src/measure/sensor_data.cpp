@@ -191,25 +191,25 @@ SensorItems make_items(const SensorJob& job, ItemRange items) {
   return made;
 }
 
-void store_element(std::byte* place, ElementType type, float value) {
-  if (type == ElementType::f32) {
+void store_element(std::byte* place, DType type, float value) {
+  if (type == DType::f32) {
     std::memcpy(place, &value, sizeof(value));
     return;
   }
-  const uint16_t bits = type == ElementType::bf16 ? to_bfloat(value).bits : to_half(value).bits;
+  const uint16_t bits = type == DType::bf16 ? to_bfloat(value).bits : to_half(value).bits;
   std::memcpy(place, &bits, sizeof(bits));
 }
 
-float element_at(const void* data, ElementType type, int64_t index) {
+float element_at(const void* data, DType type, int64_t index) {
   const auto* bytes = static_cast<const std::byte*>(data) + static_cast<size_t>(index) * size_of(type);
-  if (type == ElementType::f32) {
+  if (type == DType::f32) {
     float value;
     std::memcpy(&value, bytes, sizeof(value));
     return value;
   }
   uint16_t bits;
   std::memcpy(&bits, bytes, sizeof(bits));
-  return type == ElementType::bf16 ? to_float(Bfloat{bits}) : to_float(Half{bits});
+  return type == DType::bf16 ? to_float(Bfloat{bits}) : to_float(Half{bits});
 }
 
 }  // namespace amdahl

@@ -25,8 +25,8 @@ std::string_view to_string(PointDistribution distribution);
 /// What one call computes, over all devices together.
 struct SensorJob {
   SensorOperation operation = SensorOperation::voxelize;
-  ElementType type = ElementType::f32;  // of streams and features
-  int64_t num_items = 0;                // batch rows or points
+  DType type = DType::f32;  // of streams and features
+  int64_t num_items = 0;    // batch rows or points
   uint64_t seed = 42;
 
   std::vector<StreamShape> streams;  // fuse and resample
@@ -61,8 +61,8 @@ struct SensorItems {
 SensorItems make_items(const SensorJob& job, ItemRange items);
 
 /// Writes a number as an element of that type.
-void store_element(std::byte* place, ElementType type, float value);
+void store_element(std::byte* place, DType type, float value);
 /// Element `index` of an array of that type.
-float element_at(const void* data, ElementType type, int64_t index);
+float element_at(const void* data, DType type, int64_t index);
 
 }  // namespace amdahl

@@ -56,7 +56,7 @@ void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumu
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
   for (size_t i = layout_.range.last; i-- > layout_.range.first;)
     layer(i).backward_weight(stream, rows_of(batch, true), input_of(batch, slot, i), state(slot, i),
-                             {0, layer(i).output_width()}, has_own_bias(i), accumulate, 0);
+                             {0, layout_.layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
 }
 
 void Model::backward_layerwise(const Pass& pass) {

@@ -21,7 +21,7 @@ void DenseLayer::forward(Stream& stream, const LayerRows& rows, const float* inp
                      .relu = spec_.activation == Activation::relu};
   dense.mask = rows.training && state.mask ? state.mask->as<uint8_t>() : nullptr;
   if (rows.training && spec_.dropout > 0)
-    dense.dropout = {spec_.dropout, rows.seed, rows.step, static_cast<uint32_t>(index_), rows.row_offset};
+    dense.dropout = {spec_.dropout, rows.seed, rows.step, static_cast<uint32_t>(index_), rows.row_offset, first_unit_};
   ops_.dense_forward(stream, dense);
 }
 

@@ -7,18 +7,19 @@
 
 namespace amdahl {
 
-/// Where a dense layer's parameters and their gradients lie, device pointers; bias null without one.
-struct DenseParameters {
-  float *weight = nullptr, *bias = nullptr;      // [units, input width], [units]
-  float *d_weight = nullptr, *d_bias = nullptr;  // likewise
-};
-
 class DenseLayer final : public Layer {
  public:
-  /// `index`: of the layer in the model, which tells its dropout's draws from the others'.
-  DenseLayer(const DenseSpec& spec, int64_t input_width, size_t index, const DenseParameters& parameters,
-             Device& device, GemmOps& ops)
-      : spec_(spec), input_width_(input_width), index_(index), parameters_(parameters), device_(device), ops_(ops) {}
+  /// `index`: of the layer in the model, which tells its dropout's draws from the others'. `first_unit`: of a shard's
+  /// units in the layer, a multiple of 4.
+  DenseLayer(const DenseSpec& spec, int64_t input_width, size_t index, const LayerParameters& parameters,
+             Device& device, GemmOps& ops, int64_t first_unit = 0)
+      : spec_(spec),
+        input_width_(input_width),
+        index_(index),
+        first_unit_(first_unit),
+        parameters_(parameters),
+        device_(device),
+        ops_(ops) {}
 
   int64_t input_width() const override { return input_width_; }
   int64_t output_width() const override { return spec_.units; }
@@ -37,13 +38,14 @@ class DenseLayer final : public Layer {
  private:
   DenseBackwardInput input_gradient(const LayerRows& rows, const LayerState& state, float* d_input,
                                     const GradientEpilogue& below, bool accumulate) const;
-  DenseBackwardWeight weight_gradient(const LayerRows& rows, const float* input, const LayerState& state,
-                                      bool own_bias, bool accumulate) const;
+  DenseBackwardWeight weight_gradient(const LayerRows& rows, const float* input, const LayerState& state, bool own_bias,
+                                      bool accumulate) const;
 
   DenseSpec spec_;
   int64_t input_width_;
   size_t index_;
-  DenseParameters parameters_;
+  int64_t first_unit_;
+  LayerParameters parameters_;
   Device& device_;
   GemmOps& ops_;
 };

@@ -16,7 +16,17 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
   for (size_t i = layout.range.first; i < layout.range.last; ++i) {
     const int64_t count = spec.layers[i].units * spec.layer_input_width(i);
     const double sd = std::sqrt(2.0 / static_cast<double>(spec.layer_input_width(i)));
-    float* w = params.data() + layout.layers[i].weight;
+    const LayerSlice& slice = layout.layers[i];
+    const int64_t width = spec.layer_input_width(i);
+    const auto set = [&](int64_t at, double value) {  // the draws are those of the whole weight
+      const WeightShard& shard = slice.shard;
+      const int64_t row = at / width, column = at % width;
+      if (at >= count || row < shard.row_begin || row >= shard.row_end || column < shard.column_begin ||
+          column >= shard.column_end)
+        return;
+      params[static_cast<size_t>(slice.weight + (row - shard.row_begin) * shard.columns() + column -
+                                 shard.column_begin)] = static_cast<float>(value);
+    };
     for (int64_t first = 0; first < count; first += 4) {
       const Philox4 bits = philox(seed, static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32),
                                   static_cast<uint32_t>(i), kInitStream);
@@ -24,8 +34,8 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
         const double radius = std::sqrt(-2.0 * std::log(static_cast<double>(philox_uniform(bits.v[2 * pair]))));
         const double angle = 2.0 * std::numbers::pi * static_cast<double>(philox_uniform(bits.v[2 * pair + 1]));
         const int64_t at = first + 2 * pair;
-        if (at < count) w[at] = static_cast<float>(sd * radius * std::cos(angle));
-        if (at + 1 < count) w[at + 1] = static_cast<float>(sd * radius * std::sin(angle));
+        set(at, sd * radius * std::cos(angle));
+        set(at + 1, sd * radius * std::sin(angle));
       }
     }
   }

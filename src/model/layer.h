@@ -45,6 +45,12 @@ struct WeightRows {
   int64_t begin = 0, end = 0;
 };
 
+/// Where a layer's parameters and their gradients lie, device pointers; bias null without one.
+struct LayerParameters {
+  float *weight = nullptr, *bias = nullptr;      // [rows, columns] and [rows] of the shard held here
+  float *d_weight = nullptr, *d_bias = nullptr;  // likewise
+};
+
 class Layer {
  public:
   virtual ~Layer() = default;

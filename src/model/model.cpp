@@ -10,7 +10,11 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 }  // namespace
 
 Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
-    : spec_(spec), layout_(make_layout(spec, options.layers)), device_(device), ops_(ops), options_(options) {
+    : spec_(spec),
+      layout_(make_layout(spec, options.layers, options.shards)),
+      device_(device),
+      ops_(ops),
+      options_(options) {
   spec_.validate();
   params_ = device_.allocate(float_bytes(layout_.num_floats));
   grads_ = device_.allocate(float_bytes(layout_.num_floats));
@@ -21,9 +25,10 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (size_t i = range.first; i < range.last; ++i) {
     const LayerSlice& slice = layout_.layers[i];
     const auto bias = [&](float* base) { return slice.bias >= 0 ? base + slice.bias : nullptr; };
-    const DenseParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
-    layers_.push_back(std::make_unique<DenseLayer>(spec_.layers[i], spec_.layer_input_width(i), i, parameters, device_,
-                                                   ops_.gemm()));
+    const LayerParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
+    layers_.push_back(options_.make_layer ? options_.make_layer(i, parameters)
+                                          : std::make_unique<DenseLayer>(spec_.layers[i], spec_.layer_input_width(i), i,
+                                                                         parameters, device_, ops_.gemm()));
     chain_.push_back(device_.make_event());
   }
   for (int s = 0; s < options_.num_slots; ++s) {

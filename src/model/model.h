@@ -43,11 +43,15 @@ struct BackwardOptions {
   std::function<void(bool begins, const char* gemm, size_t layer, Stream& stream)> around = nullptr;
 };
 
+using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
+
 struct ModelOptions {
-  int64_t max_rows = 0;  // of a micro-batch
-  uint64_t seed = 42;    // of initial parameters and dropout
-  LayerRange layers{};   // held here: all, or a pipeline stage
-  int num_slots = 1;     // micro-batches in flight
+  int64_t max_rows = 0;               // of a micro-batch
+  uint64_t seed = 42;                 // of initial parameters and dropout
+  LayerRange layers{};                // held here: all, or a pipeline stage
+  int num_slots = 1;                  // micro-batches in flight
+  std::vector<WeightShard> shards{};  // by layer index, held here; empty: whole layers
+  LayerFactory make_layer = nullptr;  // null: layers of one device
 };
 
 class Model {

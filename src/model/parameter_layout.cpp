@@ -11,31 +11,32 @@ int64_t aligned(int64_t floats) { return (floats + kAlignFloats - 1) / kAlignFlo
 
 }  // namespace
 
-ParameterLayout make_layout(const ModelSpec& spec, LayerRange range) {
+ParameterLayout make_layout(const ModelSpec& spec, LayerRange range, const std::vector<WeightShard>& shards) {
   ParameterLayout layout;
   layout.range = {range.first, std::min(range.last, spec.layers.size())};
   layout.layers.resize(spec.layers.size());
   int64_t at = 0;
   for (size_t i = layout.range.last; i-- > layout.range.first;) {
     LayerSlice& slice = layout.layers[i];
+    slice.shard = shards.empty() ? WeightShard{0, spec.layers[i].units, 0, spec.layer_input_width(i)} : shards[i];
     slice.begin = at;
     if (spec.layers[i].bias) {
       slice.bias = at;
-      at += aligned(spec.layers[i].units);
+      at += aligned(slice.shard.rows());
     }
     slice.weight = at;
-    at += aligned(spec.layers[i].units * spec.layer_input_width(i));
+    at += aligned(slice.shard.rows() * slice.shard.columns());
     slice.end = at;
   }
   layout.num_floats = at;
   return layout;
 }
 
-std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes) {
+std::vector<GradientPiece> make_pieces(const ParameterLayout& layout, int64_t max_bytes) {
   std::vector<GradientPiece> pieces;
   for (size_t i = layout.range.last; i-- > layout.range.first;) {
     const LayerSlice& slice = layout.layers[i];
-    const int64_t width = spec.layer_input_width(i), units = spec.layers[i].units;
+    const int64_t width = slice.shard.columns(), units = slice.shard.rows();
     const int64_t fitting = max_bytes / (width * static_cast<int64_t>(sizeof(float)));
     const bool output = i + 1 == layout.range.last;  // its bias gradient is a sum over the whole layer: never split
     const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned

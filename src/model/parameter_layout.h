@@ -18,10 +18,18 @@ struct FloatRange {
   int64_t floats() const { return end - begin; }
 };
 
+/// The part of a layer's weight [units, input width] that a device holds. A bias goes with the rows.
+struct WeightShard {
+  int64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
+  int64_t rows() const { return row_end - row_begin; }
+  int64_t columns() const { return column_end - column_begin; }
+};
+
 struct LayerSlice {
   int64_t begin = 0, end = 0;  // floats, [begin, end) covers weight, bias and padding
-  int64_t weight = 0;          // offset of w[units, input_width]
-  int64_t bias = -1;           // offset of b[units], -1 without bias
+  int64_t weight = 0;          // offset of w[rows, columns] of the shard
+  int64_t bias = -1;           // offset of b[rows], -1 without bias
+  WeightShard shard;
 };
 
 /// Layers [first, last) of a model.
@@ -35,18 +43,19 @@ struct ParameterLayout {
   int64_t num_floats = 0;
 };
 
-ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {});
+/// `shards`: by layer index; empty: whole layers.
+ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {}, const std::vector<WeightShard>& shards = {});
 
 /// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last
 /// piece of a layer carries its bias and padding too.
 struct GradientPiece {
   size_t layer = 0;
-  int64_t row_begin = 0, row_end = 0;  // of w[units, input_width]
+  int64_t row_begin = 0, row_end = 0;  // of the weight held here
   int64_t begin = 0, end = 0;          // floats of the layout
 };
 
 inline constexpr int64_t kWholeLayers = INT64_MAX;  // as max_bytes: no layer is cut
 /// All gradients in layout order: whole layers, or runs of rows of at most about `max_bytes`.
-std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes);
+std::vector<GradientPiece> make_pieces(const ParameterLayout& layout, int64_t max_bytes);
 
 }  // namespace amdahl

@@ -38,8 +38,8 @@ void finish_forward(const DenseForward& a, uint64_t step) {
     const uint32_t global_row = static_cast<uint32_t>(a.dropout.row_offset + row);
     for (int64_t first = 0; first < a.out; first += kDrawColumns) {
       uint32_t bits[kDrawColumns];
-      AMDAHL_CPU_PHILOX::draw_columns(a.dropout, static_cast<uint32_t>(first / 4), global_row,
-                                      static_cast<uint32_t>(step), bits);
+      AMDAHL_CPU_PHILOX::draw_columns(a.dropout, static_cast<uint32_t>((a.dropout.column_offset + first) / 4),
+                                      global_row, static_cast<uint32_t>(step), bits);
       const int64_t count = a.out - first < kDrawColumns ? a.out - first : kDrawColumns;
       drop(y + first, bits, count, threshold, scale);
     }

@@ -37,6 +37,16 @@ class CpuOptimizerOps final : public OptimizerOps {
 
 class CpuElementwiseOps final : public ElementwiseOps {
  public:
+  void bias_activation(Stream& stream, const BiasActivation& a) override {
+    const DenseForward finish{nullptr, nullptr, a.bias, a.y, a.batch, 0, a.width, a.relu, a.mask, a.dropout};
+    as_cpu(stream).enqueue(
+        [this, finish] { kernels_.finish_forward(finish, finish.dropout.p > 0 ? *finish.dropout.step : 0); });
+  }
+  void mask_and_sum(Stream& stream, const MaskAndSum& a) override {
+    const DenseBackwardInput finish{nullptr, nullptr, a.activation, a.dx,        a.dbias, a.batch,
+                                    a.width, 0,       1.0f,         a.accumulate};
+    as_cpu(stream).enqueue([this, finish] { kernels_.mask_and_column_sums(finish); });
+  }
   void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                    int64_t width) override {
     as_cpu(stream).enqueue([=] { cpu_gather_rows(table, indices, out, rows, width); });
@@ -44,6 +54,9 @@ class CpuElementwiseOps final : public ElementwiseOps {
   void increment(Stream& stream, uint64_t* counter) override {
     as_cpu(stream).enqueue([counter] { ++*counter; });
   }
+
+ private:
+  const CpuKernels& kernels_ = best_cpu_kernels();
 };
 
 }  // namespace

@@ -97,7 +97,7 @@ struct DropoutParameters {
   uint64_t seed;
   const uint64_t* step;
   int64_t row_offset;
-  uint32_t layer, keep_threshold;
+  uint32_t first_block, layer, keep_threshold;  // blocks of four columns
   float scale;
 };
 
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(float* y, uint8_t* ma
   if (place.inside) {
     load4<kVector>(y + place.row * width, place.column, width, v);
     const Philox4 draw =
-        dropout_draw(p.seed, static_cast<uint32_t>(place.column / 4), static_cast<uint32_t>(p.row_offset + place.row),
-                     static_cast<uint32_t>(*p.step), p.layer);
+        dropout_draw(p.seed, p.first_block + static_cast<uint32_t>(place.column / 4),
+                     static_cast<uint32_t>(p.row_offset + place.row), static_cast<uint32_t>(*p.step), p.layer);
     for (int i = 0; i < 4; ++i) v[i] = draw.v[i] < p.keep_threshold ? v[i] * p.scale : 0.0f;
     store4<kVector>(y + place.row * width, place.column, width, v);
   }
@@ -201,8 +201,13 @@ void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, b
 void launch_dropout(const KernelLaunch& launch, const DenseForward& a) {
   if (a.batch * a.out == 0) return;
   const Dropout& d = a.dropout;
-  const DropoutParameters parameters{
-      d.seed, d.step, d.row_offset, d.layer, dropout_keep_threshold(d.p), static_cast<float>(1.0 / (1.0 - d.p))};
+  const DropoutParameters parameters{d.seed,
+                                     d.step,
+                                     d.row_offset,
+                                     static_cast<uint32_t>(d.column_offset / 4),
+                                     d.layer,
+                                     dropout_keep_threshold(d.p),
+                                     static_cast<float>(1.0 / (1.0 - d.p))};
   const Shape shape = shape_of(a.batch, a.out);
   const unsigned blocks = num_blocks(a.batch * shape.groups_per_row, kThreads / 8);
   auto* kernel = a.out % 4 == 0 && aligned16(a.y) ? dropout_kernel<true> : dropout_kernel<false>;

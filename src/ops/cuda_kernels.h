@@ -33,16 +33,6 @@ void launch_bias_relu(const KernelLaunch& launch, float* y, const float* bias, b
 /// The dropout of `a` in place on a.y, filling a.mask when set.
 void launch_dropout(const KernelLaunch& launch, const DenseForward& a);
 
-/// dx[batch, width] is zeroed in place where `activation` is 0 (or `mask`, read instead when set; neither: kept), and
-/// dbias[width] (may be null) gets its column sums.
-struct MaskAndSum {
-  float* dx;
-  const float* activation;
-  const uint8_t* mask;
-  float* dbias;
-  int64_t batch, width;
-  bool accumulate;
-};
 void launch_mask_and_sum(const KernelLaunch& launch, const MaskAndSum& a);
 /// destination[n] += source[n].
 void launch_add(const KernelLaunch& launch, float* destination, const float* source, int64_t n);

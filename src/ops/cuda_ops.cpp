@@ -36,6 +36,15 @@ class CudaOptimizerOps final : public OptimizerOps {
 class CudaElementwiseOps final : public ElementwiseOps {
  public:
   explicit CudaElementwiseOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  void bias_activation(Stream& stream, const BiasActivation& a) override {
+    const KernelLaunch& launch = context_->begin(stream).launch;
+    const bool drops = a.dropout.p > 0;  // the mask is that of the output after dropout, so dropout writes it
+    launch_bias_relu(launch, a.y, a.bias, a.relu, drops ? nullptr : a.mask, a.batch, a.width);
+    if (drops) launch_dropout(launch, {nullptr, nullptr, a.bias, a.y, a.batch, 0, a.width, a.relu, a.mask, a.dropout});
+  }
+  void mask_and_sum(Stream& stream, const MaskAndSum& a) override {
+    if (a.activation || a.mask || a.dbias) launch_mask_and_sum(context_->begin(stream).launch, a);
+  }
   void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                    int64_t width) override {
     launch_gather_rows(context_->begin(stream).launch, table, indices, out, rows, width);

@@ -19,15 +19,15 @@ struct ForwardArguments {
   // Dropout as in launch_dropout.
   uint64_t seed;
   const uint64_t* step;
-  uint32_t layer, row_offset, keep_threshold;
+  uint32_t layer, row_offset, first_block, keep_threshold;  // blocks of four columns
   float keep_scale;
 };
 
 /// Which of a unit's four elements stay: bits 0 to 3.
 __device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t step, int row, int column) {
   if (!a.dropout) return 15;
-  const Philox4 draw =
-      dropout_draw(a.seed, static_cast<uint32_t>(column / 4), a.row_offset + static_cast<uint32_t>(row), step, a.layer);
+  const Philox4 draw = dropout_draw(a.seed, a.first_block + static_cast<uint32_t>(column / 4),
+                                    a.row_offset + static_cast<uint32_t>(row), step, a.layer);
   unsigned kept = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) kept |= (draw.v[i] < a.keep_threshold ? 1u : 0u) << i;
@@ -142,6 +142,7 @@ void launch_small_forward(const KernelLaunch& launch, MathMode math, const Dense
   a.relu = d.relu, a.dropout = d.dropout.p > 0, a.store_vectors = d.out % 4 == 0 && aligned16(d.y) && aligned16(d.bias);
   a.seed = d.dropout.seed, a.step = d.dropout.step, a.layer = d.dropout.layer;
   a.row_offset = static_cast<uint32_t>(d.dropout.row_offset);
+  a.first_block = static_cast<uint32_t>(d.dropout.column_offset / 4);
   a.keep_threshold = dropout_keep_threshold(d.dropout.p);
   a.keep_scale = static_cast<float>(1.0 / (1.0 - d.dropout.p));
   auto* kernel = math == MathMode::tf32 ? kernel_for<MathMode::tf32>(d.batch, vector)

@@ -1,15 +1,39 @@
-// ElementwiseOps: copies and counters.
+// ElementwiseOps: what is done element by element where no GEMM can do it on the way, copies and counters.
 #pragma once
 
 #include <cstdint>
 
 #include "device/device.h"
+#include "ops/gemm_ops.h"
 
 namespace amdahl {
+
+/// y[B,W] = dropout(relu?(y + bias)) in place; bias may be null. With relu and a mask, also fills the mask of y.
+struct BiasActivation {
+  float* y;
+  const float* bias;
+  int64_t batch, width;
+  bool relu;
+  uint8_t* mask = nullptr;
+  Dropout dropout = {};  // needs relu
+};
+
+/// dx[B,W] is zeroed in place where `activation` is 0 (or `mask`, read instead when set; neither: kept), and dbias[W]
+/// (may be null) gets its column sums, added to what is there when `accumulate`.
+struct MaskAndSum {
+  float* dx;
+  const float* activation;
+  const uint8_t* mask;
+  float* dbias;
+  int64_t batch, width;
+  bool accumulate;
+};
 
 class ElementwiseOps {
  public:
   virtual ~ElementwiseOps() = default;
+  virtual void bias_activation(Stream& stream, const BiasActivation& a) = 0;
+  virtual void mask_and_sum(Stream& stream, const MaskAndSum& a) = 0;
   /// out[i, :] = table[indices[i], :] for `rows` rows of `width` floats.
   virtual void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                            int64_t width) = 0;

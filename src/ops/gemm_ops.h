@@ -16,13 +16,15 @@ namespace amdahl {
 inline constexpr int64_t mask_row_bits(int64_t width) { return (width + 127) / 128 * 128; }
 
 /// The dropout of a layer's output: kept elements are multiplied by 1/(1-p), others zeroed. The draw of an element
-/// depends only on (seed, *step, layer, row_offset + row, column), so any split of the batch gives one device's mask.
+/// depends only on (seed, *step, layer, row_offset + row, column_offset + column), so any division of rows and columns
+/// among devices gives one device's mask.
 struct Dropout {
   double p = 0.0;  // 0: none
   uint64_t seed = 0;
   const uint64_t* step = nullptr;  // device pointer
   uint32_t layer = 0;
   int64_t row_offset = 0;
+  int64_t column_offset = 0;  // of y's first column in the whole layer, a multiple of 4
 };
 
 /// y[B,O] = dropout(relu?(x[B,I] w[O,I]^T + bias[O])); bias may be null. With relu and a mask, also fills the mask of

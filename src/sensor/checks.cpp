@@ -26,7 +26,7 @@ class Argument {
  public:
   Argument(std::string name, const ConstTensor& tensor) : name_(std::move(name)), tensor_(tensor) {}
   Argument(std::string name, const Tensor& tensor)
-      : name_(std::move(name)), tensor_{tensor.data, tensor.type, tensor.shape, tensor.device} {}
+      : name_(std::move(name)), tensor_{tensor.data, tensor.dtype, tensor.shape, tensor.device, tensor.strides} {}
 
   /// `shape` with kAny where any extent will do; `letters` names the axes.
   const Argument& has_shape(const std::vector<int64_t>& shape, const char* letters) const {
@@ -50,13 +50,13 @@ class Argument {
     return *this;
   }
 
-  const Argument& has_type(std::initializer_list<ElementType> types) const {
+  const Argument& has_type(std::initializer_list<DType> types) const {
     std::vector<std::string_view> names;
-    for (const ElementType type : types) {
-      if (type == tensor_.type) return *this;
+    for (const DType type : types) {
+      if (type == tensor_.dtype) return *this;
       names.push_back(to_string(type));
     }
-    refuse(fmt::format("is {}", to_string(tensor_.type)), fmt::format("{}", fmt::join(names, " or ")));
+    refuse(fmt::format("is {}", to_string(tensor_.dtype)), fmt::format("{}", fmt::join(names, " or ")));
     return *this;
   }
 
@@ -66,6 +66,8 @@ class Argument {
       refuse(fmt::format("lies in {}", place_of(tensor_.device)),
              fmt::format("{}, where the call runs", place_of(device)));
     if (elements() > 0 && !tensor_.data) refuse("has elements but no data", "a pointer to its memory");
+    if (!tensor_.is_dense())
+      refuse(fmt::format("has strides {}", shape_text(tensor_.strides)), "a dense row-major array, a copy of this one");
     return *this;
   }
 
@@ -97,8 +99,8 @@ FuseProblem check_fuse(const std::vector<SensorStream>& streams, const std::vect
   if (streams.empty()) throw Error(Cause::usage, "streams is empty", "at least one stream");
   FuseProblem problem;
   problem.extrapolation = options.extrapolation;
-  problem.type = streams.front().data.type;
-  Argument("target_times", target_times).has_shape({kAny, kAny}, "[B, T]").has_type({ElementType::f32}).lies_on(device);
+  problem.type = streams.front().data.dtype;
+  Argument("target_times", target_times).has_shape({kAny, kAny}, "[B, T]").has_type({DType::f32}).lies_on(device);
   problem.batch = target_times.shape[0], problem.num_targets = target_times.shape[1];
   problem.targets = static_cast<const float*>(target_times.data);
   int64_t width = 0;
@@ -107,16 +109,16 @@ FuseProblem check_fuse(const std::vector<SensorStream>& streams, const std::vect
     const std::string& name = names[i];
     Argument(name + ".data", stream.data)
         .has_shape({problem.batch, kAny, kAny}, "[B, S, D]")
-        .has_type({ElementType::f32, ElementType::bf16, ElementType::f16})
+        .has_type({DType::f32, DType::bf16, DType::f16})
         .lies_on(device);
-    if (stream.data.type != problem.type)
+    if (stream.data.dtype != problem.type)
       throw Error(Cause::usage,
-                  fmt::format("{}.data is {} and streams[0].data is {}", name, to_string(stream.data.type),
+                  fmt::format("{}.data is {} and streams[0].data is {}", name, to_string(stream.data.dtype),
                               to_string(problem.type)),
                   "one type for all streams");
     Argument(name + ".times", stream.times)
         .has_shape({problem.batch, stream.data.shape[1]}, "[B, S]")
-        .has_type({ElementType::f32})
+        .has_type({DType::f32})
         .lies_on(device);
     if (stream.data.shape[1] < 1 && problem.batch * problem.num_targets > 0)
       throw Error(Cause::usage, fmt::format("{} has no samples", name), "at least one along S");
@@ -151,7 +153,7 @@ void check_grid(const VoxelGrid& grid) {
 VoxelizeProblem check_voxelize(const ConstTensor& points, const ConstTensor& features, const VoxelGrid& grid,
                                const Tensor& output, const VoxelizeOptions& options, int device) {
   check_grid(grid);
-  Argument("points", points).has_shape({kAny, 3}, "[N, 3]").has_type({ElementType::f32}).lies_on(device);
+  Argument("points", points).has_shape({kAny, 3}, "[N, 3]").has_type({DType::f32}).lies_on(device);
   VoxelizeProblem problem;
   problem.points = static_cast<const float*>(points.data);
   problem.num_points = points.shape[0];
@@ -162,27 +164,24 @@ VoxelizeProblem check_voxelize(const ConstTensor& points, const ConstTensor& fea
   if (options.layout == VoxelLayout::zyx) std::swap(shape[0], shape[2]);
   const bool values = has_values(options.mode);
   if (options.mode == VoxelMode::bitmask) {
-    Argument("output", output)
-        .has_shape({num_mask_words(grid)}, "[words]")
-        .has_type({ElementType::u32})
-        .lies_on(device);
+    Argument("output", output).has_shape({num_mask_words(grid)}, "[words]").has_type({DType::u32}).lies_on(device);
   } else if (!values) {
     const char* letters = options.layout == VoxelLayout::xyz ? "[X, Y, Z]" : "[Z, Y, X]";
-    Argument("output", output).has_shape(shape, letters).has_type({ElementType::i32}).lies_on(device);
+    Argument("output", output).has_shape(shape, letters).has_type({DType::i32}).lies_on(device);
   } else {
     if (features.shape.empty())
       throw Error(Cause::usage, fmt::format("features is missing: mode {} needs them", to_string(options.mode)),
                   "features [N, F]");
     Argument("features", features)
         .has_shape({problem.num_points, kAny}, "[N, F]")
-        .has_type({ElementType::f32, ElementType::bf16, ElementType::f16})
+        .has_type({DType::f32, DType::bf16, DType::f16})
         .lies_on(device);
     problem.features = features.data;
-    problem.feature_type = features.type;
+    problem.feature_type = features.dtype;
     problem.num_features = extent(features.shape, 1);
     shape.push_back(problem.num_features);
     const char* letters = options.layout == VoxelLayout::xyz ? "[X, Y, Z, F]" : "[Z, Y, X, F]";
-    Argument("output", output).has_shape(shape, letters).has_type({ElementType::f32}).lies_on(device);
+    Argument("output", output).has_shape(shape, letters).has_type({DType::f32}).lies_on(device);
   }
   return problem;
 }

@@ -17,9 +17,9 @@ inline void store(Half& place, float value) { place = to_half(value); }
 
 /// Calls `work` with a null pointer of the element's type.
 template <class Work>
-void with_type(ElementType type, const Work& work) {
-  if (type == ElementType::bf16) return work(static_cast<Bfloat*>(nullptr));
-  if (type == ElementType::f16) return work(static_cast<Half*>(nullptr));
+void with_type(DType type, const Work& work) {
+  if (type == DType::bf16) return work(static_cast<Bfloat*>(nullptr));
+  if (type == DType::f16) return work(static_cast<Half*>(nullptr));
   work(static_cast<float*>(nullptr));
 }
 

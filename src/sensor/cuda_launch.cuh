@@ -147,9 +147,9 @@ __device__ __forceinline__ void wait_for_batches() {
 
 /// Calls `work` with a value of the element's type.
 template <class Work>
-void with_type(ElementType type, const Work& work) {
-  if (type == ElementType::bf16) return work(__nv_bfloat16{});
-  if (type == ElementType::f16) return work(__half{});
+void with_type(DType type, const Work& work) {
+  if (type == DType::bf16) return work(__nv_bfloat16{});
+  if (type == DType::f16) return work(__half{});
   work(float{});
 }
 

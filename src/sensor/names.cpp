@@ -3,24 +3,6 @@
 
 namespace amdahl {
 
-std::string_view to_string(ElementType type) {
-  switch (type) {
-    case ElementType::f32:
-      return "f32";
-    case ElementType::bf16:
-      return "bf16";
-    case ElementType::f16:
-      return "f16";
-    case ElementType::i32:
-      return "i32";
-    case ElementType::u32:
-      return "u32";
-  }
-  return "?";
-}
-
-size_t size_of(ElementType type) { return type == ElementType::bf16 || type == ElementType::f16 ? 2 : 4; }
-
 std::string_view to_string(Extrapolation rule) {
   switch (rule) {
     case Extrapolation::hold:

@@ -25,7 +25,7 @@ struct FuseProblem {
   std::vector<FuseStream> streams;
   const float* targets = nullptr;
   void* output = nullptr;
-  ElementType type = ElementType::f32;  // f32, bf16 or f16, of data and output
+  DType type = DType::f32;  // f32, bf16 or f16, of data and output
   int64_t batch = 0;
   int64_t num_targets = 0;  // T
   Extrapolation extrapolation = Extrapolation::hold;
@@ -55,7 +55,7 @@ struct VoxelizeCounts {
 struct VoxelizeProblem {
   const float* points = nullptr;
   const void* features = nullptr;
-  ElementType feature_type = ElementType::f32;
+  DType feature_type = DType::f32;
   int64_t num_points = 0;
   int64_t num_features = 0;
   VoxelGrid grid;

@@ -3,7 +3,7 @@
 namespace amdahl {
 namespace {
 
-const void* skip(const void* data, int64_t count, ElementType type) {
+const void* skip(const void* data, int64_t count, DType type) {
   return data ? static_cast<const char*>(data) + count * static_cast<int64_t>(size_of(type)) : nullptr;
 }
 

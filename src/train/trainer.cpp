@@ -43,7 +43,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
              {.max_rows = max_micro_rows(options.plan, row_), .seed = options.seed}),
       optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
       order_(choose_order()),
-      pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
+      pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
@@ -204,7 +204,8 @@ StepPart Trainer::local_part() const {
 void Trainer::empty_step() {
   if (!empty_)
     empty_ = rank_.device.capture(*compute_, [&] {
-      for (size_t i = graph_nodes(local_part()); i > 0; --i) rank_.ops->elementwise().increment(*compute_, model_.step_counter());
+      for (size_t i = graph_nodes(local_part()); i > 0; --i)
+        rank_.ops->elementwise().increment(*compute_, model_.step_counter());
     });
   empty_->launch(*compute_);
 }

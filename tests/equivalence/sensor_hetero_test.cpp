@@ -32,7 +32,7 @@ SensorJob cloud_job(VoxelMode mode, bool deterministic) {
   return job;
 }
 
-SensorJob stream_job(SensorOperation operation, ElementType type) {
+SensorJob stream_job(SensorOperation operation, DType type) {
   SensorJob job;
   job.operation = operation;
   job.type = type;
@@ -53,9 +53,9 @@ std::vector<Case> cases() {
         if (!deterministic || mode == VoxelMode::mean)
           all.push_back({fmt::format("{}{}_{}", to_string(mode), deterministic ? "_deterministic" : "", where),
                          cloud_job(mode, deterministic), meet});
-    all.push_back({"fuse_" + where, stream_job(SensorOperation::fuse, ElementType::f32), meet});
-    all.push_back({"fuse_bf16_" + where, stream_job(SensorOperation::fuse, ElementType::bf16), meet});
-    all.push_back({"resample_" + where, stream_job(SensorOperation::resample, ElementType::f16), meet});
+    all.push_back({"fuse_" + where, stream_job(SensorOperation::fuse, DType::f32), meet});
+    all.push_back({"fuse_bf16_" + where, stream_job(SensorOperation::fuse, DType::bf16), meet});
+    all.push_back({"resample_" + where, stream_job(SensorOperation::resample, DType::f16), meet});
   }
   return all;
 }

@@ -76,6 +76,73 @@ TEST_F(CudaOpsTest, DropoutDoesNotDependOnTheSplitOfTheBatch) {
   }
 }
 
+// A layer's output finished after a sum over devices has the bits of one that its GEMM finished.
+TEST_F(CudaOpsTest, BiasActivationEqualsTheLayersOwnInAnyPartOfTheColumns) {
+  constexpr int64_t kRows = 37, kWidth = 132;
+  GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{9});
+  auto ops = make_cuda_ops(*device, {MathMode::fp32, false});
+  std::vector<float> values = random_floats(kWidth, 5, -32.0f, 32.0f), biases = random_floats(kWidth, 6, -8.0f, 8.0f);
+  for (auto* each : {&values, &biases})
+    for (float& value : *each) value = std::floor(value) / 4.0f;  // sums are exact
+  auto weights = floats(values), bias = floats(biases), one = floats(std::vector<float>(kRows, 1.0f));
+  for (const double p : {0.0, 0.5}) {
+    auto whole = floats(kRows * kWidth);
+    GpuArray<uint8_t> mask(*device, *stream, kRows * mask_row_bits(kWidth) / 8);
+    ops->gemm().dense_forward(*stream, {one.data(),
+                                        weights.data(),
+                                        bias.data(),
+                                        whole.data(),
+                                        kRows,
+                                        1,
+                                        kWidth,
+                                        true,
+                                        mask.data(),
+                                        {p, 3, step.data(), 1, 20}});
+    const std::vector<float> wanted = whole.get();
+    for (const int64_t begin : {0, 4, 60}) {
+      const int64_t width = std::min<int64_t>(68, kWidth - begin);
+      std::vector<float> product;
+      for (int64_t r = 0; r < kRows; ++r)
+        product.insert(product.end(), values.begin() + begin, values.begin() + begin + width);
+      auto part = floats(product);
+      GpuArray<uint8_t> bits(*device, *stream, kRows * mask_row_bits(width) / 8);
+      ops->elementwise().bias_activation(
+          *stream,
+          {part.data(), bias.data() + begin, kRows, width, true, bits.data(), {p, 3, step.data(), 1, 20, begin}});
+      const std::vector<float> got = part.get();
+      const std::vector<uint8_t> set = bits.get();
+      for (int64_t r = 0; r < kRows; ++r)
+        for (int64_t c = 0; c < width; ++c) {
+          const float value = got[static_cast<size_t>(r * width + c)];
+          ASSERT_EQ(value, wanted[static_cast<size_t>(r * kWidth + begin + c)]) << p << ": " << r << "," << begin + c;
+          const int64_t bit = r * mask_row_bits(width) + c;
+          ASSERT_EQ((set[static_cast<size_t>(bit / 8)] >> (bit % 8)) & 1, value != 0.0f ? 1 : 0) << r << "," << c;
+        }
+    }
+  }
+}
+
+TEST_F(CudaOpsTest, MaskAndSum) {
+  constexpr int64_t kRows = 50, kWidth = 77;
+  auto ops = make_cuda_ops(*device, {MathMode::fp32, false});
+  const std::vector<float> before = random_floats(kRows * kWidth, 5, -1.0f, 1.0f);
+  std::vector<float> active = random_floats(kRows * kWidth, 6, -1.0f, 1.0f);
+  for (float& value : active) value = std::max(0.0f, value);
+  for (const bool masked : {false, true})
+    for (const bool accumulate : {false, true}) {
+      auto dx = floats(before), activation = floats(active), sums = floats(std::vector<float>(kWidth, 2.0f));
+      ops->elementwise().mask_and_sum(
+          *stream, {dx.data(), masked ? activation.data() : nullptr, nullptr, sums.data(), kRows, kWidth, accumulate});
+      const std::vector<float> got = dx.get(), got_sums = sums.get();
+      std::vector<double> wanted(kWidth, accumulate ? 2.0 : 0.0);
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i], masked && active[i] == 0.0f ? 0.0f : before[i]);
+        wanted[i % kWidth] += static_cast<double>(got[i]);
+      }
+      for (size_t c = 0; c < wanted.size(); ++c) EXPECT_NEAR(got_sums[c], wanted[c], 1e-5);
+    }
+}
+
 TEST_F(CudaOpsTest, MseLoss) {
   for (int64_t rows : {1, 64, 8192, 100'000}) {
     constexpr int64_t kWidth = 3;
@@ -156,8 +223,8 @@ TEST_F(CudaOpsTest, AdamFollowsTheDoubleReference) {
       for (int t = 1; t <= 10; ++t) {
         const std::vector<float> grads = random_floats(n, static_cast<uint32_t>(10 + t));
         g.set(grads);
-        ops->optimizer().adam_step(*stream,
-                       {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
+        ops->optimizer().adam_step(
+            *stream, {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
         ops->elementwise().increment(*stream, step.data());
         const double correction1 = 1 - std::pow(double{kBeta1}, t), correction2 = 1 - std::pow(double{kBeta2}, t);
         for (size_t i = 0; i < want.size(); ++i) {
@@ -227,16 +294,17 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
   float* b2 = w2 + kOut * kHidden;
   const auto grad = [&](float* p) { return g.data() + (p - w.data()); };
   const auto train = [&] {
-    ops->gemm().dense_forward(*stream,
-                       {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
+    ops->gemm().dense_forward(
+        *stream, {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
     ops->gemm().dense_forward(*stream, {h.data(), w2, b2, y.data(), kBatch, kHidden, kOut, false});
-    ops->loss().mse_loss(*stream,
-                  {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
+    ops->loss().mse_loss(
+        *stream, {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
     ops->gemm().dense_backward_weight(*stream, {h.data(), dy.data(), grad(w2), grad(b2), kBatch, kHidden, kOut, false});
     ops->gemm().dense_backward_input(
         *stream, {dy.data(), w2, h.data(), dh.data(), grad(b1), kBatch, kHidden, kOut, 1.0f / 0.75f, false, bits});
     ops->gemm().dense_backward_weight(*stream, {x.data(), dh.data(), grad(w1), nullptr, kBatch, kIn, kHidden, false});
-    ops->optimizer().adam_step(*stream, {w.data(), g.data(), m.data(), v.data(), kParams, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f});
+    ops->optimizer().adam_step(
+        *stream, {w.data(), g.data(), m.data(), v.data(), kParams, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f});
     ops->elementwise().increment(*stream, step.data());
   };
   const auto reset = [&] { w.set(start), m.set(zeros), v.set(zeros), step.set({0}); };

@@ -13,7 +13,7 @@ namespace amdahl::testing {
 namespace {
 
 // Bits, but for those of NaN.
-bool same_numbers(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b, ElementType type) {
+bool same_numbers(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b, DType type) {
   for (int64_t i = 0; i < static_cast<int64_t>(a.size() / size_of(type)); ++i) {
     const double x = decode(a.data(), type, i), y = decode(b.data(), type, i);
     if (std::isnan(x) ? !std::isnan(y) : x != y || std::signbit(x) != std::signbit(y)) return false;
@@ -22,7 +22,7 @@ bool same_numbers(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b, 
 }
 
 TEST_F(SensorGpuTest, Fuse) {
-  for_each_fuse([&](const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip) {
+  for_each_fuse([&](const FuseCase& fuse_case, DType type, Extrapolation rule, size_t skip) {
     FuseRun run(gpu(), fuse_case, type, rule, skip);
     run.enqueue();
     const std::vector<uint8_t> output = run.output();
@@ -40,7 +40,7 @@ TEST_F(SensorGpuTest, FuseManyShortEntries) {
   const auto short_entries = std::find_if(
       cases.begin(), cases.end(), [](const FuseCase& fuse_case) { return fuse_case.name == "many short entries"; });
   ASSERT_NE(short_entries, cases.end());
-  for (const ElementType type : kFloatTypes)
+  for (const DType type : kFloatTypes)
     for (const Extrapolation rule : kRules) {
       SCOPED_TRACE(std::string(amdahl::to_string(type)) + ", " + std::string(amdahl::to_string(rule)));
       FuseRun run(gpu(), *short_entries, type, rule);
@@ -81,12 +81,12 @@ TEST_F(SensorGpuTest, Masks) { expect_masks_work(gpu()); }
 TEST_F(SensorGpuTest, LargeClouds) {
   for (const Cloud& cloud : large_clouds())
     for (const VoxelMode mode : kVoxelModes)
-      for (const ElementType type : {ElementType::f32, ElementType::bf16})
+      for (const DType type : {DType::f32, DType::bf16})
         for (const bool deterministic : {false, true}) {
           const bool has_features = has_values(mode);
-          if ((!has_features && type != ElementType::f32) || (mode != VoxelMode::mean && deterministic)) continue;
+          if ((!has_features && type != DType::f32) || (mode != VoxelMode::mean && deterministic)) continue;
           VoxelRun run{{mode, VoxelLayout::zyx, OutOfBounds::drop, deterministic}, type};
-          run.num_features = !has_features ? 0 : type == ElementType::f32 ? 4 : 3;
+          run.num_features = !has_features ? 0 : type == DType::f32 ? 4 : 3;
           run.kind = FeatureKind::uneven;
           SCOPED_TRACE(cloud.name + ", " + run.name());
           const VoxelResult result = run_voxelize(gpu(), cloud, run);
@@ -182,7 +182,7 @@ TEST_F(SensorGpuTest, BinsOfMorePointsThanFitIn) {
         add(run + 1 + unit(generator), 5 + unit(generator), 33 + 2 * unit(generator));
     }
     for (const VoxelMode mode : {VoxelMode::mean, VoxelMode::max})
-      for (const ElementType type : {ElementType::f32, ElementType::bf16})
+      for (const DType type : {DType::f32, DType::bf16})
         for (const int64_t skip : {0, 1}) {
           VoxelRun run{{mode}};
           run.options.deterministic = mode == VoxelMode::mean;
@@ -257,9 +257,9 @@ TEST_F(SensorGpuTest, HeldBackDevicesGiveTheSame) {
     const auto held_ops = make_cuda_sensor_ops(*held);
     const SensorBench part{*held, *held_stream, *held_ops};
     ASSERT_LT(held->spec().sm_count, device->spec().sm_count);
-    FuseRun fuse(part, fuse_case, ElementType::bf16, Extrapolation::hold);
+    FuseRun fuse(part, fuse_case, DType::bf16, Extrapolation::hold);
     fuse.enqueue();
-    expect_fused(fuse_case, ElementType::bf16, Extrapolation::hold, fuse.output());
+    expect_fused(fuse_case, DType::bf16, Extrapolation::hold, fuse.output());
     for (const VoxelMode mode : kVoxelModes)
       for (const VoxelRun& run : voxel_runs(mode, 0)) {
         const Cloud& cloud = clouds().back();
@@ -322,12 +322,12 @@ TEST_F(SensorGpuTest, FuseInAGraphIsEager) {
     for (const Extrapolation rule : kRules) {
       if (fuse_case.hold_only && rule != Extrapolation::hold) continue;
       SCOPED_TRACE(fuse_case.name + ", " + std::string(amdahl::to_string(rule)));
-      FuseRun eager(gpu(), fuse_case, ElementType::f32, rule), replayed(gpu(), fuse_case, ElementType::f32, rule);
+      FuseRun eager(gpu(), fuse_case, DType::f32, rule), replayed(gpu(), fuse_case, DType::f32, rule);
       eager.enqueue();
       const auto graph = device->capture(*stream, [&] { replayed.enqueue(); });
       for (int replay = 0; replay < 2; ++replay) {
         graph->launch(*stream);
-        EXPECT_TRUE(same_numbers(replayed.output(), eager.output(), ElementType::f32)) << "replay " << replay;
+        EXPECT_TRUE(same_numbers(replayed.output(), eager.output(), DType::f32)) << "replay " << replay;
         replayed.spoil_output();
       }
     }

@@ -149,6 +149,60 @@ TEST_F(CpuOpsTest, DropoutIsPhiloxAndKnowsNoRowSplit) {
     }
 }
 
+// What a GEMM does on the way and what is done after it give the same bits, whatever part of the columns is there.
+TEST_F(CpuOpsTest, BiasActivationEqualsTheLayersOwnInAnyPartOfTheColumns) {
+  constexpr int64_t kBatch = 19, kIn = 7, kOut = 50;
+  const auto x = random(kBatch * kIn), w = random(kOut * kIn), bias = random(kOut);
+  const uint64_t step = 5;
+  for (const bool relu : {false, true})
+    for (const double p : {0.0, 0.4}) {
+      if (p > 0 && !relu) continue;
+      std::vector<float> whole(static_cast<size_t>(kBatch * kOut)), product(whole);
+      DenseForward call{x.data(), w.data(), bias.data(), whole.data(), kBatch, kIn, kOut, relu};
+      call.dropout = {p, 99, &step, 2, 100};
+      ops_->gemm().dense_forward(*stream_, call);
+      ops_->gemm().dense_forward(*stream_, {x.data(), w.data(), nullptr, product.data(), kBatch, kIn, kOut, false});
+      finish();
+      for (const int64_t begin : {0, 4, 28}) {
+        const int64_t width = std::min<int64_t>(24, kOut - begin);
+        std::vector<float> part;
+        for (int64_t r = 0; r < kBatch; ++r)
+          part.insert(part.end(), product.begin() + r * kOut + begin, product.begin() + r * kOut + begin + width);
+        ops_->elementwise().bias_activation(
+            *stream_, {part.data(), bias.data() + begin, kBatch, width, relu, nullptr, {p, 99, &step, 2, 100, begin}});
+        finish();
+        for (int64_t r = 0; r < kBatch; ++r)
+          for (int64_t c = 0; c < width; ++c)
+            ASSERT_EQ(part[static_cast<size_t>(r * width + c)], whole[static_cast<size_t>(r * kOut + begin + c)])
+                << "row " << r << " column " << begin + c;
+      }
+    }
+}
+
+TEST_F(CpuOpsTest, MaskAndSum) {
+  constexpr int64_t kBatch = 21, kWidth = 45;
+  for (const bool masked : {false, true})
+    for (const bool summed : {false, true})
+      for (const bool accumulate : {false, true}) {
+        const auto before = random(kBatch * kWidth), sums_before = random(kWidth);
+        auto activation = random(kBatch * kWidth), dx = before, sums = sums_before;
+        for (float& v : activation) v = std::max(0.0f, v);
+        ops_->elementwise().mask_and_sum(*stream_, {dx.data(), masked ? activation.data() : nullptr, nullptr,
+                                                    summed ? sums.data() : nullptr, kBatch, kWidth, accumulate});
+        finish();
+        std::vector<double> wanted = accumulate ? widened(sums_before) : std::vector<double>(kWidth, 0.0);
+        for (size_t i = 0; i < dx.size(); ++i) {
+          const float kept = masked && activation[i] == 0.0f ? 0.0f : before[i];
+          ASSERT_EQ(dx[i], kept);
+          wanted[i % kWidth] += static_cast<double>(kept);
+        }
+        if (summed)
+          EXPECT_LT(error_of(sums, wanted), 1e-6);
+        else
+          EXPECT_EQ(sums, sums_before);
+      }
+}
+
 TEST_F(CpuOpsTest, DenseBackwardInput) {
   for (const Shape& s : kShapes)
     for (const bool masked : {false, true})
@@ -185,7 +239,7 @@ TEST_F(CpuOpsTest, DenseBackwardWeightWhole) {
                  db_before = random(s.out);
       std::vector<float> dw = dw_before, db = db_before;
       ops_->gemm().dense_backward_weight(*stream_,
-                                  {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
+                                         {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
       finish();
       std::vector<double> wanted = product(
           s.out, s.in, s.batch,
@@ -209,7 +263,8 @@ TEST_F(CpuOpsTest, DenseBackwardWeightInPartsEqualsTheWhole) {
     const auto x = random(batch * in), dy = random(batch * stride);
     std::vector<float> whole(static_cast<size_t>(stride * in)), parts = whole, db(static_cast<size_t>(stride)),
                                                                 db_parts = db;
-    ops_->gemm().dense_backward_weight(*stream_, {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
+    ops_->gemm().dense_backward_weight(*stream_,
+                                       {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
     for (int64_t begin = 0; begin < stride; begin += 64) {
       DenseBackwardWeight part{x.data(),
                                dy.data() + begin,
@@ -234,8 +289,8 @@ TEST_F(CpuOpsTest, MseLoss) {
       const auto prediction = random(batch * out), target = random(batch * out);
       std::vector<float> gradient(prediction.size()), stats{2.5f, 4.0f};
       const float scale = 1.0f / static_cast<float>(batch * out);
-      ops_->loss().mse_loss(*stream_,
-                     {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
+      ops_->loss().mse_loss(
+          *stream_, {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
       finish();
       double loss = accumulate ? 2.5 : 0.0;
       std::vector<double> wanted;
@@ -297,7 +352,8 @@ TEST_F(CpuOpsTest, CrossEntropyTiesCountTheFirstAndConfidentRowsKeepDigits) {
   const std::vector<float> logits{1, 1, 0, /**/ 1, 1, 0, /**/ 40, 0, 0, /**/ 0, 0, 3e38f};
   const std::vector<float> labels{0, 1, 0, 2};
   std::vector<float> gradient(logits.size()), stats{9, 9};
-  ops_->loss().cross_entropy_loss(*stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), 4, 3, 1.0f, false});
+  ops_->loss().cross_entropy_loss(*stream_,
+                                  {logits.data(), labels.data(), gradient.data(), stats.data(), 4, 3, 1.0f, false});
   finish();
   EXPECT_EQ(stats[1], 3.0f);  // the tie goes to class 0: row 0 is right, row 1 is not
   EXPECT_NEAR(gradient[6], -2 * std::exp(-40.0), 1e-6 * std::exp(-40.0));  // p - 1 without cancellation
@@ -314,7 +370,8 @@ TEST_F(CpuOpsTest, AdamTenSteps) {
     const float lr = 1e-2f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
     for (int t = 1; t <= 10; ++t) {
       const auto grads = random(n);
-      ops_->optimizer().adam_step(*stream_, {params.data(), grads.data(), m.data(), v.data(), n, &step, lr, beta1, beta2, epsilon});
+      ops_->optimizer().adam_step(
+          *stream_, {params.data(), grads.data(), m.data(), v.data(), n, &step, lr, beta1, beta2, epsilon});
       ops_->elementwise().increment(*stream_, &step);
       finish();
       for (size_t i = 0; i < p.size(); ++i) {
@@ -358,7 +415,8 @@ TEST_F(CpuOpsTest, GatherRows) {
   const auto table = random(50 * width);
   const std::vector<int32_t> indices{49, 0, 0, 17, 3};
   std::vector<float> out(indices.size() * static_cast<size_t>(width));
-  ops_->elementwise().gather_rows(*stream_, table.data(), indices.data(), out.data(), static_cast<int64_t>(indices.size()), width);
+  ops_->elementwise().gather_rows(*stream_, table.data(), indices.data(), out.data(),
+                                  static_cast<int64_t>(indices.size()), width);
   finish();
   for (size_t i = 0; i < indices.size(); ++i)
     for (int64_t c = 0; c < width; ++c)

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, SensorCpuTest,
 
 TEST_P(SensorCpuTest, Fuse) {
   size_t count = 0;
-  for_each_fuse([&](const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip) {
+  for_each_fuse([&](const FuseCase& fuse_case, DType type, Extrapolation rule, size_t skip) {
     ++count;
     FuseRun run(bench(), fuse_case, type, rule, skip);
     run.enqueue();

@@ -13,9 +13,9 @@ struct Format {
   int exponent_bits, mantissa_bits;
 };
 
-Format format_of(ElementType type) {
-  if (type == ElementType::bf16) return {8, 7};
-  if (type == ElementType::f16) return {5, 10};
+Format format_of(DType type) {
+  if (type == DType::bf16) return {8, 7};
+  if (type == DType::f16) return {5, 10};
   return {8, 23};
 }
 
@@ -45,12 +45,12 @@ double unpack(uint32_t bits, const Format& format) {
   return sign * std::ldexp(fraction + (1u << mantissa), field - bias - mantissa);
 }
 
-double rounded(double value, ElementType type) {
+double rounded(double value, DType type) {
   const Format format = format_of(type);
   return unpack(pack(value, format), format);
 }
 
-double to_float(double value) { return rounded(value, ElementType::f32); }
+double to_float(double value) { return rounded(value, DType::f32); }
 
 // The two samples and the weight between them; first == second means the sample itself.
 struct Interval {
@@ -83,7 +83,7 @@ Interval interval_of(const float* times, int64_t length, float t, Extrapolation 
   return i == length - 1 ? Interval{i, i} : Interval{i, i + 1};
 }
 
-Expected interpolated(double a, double b, double t, double t0, double t1, ElementType type, Extrapolation rule) {
+Expected interpolated(double a, double b, double t, double t0, double t1, DType type, Extrapolation rule) {
   if (rule == Extrapolation::hold) {
     const double weight = to_float(to_float(t - t0) / to_float(t1 - t0));
     return {rounded(to_float(a + to_float(weight * to_float(b - a))), type), 0};
@@ -96,13 +96,13 @@ Expected interpolated(double a, double b, double t, double t0, double t1, Elemen
   const int smallest = 2 - (1 << (format.exponent_bits - 1));
   const double last_place =
       std::ldexp(1.0, std::max(value == 0 ? smallest : std::ilogb(value), smallest) - format.mantissa_bits);
-  return {value, 6 * kFloatEpsilon * terms + (type == ElementType::f32 ? 0x1p-148 : 0.51 * last_place)};
+  return {value, 6 * kFloatEpsilon * terms + (type == DType::f32 ? 0x1p-148 : 0.51 * last_place)};
 }
 
 }  // namespace
 
-double decode(const void* data, ElementType type, int64_t i) {
-  if (type == ElementType::f32) {
+double decode(const void* data, DType type, int64_t i) {
+  if (type == DType::f32) {
     uint32_t bits;
     std::memcpy(&bits, static_cast<const uint8_t*>(data) + i * 4, 4);
     return unpack(bits, format_of(type));
@@ -112,8 +112,8 @@ double decode(const void* data, ElementType type, int64_t i) {
   return unpack(bits, format_of(type));
 }
 
-std::vector<uint8_t> encode(const std::vector<double>& values, ElementType type) {
-  const size_t width = type == ElementType::f32 ? 4 : 2;
+std::vector<uint8_t> encode(const std::vector<double>& values, DType type) {
+  const size_t width = type == DType::f32 ? 4 : 2;
   std::vector<uint8_t> bytes(values.size() * width);
   for (size_t i = 0; i < values.size(); ++i) {
     const uint32_t bits = pack(values[i], format_of(type));
@@ -122,12 +122,12 @@ std::vector<uint8_t> encode(const std::vector<double>& values, ElementType type)
   return bytes;
 }
 
-double largest_finite(ElementType type) {
+double largest_finite(DType type) {
   const Format format = format_of(type);
   return std::ldexp(2.0 - std::ldexp(1.0, -format.mantissa_bits), (1 << (format.exponent_bits - 1)) - 1);
 }
 
-std::vector<Expected> reference_fuse(const FuseInput& input, ElementType type, Extrapolation rule) {
+std::vector<Expected> reference_fuse(const FuseInput& input, DType type, Extrapolation rule) {
   std::vector<Expected> output;
   for (int64_t b = 0; b < input.batch; ++b)
     for (int64_t k = 0; k < input.num_targets; ++k) {

@@ -12,11 +12,11 @@
 namespace amdahl::testing {
 
 /// Element i of an array of f32, bf16 or f16.
-double decode(const void* data, ElementType type, int64_t i);
+double decode(const void* data, DType type, int64_t i);
 /// The values in that type, to nearest, ties to even, beyond its range to infinity.
-std::vector<uint8_t> encode(const std::vector<double>& values, ElementType type);
+std::vector<uint8_t> encode(const std::vector<double>& values, DType type);
 /// The largest finite number of the type.
-double largest_finite(ElementType type);
+double largest_finite(DType type);
 
 /// What an element of an output must be: bit for bit when the tolerance is 0 (any NaN is as good as another), else
 /// within the tolerance, where infinity stands for what the type cannot hold.
@@ -38,7 +38,7 @@ struct FuseInput {
 };
 
 /// [B, T, sum of D], for data and output of that type.
-std::vector<Expected> reference_fuse(const FuseInput& input, ElementType type, Extrapolation rule);
+std::vector<Expected> reference_fuse(const FuseInput& input, DType type, Extrapolation rule);
 
 /// The first bad time as an index into [B, S], or -1.
 struct TimesVerdict {

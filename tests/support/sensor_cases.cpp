@@ -307,16 +307,16 @@ std::string to_string(FeatureKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, ElementType type) {
+std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, DType type) {
   const auto count = static_cast<size_t>(num_points * num_features);
   std::vector<double> values = normals(count, 51);
-  const double reach = type == ElementType::f16 ? 4 : 25;  // decimal digits up and down
+  const double reach = type == DType::f16 ? 4 : 25;  // decimal digits up and down
   for (size_t i = 0; i < count; ++i) {
     if (kind == FeatureKind::negative) values[i] = -0.001 - std::fabs(values[i]);
     if (kind == FeatureKind::uneven)
       values[i] = (values[i] < 0 ? -1 : 1) * std::pow(10, reach * std::sin(static_cast<double>(i) * 1.7));
     if (kind == FeatureKind::signed_zero) values[i] = i % 3 == 0 ? 0.0 : -0.0;
-    if (kind == FeatureKind::tiny) values[i] *= type == ElementType::f16 ? 1e-7 : 1e-40;
+    if (kind == FeatureKind::tiny) values[i] *= type == DType::f16 ? 1e-7 : 1e-40;
     if (kind == FeatureKind::not_finite && i % 5 != 0)
       values[i] = i % 5 == 1   ? static_cast<double>(kNan)
                   : i % 5 == 2 ? -static_cast<double>(kInfinity)
@@ -344,10 +344,10 @@ std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud) {
   for (const VoxelLayout layout : {VoxelLayout::xyz, VoxelLayout::zyx})
     for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp})
       for (const bool fast_quotient : {false, true})
-        for (const ElementType type : kFloatTypes)
+        for (const DType type : kFloatTypes)
           for (const bool variant : {false, true})  // deterministic for mean, zero_floor for max
             for (const int parts : {1, 3}) {
-              if (!has_features && (type != ElementType::f32 || variant || parts != 1)) continue;
+              if (!has_features && (type != DType::f32 || variant || parts != 1)) continue;
               VoxelRun run{{mode, layout, bounds, false, false, fast_quotient},
                            type,
                            0,

@@ -42,12 +42,12 @@ std::vector<Cloud> large_clouds();
 enum class FeatureKind { normal, negative, uneven, signed_zero, tiny, not_finite };
 std::string to_string(FeatureKind kind);
 /// [N, F] that differ in the point and the feature, before they are rounded to the type under test.
-std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, ElementType type);
+std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, DType type);
 
 /// One way to voxelize a cloud.
 struct VoxelRun {
   VoxelizeOptions options;
-  ElementType type = ElementType::f32;
+  DType type = DType::f32;
   int64_t num_features = 0;
   FeatureKind kind = FeatureKind::normal;
   int parts = 1;              // more: in parts that are merged and finished
@@ -58,7 +58,7 @@ struct VoxelRun {
 /// Every combination of what the mode knows; widths, kinds of features and addresses take turns over the clouds.
 std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud);
 
-inline constexpr ElementType kFloatTypes[] = {ElementType::f32, ElementType::bf16, ElementType::f16};
+inline constexpr DType kFloatTypes[] = {DType::f32, DType::bf16, DType::f16};
 inline constexpr Extrapolation kRules[] = {Extrapolation::hold, Extrapolation::linear, Extrapolation::linear_right};
 inline constexpr VoxelMode kVoxelModes[] = {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean,
                                             VoxelMode::max};

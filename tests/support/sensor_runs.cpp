@@ -74,7 +74,7 @@ std::unique_ptr<GuardedMemory> memory_of(const SensorBench& bench, const void* v
   return memory;
 }
 
-FuseRun::FuseRun(const SensorBench& bench, const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip)
+FuseRun::FuseRun(const SensorBench& bench, const FuseCase& fuse_case, DType type, Extrapolation rule, size_t skip)
     : stream_(bench.stream), ops_(bench.ops) {
   const FuseInput& input = fuse_case.input;
   const auto keep = [&](const void* values, size_t bytes, size_t skip_bytes) {
@@ -102,16 +102,16 @@ FuseRun::FuseRun(const SensorBench& bench, const FuseCase& fuse_case, ElementTyp
   problem_.extrapolation = rule;
 }
 
-void expect_fused(const FuseCase& fuse_case, ElementType type, Extrapolation rule, const std::vector<uint8_t>& output) {
+void expect_fused(const FuseCase& fuse_case, DType type, Extrapolation rule, const std::vector<uint8_t>& output) {
   std::vector<double> got(output.size() / size_of(type));
   for (size_t i = 0; i < got.size(); ++i) got[i] = decode(output.data(), type, static_cast<int64_t>(i));
   expect_elements(got, reference_fuse(fuse_case.input, type, rule), largest_finite(type));
 }
 
-void for_each_fuse(const std::function<void(const FuseCase&, ElementType, Extrapolation, size_t)>& visit) {
+void for_each_fuse(const std::function<void(const FuseCase&, DType, Extrapolation, size_t)>& visit) {
   size_t number = 0;
   for (const FuseCase& fuse_case : fuse_cases())
-    for (const ElementType type : kFloatTypes)
+    for (const DType type : kFloatTypes)
       for (const Extrapolation rule : kRules) {
         if (fuse_case.hold_only && rule != Extrapolation::hold) continue;
         const size_t skip = number++ % 4;

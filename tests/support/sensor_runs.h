@@ -62,7 +62,7 @@ void expect_elements(const std::vector<double>& got, const std::vector<Expected>
 class FuseRun {
  public:
   /// `skip` elements of data and output behind an aligned address.
-  FuseRun(const SensorBench& bench, const FuseCase& fuse_case, ElementType type, Extrapolation rule, size_t skip = 0);
+  FuseRun(const SensorBench& bench, const FuseCase& fuse_case, DType type, Extrapolation rule, size_t skip = 0);
   void enqueue() { ops_.fuse(stream_, problem_); }
   std::vector<uint8_t> output() { return output_->get(); }
   void spoil_output() { output_->spoil(); }
@@ -75,10 +75,10 @@ class FuseRun {
   FuseProblem problem_;
 };
 
-void expect_fused(const FuseCase& fuse_case, ElementType type, Extrapolation rule, const std::vector<uint8_t>& output);
+void expect_fused(const FuseCase& fuse_case, DType type, Extrapolation rule, const std::vector<uint8_t>& output);
 
 /// Every case x type x rule that is defined, at addresses of every alignment.
-void for_each_fuse(const std::function<void(const FuseCase&, ElementType, Extrapolation, size_t skip)>& visit);
+void for_each_fuse(const std::function<void(const FuseCase&, DType, Extrapolation, size_t skip)>& visit);
 
 /// All in one call.
 void expect_times_checked(const SensorBench& bench, const std::vector<TimesCase>& cases);

@@ -208,7 +208,7 @@ void expect_voxels(const Cloud& cloud, const VoxelRun& run, const VoxelResult& r
   const std::vector<double> got = run.options.mode == VoxelMode::bitmask ? bits_of(result.output, num_voxels)
                                   : has_features(run.options.mode)       ? widened<float>(result.output)
                                                                          : widened<int32_t>(result.output);
-  expect_elements(got, want, largest_finite(ElementType::f32));
+  expect_elements(got, want, largest_finite(DType::f32));
   if (run.options.mode != VoxelMode::mean || (run.parts == 1 && !run.wants_counts)) return;
   VoxelizeOptions counting = run.options;
   counting.mode = VoxelMode::count;
@@ -250,9 +250,9 @@ void shuffle(Cloud& cloud, std::vector<uint8_t>& features, uint64_t seed) {
 void expect_order_does_not_matter(const SensorBench& bench) {
   for (const Cloud& cloud : clouds())
     for (const VoxelMode mode : kVoxelModes)
-      for (const ElementType type : kFloatTypes) {
+      for (const DType type : kFloatTypes) {
         const bool with_features = has_features(mode);
-        if (cloud.num_points() < 2 || (!with_features && type != ElementType::f32)) continue;
+        if (cloud.num_points() < 2 || (!with_features && type != DType::f32)) continue;
         const VoxelRun run{{mode, VoxelLayout::xyz, OutOfBounds::clamp, mode == VoxelMode::mean},
                            type,
                            with_features ? 5 : 0,

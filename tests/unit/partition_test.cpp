@@ -59,7 +59,7 @@ TEST_F(Partition, PiecesCoverEveryLayerInLayoutOrder) {
     const int64_t max_bytes = draw(1, 1 << draw(4, 22));
     int64_t at = 0;
     std::vector<int64_t> rows_done(model.layers.size(), 0);
-    for (const GradientPiece& piece : make_pieces(model, layout, max_bytes)) {
+    for (const GradientPiece& piece : make_pieces(layout, max_bytes)) {
       const LayerSlice& slice = layout.layers[piece.layer];
       const int64_t width = model.layer_input_width(piece.layer), units = model.layers[piece.layer].units;
       ASSERT_EQ(piece.begin, at);
@@ -84,7 +84,7 @@ TEST_F(Partition, BucketsCoverTheLayoutAndEndWherePiecesEnd) {
     const ModelSpec model = random_model();
     const ParameterLayout layout = make_layout(model);
     const int64_t bucket_bytes = draw(1, 1 << draw(4, 22));
-    const std::vector<GradientPiece> pieces = make_pieces(model, layout, bucket_bytes);
+    const std::vector<GradientPiece> pieces = make_pieces(layout, bucket_bytes);
     const std::vector<Bucket> buckets = make_buckets(pieces, bucket_bytes);
     int64_t at = 0;
     size_t piece = 0;
@@ -107,7 +107,7 @@ TEST_F(Partition, BucketsCoverTheLayoutAndEndWherePiecesEnd) {
 TEST_F(Partition, OneBucketWhenEverythingFits) {
   const ModelSpec model = random_model();
   const ParameterLayout layout = make_layout(model);
-  EXPECT_EQ(make_buckets(make_pieces(model, layout, 1 << 30), 1 << 30).size(), 1u);
+  EXPECT_EQ(make_buckets(make_pieces(layout, 1 << 30), 1 << 30).size(), 1u);
 }
 
 TEST_F(Partition, SharesCoverAndDifferByAtMostOne) {

@@ -39,10 +39,10 @@ struct FuseCall {
   FuseOptions options;
 
   FuseCall() {
-    streams = {{{first.data(), ElementType::f32, {2, 3, 1}}, {first_times.data(), ElementType::f32, {2, 3}}},
-               {{second.data(), ElementType::f32, {2, 2, 2}}, {second_times.data(), ElementType::f32, {2, 2}}}};
-    targets = {target_times.data(), ElementType::f32, {2, 2}};
-    output = {result.data(), ElementType::f32, {2, 2, 3}};
+    streams = {{{first.data(), DType::f32, {2, 3, 1}}, {first_times.data(), DType::f32, {2, 3}}},
+               {{second.data(), DType::f32, {2, 2, 2}}, {second_times.data(), DType::f32, {2, 2}}}};
+    targets = {target_times.data(), DType::f32, {2, 2}};
+    output = {result.data(), DType::f32, {2, 2, 3}};
   }
   FuseCall(const FuseCall&) = delete;
   FuseCall& operator=(const FuseCall&) = delete;
@@ -66,7 +66,7 @@ TEST(Preprocessor, FusesStreamsSideBySide) {
 TEST(Preprocessor, ResamplesOneTrajectory) {
   FuseCall call;
   std::vector<float> result(4, kUntouched);
-  const Tensor output{result.data(), ElementType::f32, {2, 2, 1}};
+  const Tensor output{result.data(), DType::f32, {2, 2, 1}};
   Preprocessor::on_host().resample_trajectories(call.streams[0], call.targets, output);
   EXPECT_EQ(result, (std::vector<float>{5, 20, 0, 1.5f}));
   FuseOptions linear;
@@ -78,8 +78,8 @@ TEST(Preprocessor, ResamplesOneTrajectory) {
 
 TEST(Preprocessor, NothingToFuseIsNoError) {
   FuseCall call;
-  call.targets = {nullptr, ElementType::f32, {2, 0}};
-  call.output = {nullptr, ElementType::f32, {2, 0, 3}};
+  call.targets = {nullptr, DType::f32, {2, 0}};
+  call.output = {nullptr, DType::f32, {2, 0, 3}};
   EXPECT_NO_THROW(call.run());
 }
 
@@ -112,13 +112,14 @@ TEST(Preprocessor, RefusesShapesByName) {
 }
 
 TEST(Preprocessor, RefusesTypesByName) {
-  expect_fuse_refused([](FuseCall& call) { call.streams[0].data.type = ElementType::i32; }, {"streams[0].data", "i32"});
-  expect_fuse_refused([](FuseCall& call) { call.streams[1].data.type = ElementType::bf16; },
+  expect_fuse_refused([](FuseCall& call) { call.streams[0].data.dtype = DType::i32; }, {"streams[0].data", "i32"});
+  expect_fuse_refused([](FuseCall& call) { call.streams[1].data.dtype = DType::bf16; },
                       {"streams[1].data", "bf16", "f32"});
-  expect_fuse_refused([](FuseCall& call) { call.streams[1].times.type = ElementType::f16; },
+  expect_fuse_refused([](FuseCall& call) { call.streams[1].times.dtype = DType::f16; },
                       {"streams[1].times", "f16", "f32"});
-  expect_fuse_refused([](FuseCall& call) { call.targets.type = ElementType::u32; }, {"target_times", "u32", "f32"});
-  expect_fuse_refused([](FuseCall& call) { call.output.type = ElementType::f16; }, {"output", "f16", "f32"});
+  expect_fuse_refused([](FuseCall& call) { call.targets.dtype = DType::u32; }, {"target_times", "u32", "f32"});
+  expect_fuse_refused([](FuseCall& call) { call.output.dtype = DType::f16; }, {"output", "f16", "f32"});
+  expect_fuse_refused([](FuseCall& call) { call.output.strides = {1, 2, 4}; }, {"output", "strides", "dense"});
 }
 
 TEST(Preprocessor, RefusesMemoryByName) {
@@ -164,9 +165,9 @@ struct VoxelizeCall {
   std::vector<float> places = {0.5f, 0.5f, 0.5f, 1.5f, 2.5f, 3.5f, 0.5f, kNan, 9};
   std::vector<float> values = {1, -2, -3, 4, 5, 6};
   std::vector<float> result = std::vector<float>(48, kUntouched);
-  ConstTensor points{places.data(), ElementType::f32, {3, 3}}, features{values.data(), ElementType::f32, {3, 2}};
+  ConstTensor points{places.data(), DType::f32, {3, 3}}, features{values.data(), DType::f32, {3, 2}};
   VoxelGrid grid{{0, 0, 0}, 1, {2, 3, 4}};
-  Tensor output{result.data(), ElementType::f32, {2, 3, 4, 2}};
+  Tensor output{result.data(), DType::f32, {2, 3, 4, 2}};
   VoxelizeOptions options;
 
   VoxelizeCall() { options.mode = VoxelMode::max; }
@@ -175,7 +176,7 @@ struct VoxelizeCall {
   VoxelizeStats run() { return Preprocessor::on_host().voxelize_pointcloud(points, features, grid, output, options); }
   void count() {
     options.mode = VoxelMode::count;
-    output = {result.data(), ElementType::i32, {2, 3, 4}};
+    output = {result.data(), DType::i32, {2, 3, 4}};
   }
 };
 
@@ -207,11 +208,10 @@ TEST(Preprocessor, EveryModeTakesAnEmptyCloud) {
     VoxelizeCall call;
     call.count();
     call.options.mode = mode;
-    call.points = {nullptr, ElementType::f32, {0, 3}};
-    call.features = {nullptr, ElementType::f32, {0, 2}};
-    if (mode == VoxelMode::bitmask) call.output = {call.result.data(), ElementType::u32, {1}};
-    if (mode == VoxelMode::mean || mode == VoxelMode::max)
-      call.output = {call.result.data(), ElementType::f32, {2, 3, 4, 2}};
+    call.points = {nullptr, DType::f32, {0, 3}};
+    call.features = {nullptr, DType::f32, {0, 2}};
+    if (mode == VoxelMode::bitmask) call.output = {call.result.data(), DType::u32, {1}};
+    if (mode == VoxelMode::mean || mode == VoxelMode::max) call.output = {call.result.data(), DType::f32, {2, 3, 4, 2}};
     EXPECT_EQ(call.run().num_points, 0);
     EXPECT_EQ(call.result[0], 0);
   }
@@ -229,31 +229,31 @@ TEST(Preprocessor, LayoutTurnsTheShape) {
 TEST(Preprocessor, RefusesCloudsByName) {
   expect_voxelize_refused([](VoxelizeCall& call) { call.points.shape = {9}; }, {"points", "[N, 3]"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.points.shape = {3, 4}; }, {"points", "[3, 4]", "[any, 3]"});
-  expect_voxelize_refused([](VoxelizeCall& call) { call.points.type = ElementType::bf16; }, {"points", "bf16"});
+  expect_voxelize_refused([](VoxelizeCall& call) { call.points.dtype = DType::bf16; }, {"points", "bf16"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.points.device = 2; }, {"points", "GPU 2"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.points.data = nullptr; }, {"points", "no data"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.features = {}; }, {"features", "max"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.features.shape = {6}; }, {"features", "[N, F]"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.features.shape = {2, 3}; }, {"features", "[2, 3]", "[3, any]"});
-  expect_voxelize_refused([](VoxelizeCall& call) { call.features.type = ElementType::u32; }, {"features", "u32"});
+  expect_voxelize_refused([](VoxelizeCall& call) { call.features.dtype = DType::u32; }, {"features", "u32"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.features.device = 0; }, {"features", "GPU 0"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.features.data = nullptr; }, {"features", "no data"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.output.shape = {2, 3, 4}; }, {"output", "[X, Y, Z, F]"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.output.shape = {2, 3, 4, 1}; }, {"output", "[2, 3, 4, 2]"});
-  expect_voxelize_refused([](VoxelizeCall& call) { call.output.type = ElementType::i32; }, {"output", "i32", "f32"});
+  expect_voxelize_refused([](VoxelizeCall& call) { call.output.dtype = DType::i32; }, {"output", "i32", "f32"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.output.device = 0; }, {"output", "GPU 0"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.output.data = nullptr; }, {"output", "no data"});
   expect_voxelize_refused([](VoxelizeCall& call) { call.options.mode = VoxelMode::count; }, {"output", "[X, Y, Z]"});
   expect_voxelize_refused(
       [](VoxelizeCall& call) {
         call.options.mode = VoxelMode::bitmask;
-        call.output = {call.result.data(), ElementType::i32, {1}};
+        call.output = {call.result.data(), DType::i32, {1}};
       },
       {"output", "i32", "u32"});
   expect_voxelize_refused(
       [](VoxelizeCall& call) {
         call.options.mode = VoxelMode::bitmask;
-        call.output = {call.result.data(), ElementType::u32, {24}};
+        call.output = {call.result.data(), DType::u32, {24}};
       },
       {"output", "[24]", "[1]"});
 }

@@ -26,7 +26,7 @@ SensorJob cloud_job(VoxelMode mode) {
   return job;
 }
 
-SensorJob fuse_job(ElementType type) {
+SensorJob fuse_job(DType type) {
   SensorJob job;
   job.operation = SensorOperation::fuse;
   job.type = type;
@@ -63,7 +63,7 @@ double inside_of(PointDistribution distribution) {
 }
 
 TEST(SensorData, ItemsDoNotDependOnTheSplit) {
-  for (const SensorJob& job : {cloud_job(VoxelMode::max), fuse_job(ElementType::bf16)}) {
+  for (const SensorJob& job : {cloud_job(VoxelMode::max), fuse_job(DType::bf16)}) {
     const SensorItems whole = make_items(job, {0, job.num_items});
     SensorItems joined;
     joined.stream_data.resize(job.streams.size()), joined.stream_times.resize(job.streams.size());
@@ -85,7 +85,7 @@ TEST(SensorData, ItemsDoNotDependOnTheSplit) {
 }
 
 TEST(SensorData, TimesRiseAndTargetsLieAmongThem) {
-  const SensorJob job = fuse_job(ElementType::f32);
+  const SensorJob job = fuse_job(DType::f32);
   const SensorItems made = make_items(job, {0, job.num_items});
   for (size_t i = 0; i < made.stream_times[0].size(); ++i) {
     EXPECT_GE(made.stream_times[0][i], 0);
@@ -103,7 +103,7 @@ TEST(SensorData, FeaturesAreNormal) {
   double sum = 0, squares = 0;
   const int64_t count = job.num_items * job.num_features;
   for (int64_t i = 0; i < count; ++i) {
-    const double value = double{element_at(made.features.data(), ElementType::f32, i)};
+    const double value = double{element_at(made.features.data(), DType::f32, i)};
     sum += value, squares += value * value;
   }
   EXPECT_NEAR(sum / static_cast<double>(count), 0, 0.015);  // 5.8 standard errors
@@ -201,7 +201,7 @@ TEST(SensorCheck, FindsAPointLeftOut) {
 }
 
 TEST(SensorCheck, FindsWrongRows) {
-  for (const ElementType type : {ElementType::f32, ElementType::bf16, ElementType::f16})
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
     expect_every_fault_found(fuse_job(type), size_of(type));
 }
 
@@ -210,14 +210,14 @@ TEST(SensorWorkloadText, NamesWhatIsComputed) {
   EXPECT_EQ(workload_text(job), "p3000 9x8x7 f3");
   job.distribution = PointDistribution::clusters;
   EXPECT_EQ(workload_text(job), "p3000 9x8x7 f3 clusters");
-  EXPECT_EQ(workload_text(fuse_job(ElementType::f32)), "b5 10x6+1x3->7");
+  EXPECT_EQ(workload_text(fuse_job(DType::f32)), "b5 10x6+1x3->7");
 }
 
 TEST(SensorWorkload, UsefulBytesCountEveryByteOnce) {
   const SensorJob cloud = cloud_job(VoxelMode::mean);
   EXPECT_EQ(useful_bytes(cloud, 1), 3000 * (12 + 12) + 9 * 8 * 7 * 3 * 4);
   EXPECT_EQ(useful_bytes(cloud, 4), 3000 * (12 + 12) + 4 * 9 * 8 * 7 * 3 * 4);
-  EXPECT_EQ(useful_bytes(fuse_job(ElementType::bf16), 1), 5 * (63 * 2 + 11 * 4 + 7 * 4 + 7 * 9 * 2));
+  EXPECT_EQ(useful_bytes(fuse_job(DType::bf16), 1), 5 * (63 * 2 + 11 * 4 + 7 * 4 + 7 * 9 * 2));
 }
 
 TEST(SensorWorkload, ColdCopiesExceedTwiceTheCache) {

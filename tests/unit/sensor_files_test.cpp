@@ -217,7 +217,7 @@ TEST_F(SensorFiles, ArraysComeBack) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = philox_uniform(philox(7, static_cast<uint32_t>(i), 0, 0, 0).v[0]);
   const std::string path = root_ / "a.npy";
-  save_array(path, {"", FileElement::f32, {3, 5}, values.data()});
+  save_array(path, {"", DType::f32, {3, 5}, values.data()});
   const std::string bytes = read(path);
   EXPECT_EQ((bytes.size() - values.size() * 4) % 64, 0u);
   const PointCloud c = load_point_cloud(path);
@@ -226,20 +226,18 @@ TEST_F(SensorFiles, ArraysComeBack) {
     for (size_t axis = 0; axis < 3; ++axis) EXPECT_EQ(c.points[i * 3 + axis], values[i * 5 + axis]);
     for (size_t f = 0; f < 2; ++f) EXPECT_EQ(c.features[i * 2 + f], values[i * 5 + 3 + f]);
   }
-  const NpyArray one = parse_npy(npy_header({"", FileElement::u32, {2}, nullptr}) + std::string(8, '\0'), "one");
+  const NpyArray one = parse_npy(npy_header({"", DType::u32, {2}, nullptr}) + std::string(8, '\0'), "one");
   EXPECT_EQ(one.shape, std::vector<int64_t>{2});
-  const NpyArray scalar = parse_npy(npy_header({"", FileElement::f64, {}, nullptr}) + bytes_of(2.5), "scalar");
+  const NpyArray scalar = parse_npy(npy_header({"", DType::f64, {}, nullptr}) + bytes_of(2.5), "scalar");
   double found = 0;
   for_each_element(scalar, [&](double value) { found += value; });
   EXPECT_EQ(found, 2.5);
-  refused(Cause::usage, {".npy"}, [&] { save_array(root_ / "a.txt", {"", FileElement::f32, {1}, values.data()}); });
+  refused(Cause::usage, {".npy"}, [&] { save_array(root_ / "a.txt", {"", DType::f32, {1}, values.data()}); });
   refused(Cause::usage, {"nowhere"}, [&] {
-    save_array(root_ / "nowhere/a.npy", {"", FileElement::f32, {1}, values.data()});
+    save_array(root_ / "nowhere/a.npy", {"", DType::f32, {1}, values.data()});
   });
-  refused(Cause::usage, {"-1"}, [&] { save_array(path, {"", FileElement::f32, {-1}, values.data()}); });
-  refused(Cause::usage, {"cannot be"}, [&] {
-    save_array(path, {"", FileElement::f32, {1LL << 40, 1LL << 40}, nullptr});
-  });
+  refused(Cause::usage, {"-1"}, [&] { save_array(path, {"", DType::f32, {-1}, values.data()}); });
+  refused(Cause::usage, {"cannot be"}, [&] { save_array(path, {"", DType::f32, {1LL << 40, 1LL << 40}, nullptr}); });
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(SensorInput, PartsOfACloudAreTheCloud) {
   }
   EXPECT_EQ(points, whole.points);
   EXPECT_EQ(features, whole.features);
-  job.type = ElementType::bf16;
+  job.type = DType::bf16;
   const SensorItems narrow = make_items(job, {7, 8});
   EXPECT_EQ(element_at(narrow.features.data(), job.type, 0), to_float(to_bfloat(cloud->features[3 * 7])));
   EXPECT_EQ(workload_text(job), "p101 8x6x4 f2 cloud.ply");

@@ -17,12 +17,8 @@ class NpzFiles : public SensorFiles {
   std::vector<float> f_ = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<double> t_ = {1.7e9, 1.7e9 + 0.25, 1.7e9 + 0.5, 5, 6, 7};
 
-  FileArray floats(const std::string& name, std::vector<int64_t> shape) {
-    return {name, FileElement::f32, shape, f_.data()};
-  }
-  FileArray times(const std::string& name, std::vector<int64_t> shape) {
-    return {name, FileElement::f64, shape, t_.data()};
-  }
+  FileArray floats(const std::string& name, std::vector<int64_t> shape) { return {name, DType::f32, shape, f_.data()}; }
+  FileArray times(const std::string& name, std::vector<int64_t> shape) { return {name, DType::f64, shape, t_.data()}; }
   std::vector<Trajectories> loaded(const std::vector<FileArray>& arrays) {
     save_arrays(root_ / "s.npz", arrays);
     return load_trajectories(root_ / "s.npz");

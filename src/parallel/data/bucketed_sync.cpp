@@ -7,7 +7,7 @@
 namespace amdahl {
 
 BucketedSync::BucketedSync(const SyncContext& context)
-    : context_(context), buckets_(make_buckets(context.model.spec(), context.model.layout(), context.plan)) {
+    : context_(context), buckets_(make_buckets(context.model.layout(), context.plan)) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     ready_.push_back(context_.device.make_event());
     chain_.push_back(context_.device.make_event());

@@ -17,8 +17,8 @@ std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64
   return buckets;
 }
 
-std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan) {
-  return make_buckets(make_pieces(spec, layout, plan.bucket_bytes), plan.bucket_bytes);
+std::vector<Bucket> make_buckets(const ParameterLayout& layout, const ParallelPlan& plan) {
+  return make_buckets(make_pieces(layout, plan.bucket_bytes), plan.bucket_bytes);
 }
 
 Shards divide(const Bucket& bucket, int num_ranks) {

@@ -99,14 +99,14 @@ std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& cont
 
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
   size_t bytes = 0;
-  for (const Bucket& bucket : make_buckets(model, make_layout(model), plan))
+  for (const Bucket& bucket : make_buckets(make_layout(model), plan))
     bytes += payload_bytes(divide(bucket, plan.num_devices));
   return static_cast<int64_t>(bytes);
 }
 
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {
   std::vector<FloatRange> owned;
-  for (const Bucket& bucket : make_buckets(model, make_layout(model), plan)) {
+  for (const Bucket& bucket : make_buckets(make_layout(model), plan)) {
     const Shards shards = divide(bucket, plan.num_devices);
     for (const FloatRange& range : {shards.front(), shards.part(rank)}) {
       if (range.floats() <= 0) continue;

@@ -1,0 +1,267 @@
+#include "parallel/pipeline/stage_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "parallel/pipeline/stages.h"
+#include "parallel/shares.h"
+
+namespace amdahl {
+namespace {
+
+/// One direction of one boundary between stages of two ranks.
+struct Channel {
+  std::unique_ptr<Communicator> communicator;  // rank 0 holds the stage below, rank 1 the one above
+  std::unique_ptr<Stream> stream;
+};
+
+/// For each micro-batch the slot that keeps what its backward needs, and how many slots that takes.
+struct Slots {
+  std::vector<int> of_micro_batch;
+  int count = 0;
+};
+
+bool ends_backward(ActionKind kind) { return kind == ActionKind::backward || kind == ActionKind::backward_weight; }
+
+Slots assign_slots(const std::vector<Action>& actions, int stage, int num_micro_batches) {
+  Slots slots{std::vector<int>(static_cast<size_t>(num_micro_batches), -1), 0};
+  std::vector<int> free;
+  for (const Action& action : actions) {
+    if (action.stage != stage) continue;
+    int& slot = slots.of_micro_batch[static_cast<size_t>(action.micro_batch)];
+    if (action.kind == ActionKind::forward) {
+      if (free.empty()) free.push_back(slots.count++);
+      slot = free.back();
+      free.pop_back();
+    } else if (ends_backward(action.kind)) {
+      free.push_back(slot);
+    }
+  }
+  return slots;
+}
+
+size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+struct StageRunner::Stage {
+  /// Of one slot.
+  struct SlotEvents {
+    std::unique_ptr<Event> input_arrived, output_done, gradient_arrived, input_gradient_done, input_gradient_sent, free;
+  };
+
+  int number = 0;
+  std::unique_ptr<Model> model;
+  Slots slots;
+  std::vector<std::unique_ptr<Buffer>> inputs;  // by slot; none in the first stage
+  std::vector<SlotEvents> events;
+  Channel input, output;                    // activations from the stage below, and to the one above
+  Channel output_gradient, input_gradient;  // gradients from the stage above, and to the one below
+  int inputs_done = 0, weights_done = 0;    // backward passes of this step that have been enqueued
+
+  int slot_of(int micro_batch) const { return slots.of_micro_batch[static_cast<size_t>(micro_batch)]; }
+  SlotEvents& events_of(int micro_batch) { return events[static_cast<size_t>(slot_of(micro_batch))]; }
+  float* input_of(int micro_batch) const { return inputs[static_cast<size_t>(slot_of(micro_batch))]->as<float>(); }
+};
+
+StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedule, const StageContext& context,
+                         const StageOptions& options)
+    : spec_(model),
+      schedule_(schedule),
+      context_(context),
+      options_(options),
+      compute_(context.device.make_stream("compute")) {
+  check_schedule(schedule_);
+  if (schedule_.num_ranks != context_.pipeline.world_size())
+    throw Error(
+        Cause::usage,
+        fmt::format("a schedule of {} ranks on a pipeline of {}", schedule_.num_ranks, context_.pipeline.world_size()),
+        "as many ranks as the schedule has");
+  if (options_.global_batch < schedule_.num_micro_batches)
+    throw Error(
+        Cause::usage,
+        fmt::format("batch {} is smaller than {} micro-batches", options_.global_batch, schedule_.num_micro_batches),
+        "a larger batch, or fewer micro-batches");
+  if (options_.layers.empty()) options_.layers = balance_stages(layer_flops(spec_), schedule_.num_stages);
+  const int64_t max_rows = even_share(options_.global_batch, schedule_.num_micro_batches, 0).rows();
+  const auto& actions = schedule_.actions[static_cast<size_t>(context_.pipeline.rank())];
+  for (int number = 0; number < schedule_.num_stages; ++number) {
+    if (schedule_.rank_of_stage[static_cast<size_t>(number)] != context_.pipeline.rank()) continue;
+    Stage& stage = *stages_.emplace_back(std::make_unique<Stage>());
+    stage.number = number;
+    stage.slots = assign_slots(actions, number, schedule_.num_micro_batches);
+    const LayerRange layers = options_.layers[static_cast<size_t>(number)];
+    stage.model = std::make_unique<Model>(
+        spec_, context_.device, context_.ops,
+        ModelOptions{.max_rows = max_rows, .seed = options_.seed, .layers = layers, .num_slots = stage.slots.count});
+    for (int s = 0; s < stage.slots.count; ++s) {
+      Stage::SlotEvents& events = stage.events.emplace_back();
+      for (auto* event : {&events.input_arrived, &events.output_done, &events.gradient_arrived,
+                          &events.input_gradient_done, &events.input_gradient_sent, &events.free})
+        *event = context_.device.make_event();
+      if (number > 0)
+        stage.inputs.push_back(context_.device.allocate(float_bytes(max_rows * spec_.layer_input_width(layers.first))));
+    }
+  }
+  connect();
+}
+
+StageRunner::~StageRunner() {
+  try {  // work in flight uses our buffers
+    synchronize();
+  } catch (...) {  // the error was or will be reported by the call that waits for this step
+  }
+}
+
+// Every rank splits for every boundary in the same order, though only two take part.
+void StageRunner::connect() {
+  const int rank = context_.pipeline.rank();
+  for (int below = 0; below + 1 < schedule_.num_stages; ++below) {
+    const int lower = schedule_.rank_of_stage[static_cast<size_t>(below)];
+    const int upper = schedule_.rank_of_stage[static_cast<size_t>(below) + 1];
+    if (lower == upper) continue;
+    const bool takes_part = rank == lower || rank == upper;
+    for (const bool up : {true, false}) {
+      auto communicator = context_.pipeline.split(takes_part ? 0 : -1, rank == lower ? 0 : 1, deadline());
+      if (!takes_part) continue;
+      Stage& stage = stage_of(rank == lower ? below : below + 1);
+      Channel& channel =
+          rank == lower ? (up ? stage.output : stage.output_gradient) : (up ? stage.input : stage.input_gradient);
+      channel = {std::move(communicator),
+                 context_.device.make_stream(fmt::format("{} {}", up ? "activations" : "gradients", below))};
+    }
+  }
+}
+
+StageRunner::Stage& StageRunner::stage_of(int number) {
+  for (const auto& stage : stages_)
+    if (stage->number == number) return *stage;
+  throw Error(Cause::internal, fmt::format("stage {} is not held by rank {}", number, context_.pipeline.rank()));
+}
+
+Model& StageRunner::model(size_t index) { return *stages_[index]->model; }
+
+int StageRunner::loss_stage() const {
+  for (size_t i = 0; i < stages_.size(); ++i)
+    if (stages_[i]->number + 1 == schedule_.num_stages) return static_cast<int>(i);
+  return -1;
+}
+
+void StageRunner::initialise() {
+  synchronize();
+  for (const auto& stage : stages_) stage->model->initialise(*compute_, deadline());
+}
+
+void StageRunner::synchronize() {
+  compute_->synchronize(deadline());
+  for (const auto& stage : stages_)
+    for (const Channel* channel : {&stage->input, &stage->output, &stage->output_gradient, &stage->input_gradient})
+      if (channel->stream) channel->stream->synchronize(deadline());
+}
+
+void StageRunner::enqueue_gradients(const float* features, const float* targets) {
+  for (const auto& stage : stages_) stage->inputs_done = stage->weights_done = 0;
+  for (const Action& action : schedule_.actions[static_cast<size_t>(context_.pipeline.rank())]) {
+    Stage& stage = stage_of(action.stage);
+    if (action.kind == ActionKind::forward)
+      forward(stage, action.micro_batch, features, targets);
+    else
+      backward(stage, action, features, targets);
+  }
+}
+
+BatchView StageRunner::batch_of(const Stage& stage, int micro_batch, const float* features,
+                                const float* targets) const {
+  const RowRange rows = even_share(options_.global_batch, schedule_.num_micro_batches, micro_batch);
+  const int64_t target_width = spec_.loss == LossKind::mse ? spec_.output_width() : 1;
+  const bool first = stage.number == 0, last = stage.number + 1 == schedule_.num_stages;
+  return {.features = first ? features + rows.begin * spec_.input_width : stage.input_of(micro_batch),
+          .targets = last ? targets + rows.begin * target_width : nullptr,
+          .rows = rows.rows(),
+          .row_offset = rows.begin,
+          .global_rows = options_.global_batch};
+}
+
+void StageRunner::forward(Stage& stage, int micro_batch, const float* features, const float* targets) {
+  const BatchView batch = batch_of(stage, micro_batch, features, targets);
+  const int slot = stage.slot_of(micro_batch);
+  if (stage.number > 0) receive_input(stage, micro_batch, batch.rows);
+  stage.model->forward(*compute_, batch, true, slot);
+  if (batch.targets)
+    stage.model->loss(*compute_, batch, micro_batch > 0, slot);
+  else if (stage.output.stream)
+    send_output(stage, micro_batch, batch.rows);
+}
+
+void StageRunner::backward(Stage& stage, const Action& action, const float* features, const float* targets) {
+  const int micro_batch = action.micro_batch, slot = stage.slot_of(micro_batch);
+  const BatchView batch = batch_of(stage, micro_batch, features, targets);
+  Stage::SlotEvents& events = stage.events_of(micro_batch);
+  if (action.kind != ActionKind::backward_weight) {
+    if (stage.output_gradient.stream) receive_gradient(stage, micro_batch, batch.rows);
+    if (stage.input_gradient.stream) compute_->wait(*events.input_gradient_sent);  // of the slot's last micro-batch
+    const bool accumulate = stage.inputs_done++ > 0;
+    if (action.kind == ActionKind::backward)
+      stage.model->backward(*compute_, batch, accumulate, {}, slot);
+    else
+      stage.model->backward_inputs(*compute_, batch, accumulate, slot);
+    if (stage.number > 0) send_input_gradient(stage, micro_batch, batch.rows);
+  } else {
+    stage.model->backward_weights(*compute_, batch, stage.weights_done++ > 0, slot);
+  }
+  if (ends_backward(action.kind)) compute_->record(*events.free);
+}
+
+void StageRunner::receive_input(Stage& stage, int micro_batch, int64_t rows) {
+  const int64_t floats = rows * spec_.layer_input_width(stage.model->layout().range.first);
+  Stage::SlotEvents& events = stage.events_of(micro_batch);
+  if (!stage.input.stream) {
+    Stage& below = stage_of(stage.number - 1);
+    return context_.device.copy_within(*compute_, stage.input_of(micro_batch),
+                                       below.model->outputs(below.slot_of(micro_batch)), float_bytes(floats));
+  }
+  Stream& stream = *stage.input.stream;
+  stream.wait(*events.free);
+  stage.input.communicator->recv(stage.input_of(micro_batch), static_cast<size_t>(floats), DType::f32, 0, stream);
+  stream.record(*events.input_arrived);
+  compute_->wait(*events.input_arrived);
+}
+
+void StageRunner::send_output(Stage& stage, int micro_batch, int64_t rows) {
+  Stage::SlotEvents& events = stage.events_of(micro_batch);
+  compute_->record(*events.output_done);
+  stage.output.stream->wait(*events.output_done);
+  const int64_t width = spec_.layers[stage.model->layout().range.last - 1].units;
+  stage.output.communicator->send(stage.model->outputs(stage.slot_of(micro_batch)), static_cast<size_t>(rows * width),
+                                  DType::f32, 1, *stage.output.stream);
+}
+
+void StageRunner::receive_gradient(Stage& stage, int micro_batch, int64_t rows) {
+  const int64_t floats = rows * spec_.layers[stage.model->layout().range.last - 1].units;
+  float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
+  Stage::SlotEvents& events = stage.events_of(micro_batch);
+  Stream& stream = *stage.output_gradient.stream;
+  stream.wait(*events.free);  // the slot's last micro-batch has read its gradient
+  stage.output_gradient.communicator->recv(gradient, static_cast<size_t>(floats), DType::f32, 1, stream);
+  stream.record(*events.gradient_arrived);
+  compute_->wait(*events.gradient_arrived);
+}
+
+void StageRunner::send_input_gradient(Stage& stage, int micro_batch, int64_t rows) {
+  const int64_t floats = rows * spec_.layer_input_width(stage.model->layout().range.first);
+  const float* gradient = stage.model->input_gradient(stage.slot_of(micro_batch));
+  if (!stage.input_gradient.stream) {
+    Stage& below = stage_of(stage.number - 1);
+    return context_.device.copy_within(*compute_, below.model->output_gradient(below.slot_of(micro_batch)), gradient,
+                                       float_bytes(floats));
+  }
+  Stage::SlotEvents& events = stage.events_of(micro_batch);
+  Stream& stream = *stage.input_gradient.stream;
+  compute_->record(*events.input_gradient_done);
+  stream.wait(*events.input_gradient_done);
+  stage.input_gradient.communicator->send(gradient, static_cast<size_t>(floats), DType::f32, 0, stream);
+  stream.record(*events.input_gradient_sent);
+}
+
+}  // namespace amdahl
