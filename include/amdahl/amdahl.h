@@ -13,6 +13,7 @@
 #include "amdahl/engine.h"
 #include "amdahl/error.h"
 #include "amdahl/fabric.h"
+#include "amdahl/fields.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
@@ -284,7 +285,7 @@ AMDAHL_API Availability check_output(const std::string& path);
 /// Whether `path` is a character device, a pipe or /dev/stdout, whose name says nothing of the format.
 AMDAHL_API bool is_stream(const std::string& path);
 
-/// The machine file of `amdahl links --machine` or `amdahl topo --format json`. Error{usage} when it cannot be read or
+/// The machine file of `amdahl links` or the JSON of `amdahl topo`. Error{usage} when it cannot be read or
 /// describes another host, Error{version_refused}.
 AMDAHL_API MachineSpec load_machine(const std::string& path);
 /// Error{usage} when a file that describes no machine, or another host, stands at `path`: save_machine would replace

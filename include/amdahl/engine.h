@@ -17,9 +17,9 @@ namespace amdahl {
 struct FreshProcesses {
   int count = 1;                       // 1: this process measures
   std::string program;                 // path of amdahl
-  std::vector<std::string> arguments;  // it was started with, without its name
+  std::vector<std::string> arguments;  // its arguments, without its name; behind them comes a text of the slice
 
-  /// What one of the processes does.
+  /// What one of the processes does: the text is INDEX:FIRST:END:FOLDER.
   struct Slice {
     int index = -1;          // its number; -1: this is the process that starts them
     int first = 0, end = 0;  // runs of every cell, where a measurement counts runs

@@ -170,7 +170,8 @@ struct ArenaConfig {
   CollectivesConfig sweep;  // buffers and graphs are as the transport says; `graph` is the calls of those with graphs
   std::vector<std::string> transports{"all"};  // names of the table; "all": each that this machine can run
   std::string program;                         // path of the amdahl program, which runs them
-  double transport_seconds = 300;              // deadline of one transport
+  std::vector<std::string> (*arguments)(const CollectivesConfig& sweep) = nullptr;  // with which it runs a sweep
+  double transport_seconds = 300;                                                   // deadline of one transport
 };
 
 struct ArenaOutcome {

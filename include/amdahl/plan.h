@@ -34,16 +34,16 @@ struct PlanOptions {
 };
 
 /// What the program knows of a member of PlanOptions: its name in JSON, Records, identities of runs and errors, and the
-/// command-line option that sets it.
+/// word by which a command line sets it.
 struct PlanField {
-  std::string_view name;    // "bucket_bytes"
-  std::string_view option;  // "--bucket-mb"; of what is on by default the option that turns it off
+  std::string_view name;  // "bucket_bytes"
+  std::string_view word;  // "bucket-mb"; of what is on by default the word that turns it off
   std::string_view help;
   std::variant<int64_t PlanOptions::*, bool PlanOptions::*> member;
   int64_t least = 0, most = 0;   // of a number
-  int64_t option_unit = 1;       // of the option in terms of the member: 1 MiB of --bucket-mb
-  std::string_view unit_name{};  // of the option: "MiB"
-  std::string_view example{};    // of the option's values
+  int64_t option_unit = 1;       // of the word's value in terms of the member: 1 MiB of bucket-mb
+  std::string_view unit_name{};  // of the value: "MiB"
+  std::string_view example{};    // of such values
   bool is_axis = true;           // runs that differ in it are no samples of one cell
   bool of_several = true;        // says nothing of a plan of one device
   std::string (*words)(const PlanOptions& options) = nullptr;  // in legends, where plans differ in it

@@ -1,4 +1,4 @@
-// What `compare --single --multi --hetero` says about preprocessing on one device, on several, and on unlike ones:
+// What `amdahl compare` of sensor runs says about preprocessing on one device, on several, and on unlike ones:
 // speed, efficiency, work per hour and work per money. docs/cost.md has the formulas.
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace amdahl {
 
-/// What `amdahl study --trace` writes, and of which steps of which cell.
+/// What a traced `amdahl study` writes, and of which steps of which cell.
 struct TraceConfig {
   bool wanted = false;
   std::string file;          // Chrome Trace, .json or .json.gz; empty: trace.json.gz in the run folder

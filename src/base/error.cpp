@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 
 namespace amdahl {
@@ -47,8 +48,11 @@ const CauseRow& row_of(Cause cause) {
 std::string_view to_string(Cause cause) { return row_of(cause).name; }
 int exit_code(Cause cause) { return row_of(cause).exit_code; }
 
+// Copies of an error find no reference in it: what `named` gives holds none.
 Error::Error(Cause cause, const std::string& message, std::string remedy, int rank)
-    : std::runtime_error(message), cause_(cause), remedy_(std::move(remedy)), rank_(rank) {}
+    : std::runtime_error(named(message)), cause_(cause), remedy_(std::move(remedy)), rank_(rank) {
+  remedy_ = named(remedy_);
+}
 
 std::string Error::line() const {
   std::string text = "error[" + std::string(to_string(cause_)) + "]: ";

@@ -25,7 +25,7 @@ const std::vector<PlanField>& plan_fields() {
   constexpr int64_t kMib = 1 << 20;
   static const std::vector<PlanField> kFields{
       {.name = "accumulate",
-       .option = "--accumulate",
+       .word = "accumulate",
        .help = "Micro-batches per optimizer step",
        .member = &PlanOptions::accumulate,
        .least = 1,
@@ -36,12 +36,12 @@ const std::vector<PlanField>& plan_fields() {
              return fmt::format("{} micro-batch{}", o.accumulate, o.accumulate == 1 ? "" : "es");
            }},
       {.name = "overlap",
-       .option = "--no-overlap",
+       .word = "no-overlap",
        .help = "All-reduce after backward instead of during it",
        .member = &PlanOptions::overlap,
        .words = [](const PlanOptions& o) { return std::string(o.overlap ? "overlap" : "no overlap"); }},
       {.name = "bucket_bytes",
-       .option = "--bucket-mb",
+       .word = "bucket-mb",
        .help = "All-reduce bucket size in MiB",
        .member = &PlanOptions::bucket_bytes,
        .least = 1,
@@ -54,7 +54,7 @@ const std::vector<PlanField>& plan_fields() {
              return fmt::format("buckets of {}", format_bytes(static_cast<double>(o.bucket_bytes)));
            }},
       {.name = "peer_blocks",
-       .option = "--peer-blocks",
+       .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",
        .member = &PlanOptions::peer_blocks,
        .most = 1 << 16,

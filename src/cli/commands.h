@@ -118,6 +118,8 @@ int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);
 int arena_command(const ArenaArgs& args);
+/// With which the program runs a sweep.
+std::vector<std::string> collectives_arguments(const CollectivesConfig& sweep);
 int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
 int train_command(const TrainArgs& args);

@@ -177,6 +177,7 @@ int run_parsed_arena(const CLI::App& app, ParsedCollectives& parsed) {
   arena.config.sweep = parsed.args.config;
   arena.config.transports = split_list(parsed.texts.transports);
   arena.config.program = own_program();
+  arena.config.arguments = collectives_arguments;
   arena.format = parsed.args.format;
   arena.json_file = parsed.args.json_file;
   arena.metrics = parsed.args.metrics;

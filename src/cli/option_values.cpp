@@ -107,6 +107,7 @@ void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std:
     if (processes.count < 2) return;
     processes.program = own_program();
     processes.arguments = own_arguments();
+    processes.arguments.emplace_back(kSlice);
     return;
   }
   const std::string text = app.get_option(kSlice)->results().front();

@@ -22,6 +22,8 @@ struct Command {
   std::function<int(const std::string& command_line)> run;
 };
 
+/// All of them.
+std::vector<Command> define_commands(CLI::App& app);
 /// Each adds its commands to the parser.
 std::vector<Command> define_training_commands(CLI::App& app);
 std::vector<Command> define_reading_commands(CLI::App& app);

@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "cli/color.h"
+#include "cli/command_tree.h"
+#include "cli/field_options.h"
 #include "cli/help_format.h"
 #include "cli/option_values.h"
 
@@ -15,8 +17,15 @@ const CLI::App& used_command(const CLI::App& app) {
   return used.empty() ? app : used_command(*used.front());
 }
 
+/// "sensor voxelize"; empty for the program.
+std::string command_words(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return {};
+  const std::string above = command_words(*command.get_parent());
+  return above + (above.empty() ? "" : " ") + command.get_name();
+}
+
 std::string full_name(const CLI::App& command) {
-  return command.get_parent() == nullptr ? "amdahl" : full_name(*command.get_parent()) + " " + command.get_name();
+  return command.get_parent() == nullptr ? "amdahl" : "amdahl " + command_words(command);
 }
 
 /// `--batch-sizes 32 64`: the values of a list, of which the parser takes the first and does not know the others.
@@ -82,16 +91,22 @@ int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const 
 
 }  // namespace
 
+std::vector<Command> define_commands(CLI::App& app) {
+  std::vector<Command> commands;
+  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands,
+                            define_sensor_commands, define_shell_commands})
+    for (Command& command : define(app)) commands.push_back(std::move(command));
+  return commands;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"amdahl: measures what more GPUs buy, and says so with statistics behind it"};
   app.require_subcommand(0, 1);
   use_help_format(app);
   bool print_version = false;
   app.add_flag("--version", print_version, "Version and commit");
-  std::vector<Command> commands;
-  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands,
-                            define_sensor_commands, define_shell_commands})
-    for (Command& command : define(app)) commands.push_back(std::move(command));
+  const std::vector<Command> commands = define_commands(app);
+  name_fields(command_tree(app));
   std::string color = "auto";
   add_color(app, color);
   check_fractions(app);
@@ -104,6 +119,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(Cause::usage, error.what(), "amdahl --help, or amdahl COMMAND --help");
   }
+  name_fields_of(command_words(used_command(app)));
   refuse_empty_values(app);
   require_one_of("--color", color, {"auto", "always", "never"});
   choose_color(color);

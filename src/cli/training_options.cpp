@@ -51,7 +51,7 @@ void set_number(const PlanField& field, double given, int64_t& value) {
   const bool whole = field.option_unit == 1;
   if (!(given >= least && given <= most))
     throw Error(
-        Cause::usage, fmt::format("{} is {}", field.option, given),
+        Cause::usage, fmt::format("--{} is {}", field.word, given),
         fmt::format("{} and at most {:.0f} {}{}", whole ? fmt::format("at least {}", least) : "more than 0", most,
                     field.unit_name, field.example.empty() ? "" : fmt::format(", for example {}", field.example)));
   value = static_cast<int64_t>(given * unit);
@@ -60,7 +60,7 @@ void set_number(const PlanField& field, double given, int64_t& value) {
 /// A row of plan_fields() each. `options` outlives the parsing.
 void add_plan_options(CLI::App* app, PlanOptions& options) {
   for (const PlanField& field : plan_fields()) {
-    const std::string name(field.option), help(field.help);
+    const std::string name = fmt::format("--{}", field.word), help(field.help);
     if (const auto* flag = std::get_if<bool PlanOptions::*>(&field.member)) {
       const bool on = !(options.**flag);
       app->add_flag_function(

@@ -94,7 +94,7 @@ Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const Coll
 Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds) {
   return Error(Cause::rank_hung,
                fmt::format("{} did not reach {} within {:g} s", rank_list(missing), call.describe(), timeout_seconds),
-               "look at what that rank is doing, or raise --timeout if it is only slow",
+               "look at what that rank is doing, or raise `timeout_seconds` if it is only slow",
                missing.empty() ? -1 : missing[0]);
 }
 

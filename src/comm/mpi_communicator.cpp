@@ -147,7 +147,7 @@ struct MpiGroup {
     const Error error(Cause::rank_hung,
                       fmt::format("{} over MPI did not end within {:g} s: a rank is missing", to_string(call.kind),
                                   timeout_seconds.load()),
-                      "a larger --timeout, or the other ranks' own messages");
+                      "a larger `timeout_seconds`, or the other ranks' own messages");
     fail(error);
     store.report_failure(error);
     throw Error(error);

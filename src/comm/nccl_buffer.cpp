@@ -53,7 +53,7 @@ void agree_on_memory(ControlPlane& plane, int rank, const std::string& trouble, 
   const std::vector<std::string> all = plane.exchange(rank, trouble, deadline);
   for (size_t from = 0; from < all.size(); ++from)
     if (!all[from].empty())
-      throw Error(Cause::out_of_memory, fmt::format("{} on rank {}", all[from], from), "a smaller --max-bytes");
+      throw Error(Cause::out_of_memory, fmt::format("{} on rank {}", all[from], from), "a smaller `max_bytes`");
 }
 
 ncclResult_t register_memory(const NcclApi& api, ncclComm_t comm, NcclMemory& memory, Registration how) {

@@ -191,18 +191,20 @@ NcclSettings nccl_settings(const std::string& profile, const std::vector<std::st
     const size_t equals = assignment.find('=');
     const std::string name = assignment.substr(0, equals);
     if (equals == std::string::npos || !name.starts_with("NCCL_"))
-      throw Error(Cause::usage, fmt::format("--set {}: not an assignment to a variable of NCCL", assignment),
-                  "--set NCCL_ALGO=Ring");
+      throw Error(Cause::usage, fmt::format("`assignments` {}: not an assignment to a variable of NCCL", assignment),
+                  "`assignments` NCCL_ALGO=Ring");
     std::string hint;
     if (!is_known_nccl_setting(name, hint))
-      throw Error(Cause::usage, fmt::format("--set knows no rule for {}", name),
+      throw Error(Cause::usage, fmt::format("`assignments` knows no rule for {}", name),
                   (hint.empty() ? std::string() : hint + "? or ") + "export it yourself, unchecked");
     settings[name] = assignment.substr(equals + 1);
   }
-  check_nccl_settings(settings, profile.empty() ? "--set" : assignments.empty() ? "--profile" : "--profile, --set");
+  check_nccl_settings(settings, profile.empty()       ? "`assignments`"
+                                : assignments.empty() ? "`profile`"
+                                                      : "`profile`, `assignments`");
   NcclSettings all = settings;
-  all.insert(environment.begin(), environment.end());  // keeps what is there: --set goes before the environment
-  check_nccl_settings(all, settings.empty() ? "the environment" : "the environment with --profile and --set");
+  all.insert(environment.begin(), environment.end());  // keeps what is there: assignments go before the environment
+  check_nccl_settings(all, settings.empty() ? "the environment" : "the environment with `profile` and `assignments`");
   return settings;
 }
 

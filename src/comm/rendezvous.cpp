@@ -77,7 +77,7 @@ class TcpRendezvous : public RendezvousStore {
   std::string get(const std::string& key, int from, Deadline deadline) override {
     if (auto value = ask({.type = FrameType::get, .a = from, .key = key}, deadline)) return *value;
     throw Error(Cause::rank_hung, fmt::format("nobody has set '{}' in the rendezvous before the deadline", key),
-                "look for a rank that stopped, or raise --timeout");
+                "look for a rank that stopped, or raise `timeout_seconds`");
   }
 
   std::vector<std::string> exchange(const std::string& name, const RankGroup& group, const std::string& message,
@@ -94,7 +94,7 @@ class TcpRendezvous : public RendezvousStore {
     const Error error(Cause::rank_hung,
                       fmt::format("{} did not reach exchange '{}' within {:.1f} s",
                                   missing ? *missing : "rank 0, which serves the rendezvous,", name, waited.count()),
-                      "look at what that rank is doing, or raise --timeout if it is only slow",
+                      "look at what that rank is doing, or raise `timeout_seconds` if it is only slow",
                       missing ? std::atoi(missing->c_str() + missing->find(' ')) : 0);
     report_failure(error);
     throw_failure();

@@ -156,7 +156,7 @@ void CpuDevice::fill_zero(Stream& stream, void* destination, size_t bytes) {
 }
 
 std::unique_ptr<Graph> CpuDevice::capture(Stream&, const std::function<void()>&) {
-  throw Error(Cause::usage, "launch mode graph needs a CUDA device; this is a CPU virtual device", "--launch eager");
+  throw Error(Cause::usage, "launch mode graph needs a CUDA device; this is a CPU virtual device", "`launch=eager`");
 }
 
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index) {

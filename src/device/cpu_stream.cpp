@@ -77,9 +77,9 @@ void CpuStream::synchronize(Deadline deadline) {
       continue;
     }
     const uint64_t left = target - now;
-    const Error error(Cause::rank_hung,
-                      fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
-                      "raise --timeout if the work is really this slow; otherwise look for a rank that stopped");
+    const Error error(
+        Cause::rank_hung, fmt::format("{} has {} of {} queued items unfinished at the deadline", label_, left, target),
+        "raise `timeout_seconds` if the work is really this slow; otherwise look for a rank that stopped");
     give_up(error);
     throw error;
   }

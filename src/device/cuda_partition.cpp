@@ -32,7 +32,7 @@ void find(Function& function, const char* name, int device_index) {
              name);
   if (!found || result != cudaDriverEntryPointSuccess)
     throw Error(Cause::environment_missing, fmt::format("GPU {}: the driver has no {}", device_index, name),
-                "a driver of CUDA 12.5 or newer, or no --limit-sms");
+                "a driver of CUDA 12.5 or newer, or no `hold_back`");
   function = reinterpret_cast<Function>(found);
 }
 
@@ -43,7 +43,7 @@ GreenContexts find_functions(int device_index) {
     throw Error(Cause::environment_missing,
                 fmt::format("GPU {} cannot be divided: its driver is of CUDA {}.{}", device_index, driver / 1000,
                             driver % 1000 / 10),
-                "a driver of CUDA 12.5 or newer, or no --limit-sms");
+                "a driver of CUDA 12.5 or newer, or no `hold_back`");
   GreenContexts found{};
   find(found.get_resource, "cuDeviceGetDevResource", device_index);
   find(found.split, "cuDevSmResourceSplitByCount", device_index);
@@ -61,7 +61,7 @@ void check(const GreenContexts& driver, CUresult code, int device_index, const c
   if (driver.error_text(code, &text) != CUDA_SUCCESS || !text) text = "unknown error";
   throw Error(code == CUDA_ERROR_NOT_SUPPORTED ? Cause::environment_missing : Cause::device_error,
               fmt::format("GPU {} cannot be divided: {} failed: {}", device_index, call, text),
-              "another share, or no --limit-sms");
+              "another share, or no `hold_back`");
 }
 
 /// The smallest part and the steps above it, as the driver's documentation gives them for each architecture; drivers

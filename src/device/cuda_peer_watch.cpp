@@ -25,7 +25,7 @@ void PeerWatch::rethrow() {
   if (missing == 0) return;
   const int rank = static_cast<int>(missing) - 1;
   throw Error(Cause::rank_hung, fmt::format("rank {} did not reach {} within {:g} s", rank, what_, timeout_seconds_),
-              "look at what that rank is doing, or raise --timeout if it is only slow", rank);
+              "look at what that rank is doing, or raise `timeout_seconds` if it is only slow", rank);
 }
 
 void PeerWatch::end_waits() noexcept { std::atomic_ref(report_->give_up).store(1, std::memory_order_release); }

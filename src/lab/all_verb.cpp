@@ -166,7 +166,7 @@ void check(const AllConfig& config, Everything& all) {
   if (config.devices < 1) return;
   if (all.on_gpus && config.devices > all.devices())
     throw Error(Cause::environment_missing, fmt::format("{} GPUs asked for and {} here", config.devices, all.devices()),
-                "fewer --devices");
+                "fewer `devices`");
   all.counts.clear();
   for (int64_t n = 1; n < config.devices; n *= 2) all.counts.push_back(n);
   all.counts.push_back(config.devices);
@@ -199,7 +199,7 @@ AllPart run_part(const PartRow& row, Everything& all, Observer& observer) {
     if (error.cause() == Cause::interrupted)
       throw Error(Cause::interrupted,
                   fmt::format("stopped by the user in {}; what was measured before is kept", row.name),
-                  fmt::format("amdahl report {} --html FILE for a page of it", all.config.output_dir));
+                  fmt::format("amdahl report {} `html=FILE` for a page of it", all.config.output_dir));
     part.end = AllPart::End::failed;
     part.result = fmt::format("{}; try: {}", error.what(), error.remedy());
   } catch (const std::bad_alloc&) {

@@ -55,14 +55,15 @@ int ranks_of(const CollectivesConfig& config, const std::vector<Contender>& cont
 
 void check_arena(const ArenaConfig& config) {
   check_collectives(config.sweep);
-  if (config.program.empty()) throw Error(Cause::usage, "the arena has no program to run", "the path of amdahl");
-  if (config.transports.empty()) throw Error(Cause::usage, "no transport was named", "--transports all");
+  if (config.program.empty() || !config.arguments)
+    throw Error(Cause::usage, "the arena has no program to run", "the path of amdahl");
+  if (config.transports.empty()) throw Error(Cause::usage, "no transport was named", "`transports=all`");
   if (!(config.transport_seconds > 0 && config.transport_seconds <= 1e6))
-    throw Error(Cause::usage, fmt::format("--transport-timeout is {} s", config.transport_seconds),
+    throw Error(Cause::usage, fmt::format("`transport_seconds` is {} s", config.transport_seconds),
                 "more than 0 seconds, for example 300");
   if (detect_launch(config.sweep.environment).multi_process())
     throw Error(Cause::usage, "the arena starts processes of its own and was itself started as one of several",
-                "amdahl collectives --arena without mpirun, torchrun or srun");
+                "`collectives arena` without mpirun, torchrun or srun");
 }
 
 /// The line with which a child said why it ended, or how it ended.
@@ -117,7 +118,7 @@ class Arena {
                      [this] { return observer_.cancelled(); });
     if (observer_.cancelled())
       throw Error(Cause::interrupted, "stopped by the user; the transports measured so far are kept",
-                  "fewer --transports for a shorter run");
+                  "fewer `transports` for a shorter run");
     return results;
   }
 
@@ -184,7 +185,8 @@ ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, F
   const int ranks = ranks_of(config.sweep, contenders);
   sweeps_of(config.sweep, ranks);  // refuses wrong names once instead of in every transport
   if (!config.sweep.nccl_settings.empty() && !any_here(contenders, "cuda"))
-    throw Error(Cause::usage, "--profile and --set are about NCCL, and no transport here uses it", "leave them out");
+    throw Error(Cause::usage, "`profile` and `assignments` are about NCCL, and no transport here uses it",
+                "leave them out");
   ArenaOutcome outcome;
   if (ranks < 2) {
     outcome.waived = "1 rank: a collective needs at least 2 devices";

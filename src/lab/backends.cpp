@@ -24,7 +24,7 @@ const std::vector<BackendRow>& backend_table() {
 
 const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs) {
   if (!config.gpus.empty() && config.backend == "cpu")
-    throw Error(Cause::usage, "--gpus names CUDA devices but the backend is cpu", "drop one of the two options");
+    throw Error(Cause::usage, "`gpus` names CUDA devices but the backend is cpu", "drop one of the two options");
   for (const BackendRow& row : backend_table()) {
     const bool wanted = config.backend == row.name || (!config.gpus.empty() && row.name == "cuda");
     if (!wanted && config.backend != "auto") continue;
@@ -55,7 +55,7 @@ void require_launch_mode(Fleet& fleet, LaunchMode mode) {
   if (mode == LaunchMode::eager) return;
   fleet.run(1, [](RankContext& rank) {
     const Feasibility graphs = rank.device.supports_graphs();
-    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
   });
 }
 

@@ -13,7 +13,7 @@
 
 namespace amdahl {
 
-/// One way to get devices. Rows in order of preference for `--backend auto`.
+/// One way to get devices. Rows in order of preference for `backend` auto.
 struct BackendRow {
   std::string_view name;  // "cuda", "cpu"
   Availability (*availability)();

@@ -12,7 +12,7 @@ namespace {
 
 void check_count(int count) {
   if (count > kMaxVirtualDevices)
-    throw Error(Cause::usage, fmt::format("--devices asks for {} CPU virtual devices in one process", count),
+    throw Error(Cause::usage, fmt::format("`devices` asks for {} CPU virtual devices in one process", count),
                 fmt::format("at most {}", kMaxVirtualDevices));
 }
 
@@ -37,7 +37,7 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
   parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);
   if (config.launch == LaunchMode::graph) {
     const Feasibility graphs = parts.devices.front()->supports_graphs();
-    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
   }
   parts.needs = needs;
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {

@@ -24,13 +24,13 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
                   "amdahl info lists the devices");
     for (size_t j = 0; j < i; ++j)
       if (wanted[j] == wanted[i])
-        throw Error(Cause::usage, fmt::format("--gpus names GPU {} twice", wanted[i]), "each GPU once");
+        throw Error(Cause::usage, fmt::format("`gpus` names GPU {} twice", wanted[i]), "each GPU once");
   }
   const int needed = launch.multi_process() ? launch.local_rank + 1 : max_devices;
   if (static_cast<int>(wanted.size()) < needed)
     throw Error(Cause::environment_missing,
                 fmt::format("{} CUDA devices are needed and {} are here", needed, wanted.size()),
-                "fewer --devices, or --backend cpu for virtual devices");
+                "fewer `devices`, or `backend=cpu` for virtual devices");
   if (launch.multi_process()) return {wanted[static_cast<size_t>(launch.local_rank)]};
   wanted.resize(static_cast<size_t>(max_devices));
   return wanted;

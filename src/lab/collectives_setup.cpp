@@ -36,21 +36,21 @@ void check_collectives(const CollectivesConfig& config) {
     if (value < low || value > high)
       throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("{} to {}", low, high));
   };
-  within(config.min_bytes, 1, kMostBytes, "--min-bytes");
-  within(config.max_bytes, 1, kMostBytes, "--max-bytes");
-  within(config.step_bytes, 0, kMostBytes, "--step-bytes");
-  within(config.step_factor, 2, 1 << 20, "--step-factor");
-  within(config.iterations, 1, kMostIterations, "--iterations");
-  within(config.warmup, 0, kMostIterations, "--warmup");
-  within(config.graph, 0, 10'000, "--graph");
-  within(config.devices, 0, 1 << 16, "--devices");
+  within(config.min_bytes, 1, kMostBytes, "`min_bytes`");
+  within(config.max_bytes, 1, kMostBytes, "`max_bytes`");
+  within(config.step_bytes, 0, kMostBytes, "`step_bytes`");
+  within(config.step_factor, 2, 1 << 20, "`step_factor`");
+  within(config.iterations, 1, kMostIterations, "`iterations`");
+  within(config.warmup, 0, kMostIterations, "`warmup`");
+  within(config.graph, 0, 10'000, "`graph`");
+  within(config.devices, 0, 1 << 16, "`devices`");
   if (config.min_bytes > config.max_bytes)
-    throw Error(Cause::usage, fmt::format("--min-bytes {} is above --max-bytes {}", config.min_bytes, config.max_bytes),
+    throw Error(Cause::usage, fmt::format("`min_bytes` {} is above `max_bytes` {}", config.min_bytes, config.max_bytes),
                 "the smaller size first");
-  if (config.collectives.empty()) throw Error(Cause::usage, "no collective was named", "--collective all_reduce");
-  if (config.dtypes.empty()) throw Error(Cause::usage, "no data type was named", "--datatype f32");
-  if (config.ops.empty()) throw Error(Cause::usage, "no operation was named", "--op sum");
-  within(config.registration, 0, 2, "--local-register");
+  if (config.collectives.empty()) throw Error(Cause::usage, "no collective was named", "`collectives=all_reduce`");
+  if (config.dtypes.empty()) throw Error(Cause::usage, "no data type was named", "`dtypes=f32`");
+  if (config.ops.empty()) throw Error(Cause::usage, "no operation was named", "`ops=sum`");
+  within(config.registration, 0, 2, "`registration`");
   check_nccl_settings(config.environment, "the environment");
 }
 
@@ -64,14 +64,14 @@ void require_exact(const SweepSettings& settings) {
   throw Error(Cause::usage,
               fmt::format("{} of {} has no exact answer over {} ranks", to_string(settings.op),
                           to_string(settings.type), settings.devices),
-              fmt::format("--check 0, a wider type, or at most {} ranks", most));
+              fmt::format("`check=0`, a wider type, or at most {} ranks", most));
 }
 
 }  // namespace
 
 std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices) {
   if (config.root < 0 || config.root >= devices)
-    throw Error(Cause::usage, fmt::format("--root is {} and there are {} ranks", config.root, devices),
+    throw Error(Cause::usage, fmt::format("`root` is {} and there are {} ranks", config.root, devices),
                 fmt::format("0 to {}", devices - 1));
   std::vector<SweepSettings> sweeps;
   const std::vector<DType> types = parse_dtypes(config.dtypes);

@@ -41,8 +41,8 @@ int device_count(const CollectivesConfig& config, const EngineConfig& engine) {
   if (launch.multi_process() && config.devices > 0 && config.devices != launch.world_size)
     throw Error(
         Cause::usage,
-        fmt::format("--devices is {} but {} started {} processes", config.devices, launch.family, launch.world_size),
-        "leave --devices out: every process is one rank");
+        fmt::format("`devices` is {} but {} started {} processes", config.devices, launch.family, launch.world_size),
+        "leave `devices` out: every process is one rank");
   if (config.devices > 0) return config.devices;
   return static_cast<int>(default_device_counts(engine).back());
 }
@@ -84,12 +84,12 @@ void require_nccl(const Fleet& fleet, const CollectivesConfig& config) {
     throw Error(
         Cause::usage,
         fmt::format("{} is about NCCL, which CPU virtual devices do not use", config.nccl_settings.begin()->first),
-        "no --profile and no --set, or GPUs");
+        "no `profile` and no `assignments`, or GPUs");
 }
 
 CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer& observer, FailureWatch& watch) {
   check_collectives(config);
-  check_fresh_processes(config.repeat, config.environment, "--repeat");
+  check_fresh_processes(config.repeat, config.environment, "`repeat`");
   const EngineConfig engine = engine_of(config);
   check_engine(engine);
   choose_backend(engine, FleetNeeds::devices);

@@ -118,8 +118,8 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
 
 /// What to do where one process is not enough.
 constexpr const char* kSeveralProcessesRemedy =
-    "--processes 5 (study) or --repeat 5 (collectives, links, sensor bench) on both sides; several runs of a side as "
-    "A1+A2+A3; or --machine FILE of amdahl calibrate";
+    "`processes=5` (study) or `repeat=5` (collectives, links, sensor bench) on both sides; several runs of a side as "
+    "A1+A2+A3; or `machine=FILE` of amdahl calibrate";
 
 /// A limit that nothing is judged by would pass whatever was measured.
 void require_judged(const RunComparison& comparison) {
@@ -127,9 +127,10 @@ void require_judged(const RunComparison& comparison) {
     if (cell.test.level != TestLevel::none) return;
   throw Error(
       Cause::usage,
-      fmt::format("--fail-on-regression judges nothing here: each cell of {} or {} was measured by one process, "
-                  "which says nothing about the next one",
-                  comparison.name_a, comparison.name_b),
+      fmt::format(
+          "`fail_on_regression_percent` judges nothing here: each cell of {} or {} was measured by one process, "
+          "which says nothing about the next one",
+          comparison.name_a, comparison.name_b),
       kSeveralProcessesRemedy);
 }
 
@@ -144,7 +145,7 @@ std::vector<ProcessSpread> spreads_of_host(const std::string& path, const std::v
                   "the machine file of that host");
   if (machine.process_spreads.empty())
     throw Error(Cause::usage, fmt::format("'{}' has no spread of processes", path),
-                "amdahl calibrate RUN --machine " + path + ", where RUN was measured by five processes or more");
+                "amdahl calibrate RUN `machine` " + path + ", where RUN was measured by five processes or more");
   return machine.process_spreads;
 }
 
@@ -222,7 +223,7 @@ RunComparison compare_sides(const Side& a, const Side& b, CompareOptions options
 CompareOutcome run_compare(const CompareConfig& config) {
   const std::optional<double> limit = config.fail_on_regression_percent;
   if (limit && !(*limit >= 0 && *limit <= 100))
-    throw Error(Cause::usage, fmt::format("--fail-on-regression is {}", *limit),
+    throw Error(Cause::usage, fmt::format("`fail_on_regression_percent` is {}", *limit),
                 "a percentage from 0 to 100, like 3; 100 means that a step takes twice as long");
   if (config.runs.size() < 2)
     throw Error(Cause::usage,

@@ -48,9 +48,9 @@ EngineConfig engine_of(const DoctorConfig& config, bool on_gpus) {
 
 void check_config(const DoctorConfig& config) {
   if (config.devices < 0 || config.devices > 1024)
-    throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "1 to 1024");
+    throw Error(Cause::usage, fmt::format("`devices` is {}", config.devices), "1 to 1024");
   if (!(config.min_gbps >= 0))
-    throw Error(Cause::usage, fmt::format("--min-gbps is {}", config.min_gbps), "0 or more GB/s");
+    throw Error(Cause::usage, fmt::format("`min_gbps` is {}", config.min_gbps), "0 or more GB/s");
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process())
     throw Error(

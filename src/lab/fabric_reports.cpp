@@ -123,7 +123,7 @@ ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents,
   const DoctorRun run = read_doctor_run(folder, contents.records);
   if (!run.judged)
     throw Error(Cause::store_corrupt, run.notes.front(),
-                fmt::format("amdahl report {} --html FILE, a page of what was measured", folder.string()));
+                fmt::format("amdahl report {} `html=FILE`, a page of what was measured", folder.string()));
   ReportOutcome report;
   report.notes = contents.notes;
   report.notes.insert(report.notes.end(), run.notes.begin(), run.notes.end());

@@ -46,7 +46,6 @@ void pass_warnings(const std::string& text, Observer& observer) {
 void run_slice(const FreshProcesses& processes, const std::map<std::string, std::string>& environment,
                const FreshProcesses::Slice& slice, Observer& observer) {
   ChildCommand command{processes.program, processes.arguments, environment};
-  command.arguments.push_back("--fresh-process");
   command.arguments.push_back(fmt::format("{}:{}:{}:{}", slice.index, slice.first, slice.end, slice.run_dir));
   const ChildResult result =
       run_children({command}, Deadline::after_seconds(kMostSeconds), [&] { return observer.cancelled(); }).front();

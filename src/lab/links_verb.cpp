@@ -38,14 +38,14 @@ void check_numbers(const LinksConfig& config) {
     if (value < low || value > high)
       throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("{} to {}", low, high));
   };
-  within(config.buffer_bytes, 0, int64_t{1} << 40, "--buffer-size");
-  if (config.buffer_bytes > 0) within(config.buffer_bytes, 4096, int64_t{1} << 40, "--buffer-size");
-  within(config.copies, 0, 100'000, "--copies");
-  within(config.samples, 1, 100'000, "--samples");
-  within(config.devices, 0, 1 << 16, "--devices");
-  within(config.injected_faults, 0, 10'000'000, "--inject-faults");
+  within(config.buffer_bytes, 0, int64_t{1} << 40, "`buffer_bytes`");
+  if (config.buffer_bytes > 0) within(config.buffer_bytes, 4096, int64_t{1} << 40, "`buffer_bytes`");
+  within(config.copies, 0, 100'000, "`copies`");
+  within(config.samples, 1, 100'000, "`samples`");
+  within(config.devices, 0, 1 << 16, "`devices`");
+  within(config.injected_faults, 0, 10'000'000, "`injected_faults`");
   if (!(config.min_gbps >= 0))
-    throw Error(Cause::usage, fmt::format("--min-gbps is {}", config.min_gbps), "0 or more GB/s");
+    throw Error(Cause::usage, fmt::format("`min_gbps` is {}", config.min_gbps), "0 or more GB/s");
   const LaunchContext launch = detect_launch(config.environment);
   if (launch.multi_process())
     throw Error(
@@ -93,8 +93,8 @@ std::string joined(const std::vector<std::string>& items) { return fmt::format("
 LinksOutcome measure_links(const LinksConfig& config, Observer& observer, FailureWatch& watch) {
   check_numbers(config);
   const std::vector<const LinkTest*> tests = find_link_tests(config.tests);
-  if (tests.empty()) throw Error(Cause::usage, "no link test was named", "--test default");
-  check_fresh_processes(config.repeat, config.environment, "--repeat");
+  if (tests.empty()) throw Error(Cause::usage, "no link test was named", "`tests=default`");
+  check_fresh_processes(config.repeat, config.environment, "`repeat`");
   const EngineConfig engine = engine_of(config);
   check_engine(engine);
   const BackendRow& backend = choose_backend(engine, FleetNeeds::devices);

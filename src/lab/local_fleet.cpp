@@ -229,12 +229,12 @@ void require_world(const LaunchContext& launch, int max_devices) {
     throw Error(Cause::usage,
                 fmt::format("this command uses one device and {} started {} processes, each a device", launch.family,
                             launch.world_size),
-                fmt::format("no launcher, or --devices {} (of sensor bench with --mode data)", launch.world_size));
+                fmt::format("no launcher, or `devices` {} (of sensor bench with `mode=data`)", launch.world_size));
   if (launch.world_size < max_devices)
     throw Error(Cause::usage,
                 fmt::format("{} devices were asked for but {} started {} processes", max_devices, launch.family,
                             launch.world_size),
-                "one process per device, or fewer --devices");
+                "one process per device, or fewer `devices`");
 }
 
 std::unique_ptr<RendezvousStore> join_job(const LaunchContext& launch, const EngineConfig& config,

@@ -65,7 +65,7 @@ void keep_quarantines(const MachineSpec& earlier, MachineSpec& machine, const st
 
 MachineSpec load_machine(const std::string& path) {
   MachineSpec machine = machine_from_json(read_file(path, Cause::usage), path);
-  require_host(path, machine, probe_host().host, "a file of amdahl links --machine FILE on this one");
+  require_host(path, machine, probe_host().host, "a file of `links machine=FILE` on this one");
   return machine;
 }
 

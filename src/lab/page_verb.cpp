@@ -1,4 +1,4 @@
-// `amdahl report RUN... --html FILE --md FILE`: any number of runs as one page.
+// `amdahl report` into HTML and Markdown files: any number of runs as one page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string kind_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// A JSON document that amdahl wrote instead of a run folder: `sensor bench --output`, `links --json`.
+/// A JSON document that amdahl wrote instead of a run folder: of `sensor bench`, of `links`.
 bool is_document(const std::string& name) { return !fs::is_directory(name) && is_json_name(name); }
 
 RunContents read_document(const std::string& name) {
@@ -176,7 +176,7 @@ void write_markdown(const Page& page, const PageConfig& config, PageOutcome& out
 }  // namespace
 
 PageOutcome run_page_report(const PageConfig& config) {
-  if (config.runs.empty()) throw Error(Cause::usage, "report without a run", "amdahl report RUN --html report.html");
+  if (config.runs.empty()) throw Error(Cause::usage, "report without a run", "amdahl report RUN `html=report.html`");
   Runs runs = read_runs(find_runs(config.runs));
   if (runs.read.empty()) throw runs.problems.front();
   std::vector<Page> pages = pages_of(runs);

@@ -47,9 +47,8 @@ inline std::string unsafe_pair(const MachineSpec& machine) {
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())
       return fmt::format(
-          "device {} to device {} is quarantined: {}; run the commands of the other parts with --machine FILE, of "
-          "amdahl links",
-          link.source, link.destination, link.quarantine);
+          "device {} to device {} is quarantined: {}; run the commands of the other parts with {}, of amdahl links",
+          link.source, link.destination, link.quarantine, named("`machine=FILE`"));
   return {};
 }
 

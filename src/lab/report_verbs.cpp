@@ -116,7 +116,7 @@ namespace {
 ReportOutcome report_of(const std::string& run_dir, bool write) {
   if (!std::filesystem::is_directory(run_dir) && is_json_name(run_dir))
     throw Error(Cause::usage, fmt::format("{} is no run folder: of a JSON document there is only a page", run_dir),
-                fmt::format("amdahl report {} --html FILE", run_dir));
+                fmt::format("amdahl report {} `html=FILE`", run_dir));
   const RunContents contents = read_measured(run_dir);
   const std::string& kind = contents.header.kind;
   if (kind == "study") return report_study(run_dir, contents, write);
@@ -152,9 +152,10 @@ StudySummary read_evidence(const std::string& run_dir) {
 
 Advice run_advise(const AdviseConfig& config) {
   if (config.model.empty() && config.num_parameters < 1)
-    throw Error(Cause::usage, fmt::format("--params is {}", config.num_parameters), "at least 1, for example 6.9M");
+    throw Error(Cause::usage, fmt::format("`num_parameters` is {}", config.num_parameters),
+                "at least 1, for example 6.9M");
   if (config.batch_size < 1)
-    throw Error(Cause::usage, fmt::format("--batch is {}", config.batch_size), "at least 1, for example 64");
+    throw Error(Cause::usage, fmt::format("`batch_size` is {}", config.batch_size), "at least 1, for example 64");
   AdviceRequest request;
   request.model = config.model;
   request.num_parameters =
@@ -162,7 +163,7 @@ Advice run_advise(const AdviseConfig& config) {
   request.global_batch = config.batch_size;
   if (config.policy == "study") {
     if (!config.evidence.empty())
-      throw Error(Cause::usage, "--from names records but --policy study uses none", "drop one of the two options");
+      throw Error(Cause::usage, "`evidence` names records but `policy=study` uses none", "drop one of the two options");
     return advise_published(request);
   }
   if (config.policy != "measured")

@@ -25,17 +25,17 @@ bool asks_for(const SensorBenchConfig& config, bool voxelize) {
 
 void read_cloud(SensorBenchConfig& config, const std::string& path) {
   if (!asks_for(config, true))
-    throw Error(Cause::usage, fmt::format("--input {} is a cloud and --op is {}", path, config.op),
-                "--op voxelize, or a file of streams (.npz, .csv)");
+    throw Error(Cause::usage, fmt::format("`inputs` {} is a cloud and `op` is {}", path, config.op),
+                "`op=voxelize`, or a file of streams (.npz, .csv)");
   if (config.cloud)
-    throw Error(Cause::usage, fmt::format("--input {} is a second cloud, and one is voxelized", path), "one cloud");
+    throw Error(Cause::usage, fmt::format("`inputs` {} is a second cloud, and one is voxelized", path), "one cloud");
   config.cloud = std::make_shared<const PointCloud>(load_point_cloud(path));
 }
 
 void read_tracks(SensorBenchConfig& config, const std::string& path) {
   if (!asks_for(config, false))
-    throw Error(Cause::usage, fmt::format("--input {} holds streams and --op is {}", path, config.op),
-                "--op fuse or resample, or a cloud (.ply, .bin, .npy)");
+    throw Error(Cause::usage, fmt::format("`inputs` {} holds streams and `op` is {}", path, config.op),
+                "`op=fuse` or resample, or a cloud (.ply, .bin, .npy)");
   auto all = std::make_shared<std::vector<Trajectories>>();
   if (config.tracks) *all = *config.tracks;
   for (Trajectories& track : load_trajectories(path)) all->push_back(std::move(track));
@@ -57,21 +57,21 @@ void fit_cloud(SensorBenchConfig& config) {
   if (config.points.empty()) config.points = {cloud.num_points};
   for (const int64_t points : config.points)
     if (points > cloud.num_points)
-      throw Error(Cause::usage, fmt::format("--points is {} and {} has {}", points, name, cloud.num_points),
+      throw Error(Cause::usage, fmt::format("`points` is {} and {} has {}", points, name, cloud.num_points),
                   "fewer: the first so many are taken");
   if (config.features > cloud.num_features)
-    throw Error(Cause::usage, fmt::format("--features is {} and {} has {}", config.features, name, cloud.num_features),
+    throw Error(Cause::usage, fmt::format("`features` is {} and {} has {}", config.features, name, cloud.num_features),
                 "fewer: the first so many are taken");
   for (const VoxelMode mode : config.voxel_modes)
     if (cloud.num_features == 0 && has_values(mode))
       throw Error(Cause::usage, fmt::format("{} has no features, and voxel mode {} needs them", name, to_string(mode)),
-                  "--voxel-modes count,occupancy,bitmask");
+                  "`voxel_modes=count,occupancy,bitmask`");
   if (config.features == 0) config.features = std::max<int64_t>(1, cloud.num_features);
   if (config.distribution != "uniform")
-    throw Error(Cause::usage, fmt::format("--distribution {} with points of {}", config.distribution, name),
+    throw Error(Cause::usage, fmt::format("`distribution` {} with points of {}", config.distribution, name),
                 "one of the two");
   if (config.scaling == Scaling::weak && config.mode == "data")
-    throw Error(Cause::usage, fmt::format("--scaling weak with the points of {}", name), "--scaling strong");
+    throw Error(Cause::usage, fmt::format("`scaling=weak` with the points of {}", name), "`scaling=strong`");
 }
 
 void fit_tracks(SensorBenchConfig& config) {
@@ -116,7 +116,7 @@ SensorBenchConfig with_inputs(const SensorBenchConfig& config) {
   std::error_code error;
   for (const std::string& path : config.inputs) {
     if (std::filesystem::exists(path, error) && std::filesystem::is_other(path, error))
-      throw Error(Cause::usage, fmt::format("--input {} is no regular file, and it is read more than once", path),
+      throw Error(Cause::usage, fmt::format("`inputs` {} is no regular file, and it is read more than once", path),
                   "a file of what is in it");
     holds_streams(path) ? read_tracks(whole, path) : read_cloud(whole, path);
   }
@@ -124,9 +124,9 @@ SensorBenchConfig with_inputs(const SensorBenchConfig& config) {
   if (whole.tracks) fit_tracks(whole);
   const bool any = whole.cloud || whole.tracks;
   if (any && asks_for(whole, true) && !whole.cloud)
-    throw Error(Cause::usage, "--op names voxelize and no --input is a cloud", "a .ply, .bin or .npy file as well");
+    throw Error(Cause::usage, "`op` names voxelize and no `inputs` is a cloud", "a .ply, .bin or .npy file as well");
   if (any && asks_for(whole, false) && !whole.tracks)
-    throw Error(Cause::usage, fmt::format("--op is {} and no --input holds streams", whole.op),
+    throw Error(Cause::usage, fmt::format("`op` is {} and no `inputs` holds streams", whole.op),
                 "a .npz or .csv file as well");
   if (whole.points.empty()) whole.points = {500'000};
   if (whole.batch_sizes.empty()) whole.batch_sizes = {4};

@@ -39,13 +39,13 @@ void require_within(const char* option, int64_t value, int64_t least, int64_t mo
 
 SensorOperation operation_of(const SensorBenchConfig& config) {
   return choose(
-      "--op", config.op,
+      "`op`", config.op,
       std::vector<SensorOperation>{SensorOperation::fuse, SensorOperation::voxelize, SensorOperation::resample});
 }
 
 PointDistribution distribution_of(const SensorBenchConfig& config) {
   return choose(
-      "--distribution", config.distribution,
+      "`distribution`", config.distribution,
       std::vector<PointDistribution>{PointDistribution::uniform, PointDistribution::corner, PointDistribution::readme,
                                      PointDistribution::clusters, PointDistribution::scan});
 }
@@ -54,14 +54,14 @@ constexpr int64_t kMostItems = int64_t{1} << 40;
 
 void check_streams(const SensorBenchConfig& config) {
   constexpr int64_t kMostExtent = int64_t{1} << 31;
-  if (config.streams.empty()) throw Error(Cause::usage, "--shape names no stream", "--shape 30x512,100x64");
+  if (config.streams.empty()) throw Error(Cause::usage, "`streams` names no stream", "`streams=30x512,100x64`");
   for (const StreamShape& stream : config.streams) {
-    require_within("a length of --shape", stream.length, 1, kMostExtent);
-    require_within("a width of --shape", stream.width, 1, kMostExtent);
+    require_within("a length of `streams`", stream.length, 1, kMostExtent);
+    require_within("a width of `streams`", stream.width, 1, kMostExtent);
   }
-  require_within("--targets", config.targets, 1, kMostExtent);
-  if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "--batch-sizes 4");
-  for (const int64_t batch : config.batch_sizes) require_within("--batch-sizes", batch, 1, kMostItems);
+  require_within("`targets`", config.targets, 1, kMostExtent);
+  if (config.batch_sizes.empty()) throw Error(Cause::usage, "`batch_sizes` is empty", "`batch_sizes=4`");
+  for (const int64_t batch : config.batch_sizes) require_within("`batch_sizes`", batch, 1, kMostItems);
 }
 
 /// Generated points lie in the grid, wherever it is; a file's lie where they do.
@@ -73,7 +73,7 @@ VoxelGrid grid_of(const SensorBenchConfig& config) {
   return config.cloud ? grid_around(*config.cloud, config.grid, config.voxel_size, input_name(config, true)) : grid;
 }
 
-/// The way of the ranks' own that --merge names.
+/// The way of the ranks' own that `merge` names.
 std::optional<MergeWay> named_merge(const SensorBenchConfig& config) {
   for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::peer, MergeWay::bytes})
     if (to_string(way) == config.merge) return way;
@@ -83,24 +83,24 @@ std::optional<MergeWay> named_merge(const SensorBenchConfig& config) {
 void check_cloud(const SensorBenchConfig& config) {
   constexpr int64_t kMostFeatures = int64_t{1} << 20;
   if (config.voxel_size < 0 || !std::isfinite(config.voxel_size))
-    throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
+    throw Error(Cause::usage, fmt::format("`voxel_size` is {}", config.voxel_size), "a positive length");
   check_grid(grid_of(config));
   distribution_of(config);
-  require_name("--merge", config.merge, {"auto", "collective", "bitmask", "peer", "bytes", "none", "host"});
+  require_name("`merge`", config.merge, {"auto", "collective", "bitmask", "peer", "bytes", "none", "host"});
   if (config.merge == "host" && config.mode != "hetero")
-    throw Error(Cause::usage, fmt::format("--merge host with --mode {}", config.mode), "--mode hetero, or --path host");
-  if (config.voxel_modes.empty()) throw Error(Cause::usage, "--voxel-modes is empty", "--voxel-modes count,max");
-  require_within("--features", config.features, 1, kMostFeatures);
-  if (config.points.empty()) throw Error(Cause::usage, "--points is empty", "--points 500000");
-  for (const int64_t points : config.points) require_within("--points", points, 0, kMostItems);
+    throw Error(Cause::usage, fmt::format("`merge=host` with `mode` {}", config.mode), "`mode=hetero`, or `path=host`");
+  if (config.voxel_modes.empty()) throw Error(Cause::usage, "`voxel_modes` is empty", "`voxel_modes=count,max`");
+  require_within("`features`", config.features, 1, kMostFeatures);
+  if (config.points.empty()) throw Error(Cause::usage, "`points` is empty", "`points=500000`");
+  for (const int64_t points : config.points) require_within("`points`", points, 0, kMostItems);
   const std::optional<MergeWay> named = named_merge(config);
   if (!named) return;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, *named);
     if (!feasible.ok)
       throw Error(Cause::usage,
-                  fmt::format("--merge {} with voxel mode {}: {}", config.merge, to_string(mode), feasible.reason),
-                  "--merge auto, or other --voxel-modes");
+                  fmt::format("`merge` {} with voxel mode {}: {}", config.merge, to_string(mode), feasible.reason),
+                  "`merge=auto`, or other `voxel_modes`");
   }
 }
 
@@ -156,16 +156,16 @@ std::vector<int64_t> counts_of(const SensorBenchConfig& config) {
 
 void check_sensor_bench(const SensorBenchConfig& config) {
   constexpr int kMost = 1'000'000;
-  require_name("--path", config.path, {"direct", "host"});
-  require_name("--cache", config.cache, {"hot", "cold", "both"});
-  require_within("--samples", config.samples, 2, kMost);
-  require_within("--calls", config.calls, 0, kMost);
+  require_name("`path`", config.path, {"direct", "host"});
+  require_name("`cache`", config.cache, {"hot", "cold", "both"});
+  require_within("`samples`", config.samples, 2, kMost);
+  require_within("`calls`", config.calls, 0, kMost);
   if (config.path == "host" && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
-    throw Error(Cause::usage, "--path host: CPU virtual devices are in the host's memory already",
-                "GPUs, or no --path");
+    throw Error(Cause::usage, "`path=host`: CPU virtual devices are in the host's memory already",
+                "GPUs, or no `path`");
   if (config.type != DType::f32 && config.type != DType::bf16 && config.type != DType::f16)
-    throw Error(Cause::usage, fmt::format("--dtype is {}", to_string(config.type)), "f32, bf16 or f16");
-  for (const int64_t count : config.devices) require_within("--devices", count, 1, 1 << 16);
+    throw Error(Cause::usage, fmt::format("`type` is {}", to_string(config.type)), "f32, bf16 or f16");
+  for (const int64_t count : config.devices) require_within("`devices`", count, 1, 1 << 16);
   for (const std::string& op : sensor_operations(config)) {
     SensorBenchConfig one = config;
     one.op = op;
@@ -182,7 +182,7 @@ std::vector<std::string> sensor_operations(const SensorBenchConfig& config) {
     const size_t end = std::min(config.op.find(',', begin), config.op.size());
     names.push_back(config.op.substr(begin, end - begin));
     if (std::count(names.begin(), names.end(), names.back()) > 1)
-      throw Error(Cause::usage, fmt::format("--op names {} twice", printable(names.back(), 40)), "each operation once");
+      throw Error(Cause::usage, fmt::format("`op` names {} twice", printable(names.back(), 40)), "each operation once");
     begin = end + 1;
   }
   return names;
@@ -233,7 +233,7 @@ void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int de
                               jobs.size() > 1 ? fmt::format("{} tasks", jobs.size()) : workload_text(jobs[0]), devices,
                               format_bytes(needed * sharers), device.name,
                               format_bytes(static_cast<double>(device.memory_bytes))),
-                  "a smaller --grid, fewer --points or smaller --batch-sizes");
+                  "a smaller `grid`, fewer `points` or smaller `batch_sizes`");
 }
 
 }  // namespace amdahl

@@ -11,7 +11,7 @@ namespace amdahl {
 /// Error{usage} for unknown names, numbers out of range, and what a mode does not do.
 void check_sensor_bench(const SensorBenchConfig& config);
 
-/// The names of --op. Error{usage} for one that comes twice.
+/// The names of `op`. Error{usage} for one that comes twice.
 std::vector<std::string> sensor_operations(const SensorBenchConfig& config);
 
 /// The jobs of all operations: every batch size, every number of points in every voxel mode.

@@ -105,7 +105,7 @@ void conclude(SensorBenchOutcome& outcome) {
 
 SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& observer, FailureWatch& watch) {
   const SensorMode& mode = find_sensor_mode(given.mode);
-  check_fresh_processes(given.repeat, given.engine.environment, "--repeat");
+  check_fresh_processes(given.repeat, given.engine.environment, "`repeat`");
   check_engine(given.engine);
   choose_backend(given.engine, FleetNeeds::devices);
   const SensorBenchConfig config = with_inputs(given);
@@ -135,7 +135,7 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
   int done = 0;
   for (const SensorStep& step : steps) {
     if (fleet->agree(observer.cancelled() ? "stop" : "go") == "stop")
-      throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer --samples");
+      throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept", "fewer `samples`");
     if (fleet->is_root()) observer.progress(done++, static_cast<int>(steps.size()), step.what);
     const std::vector<Record> records = step.measure(*fleet, settings);
     if (!fleet->is_root()) continue;

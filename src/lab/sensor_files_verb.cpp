@@ -56,7 +56,7 @@ int64_t fitted_size(const VoxelGrid& grid, float high, size_t axis) {
   if (last >= kMost)
     throw Error(Cause::usage,
                 fmt::format("the points reach {} voxels of {} along {}", last, grid.voxel_size, "xyz"[axis]),
-                fmt::format("a larger --voxel-size, or --min and --grid; at most {} voxels per axis", kMost));
+                fmt::format("a larger `voxel_size`, or `minimum` and `size`; at most {} voxels per axis", kMost));
   return std::max<int64_t>(1, static_cast<int64_t>(last) + 1);
 }
 
@@ -66,12 +66,12 @@ void place_grid(const VoxelizeConfig& config, VoxelizeOutcome& outcome) {
   outcome.fitted_minimum = !config.minimum;
   outcome.fitted_size = !config.size;
   if (!(grid.voxel_size > 0) || !std::isfinite(grid.voxel_size))
-    throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
+    throw Error(Cause::usage, fmt::format("`voxel_size` is {}", config.voxel_size), "a positive length");
   Extent extent;
   if (outcome.fitted_minimum || outcome.fitted_size) extent = extent_of(outcome.cloud);
   if ((outcome.fitted_minimum || outcome.fitted_size) && extent.empty)
     throw Error(Cause::usage, fmt::format("{} has no finite point to fit a grid around", config.input),
-                "--min and --grid");
+                "`minimum` and `size`");
   for (size_t axis = 0; axis < 3; ++axis) {
     grid.minimum[axis] =
         config.minimum ? static_cast<float>((*config.minimum)[axis]) : fitted_minimum(config, extent, axis);
@@ -143,7 +143,7 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
   if (has_values(outcome.mode) && outcome.cloud.num_features == 0)
     throw Error(Cause::usage,
                 fmt::format("{} has no features, and mode {} needs them", config.input, to_string(outcome.mode)),
-                "--mode count, occupancy or bitmask, or a cloud with more columns than x, y and z");
+                "`mode=count`, occupancy or bitmask, or a cloud with more columns than x, y and z");
   place_grid(config, outcome);
   outcome.shape = output_shape(outcome, config.options);
   constexpr double kVisible = 0.01;  // of a voxel

@@ -31,13 +31,13 @@ void check_hold_back(const SensorBenchConfig& config, int devices) {
   for (const HeldBackDevice& held : config.hold_back) {
     if (held.device < 0 || held.device >= devices)
       throw Error(Cause::usage,
-                  fmt::format("--limit-sms names device {} and the devices are 0 to {}", held.device, devices - 1),
-                  "more --devices, or one of these");
+                  fmt::format("`hold_back` names device {} and the devices are 0 to {}", held.device, devices - 1),
+                  "more `devices`, or one of these");
     if (!(held.fraction > 0 && held.fraction <= 1))
-      throw Error(Cause::usage, fmt::format("--limit-sms {}:{}", held.device, held.fraction),
+      throw Error(Cause::usage, fmt::format("`hold_back` {}:{}", held.device, held.fraction),
                   "a fraction above 0, at most 1");
     if (named[static_cast<size_t>(held.device)])
-      throw Error(Cause::usage, fmt::format("--limit-sms names device {} twice", held.device), "each device once");
+      throw Error(Cause::usage, fmt::format("`hold_back` names device {} twice", held.device), "each device once");
     named[static_cast<size_t>(held.device)] = true;
   }
 }
@@ -99,12 +99,12 @@ void check_policies(const SensorBenchConfig& config) {
 
 void check_work(const SensorBenchConfig& config) {
   for (const SensorJob& job : sensor_jobs(config))
-    if (job.num_items == 0) throw Error(Cause::usage, "--points is 0: nothing to share", "--points 500000");
+    if (job.num_items == 0) throw Error(Cause::usage, "`points` is 0: nothing to share", "`points=500000`");
   if (config.merge == "none" || config.merge == "collective" || config.merge == "bitmask" || config.merge == "peer")
-    throw Error(Cause::usage, fmt::format("--merge {} with --mode hetero", config.merge), "--merge auto or host");
+    throw Error(Cause::usage, fmt::format("`merge` {} with `mode=hetero`", config.merge), "`merge=auto` or host");
   if (config.cache != "hot")
-    throw Error(Cause::usage, fmt::format("--cache is {} and --mode hetero keeps its buffers", config.cache),
-                "--cache hot");
+    throw Error(Cause::usage, fmt::format("`cache` is {} and `mode=hetero` keeps its buffers", config.cache),
+                "`cache=hot`");
 }
 
 }  // namespace
@@ -113,12 +113,12 @@ void check_hetero(const SensorBenchConfig& config) {
   check_policies(config);
   check_work(config);
   if (detect_launch(config.engine.environment).multi_process())
-    throw Error(Cause::usage, "--mode hetero drives all devices from one process", "no launcher");
+    throw Error(Cause::usage, "`mode=hetero` drives all devices from one process", "no launcher");
   if (config.cpu_share && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
-    throw Error(Cause::usage, "--cpu-share: all devices are the CPU's already", "--limit-sms 1:0.5, or GPUs");
+    throw Error(Cause::usage, "`cpu_share`: all devices are the CPU's already", "`hold_back=1:0.5`, or GPUs");
   for (const int devices : device_counts(config)) {
     if (devices < 2)
-      throw Error(Cause::usage, "--mode hetero has one device", "--devices 2, or --cpu-share beside a GPU");
+      throw Error(Cause::usage, "`mode=hetero` has one device", "`devices=2`, or `cpu_share` beside a GPU");
     check_hold_back(config, devices);
   }
 }

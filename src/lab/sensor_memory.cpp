@@ -15,7 +15,7 @@ int choose_index(const SensorPlace& place) {
   if (place.backend == "cpu") return -1;
   if (place.backend == "cuda") return place.gpu;
   if (place.backend == "auto") return cuda_availability().ok && !list_cuda_devices().empty() ? place.gpu : -1;
-  throw Error(Cause::usage, fmt::format("--backend: unknown value '{}'", place.backend),
+  throw Error(Cause::usage, fmt::format("`backend`: unknown value '{}'", place.backend),
               choices_hint(place.backend, {"auto", "cpu", "cuda"}));
 }
 
@@ -72,7 +72,7 @@ const void* SensorMemory::fetch(const Tensor& tensor) {
 
 void require_array_output(const std::string& path) {
   if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".npz") && !is_stream(path))
-    throw Error(Cause::usage, fmt::format("--output '{}' is no array's name", path),
+    throw Error(Cause::usage, fmt::format("`output` '{}' is no array's name", path),
                 "a name that ends in .npy or .npz");
 }
 

@@ -25,8 +25,8 @@ std::unique_ptr<Fleet> fleet_that_trains(const SensorBenchConfig& config, int de
 
 void require_one_operation(const SensorBenchConfig& config) {
   if (sensor_operations(config).size() > 1)
-    throw Error(Cause::usage, fmt::format("--op names several operations and --mode {} takes one", config.mode),
-                "--mode task, or one operation");
+    throw Error(Cause::usage, fmt::format("`op` names several operations and `mode` {} takes one", config.mode),
+                "`mode=task`, or one operation");
 }
 
 // ---- single and data ----
@@ -35,7 +35,7 @@ void check_single(const SensorBenchConfig& config) {
   require_one_operation(config);
   for (const int64_t count : config.devices)
     if (count != 1)
-      throw Error(Cause::usage, fmt::format("--devices is {} and --mode single uses one device", count), "--mode data");
+      throw Error(Cause::usage, fmt::format("`devices` is {} and `mode=single` uses one device", count), "`mode=data`");
 }
 
 std::vector<SensorStep> cell_steps(const SensorBenchConfig& config) {
@@ -82,10 +82,10 @@ std::vector<SensorStep> task_steps(const SensorBenchConfig& config) {
 
 void check_task(const SensorBenchConfig& config) {
   if (sensor_jobs(config).size() < 2)
-    throw Error(Cause::usage, "--mode task has one task", "--op fuse,voxelize, or several sizes");
+    throw Error(Cause::usage, "`mode=task` has one task", "`op=fuse,voxelize`, or several sizes");
   if (config.cache != "hot")
-    throw Error(Cause::usage, fmt::format("--cache is {} and --mode task keeps its buffers", config.cache),
-                "--cache hot");
+    throw Error(Cause::usage, fmt::format("`cache` is {} and `mode=task` keeps its buffers", config.cache),
+                "`cache=hot`");
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ const SensorMode& find_sensor_mode(const std::string& name) {
     if (row.name == name) return row;
     names.emplace_back(row.name);
   }
-  throw Error(Cause::usage, fmt::format("--mode: unknown value '{}'", printable(name, 40)), choices_hint(name, names));
+  throw Error(Cause::usage, fmt::format("`mode`: unknown value '{}'", printable(name, 40)), choices_hint(name, names));
 }
 
 }  // namespace amdahl

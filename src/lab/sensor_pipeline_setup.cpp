@@ -12,17 +12,17 @@ namespace amdahl {
 void check_pipeline(const SensorBenchConfig& config) {
   for (const int64_t devices : config.devices)
     if (devices != 2)
-      throw Error(Cause::usage, fmt::format("--devices is {} and --mode pipeline has two stages", devices),
-                  "--devices 2; one device is measured beside it");
+      throw Error(Cause::usage, fmt::format("`devices` is {} and `mode=pipeline` has two stages", devices),
+                  "`devices=2`; one device is measured beside it");
   if (sensor_operations(config).size() > 1 || config.op == "voxelize")
-    throw Error(Cause::usage, fmt::format("--mode pipeline feeds a model with streams and --op is {}", config.op),
-                "--op fuse or resample");
+    throw Error(Cause::usage, fmt::format("`mode=pipeline` feeds a model with streams and `op` is {}", config.op),
+                "`op=fuse` or resample");
   if (config.type != DType::f32)
-    throw Error(Cause::usage, fmt::format("--dtype is {} and the model reads f32", to_string(config.type)),
-                "--dtype f32");
+    throw Error(Cause::usage, fmt::format("`type` is {} and the model reads f32", to_string(config.type)),
+                "`type=f32`");
   if (config.cache != "hot")
-    throw Error(Cause::usage, fmt::format("--cache is {} and --mode pipeline keeps its buffers", config.cache),
-                "--cache hot");
+    throw Error(Cause::usage, fmt::format("`cache` is {} and `mode=pipeline` keeps its buffers", config.cache),
+                "`cache=hot`");
   choose_backend(config.engine, FleetNeeds::math);
   resolve_model(config.model);
 }

@@ -38,7 +38,7 @@ std::vector<Window> find_windows(const TimelineConfig& config, const Streams& st
       throw Error(Cause::usage,
                   fmt::format("{}, trajectory {}: targets would begin at {} and end at {}: there is no time between",
                               config.input, b, window.begin, window.end),
-                  "--begin and --end, for streams that share no time or other windows");
+                  "`begin` and `end`, for streams that share no time or other windows");
     windows.push_back(window);
   }
   return windows;
@@ -46,21 +46,21 @@ std::vector<Window> find_windows(const TimelineConfig& config, const Streams& st
 
 int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& windows) {
   if (config.rate_hz.has_value() == (config.num_targets != 0))
-    throw Error(Cause::usage, "targets need either --rate or --targets", "--rate 50, or --targets 100");
+    throw Error(Cause::usage, "targets need either `rate_hz` or `num_targets`", "`rate_hz=50`, or `num_targets=100`");
   if (!config.rate_hz) {
     if (config.num_targets < 1)
-      throw Error(Cause::usage, fmt::format("--targets is {}", config.num_targets), "at least 1");
+      throw Error(Cause::usage, fmt::format("`num_targets` is {}", config.num_targets), "at least 1");
     return config.num_targets;
   }
   if (!(*config.rate_hz > 0) || !std::isfinite(*config.rate_hz))
-    throw Error(Cause::usage, fmt::format("--rate is {}", *config.rate_hz), "targets per second, above 0");
+    throw Error(Cause::usage, fmt::format("`rate_hz` is {}", *config.rate_hz), "targets per second, above 0");
   double longest = 0;
   for (const Window& window : windows) longest = std::max(longest, window.end - window.begin);
   constexpr double kSlack = 1e-6;  // of a step: a rate that divides the window reaches its end in spite of rounding
   const double count = std::floor(longest * *config.rate_hz + kSlack) + 1;
   constexpr double kMost = 1e12;
   if (!(count < kMost))
-    throw Error(Cause::usage, fmt::format("--rate {} asks for {} targets", *config.rate_hz, count), "a lower rate");
+    throw Error(Cause::usage, fmt::format("`rate_hz` {} asks for {} targets", *config.rate_hz, count), "a lower rate");
   return static_cast<int64_t>(count);
 }
 
@@ -166,7 +166,7 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
   if (bytes > kMostBytes)
     throw Error(Cause::out_of_memory,
                 fmt::format("{} targets per trajectory take {}", outcome.shape[1], format_bytes(bytes)),
-                "a lower --rate, or fewer --targets");
+                "a lower `rate_hz`, or fewer `num_targets`");
   const std::vector<double> targets = make_targets(config, windows, outcome.shape[1]);
   look_at_times(streams, targets, outcome);
   compute(config, streams, targets, outcome);
@@ -189,7 +189,7 @@ TimelineOutcome run_resample(const TimelineConfig& config) {
   for (const Trajectories& stream : streams) names.push_back(stream.name);
   if (config.stream.empty() && streams.size() > 1)
     throw Error(Cause::usage, fmt::format("{} has {} streams", config.input, streams.size()),
-                fmt::format("--stream with one of {}; or amdahl sensor fuse", fmt::join(names, ", ")));
+                fmt::format("`stream` with one of {}; or amdahl sensor fuse", fmt::join(names, ", ")));
   if (!config.stream.empty())
     std::erase_if(streams, [&](const Trajectories& stream) { return stream.name != config.stream; });
   if (streams.empty())

@@ -123,11 +123,11 @@ void choose_mode(StudyConfig& config) {
   if (config.mode != "multi" || most > 1) return;
   const bool gpus = on_gpus(config);
   throw Error(Cause::check_failed,
-              fmt::format("--mode multi compares several devices with one, and this study has one {}",
+              fmt::format("`mode=multi` compares several devices with one, and this study has one {}",
                           gpus ? "GPU" : "CPU virtual device"),
-              fmt::format("--mode single or auto for what one device does{}",
-                          gpus ? ", or --backend cpu --devices 1,2 for CPU virtual devices"
-                               : ", or --devices 1,2 for two CPU virtual devices"));
+              fmt::format("`mode=single` or auto for what one device does{}",
+                          gpus ? ", or `backend=cpu devices=1,2` for CPU virtual devices"
+                               : ", or `devices=1,2` for two CPU virtual devices"));
 }
 
 StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
@@ -139,9 +139,10 @@ StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
   if (config.variants == "none" || !one_device(grid.groups)) return grid;
   add_extras(config, grid.groups);
   grid.note = fmt::format(
-      "one device: also measured, {} run{} each, what it could do otherwise and half of each batch (--variants none "
+      "one device: also measured, {} run{} each, what it could do otherwise and half of each batch ({} "
       "leaves that out)",
-      std::min(config.runs, config.rel_ci > 0 ? config.runs : kExtraRuns), config.runs == 1 ? "" : "s");
+      std::min(config.runs, config.rel_ci > 0 ? config.runs : kExtraRuns), config.runs == 1 ? "" : "s",
+      named("`variants=none`"));
   return grid;
 }
 

@@ -12,7 +12,7 @@
 namespace amdahl {
 
 /// Name -> value of everything that shapes what a study measures, except how many runs: what must be the same for
-/// --resume. `data` as it was loaded, before it is standardised.
+/// `resume`. `data` as it was loaded, before it is standardised.
 std::map<std::string, std::string> study_identity(const StudyConfig& config, const StudySettings& settings,
                                                   const Dataset& data);
 

@@ -32,32 +32,32 @@ void check_counts(const StudyConfig& config) {
     if (value < minimum)
       throw Error(Cause::usage, fmt::format("{} is {}", option, value), fmt::format("at least {}", minimum));
   };
-  at_least(config.runs, 1, "--runs");
-  at_least(config.warmup, 1, "--warmup");
-  at_least(config.steps, 1, "--steps");
-  if (config.batch_sizes.empty()) throw Error(Cause::usage, "--batch-sizes is empty", "a list like 16,32,64");
+  at_least(config.runs, 1, "`runs`");
+  at_least(config.warmup, 1, "`warmup`");
+  at_least(config.steps, 1, "`steps`");
+  if (config.batch_sizes.empty()) throw Error(Cause::usage, "`batch_sizes` is empty", "a list like 16,32,64");
   const auto within = [&](int64_t value, int64_t maximum, const char* option) {
     at_least(value, 1, option);
     if (value > maximum)
       throw Error(Cause::usage, fmt::format("{} is {}", option, value),
                   fmt::format("at most {}", with_thousands(maximum)));
   };
-  for (int64_t devices : config.devices) within(devices, kMaxDevices, "--devices");
-  for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "--batch-sizes");
+  for (int64_t devices : config.devices) within(devices, kMaxDevices, "`devices`");
+  for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "`batch_sizes`");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
-    throw Error(Cause::usage, fmt::format("--rel-ci is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
-  check_fresh_processes(config.processes, config.engine.environment, "--processes");
+    throw Error(Cause::usage, fmt::format("`rel_ci` is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+  check_fresh_processes(config.processes, config.engine.environment, "`processes`");
   if (config.processes.count > config.runs)
     throw Error(Cause::usage,
-                fmt::format("--processes is {} and --runs is {}: each process needs a run", config.processes.count,
+                fmt::format("`processes` is {} and `runs` is {}: each process needs a run", config.processes.count,
                             config.runs),
                 "more runs, or fewer processes");
   if (config.processes.count > 1 && config.rel_ci > 0)
-    throw Error(Cause::usage, "--rel-ci with --processes: an interval between processes needs all of them",
+    throw Error(Cause::usage, "`rel_ci` with `processes`: an interval between processes needs all of them",
                 "one of the two");
   if (config.mode != "auto" && !config.evidence.empty())
-    throw Error(Cause::usage, "--from names records for the selector, which only mode auto asks",
-                "--mode auto, or no --from");
+    throw Error(Cause::usage, "`evidence` names records for the selector, which only mode auto asks",
+                "`mode=auto`, or no `evidence`");
   check_engine(config.engine);
   check_training(config.training);
 }
@@ -71,7 +71,7 @@ void check_feasible(const StudySettings& settings) {
       plan.global_batch = cell.global_batch;
       const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
       if (!feasible.ok)
-        throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
+        throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");
     }
   }
 }
@@ -275,7 +275,7 @@ void run_in_processes(const StudyConfig& config, Prepared prepared, OpenRun run,
     run_fresh_processes(config.processes, config.engine.environment, slices, observer);
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
-    throw Error(error.cause(), error.what(), "--resume to go on");
+    throw Error(error.cause(), error.what(), "`resume` to go on");
   }
 }
 

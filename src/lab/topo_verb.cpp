@@ -10,7 +10,7 @@ namespace amdahl {
 TopoOutcome run_topo(const TopoConfig& config) {
   constexpr int kMostVirtualDevices = 1024;
   if (config.virtual_devices < 0 || config.virtual_devices > kMostVirtualDevices)
-    throw Error(Cause::usage, "--virtual is " + std::to_string(config.virtual_devices),
+    throw Error(Cause::usage, "`virtual_devices` is " + std::to_string(config.virtual_devices),
                 "1 to " + std::to_string(kMostVirtualDevices) + " CPU virtual devices");
   TopoOutcome outcome;
   outcome.machine = probe_machine(config.sysfs, config.virtual_devices);

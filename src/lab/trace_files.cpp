@@ -33,7 +33,7 @@ fs::path trace_file(const StudyConfig& config) {
 void check_file_name(const fs::path& path) {
   if (path.extension() == ".json" || (is_compressed(path) && path.stem().extension() == ".json")) return;
   if (output_place(path).is_stream()) return;
-  throw Error(Cause::usage, fmt::format("--trace {}: unknown kind of file", printable(path.string())),
+  throw Error(Cause::usage, fmt::format("`trace` {}: unknown kind of file", printable(path.string())),
               "a name that ends in .json.gz, or .json for one that is not compressed");
 }
 
@@ -55,7 +55,7 @@ StudyCellSpec choose_cell(const TraceConfig& trace, const StudySettings& setting
   }
   if (chosen) return *chosen;
   throw Error(Cause::usage,
-              fmt::format("--trace-cell: the study has no cell with {}{}{}",
+              fmt::format("`trace_cell`: the study has no cell with {}{}{}",
                           trace.global_batch > 0 ? fmt::format("batch {}", trace.global_batch) : "",
                           trace.global_batch > 0 && trace.devices > 0 ? " and " : "",
                           trace.devices > 0 ? fmt::format("{} device(s)", trace.devices) : ""),
@@ -78,17 +78,17 @@ std::optional<TraceRequest> plan_trace(const StudyConfig& config, const StudySet
     request.first = std::max<int64_t>(0, request.end - (kUsualEnd - kUsualFirst));
   }
   if (request.first < 0 || request.first >= request.end)
-    throw Error(Cause::usage, fmt::format("--trace-steps {}:{} has no step", request.first, request.end),
+    throw Error(Cause::usage, fmt::format("`trace_steps` {}:{} has no step", request.first, request.end),
                 "FIRST:END with END larger, for example 10:13 for steps 10, 11 and 12");
   if (request.end > run_steps)
     throw Error(Cause::usage,
-                fmt::format("--trace-steps {}:{}: a run has {} steps (--warmup {} and --steps {}), numbered from 0",
+                fmt::format("`trace_steps` {}:{}: a run has {} steps (`warmup` {} and `steps` {}), numbered from 0",
                             request.first, request.end, run_steps, config.warmup, config.steps),
-                fmt::format("an END of at most {}, or more --steps", run_steps));
+                fmt::format("an END of at most {}, or more `steps`", run_steps));
   if (request.end - request.first > kMostSteps)
     throw Error(
         Cause::usage,
-        fmt::format("--trace-steps {}:{} are {} steps", request.first, request.end, request.end - request.first),
+        fmt::format("`trace_steps` {}:{} are {} steps", request.first, request.end, request.end - request.first),
         fmt::format("at most {}", kMostSteps));
   return request;
 }
@@ -105,7 +105,7 @@ void require_trace_place(const StudyConfig& config) {
   const bool made_later = fs::weakly_canonical(folder, error) == fs::weakly_canonical(config.output_dir, error);
   if (made_later && !fs::is_directory(file, error)) return;
   if (const Availability place = writable(output_place(file)); !place.ok)
-    throw Error(Cause::usage, fmt::format("--trace {}: {}", printable(file.string()), place.reason), place.remedy);
+    throw Error(Cause::usage, fmt::format("`trace` {}: {}", printable(file.string()), place.reason), place.remedy);
 }
 
 void write_trace(StepTrace trace, const StudyConfig& config, Observer& observer) {

@@ -20,14 +20,14 @@ namespace {
 constexpr int64_t kSyntheticRows = 10'000;
 
 TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
-  if (config.epochs < 1) throw Error(Cause::usage, fmt::format("--epochs is {}", config.epochs), "at least 1");
-  if (config.devices < 1) throw Error(Cause::usage, fmt::format("--devices is {}", config.devices), "at least 1");
+  if (config.epochs < 1) throw Error(Cause::usage, fmt::format("`epochs` is {}", config.epochs), "at least 1");
+  if (config.devices < 1) throw Error(Cause::usage, fmt::format("`devices` is {}", config.devices), "at least 1");
   if (config.check_every < 0)
-    throw Error(Cause::usage, fmt::format("--check-every is {}", config.check_every), "a number of steps, or 0");
+    throw Error(Cause::usage, fmt::format("`check_every` is {}", config.check_every), "a number of steps, or 0");
   if (config.batch_size < 1)
-    throw Error(Cause::usage, fmt::format("--batch-size is {}", config.batch_size), "at least 1");
+    throw Error(Cause::usage, fmt::format("`batch_size` is {}", config.batch_size), "at least 1");
   if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
-    throw Error(Cause::usage, fmt::format("--validation is {}", config.validation_fraction),
+    throw Error(Cause::usage, fmt::format("`validation_fraction` is {}", config.validation_fraction),
                 "a fraction like 0.2, or 0 for none");
   TrainSettings settings;
   settings.epochs = config.epochs;
@@ -38,7 +38,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   settings.trainer.plan.num_devices = config.devices;
   settings.trainer.plan.global_batch = config.batch_size;
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
-  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another --strategy");
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");
   return settings;
 }
 
@@ -95,7 +95,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (static_cast<int64_t>(split.train.size()) < config.batch_size)
     throw Error(Cause::usage,
                 fmt::format("batch {} is larger than the {} training rows", config.batch_size, split.train.size()),
-                "a smaller --batch-size");
+                "a smaller `batch_size`");
   const JobFacts facts = job_facts(config, setup);
   if (!config.training.data.csv_path.empty()) standardise(setup.data, split.train);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices, facts);

@@ -24,7 +24,7 @@ CsvOptions csv_options(const DataConfig& config) {
   } else if (config.missing == "mean") {
     options.missing = CsvOptions::Missing::mean;
   } else if (config.missing != "refuse") {
-    throw Error(Cause::usage, fmt::format("--missing: unknown treatment '{}' of missing values", config.missing),
+    throw Error(Cause::usage, fmt::format("`missing`: unknown treatment '{}' of missing values", config.missing),
                 choices_hint(config.missing, {"refuse", "drop", "mean"}));
   }
   return options;
@@ -32,15 +32,15 @@ CsvOptions csv_options(const DataConfig& config) {
 
 // Options that mean nothing without a file: a run that ignores them would not be the one that was asked for.
 void refuse_csv_options(const DataConfig& data) {
-  const char* option = !data.targets.empty()      ? "--target"
-                       : !data.ignored.empty()    ? "--ignore"
-                       : data.missing != "refuse" ? "--missing"
-                       : data.delimiter != 0      ? "--delimiter"
-                       : data.regression          ? "--regression"
+  const char* option = !data.targets.empty()      ? "`targets`"
+                       : !data.ignored.empty()    ? "`ignored`"
+                       : data.missing != "refuse" ? "`missing`"
+                       : data.delimiter != 0      ? "`delimiter`"
+                       : data.regression          ? "`regression`"
                                                   : nullptr;
   if (option)
-    throw Error(Cause::usage, fmt::format("{} is about a CSV file but there is no --data file", option),
-                "--data FILE.csv");
+    throw Error(Cause::usage, fmt::format("{} is about a CSV file but there is no `csv_path` file", option),
+                "`csv_path=FILE.csv`");
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   }
   if (config.data.targets.empty())
     throw Error(Cause::usage, fmt::format("'{}' needs a target column", config.data.csv_path),
-                "--target COLUMN[,COLUMN]");
+                "`targets=COLUMN[,COLUMN]`");
   setup.data = load_csv(csv_options(config.data));
   setup.model = fit_to_data(setup.model, setup.data.input_width, setup.data.output_width, setup.data.loss);
   setup.model.validate();
@@ -87,7 +87,7 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
 void check_engine(const EngineConfig& config) {
   constexpr double kLongestTimeout = 1e6;  // 11 days
   if (!(config.timeout_seconds > 0 && config.timeout_seconds <= kLongestTimeout))
-    throw Error(Cause::usage, fmt::format("--timeout is {} s", config.timeout_seconds),
+    throw Error(Cause::usage, fmt::format("`timeout_seconds` is {} s", config.timeout_seconds),
                 fmt::format("more than 0 and at most {:.0f} seconds, for example 60", kLongestTimeout));
 }
 
@@ -100,7 +100,7 @@ void check_training(const TrainingConfig& config) {
   // The optimizers compute in 32 bits: a smaller rate would be none at all.
   if (!(config.learning_rate >= static_cast<double>(std::numeric_limits<float>::min()) &&
         config.learning_rate <= static_cast<double>(std::numeric_limits<float>::max())))
-    throw Error(Cause::usage, fmt::format("--learning-rate is {}", config.learning_rate),
+    throw Error(Cause::usage, fmt::format("`learning_rate` is {}", config.learning_rate),
                 "a positive value like 0.001");
 }
 

@@ -66,37 +66,18 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::vector<std::string> arguments_of(const ArenaConfig& config, const TransportRow& row, const TransportRun& run) {
-  const CollectivesConfig& sweep = config.sweep;
-  std::vector<std::string> words{"collectives", "--quiet"};
-  const auto add = [&](const char* option, const auto& value) {
-    words.emplace_back(option);
-    words.push_back(fmt::format("{}", value));
-  };
-  const auto add_list = [&](const char* option, const auto& values) {
-    add(option, fmt::format("{}", fmt::join(values, ",")));
-  };
-  add("--backend", row.backend);
-  add("--devices", run.devices);
-  if (row.backend == "cuda" && !sweep.gpus.empty()) add_list("--gpus", sweep.gpus);
-  add_list("--collective", sweep.collectives);
-  add_list("--datatype", sweep.dtypes);
-  add_list("--op", sweep.ops);
-  add("--root", sweep.root);
-  add("--min-bytes", sweep.min_bytes);
-  add("--max-bytes", sweep.max_bytes);
-  add("--step-bytes", sweep.step_bytes);
-  add("--step-factor", sweep.step_factor);
-  add("--iterations", run.asks() ? 1 : sweep.iterations);
-  add("--warmup", run.asks() ? 0 : sweep.warmup);
-  add("--check", run.asks() || !sweep.check ? 0 : 1);
-  add("--local-register", row.registration);
-  if (row.graph) add("--graph", sweep.graph > 0 ? sweep.graph : kGraphCalls);
-  if (row.mpirun) add("--processes", "mpi");
-  add("--timeout", sweep.timeout_seconds);
-  add("--seed", sweep.seed);
-  if (!run.asks()) add("--output-dir", run.run_dir);
-  return words;
+/// The sweep as a process on this transport runs it.
+CollectivesConfig sweep_on(const CollectivesConfig& given, const TransportRow& row, const TransportRun& run) {
+  CollectivesConfig sweep = given;
+  sweep.backend = row.backend;
+  sweep.devices = run.devices;
+  if (row.backend != "cuda") sweep.gpus.clear();
+  if (run.asks()) sweep.iterations = 1, sweep.warmup = 0, sweep.check = false;
+  sweep.registration = row.registration;
+  sweep.graph = !row.graph ? 0 : sweep.graph > 0 ? sweep.graph : kGraphCalls;
+  sweep.processes = row.mpirun ? "mpi" : "gloo";
+  sweep.output_dir = run.run_dir;
+  return sweep;
 }
 
 }  // namespace
@@ -166,7 +147,7 @@ std::vector<const TransportRow*> find_transports(const std::vector<std::string>&
 
 std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row,
                                              const TransportRun& run) {
-  ChildCommand command{config.program, arguments_of(config, row, run), {}};
+  ChildCommand command{config.program, config.arguments(sweep_on(config.sweep, row, run)), {}};
   for (const auto& [name, value] : config.sweep.environment)
     if (is_inherited(name)) command.environment[name] = value;
   for (const auto& [name, value] : row.settings) command.environment[name] = value;

@@ -286,7 +286,7 @@ void run_sweep(Fleet& fleet, const SweepSettings& settings, const std::function<
   for (const Cell& cell : cells) {
     if (fleet.agree(observer.cancelled() ? "stop" : "go") == "stop")
       throw Error(Cause::interrupted, "stopped by the user; the sizes measured so far are kept",
-                  "a smaller --max-bytes for a shorter sweep");
+                  "a smaller `max_bytes` for a shorter sweep");
     CellResult result;
     std::string transport;
     fleet.run(settings.devices, [&](RankContext& rank) {

@@ -178,7 +178,7 @@ void run_integrity(LinkBench& bench, const LinkRun& run, const std::function<voi
         for (const Way way : kWays) {
           if (observer.cancelled())
             throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept",
-                        "fewer --test for a shorter run");
+                        "fewer `tests` for a shorter run");
           Record record = pair_record(bench, source, destination, way, busy, run);
           const std::string& why =
               by_source(way) ? bench.unreachable(source, destination) : bench.unreachable(destination, source);

@@ -120,7 +120,7 @@ void run_link_test(LinkBench& bench, const LinkTest& test, const LinkRun& run,
   for (const LinkCell& cell : cells) {
     if (observer.cancelled())
       throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept",
-                  "fewer --test for a shorter run");
+                  "fewer `tests` for a shorter run");
     Record record = record_of(test, cell, run);
     run_cell(bench, test, cell, run, record);
     sink(record);

@@ -288,7 +288,7 @@ std::vector<const LinkTest*> find_link_tests(const std::vector<std::string>& nam
     if (!known.contains(name)) {
       std::vector<std::string> choices(known.begin(), known.end());
       throw Error(Cause::usage, fmt::format("unknown link test '{}'", name),
-                  nearest_name(name, choices).empty() ? "amdahl links --list" : nearest_name(name, choices) + "?");
+                  nearest_name(name, choices).empty() ? "`links list`" : nearest_name(name, choices) + "?");
     }
     wanted.insert(*known.find(name));
   }

@@ -358,7 +358,7 @@ void require_room(Fleet& fleet, const SensorCell& asked, MakeSensorOps make_ops)
           fmt::format("{}{} needs {} on each device, and {} has {} free of {}", workload_text(cell.job),
                       cell.job.voxelizes() ? fmt::format(" {}", to_string(cell.job.options.mode)) : "",
                       format_bytes(needed), rank.device.spec().name, format_bytes(free / sharers), format_bytes(there)),
-          cell.job.voxelizes() ? "a smaller --grid, fewer --points or --features" : "smaller --batch-sizes");
+          cell.job.voxelizes() ? "a smaller `grid`, fewer `points` or `features`" : "smaller `batch_sizes`");
   });
 }
 

@@ -291,7 +291,7 @@ const SharePolicy& find_share_policy(const std::string& name) {
     if (row.name == name) return row;
     names.emplace_back(row.name);
   }
-  throw Error(Cause::usage, fmt::format("--policy: unknown value '{}'", printable(name, 40)),
+  throw Error(Cause::usage, fmt::format("`policies`: unknown value '{}'", printable(name, 40)),
               choices_hint(name, names));
 }
 

@@ -104,7 +104,7 @@ VoxelGrid grid_around(const PointCloud& cloud, const std::array<int64_t, 3>& siz
     }
   }
   if (!(low[0] <= high[0]))
-    throw Error(Cause::usage, fmt::format("{} has no finite point to put a grid around", name), "another --input");
+    throw Error(Cause::usage, fmt::format("{} has no finite point to put a grid around", name), "another `inputs`");
   constexpr double kSlack = 1 + 1e-5;  // floats on the upper border stay inside
   double least = 0;
   for (size_t axis = 0; axis < 3; ++axis)

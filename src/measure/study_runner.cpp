@@ -339,7 +339,7 @@ void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& set
     }
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
-    throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "--resume to go on");
+    throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "`resume` to go on");
   }
 }
 

@@ -87,10 +87,10 @@ std::vector<int32_t> epoch_order(const std::vector<int32_t>& rows, uint64_t seed
 void require_finite(double loss, const char* what, int epoch) {
   if (std::isfinite(loss)) return;
   throw Error(Cause::non_finite, fmt::format("the {} of epoch {} is {}", what, epoch, loss),
-              "a smaller --learning-rate, or check the data for extreme values");
+              "a smaller `learning_rate`, or check the data for extreme values");
 }
 
-/// What --timeout auto goes by: the longest time between the ends of two steps of the first epoch, from the third on
+/// What `auto_timeout` goes by: the longest time between the ends of two steps of the first epoch, from the third on
 /// and with what rank 0 does after the last.
 class StepClock {
  public:
@@ -185,7 +185,7 @@ std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const T
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
     throw Error(Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
-                "train again into another --output-dir");
+                "train again into another `output_dir`");
   }
   return epochs;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "base/number_words.h"
 #include "stats/compare.h"
@@ -77,11 +78,13 @@ struct Further {
 std::string measuring_command(const AdviceRequest& request, const Further& further) {
   std::string devices = "1";
   for (int64_t n = 2; n <= request.max_devices; n *= 2) devices += fmt::format(",{}", n);
-  std::string command = fmt::format("amdahl study --model {} --batch-sizes {} --devices {}",
-                                    request.model.empty() ? "MODEL" : request.model, request.global_batch, devices);
-  if (further.runs > 0) command += fmt::format(" --runs {}", further.runs);
-  if (further.processes > 0) command += fmt::format(" --processes {}", further.processes);
-  return command;
+  std::vector<FieldWord> words{{"study"},
+                               {"model", request.model.empty() ? "MODEL" : request.model},
+                               {"batch_sizes", std::to_string(request.global_batch)},
+                               {"devices", devices}};
+  if (further.runs > 0) words.push_back({"runs", std::to_string(further.runs)});
+  if (further.processes > 0) words.push_back({"processes", std::to_string(further.processes)});
+  return named_reference(words);
 }
 
 // The comparison whose speedup is certain to be the largest: the highest low end of an interval.

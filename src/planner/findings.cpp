@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "amdahl/fields.h"
+
 namespace amdahl {
 
 std::string gpu_name(int index) { return fmt::format("gpu {}", index); }
@@ -22,6 +24,7 @@ std::vector<Finding> find_all(const Evidence& evidence) {
   for (const FindingRow& row : finding_table())
     for (Finding& finding : row.check(evidence)) {
       finding.name = row.name;
+      finding.remedy = named(finding.remedy);
       findings.push_back(std::move(finding));
     }
   return findings;

@@ -29,7 +29,7 @@ Findings busy_gpu(const Evidence& evidence) {
                                                                : fmt::format("{:.0f}", state.utilisation_percent),
                                  std::max<int64_t>(state.used_memory_bytes, 0) >> 20),
                      "an idle GPU", "what else runs there takes its share of everything measured",
-                     fmt::format("nvidia-smi -i {}; end the programs, or --gpus without it", state.index)});
+                     fmt::format("nvidia-smi -i {}; end the programs, or `gpus` without it", state.index)});
   }
   return found;
 }

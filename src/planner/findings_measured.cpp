@@ -33,7 +33,7 @@ Findings slow_link(const Evidence& evidence) {
                                                 : fmt::format("{:.1f} GB/s of {}", link.expected_gbps, links),
                      link.peer_access ? "links that are down or retrying, traffic of others, or copies through the host"
                                       : "without peer access every copy goes through host memory",
-                     "amdahl links -t pairs; nvidia-smi nvlink -e for error counters; dmesg for Xid messages"});
+                     "`links tests=pairs`; nvidia-smi nvlink -e for error counters; dmesg for Xid messages"});
   }
   return found;
 }
@@ -47,7 +47,7 @@ Findings failed_memory_pattern(const Evidence& evidence) {
            fmt::format("{} -> {}, {}", word(record, "source"), word(record, "destination"), word(record, "way")),
            record.status.reason, "every byte as it was sent",
            "the path between them corrupts data although every call succeeded",
-           "amdahl links -t integrity --machine machine.json, then --machine machine.json for the other "
+           "`links tests=integrity machine=machine.json`, then `machine=machine.json` for the other "
            "commands; IOMMU, ACS and driver"});
   return found;
 }
@@ -121,7 +121,7 @@ Findings slow_collective(const Evidence& evidence) {
            fmt::format("{:.1f} GB/s bus bandwidth", busbw),
            fmt::format("{:.1f} GB/s or more, of pairs that reach {:.1f}", kLeastPart * slowest, slowest),
            "NCCL does not use the bandwidth of the links",
-           "amdahl collectives --arena shows which transport does; NCCL_DEBUG=INFO shows its choice"}};
+           "`collectives arena` shows which transport does; NCCL_DEBUG=INFO shows its choice"}};
 }
 
 Findings wrong_collective(const Evidence& evidence) {
@@ -132,7 +132,7 @@ Findings wrong_collective(const Evidence& evidence) {
           {"", kFault,
            fmt::format("{} of {} bytes", word(record, "collective"), std::get<int64_t>(record.axes.at("bytes"))),
            record.status.reason, "every element exact", "a collective that cannot be trusted",
-           "amdahl links -t integrity for the pair that corrupts; another NCCL version"});
+           "`links tests=integrity` for the pair that corrupts; another NCCL version"});
   return found;
 }
 

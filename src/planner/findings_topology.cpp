@@ -72,7 +72,7 @@ Findings mixed_generations(const Evidence& evidence) {
   if (names.size() < 2 || !are_gpus(evidence.machine)) return {};
   return {{"", kWarning, "machine", fmt::format("{}", fmt::join(names, ", ")), "GPUs of one model",
            "data parallel steps wait for the slowest of them",
-           "amdahl study --gpus with GPUs of one model, or shares by speed"}};
+           "`study gpus` with GPUs of one model, or shares by speed"}};
 }
 
 Findings wrong_numa_binding(const Evidence& evidence) {

@@ -94,7 +94,7 @@ LinkModel link_of_machine(const MachineSpec& machine, const std::string& name) {
     if (usable(link) && rate(link) > 0 && (!slowest || rate(link) < rate(*slowest))) slowest = &link;
   if (!slowest)
     throw Error(Cause::usage, fmt::format("{} has no pair of devices with a rate", name),
-                "the machine file of `amdahl links --machine FILE` on a machine with several GPUs, or --link nvlink4, "
+                "the machine file of ``links machine=FILE`` on a machine with several GPUs, or `link=nvlink4`, "
                 "pcie5 or host");
   LinkModel link = slowest->path == PathKind::nvlink ? nvlink4() : pcie5();
   link.name = name;

@@ -158,7 +158,7 @@ ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& lin
                 fmt::format("no cell on one device{}{} that can be divided among so many",
                             question.model.empty() ? "" : " of model " + question.model,
                             question.global_batch > 0 ? fmt::format(" at global batch {}", question.global_batch) : ""),
-                "a batch and model that the run has measured on one device, or amdahl study --mode single");
+                "a batch and model that the run has measured on one device, or `study mode=single`");
   if (question.overlap && without_account)
     outlook.notes.emplace_back("cells without a step account: nothing of their communication is taken to be hidden");
   return outlook;

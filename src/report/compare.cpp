@@ -92,7 +92,7 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
     if (left == right) return;
     if (!options.allow_unlike)
       throw Error(Cause::usage, difference(what, left, right),
-                  "--allow-unlike, if the difference is what you ask about");
+                  "`allow_unlike`, if the difference is what you ask about");
     result.notes.push_back(difference(what, left, right));
   };
   const auto host = [](const Record& r) { return r.provenance.host; };
@@ -266,7 +266,7 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
                 fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
                             options.series),
                 !result.proposed.empty()
-                    ? pair_option(result.proposed)
+                    ? pair_words(result.proposed)
                     : "runs of the same model, batches and devices, or name the axes that may differ");
   for (size_t i = 0; i < grid.size(); ++i) {
     const auto& [a_cell, b_cell] = grid[i];

@@ -40,7 +40,7 @@ void judge_together(RunsComparison& comparison);
 /// Cells in which the candidate B is slower than the baseline A by more than `percent`, judged by the near end of the
 /// interval: the verdict is that A is faster, and even the interval's low end exceeds 1 + percent / 100.
 std::vector<const CellComparison*> regressions(const RunComparison& comparison, double percent);
-/// Whether there are any: what --fail-on-regression asks.
+/// Whether there are any: what `fail_on_regression_percent` asks.
 bool regression(const RunComparison& comparison, double percent);
 bool regression(const RunsComparison& comparison, double percent);
 

@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// `json` is what compare --json prints, so that the page can be read again.
+/// `json` is what compare prints as JSON, so that the page can be read again.
 Page compare_page(const RunsComparison& comparison, const std::string& json);
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "chart/document.h"
 #include "report/text.h"
@@ -166,7 +167,8 @@ void add_unmatched(const std::vector<std::string>& cells, const std::string& nam
   for (size_t i = 0; i < std::min(cells.size(), kMostUnmatched); ++i)
     lines.push_back(fmt::format("only in {}: {}", name, printable(cells[i], 200)));
   if (cells.size() > kMostUnmatched)
-    lines.push_back(fmt::format("only in {}: {} more cells, --json lists them", name, cells.size() - kMostUnmatched));
+    lines.push_back(fmt::format("only in {}: {} more cells, {} lists them", name, cells.size() - kMostUnmatched,
+                                named_reference({{"json"}})));
 }
 
 /// What the verdicts rest on, one line for each method used.
@@ -180,10 +182,10 @@ std::string method_text(const RunsComparison& comparison) {
   if (levels.contains(TestLevel::calibrated))
     text += "Sides of one process are judged by the spread of processes in the machine file.\n";
   if (levels.contains(TestLevel::none))
-    text +=
-        "One process per side: no verdict, for the next process may differ. Measure both sides with --processes 5 "
-        "(study) or --repeat 5 (collectives, links, sensor bench), or calibrate this machine once (amdahl "
-        "calibrate).\n";
+    text += named(
+        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5` "
+        "(study) or `repeat=5` (collectives, links, sensor bench), or calibrate this machine once (amdahl "
+        "calibrate).\n");
   return text;
 }
 

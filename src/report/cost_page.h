@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// `json` is what cost --json prints, so that the page can be read again.
+/// `json` is what cost prints as JSON, so that the page can be read again.
 Page cost_page(const CostReport& report, const std::string& json);
 
 }  // namespace amdahl

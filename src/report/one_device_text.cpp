@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "report/one_device.h"
 #include "report/page_parts.h"
@@ -78,11 +79,12 @@ std::string above_two_sentence(const StudySummary& summary, const OneDeviceRow& 
   const double whole_us = cell_of(summary, bound.whole).step_time_us.mean;
   return fmt::format(
       "global batch {}: T1({}) / T1({}) = {} is above 2{}: the step of one {} is less efficient per row at {} than at "
-      "{} ({}), as when a library chooses other kernels. One {} with {} as two accumulated halves (--accumulate {}) "
+      "{} ({}), as when a library chooses other kernels. One {} with {} as two accumulated halves ({}) "
       "takes at most about 2 x T1({}) = {} us instead of {} us, and the bound against that is 2.00 (modelled)",
       batch_words(*summary.one_device, row.cell), whole, half, format_speedup(bound.ratio, bound.ci),
       bound.ci && bound.ci->low <= 2 ? ", which may be noise (its interval includes 2)" : "", short_name(summary),
-      whole, half, bound_way(bound), short_name(summary), whole, 2 * bound.whole.plan.accumulate, half,
+      whole, half, bound_way(bound), short_name(summary), whole,
+      named_reference({{"accumulate", std::to_string(2 * bound.whole.plan.accumulate)}}), half,
       format_number(whole_us * 2 / bound.ratio), format_number(whole_us));
 }
 
@@ -211,14 +213,13 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
   for (const OneDeviceRow& row : one.rows)
     if (row.two_devices && is_above_two(*row.two_devices)) sentences.push_back(above_two_sentence(summary, row));
   if (bounds_of(one).known > 0)
-    sentences.push_back(
-        fmt::format("modelled bound: T1(B) / T1(B/2) of the fastest configuration of each batch, which its column "
-                    "names and which need not "
-                    "be that of the row, as if two {}s had nothing to exchange{}",
-                    device,
-                    summary.device_kind == "cuda"
-                        ? "; amdahl advise --from RUN --assume-devices 2,4 --link nvlink4 adds what a link costs"
-                        : ""));
+    sentences.push_back(fmt::format(
+        "modelled bound: T1(B) / T1(B/2) of the fastest configuration of each batch, which its column "
+        "names and which need not "
+        "be that of the row, as if two {}s had nothing to exchange{}",
+        device,
+        summary.device_kind == "cuda" ? named("; `advise evidence=RUN devices=2,4 link=nvlink4` adds what a link costs")
+                                      : ""));
   return sentences;
 }
 

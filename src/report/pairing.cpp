@@ -7,6 +7,7 @@
 #include <set>
 
 #include "amdahl/error.h"
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "report/words.h"
 
@@ -58,8 +59,7 @@ void require_paired_values(const std::vector<Record>& records, const std::string
         values.insert(printable(axis_text(found->second), 60));
     const std::string& wanted = of_a ? pair.a : pair.b;
     if (values.contains(wanted)) continue;
-    throw Error(Cause::usage,
-                fmt::format("{}: {} has no cell with {}={}", pair_option({pair}), name, pair.axis, wanted),
+    throw Error(Cause::usage, fmt::format("{}: {} has no cell with {}={}", pair_words({pair}), name, pair.axis, wanted),
                 values.empty() ? fmt::format("another axis: {} is none of this run", pair.axis)
                                : fmt::format("{} of {}: {}", pair.axis, name, fmt::join(values, ", ")));
   }
@@ -68,24 +68,25 @@ void require_paired_values(const std::vector<Record>& records, const std::string
 PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Axes>& only_b) {
   PairProposal best;
   if (only_a.size() * only_b.size() > kMostPairs) return best;
-  std::map<std::string, PairProposal> proposals;  // by their option
+  std::map<std::string, PairProposal> proposals;  // by their words
   for (const Axes& a : only_a)
     for (const Axes& b : only_b)
       if (const auto pairs = difference(a, b); pairs && !pairs->empty()) {
-        PairProposal& proposal = proposals[pair_option(*pairs)];
+        PairProposal& proposal = proposals[pair_words(*pairs)];
         proposal.pairs = *pairs;
         ++proposal.num_cells;
       }
-  for (const auto& [option, proposal] : proposals) {
+  for (const auto& [words, proposal] : proposals) {
     const bool simpler = best.pairs.empty() || proposal.pairs.size() < best.pairs.size();
     if (simpler || (proposal.pairs.size() == best.pairs.size() && proposal.num_cells > best.num_cells)) best = proposal;
   }
   return best;
 }
 
-std::string pair_option(const std::vector<AxisPair>& pairs) {
+std::string pair_words(const std::vector<AxisPair>& pairs) {
   std::vector<std::string> words;
-  for (const AxisPair& pair : pairs) words.push_back(fmt::format("--pair {}={}:{}", pair.axis, pair.a, pair.b));
+  for (const AxisPair& pair : pairs)
+    words.push_back(fmt::format("{} {}={}:{}", named("`pairs`"), pair.axis, pair.a, pair.b));
   return fmt::format("{}", fmt::join(words, " "));
 }
 
@@ -102,7 +103,7 @@ std::string proposal_text(const PairProposal& proposal, const std::string& name_
     words.push_back(fmt::format("{} ({} in {}, {} in {})", pair.axis, pair.a, name_a, pair.b, name_b));
   return fmt::format("{} cell{} of each side differ{} in {} alone; to compare {}: {}", proposal.num_cells,
                      proposal.num_cells == 1 ? "" : "s", proposal.num_cells == 1 ? "s" : "", fmt::join(words, " and "),
-                     proposal.num_cells == 1 ? "it" : "them", pair_option(proposal.pairs));
+                     proposal.num_cells == 1 ? "it" : "them", pair_words(proposal.pairs));
 }
 
 }  // namespace amdahl

@@ -28,11 +28,11 @@ struct PairProposal {
 /// measured (model, batch, bytes) are never proposed.
 PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Axes>& only_b);
 
-/// "--pair strategy=ddp:zero1".
-std::string pair_option(const std::vector<AxisPair>& pairs);
+/// "`pairs` strategy=ddp:zero1", as users know it.
+std::string pair_words(const std::vector<AxisPair>& pairs);
 /// "strategy ddp of A with zero1 of B".
 std::string pair_text(const std::vector<AxisPair>& pairs, const std::string& name_a, const std::string& name_b);
-/// "4 cells of each side differ in strategy (ddp in A, zero1 in B) alone; to compare them: --pair strategy=ddp:zero1".
+/// "4 cells of each side differ in strategy (ddp in A, zero1 in B) alone; to compare them: `pairs` strategy=ddp:zero1".
 std::string proposal_text(const PairProposal& proposal, const std::string& name_a, const std::string& name_b);
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "report/sensor_cost.h"
 #include "report/sensor_results.h"
@@ -25,7 +26,7 @@ void require_alike(const std::vector<SensorResult>& all, const SensorCompareOpti
   for (const SensorResult& r : all) kinds.insert(r.row.device_kind), hosts.insert(r.record->provenance.host);
   const std::string difference = fmt::format("device kinds differ: {}", fmt::join(kinds, ", "));
   if (kinds.size() > 1 && !options.allow_unlike)
-    throw Error(Cause::usage, difference, "runs on the same kind of device, or --allow-unlike");
+    throw Error(Cause::usage, difference, "runs on the same kind of device, or `allow_unlike`");
   if (kinds.size() > 1) add_note(notes, difference + "; a virtual device says nothing about a GPU");
   if (hosts.size() > 1) add_note(notes, fmt::format("hosts differ: {}", fmt::join(hosts, ", ")));
 }
@@ -197,9 +198,9 @@ void choose(WorkloadComparison& workload) {
 
 SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOptions& options) {
   if (sides.single.empty())
-    throw Error(Cause::usage, "no run on one device to compare with", "--single with a run of amdahl sensor bench");
+    throw Error(Cause::usage, "no run on one device to compare with", "`single` with a run of amdahl sensor bench");
   if (sides.multi.empty() && sides.hetero.empty())
-    throw Error(Cause::usage, "no run on several devices to compare", "--multi or --hetero with a run");
+    throw Error(Cause::usage, "no run on several devices to compare", "`multi` or `hetero` with a run");
   SensorComparison result;
   std::vector<SensorResult> all;
   for (const auto& [runs, role] :
@@ -213,7 +214,7 @@ SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOp
     result.as_of = options.prices->as_of;
     result.currency = options.prices->currency;
   } else {
-    result.notes.emplace_back("no cost: --prices FILE adds it; data/prices.toml of amdahl is an example to edit");
+    result.notes.push_back(named("no cost: `prices=FILE` adds it; data/prices.toml of amdahl is an example to edit"));
   }
   const std::vector<Group> groups = groups_of(all, result.notes);
   for (const Group& group : groups) result.workloads.push_back(workload_of(group, options, result.notes));

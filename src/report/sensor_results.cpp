@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
 #include "report/study.h"
@@ -40,20 +41,20 @@ int64_t required_count(const Record& record, const char* name) {
 }
 
 struct SideWords {
-  const char* option;
+  const char* field;
   const char* wanted;
 };
 
 SideWords words_of(Role role) {
   switch (role) {
     case Role::single:
-      return {"--single", "on one device"};
+      return {"`single`", "on one device"};
     case Role::multi:
-      return {"--multi", "on several devices"};
+      return {"`multi`", "on several devices"};
     case Role::hetero:
       break;
   }
-  return {"--hetero", "in mode hetero"};
+  return {"`hetero`", "in mode hetero"};
 }
 
 Role role_of(const Record& record) {
@@ -118,7 +119,7 @@ std::optional<std::string> misfit(const Record& record, Role role) {
   if (record.axes.contains("device") && required_count(record, "devices") > 1)
     return "a task on one of several devices";
   if (own == role) return std::nullopt;
-  return fmt::format("{}, which {} takes", words_of(own).wanted, words_of(own).option);
+  return fmt::format("{}, which {} takes", words_of(own).wanted, named(words_of(own).field));
 }
 
 /// The records of one run that belong to a side, those of one configuration pooled.
@@ -156,7 +157,7 @@ std::vector<SensorResult> results_on(const std::vector<SensorRun>& runs, Role ro
   std::vector<std::string> names, own_notes;
   for (const SensorRun& run : runs) {
     if (std::find(names.begin(), names.end(), run.name) != names.end())
-      throw Error(Cause::usage, fmt::format("{} has {} twice", words_of(role).option, run.name), "each run once");
+      throw Error(Cause::usage, fmt::format("{} has {} twice", words_of(role).field, run.name), "each run once");
     names.push_back(run.name);
     std::vector<SensorResult> more = results_in(run, role, sides, own_notes);
     found.insert(found.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -164,7 +165,7 @@ std::vector<SensorResult> results_on(const std::vector<SensorRun>& runs, Role ro
   if (found.empty() && !runs.empty())
     throw Error(
         Cause::usage,
-        fmt::format("{}: no result {} in {}{}", words_of(role).option, words_of(role).wanted, fmt::join(names, ", "),
+        fmt::format("{}: no result {} in {}{}", words_of(role).field, words_of(role).wanted, fmt::join(names, ", "),
                     own_notes.empty() ? "" : fmt::format(" ({})", fmt::join(own_notes, "; "))),
         fmt::format("amdahl sensor bench {}", words_of(role).wanted));
   for (const std::string& note : own_notes) add_note(notes, note);

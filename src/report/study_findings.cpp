@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "report/words.h"
 #include "stats/compare.h"
@@ -36,7 +37,7 @@ Finding data_parallel(const StudyCell& cell) {
   finding.measured = "strategy dp (DataParallel), which gathers gradients on one device";
   finding.expected = "ddp, which spreads them over all";
   finding.why = "the one device's links and its update are what the others wait for";
-  finding.remedy = "--strategy ddp";
+  finding.remedy = "`strategy=ddp`";
   return finding;
 }
 
@@ -57,7 +58,7 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   overlap.measured = fmt::format("{:.0f} % of the communication does not overlap with backward", 100 * exposed);
   overlap.expected = fmt::format("at most {:.0f} %", 100 * kMostlyExposed);
   overlap.why = cell.key.plan.overlap ? "backward ends before the gradients have been sent" : "overlap is off";
-  overlap.remedy = cell.key.plan.overlap ? "larger batches per device, or fewer bytes" : "leave out --no-overlap";
+  overlap.remedy = cell.key.plan.overlap ? "larger batches per device, or fewer bytes" : "leave out `overlap=false`";
   found.push_back(std::move(overlap));
 }
 
@@ -156,6 +157,7 @@ TrainingFindings training_findings(const StudySummary& summary) {
   if (several) findings.checked.emplace_back("data-parallel");
   if (accounts) findings.checked.insert(findings.checked.end(), {"much-communication", "missing-overlap"});
   if (judge_batches(summary, findings.found)) findings.checked.emplace_back("small-batch");
+  for (Finding& finding : findings.found) finding.remedy = named(finding.remedy);
   return findings;
 }
 

@@ -110,7 +110,7 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
   if (!feasible.ok)
     throw Error(Cause::usage,
                 fmt::format("merge {} of mode {}: {}", to_string(way), to_string(like.options.mode), feasible.reason),
-                fmt::format("--merge {}", to_string(best_merge(like.options.mode))));
+                fmt::format("`merge` {}", to_string(best_merge(like.options.mode))));
   const bool count_peers = by_count_peers(way, like.options.mode);
   if (way == MergeWay::bytes || count_peers) lay_out_bytes(like);
   const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way, byte_counts_.divided);
@@ -145,8 +145,8 @@ void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
     byte_counts_.divided = byte_counts_.divided && divides == "yes";
   if (!byte_counts_.feasible())
     throw Error(Cause::usage,
-                fmt::format("--merge {}: {} ranks and {} voxels", to_string(way_), communicator_.world_size(), voxels),
-                "at most 255 and 4294967296, or --merge collective");
+                fmt::format("`merge` {}: {} ranks and {} voxels", to_string(way_), communicator_.world_size(), voxels),
+                "at most 255 and 4294967296, or `merge=collective`");
 }
 
 std::unique_ptr<Buffer> GridMerge::allocate_zeros(size_t bytes) {
@@ -185,7 +185,7 @@ Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& comm
 void GridMerge::require_peers(int64_t voxels) {
   const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
   if (!reach.ok)
-    throw Error(Cause::usage, "--merge peer: " + reach.reason, "several GPUs in one process, or --merge auto");
+    throw Error(Cause::usage, "`merge=peer`: " + reach.reason, "several GPUs in one process, or `merge=auto`");
 }
 
 void GridMerge::connect_peers(int64_t voxels, bool counts) {

@@ -1,4 +1,4 @@
-// What `compare --json` and `advise --json` print.
+// What `compare` and `advise` print as JSON.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

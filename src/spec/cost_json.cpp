@@ -1,4 +1,4 @@
-// What `cost --json` prints: docs/schema/cost.schema.json.
+// What `cost` prints as JSON: docs/schema/cost.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

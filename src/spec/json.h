@@ -43,7 +43,7 @@ std::string links_to_json(const MachineSpec& machine, const std::vector<Record>&
 /// docs/schema/doctor.schema.json; written only. Reads machine, findings, checked, unseen, records and failed.
 std::string doctor_to_json(const DoctorOutcome& outcome);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
-/// What `amdahl info --json` prints.
+/// What `amdahl info` prints as JSON.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
                          const std::vector<BackendStatus>& backends);
 std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin);
@@ -52,7 +52,7 @@ std::vector<BackendStatus> backends_from_json(std::string_view text, std::string
 std::string summary_to_json(const StudySummary& summary);
 StudySummary summary_from_json(std::string_view text, std::string_view origin);
 
-/// What `compare` and `advise` print with --json; written only.
+/// What `compare` and `advise` print as JSON; written only.
 std::string comparison_to_json(const RunsComparison& comparison, const std::string& verdict);
 /// docs/schema/cost.schema.json; written only.
 std::string cost_to_json(const CostReport& report, const std::string& verdict);
@@ -62,7 +62,7 @@ std::string advice_to_json(const Advice& advice);
 /// docs/schema/outlook.schema.json; written only.
 std::string outlook_to_json(const ScalingOutlook& outlook);
 
-/// What `amdahl sensor voxelize`, `resample` and `fuse` print with --json; written only.
+/// What `amdahl sensor voxelize`, `resample` and `fuse` print as JSON; written only.
 std::string voxelize_to_json(const VoxelizeOutcome& outcome);
 std::string timeline_to_json(const TimelineOutcome& outcome);
 

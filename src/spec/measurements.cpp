@@ -68,7 +68,7 @@ Measurements read_document(const std::string& text, const std::string& origin) {
               fmt::format("{}: not the JSON of amdahl (no key 'records'), a study's summary ('cells'), nccl-tests "
                           "('nccl_version'), nvbandwidth ('nvbandwidth') or RoboCache ('multimodal_fusion')",
                           origin),
-              "amdahl collectives -J FILE, amdahl sensor bench --output FILE, all_reduce_perf -J FILE or nvbandwidth "
+              "`collectives json_file=FILE`, `sensor bench json_file=FILE`, all_reduce_perf -J FILE or nvbandwidth "
               "-j > FILE");
 }
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string taken_remedy(std::string_view kind) {
-  return kind == "study" ? "another folder, or --resume to go on with that run" : "another folder, or remove that one";
+  return kind == "study" ? "another folder, or `resume` to go on with that run" : "another folder, or remove that one";
 }
 
 FileDescriptor open_records(const fs::path& path, int flags, std::string_view kind) {
@@ -57,8 +57,7 @@ void require_same(const RunHeader& earlier, const RunHeader& now, const fs::path
 }  // namespace
 
 std::string unfinished_remedy(std::string_view kind) {
-  return kind == "study" ? "amdahl study --resume with its options to go on with it"
-                         : "measure again, into another folder";
+  return kind == "study" ? "`study resume` with its options to go on with it" : "measure again, into another folder";
 }
 
 RunFolder RunFolder::create(const fs::path& path, const RunHeader& header) {

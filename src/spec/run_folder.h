@@ -25,7 +25,7 @@ namespace amdahl {
 
 struct RunHeader {
   std::string kind;                           // "study", "train", "collectives", "arena"
-  std::map<std::string, std::string> config;  // what must be the same for --resume
+  std::map<std::string, std::string> config;  // what must be the same to resume
 };
 
 struct RunContents {

@@ -1,4 +1,4 @@
-// What `compare --single --multi --hetero --json` prints: docs/schema/sensor-comparison.schema.json.
+// What `compare` of sensor runs prints as JSON: docs/schema/sensor-comparison.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

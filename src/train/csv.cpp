@@ -61,7 +61,7 @@ void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
   require_memory(static_cast<double>(table.num_rows) * static_cast<double>(data.input_width) * sizeof(float),
                  fmt::format("{}: {} rows of {} features, one of each word in a column of words,", table.text.path,
                              table.num_rows, data.input_width),
-                 "--ignore for the columns with the most different words");
+                 "`ignored` for the columns with the most different words");
   table.for_each_row([&](const CsvRow& row) {
     if (data.num_rows == std::numeric_limits<int32_t>::max())
       throw Error(Cause::data_corrupt,
@@ -84,7 +84,7 @@ void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
   });
   if (data.num_rows == 0)
     throw Error(Cause::data_corrupt, fmt::format("{}: every row has a missing value", table.text.path),
-                "--missing mean, or --ignore the column with the most of them");
+                "`missing=mean`, or `ignored` the column with the most of them");
 }
 
 /// Replaces missing fields by the mean of the others of their feature (for categories: by their frequency).
@@ -128,7 +128,7 @@ void set_classes(Dataset& data, const CsvTable& table, const CsvColumn& column, 
     refuse_cell(Cause::data_corrupt, table.text.path, table.has_header ? 2 : 1, column,
                 fmt::format("every row is of the same class '{}'", names.front()),
                 column.categorical ? "a target with at least two values"
-                                   : "a target with at least two values, or --regression");
+                                   : "a target with at least two values, or `regression`");
   data.loss = LossKind::softmax_cross_entropy;
   data.output_width = static_cast<int64_t>(names.size());
   data.class_names = std::move(names);
@@ -149,7 +149,7 @@ bool set_class_target(Dataset& data, const CsvTable& table, const CsvColumn& col
   if (asked && classes.empty())
     throw Error(Cause::usage,
                 fmt::format("{}: target '{}' has fractions, so it has no classes", table.text.path, column.name),
-                "--regression");
+                "`regression`");
   if (classes.empty()) return false;
   std::vector<std::string> names;
   for (const auto& [value, index] : classes) names.push_back(std::to_string(value));

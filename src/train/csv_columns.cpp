@@ -165,12 +165,12 @@ void decide_type(CsvColumn& column, const std::string& path, CsvOptions::Missing
   };
   const int64_t numeric = column.numbers.count + column.non_finite.count;
   const int64_t filled = numeric + column.words.count;
-  if (filled == 0) refuse(Cause::data_corrupt, column.missing, "no row has a value", "--ignore this column");
+  if (filled == 0) refuse(Cause::data_corrupt, column.missing, "no row has a value", "`ignored` this column");
   column.categorical = column.words.count > 0;
   if (column.categorical && static_cast<double>(numeric) >= kMostlyNumeric * static_cast<double>(filled))
     refuse(Cause::data_corrupt, column.words,
            fmt::format("'{}' is not a number, while {} of {} values are", column.words.first_text, numeric, filled),
-           "correct the value, or leave it empty and use --missing drop or --missing mean");
+           "correct the value, or leave it empty and use `missing=drop` or `missing=mean`");
   if (static_cast<double>(column.decimal_commas.count) >= kMostlyNumeric * static_cast<double>(filled))
     refuse(Cause::data_corrupt, column.decimal_commas,
            fmt::format("'{}' is a number with a comma", column.decimal_commas.first_text),
@@ -178,14 +178,14 @@ void decide_type(CsvColumn& column, const std::string& path, CsvOptions::Missing
   if (!column.categorical && column.non_finite.count > 0)
     refuse(Cause::non_finite, column.non_finite,
            fmt::format("'{}' is not a finite 32-bit number", column.non_finite.first_text),
-           "correct the value, or leave it empty and use --missing drop or --missing mean");
+           "correct the value, or leave it empty and use `missing=drop` or `missing=mean`");
   if (column.missing.count == 0) return;
   const bool target = column.role == CsvColumn::Role::target;
   if (missing == CsvOptions::Missing::refuse || (target && missing == CsvOptions::Missing::mean))
     refuse(Cause::data_corrupt, column.missing,
            fmt::format("a missing value ({} in this column{})", with_thousands(column.missing.count),
                        target ? ", a target" : ""),
-           target ? "--missing drop" : "--missing drop or --missing mean");
+           target ? "`missing=drop`" : "`missing=drop` or `missing=mean`");
 }
 
 void collect_categories(CsvTable& table) {
@@ -203,13 +203,13 @@ void collect_categories(CsvTable& table) {
       if (column->categories.size() == kMaxCategories)
         refuse_cell(Cause::data_corrupt, table.text.path, row.line, *column,
                     fmt::format("more than {} different words", kMaxCategories),
-                    "--ignore this column (an identifier?), or merge rare values");
+                    "`ignored` this column (an identifier?), or merge rare values");
       column->categories.emplace(cell, 0);
       if (++words > kMostCsvFields)
         refuse_cell(Cause::data_corrupt, table.text.path, row.line, *column,
                     fmt::format("more than {} different words in all columns, each of which becomes a feature",
                                 with_thousands(static_cast<int64_t>(kMostCsvFields))),
-                    "--ignore columns of identifiers, or merge rare values");
+                    "`ignored` columns of identifiers, or merge rare values");
     }
   });
   for (CsvColumn* column : categorical) {

@@ -45,7 +45,7 @@ class CpuGate final : public Gate {
       const auto opened = [&] { return state->open.load(std::memory_order_acquire); };
       if (!state->opened.wait(opened, Deadline::after_seconds(timeout)))
         throw Error(Cause::rank_hung, fmt::format("a stream waited {} s to start with the others", timeout),
-                    "a larger --timeout");
+                    "a larger `timeout_seconds`");
     });
   }
   void open() override {
@@ -96,7 +96,7 @@ class CpuTransfer final : public Transfer {
     });
     if (!data)
       throw Error(Cause::out_of_memory, fmt::format("{} bytes of host memory were not to be had", bytes),
-                  "a smaller --buffer-size");
+                  "a smaller `buffer_bytes`");
     return std::make_unique<HostBuffer>(data, bytes);
   }
 

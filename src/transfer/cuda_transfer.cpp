@@ -22,7 +22,7 @@ TransferLaunch launch_on(Stream& stream) {
 
 [[noreturn]] void throw_out_of_host_memory(size_t bytes, const char* kind) {
   throw Error(Cause::out_of_memory, fmt::format("{} bytes of {} host memory were not to be had", bytes, kind),
-              "a smaller --buffer-size");
+              "a smaller `buffer_bytes`");
 }
 
 class PinnedBuffer final : public Buffer {

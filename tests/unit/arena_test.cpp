@@ -111,9 +111,14 @@ TEST(Transports, EveryRowIsWholeAndItsSettingsAreValid) {
   EXPECT_THROW(find_transports({"gluu"}, "auto"), Error);
 }
 
+std::vector<std::string> words_of(const CollectivesConfig& sweep) {
+  return {"collectives", "--processes", sweep.processes, "--output-dir", sweep.output_dir};
+}
+
 TEST(Transports, ChildrenGetTheirOwnSettingsAndNoLaunchersVariables) {
   ArenaConfig config;
   config.program = "amdahl";
+  config.arguments = words_of;
   config.sweep.environment = {{"PATH", "p"},           {"RANK", "7"},          {"OMPI_COMM_WORLD_RANK", "1"},
                               {"SLURM_PROCID", "2"},   {"NCCL_DEBUG", "INFO"}, {"NCCL_ALGO", "Tree"},
                               {"NCCL_IB_DISABLE", "1"}};
@@ -162,6 +167,7 @@ class ArenaProgram : public ::testing::Test {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     ArenaConfig config;
     config.program = path;
+    config.arguments = words_of;
     config.transport_seconds = seconds;
     config.transports = {"threads", "gloo"};
     config.sweep.backend = "cpu";

@@ -189,10 +189,10 @@ TEST_F(Csv, RefusesATaskThatTheTargetCannotHave) {
   expect_refused(options, Cause::usage, {"line 2", "'y'", "'a'"});
   options = file("x,y\n1,1.5\n2,2\n");
   options.task = Task::classification;
-  expect_refused(options, Cause::usage, {"'y'", "fractions", "--regression"});
+  expect_refused(options, Cause::usage, {"'y'", "fractions", "`regression`"});
   expect_refused(file("x,y,z\n1,a,2\n2,b,3\n", {"y", "z"}), Cause::usage, {"'y'", "line 2"});
   expect_refused(file("x,y\n1,a\n2,a\n"), Cause::data_corrupt, {"same class 'a'"});
-  expect_refused(file("x,y\n1,4\n2,4\n"), Cause::data_corrupt, {"same class '4'", "--regression"});
+  expect_refused(file("x,y\n1,4\n2,4\n"), Cause::data_corrupt, {"same class '4'", "`regression`"});
 }
 
 TEST_F(Csv, NamesUnknownColumnsAndTheNearest) {
@@ -261,7 +261,7 @@ TEST_F(Csv, RefusesNumbersThatAreNotFinite) {
 
 TEST_F(Csv, NamesMissingValuesOrTreatsThemAsTold) {
   const std::string text = "a,c,y\n1,red,0.5\n,blue,1.5\n5,,2.5\n6,red,0.25\n";
-  expect_refused(file(text), Cause::data_corrupt, {"line 3", "column 1 'a'", "--missing drop or --missing mean"});
+  expect_refused(file(text), Cause::data_corrupt, {"line 3", "column 1 'a'", "`missing=drop` or `missing=mean`"});
   for (const char* token : {"NA", "n/a", "null", "NULL", "?", "\"\""})
     expect_refused(file(std::string("a,y\n1,0.5\n") + token + ",1.5\n"), Cause::data_corrupt, {"line 3", "missing"});
 
@@ -283,7 +283,7 @@ TEST_F(Csv, NamesMissingValuesOrTreatsThemAsTold) {
 TEST_F(Csv, NeverInventsTargets) {
   CsvOptions options = file("a,y\n1,0.5\n2,\n3,1.5\n");
   options.missing = Missing::mean;
-  expect_refused(options, Cause::data_corrupt, {"line 3", "'y'", "--missing drop"});
+  expect_refused(options, Cause::data_corrupt, {"line 3", "'y'", "`missing=drop`"});
   options.missing = Missing::drop_row;
   EXPECT_EQ(load_csv(options).targets, (Floats{0.5f, 1.5f}));
 }

@@ -114,7 +114,7 @@ TEST(OneDevice, TextSaysWhatABuyerAsks) {
         "A second GPU cannot pay at global batch 16, whatever the link; with one, at most 1.5",
         "2 GPUs at most (modelled)", "What this GPU still gives away", "best batch (eager, fp32): 1,024 with",
         "global batch 16: a second GPU cannot pay at this batch, whatever the link (speedup at most 1.0", "2.5 GB",
-        "82 %", "15 %", "advise --from RUN --assume-devices"})
+        "82 %", "15 %", "`advise evidence=RUN devices=2,4 link=nvlink4`"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " is not in:\n" << text;
   EXPECT_EQ(text.find("Nothing to decide"), std::string::npos);
 }
@@ -145,7 +145,7 @@ TEST(OneDevice, ABoundAboveTwoIsExplained) {
   for (const char* words :
        {"], above 2", "global batch 128: T1(128) / T1(64) = 2.03x [2.0",
         "is above 2: the step of one GPU is less efficient",
-        "One GPU with 128 as two accumulated halves (--accumulate 2) takes at most about 2 x T1(64) = 200 us",
+        "One GPU with 128 as two accumulated halves (`accumulate=2`) takes at most about 2 x T1(64) = 200 us",
         "instead of 203 us"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " is not in:\n" << text;
   EXPECT_EQ(text.find("T1(256) / T1(128) ="), std::string::npos) << "1.97x is below 2\n" << text;

@@ -24,10 +24,10 @@ PlanOptions other_options() {
 }
 
 TEST(PlanFields, AreAllMembersWithNamesOfTheirOwn) {
-  std::set<std::string_view> names, options;
+  std::set<std::string_view> names, words;
   for (const PlanField& field : plan_fields()) {
     EXPECT_TRUE(names.insert(field.name).second) << field.name;
-    EXPECT_TRUE(options.insert(field.option).second && field.option.starts_with("--")) << field.option;
+    EXPECT_TRUE(words.insert(field.word).second && !field.word.starts_with("-")) << field.word;
     EXPECT_FALSE(field.help.empty()) << field.name;
     EXPECT_TRUE(field.words || !field.is_axis) << field.name << " has no words for legends";
   }

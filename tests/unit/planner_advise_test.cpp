@@ -62,7 +62,7 @@ TEST_F(PlannerMeasured, AnswersFromTheCellAskedFor) {
 TEST_F(PlannerMeasured, AsksForMoreRunsWhenTheIntervalDoesNotDecide) {
   const Advice advice = advise_measured(request_, summary_of(600, 64, 1));
   EXPECT_EQ(advice.decision, "benchmark");
-  EXPECT_NE(advice.command.find("--runs 5"), std::string::npos) << advice.command;
+  EXPECT_NE(advice.command.find(" runs=5`"), std::string::npos) << advice.command;
 }
 
 TEST_F(PlannerMeasured, SaysHowNearTheEvidenceIs) {
@@ -72,7 +72,7 @@ TEST_F(PlannerMeasured, SaysHowNearTheEvidenceIs) {
   EXPECT_EQ(advice.decision, "multi");
   EXPECT_NE(advice.evidence.at(0).find("the same parameters, 1.50 times away in batch"), std::string::npos)
       << advice.evidence[0];
-  EXPECT_EQ(advice.command, "amdahl study --model medium --batch-sizes 96 --devices 1,2");
+  EXPECT_EQ(advice.command, "`study model=medium batch_sizes=96 devices=1,2`");
 }
 
 TEST_F(PlannerMeasured, IsUnknownWithoutEvidence) {
@@ -82,7 +82,7 @@ TEST_F(PlannerMeasured, IsUnknownWithoutEvidence) {
   const Advice advice = advise_measured(far, summary_of(600));
   EXPECT_EQ(advice.decision, "unknown");
   EXPECT_TRUE(advice.reason.starts_with("not measured"));
-  EXPECT_EQ(advice.command, "amdahl study --model large-6.9m --batch-sizes 64 --devices 1,2");
+  EXPECT_EQ(advice.command, "`study model=large-6.9m batch_sizes=64 devices=1,2`");
   EXPECT_EQ(advice.evidence.size(), 1u);  // the nearest there is, named as too far
   EXPECT_EQ(advise_measured(request_, {}).decision, "unknown");
 
@@ -115,7 +115,7 @@ TEST_F(PlannerMeasured, AsksForNoRunsThatWouldNotSettleIt) {
   StudySummary summary = summary_of(600, 64, 1);
   ASSERT_EQ(summary.comparisons.size(), 1u);
   summary.comparisons[0].more_runs = 7415;
-  EXPECT_EQ(advise_measured(request_, summary).command.find("--runs"), std::string::npos);
+  EXPECT_EQ(advise_measured(request_, summary).command.find(" runs="), std::string::npos);
 }
 
 TEST_F(PlannerMeasured, DisagreeingNeighboursMeanMeasure) {

@@ -58,7 +58,7 @@ TEST(ReportCompare, OneProcessPerSideIsNotJudged) {
   EXPECT_EQ(c.cells[0].test.level, TestLevel::none);
   const std::string text = comparison_text({{c}});
   EXPECT_NE(text.find("UNCLEAR (one process per side)"), std::string::npos) << text;
-  EXPECT_NE(text.find("--processes 5"), std::string::npos) << text;
+  EXPECT_NE(text.find("`processes=5`"), std::string::npos) << text;
   // The same processes measured both: runs in turns are judged as a study judges them.
   EXPECT_EQ(compare_runs(one(1, 1000), one(2, 1780), {.same_run = true}).cells.at(0).test.verdict, Verdict::faster);
   // The spread of processes on this machine is known: of this cell, or the largest of its kind.

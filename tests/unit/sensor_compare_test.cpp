@@ -97,7 +97,7 @@ TEST(SensorCompare, WeakScalingComparesThroughput) {
   const SensorComparison c = compare_sensors(sides_of({{}}, {weak}));
   EXPECT_DOUBLE_EQ(row(c, 1).speedup->ratio, 1.6);  // times alone would say 0.8
   EXPECT_DOUBLE_EQ(*row(c, 1).efficiency, 0.8);
-  EXPECT_TRUE(has(c.notes, "--prices"));
+  EXPECT_TRUE(has(c.notes, "`prices=FILE`"));
   EXPECT_FALSE(row(c, 1).cost);
 }
 
@@ -238,18 +238,18 @@ TEST(SensorCompare, EachSideTakesItsOwn) {
   EXPECT_FALSE(has(one_file.notes, "left out"));
   const SensorComparison c = compare_sensors({{all}, {run_of("two", {two(61)})}, {}});
   EXPECT_EQ(c.workloads[0].rows.size(), 2u);
-  EXPECT_TRUE(has(c.notes, "all: 1 record left out: in mode hetero, which --hetero takes"));
-  EXPECT_TRUE(has(c.notes, "all: 1 record left out: on several devices, which --multi takes"));
+  EXPECT_TRUE(has(c.notes, "all: 1 record left out: in mode hetero, which `hetero` takes"));
+  EXPECT_TRUE(has(c.notes, "all: 1 record left out: on several devices, which `multi` takes"));
 }
 
 TEST(SensorCompare, Refuses) {
   const std::vector<FakeSensor> one{{}};
   EXPECT_NE(refusal({}).find("no run on one device"), std::string::npos);
   EXPECT_NE(refusal({{run_of("one", one)}, {}, {}}).find("no run on several"), std::string::npos);
-  EXPECT_NE(refusal(sides_of({two(60)}, {two(60)})).find("--single: no result on one device in one"),
+  EXPECT_NE(refusal(sides_of({two(60)}, {two(60)})).find("`single`: no result on one device in one"),
             std::string::npos);
-  EXPECT_NE(refusal(sides_of(one, one)).find("--multi: no result"), std::string::npos);
-  EXPECT_NE(refusal(sides_of(one, {})).find("--multi: no result"), std::string::npos);
+  EXPECT_NE(refusal(sides_of(one, one)).find("`multi`: no result"), std::string::npos);
+  EXPECT_NE(refusal(sides_of(one, {})).find("`multi`: no result"), std::string::npos);
   SensorSides twice = sides_of(one, {two(60)});
   twice.multi.push_back(twice.multi[0]);
   EXPECT_NE(refusal(twice).find("twice"), std::string::npos);

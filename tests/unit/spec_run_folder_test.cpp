@@ -215,7 +215,7 @@ TEST_F(SpecRunFolder, RefusesASecondRunAnotherConfigAndASecondWriter) {
   {
     RunFolder folder = RunFolder::create(run(), header_);
     EXPECT_EQ(cause_of([&] { RunFolder::create(run(), header_); }), Cause::usage);
-    EXPECT_NE(last_message().find("--resume"), std::string::npos);
+    EXPECT_NE(last_message().find("`resume`"), std::string::npos);
     EXPECT_EQ(cause_of([&] { RunFolder::resume(run(), header_); }), Cause::usage);
     EXPECT_NE(last_message().find("another amdahl"), std::string::npos) << last_message();
   }

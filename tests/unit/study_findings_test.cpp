@@ -28,7 +28,7 @@ bool says(const StudySummary& summary, const std::string& text) {
 }
 
 TEST(StudyFindings, NamesDataParallel) {
-  EXPECT_TRUE(says(one_cell("dp", 0, 0), "--strategy ddp"));
+  EXPECT_TRUE(says(one_cell("dp", 0, 0), "`strategy=ddp`"));
   EXPECT_TRUE(study_findings(one_cell("ddp", 0, 0)).empty());
 }
 

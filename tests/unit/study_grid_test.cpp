@@ -34,8 +34,8 @@ TEST(StudyMode, MultiByNameNeedsSeveralDevices) {
   } catch (const Error& error) {
     EXPECT_EQ(exit_code(error.cause()), 1);
     EXPECT_NE(error.line().find("this study has one CPU virtual device"), std::string::npos) << error.line();
-    EXPECT_NE(error.remedy().find("--mode single or auto"), std::string::npos) << error.line();
-    EXPECT_NE(error.remedy().find("--devices 1,2"), std::string::npos) << error.line();
+    EXPECT_NE(error.remedy().find("`mode=single` or auto"), std::string::npos) << error.line();
+    EXPECT_NE(error.remedy().find("`devices=1,2`"), std::string::npos) << error.line();
   }
   config.mode = "auto";
   EXPECT_NO_THROW(choose_mode(config));
@@ -51,7 +51,7 @@ TEST(StudyVariants, OneDeviceAlsoMeasuresHalfOfEachBatch) {
   EXPECT_EQ(extras_text(grid.groups), "8 eager fp32, 50 eager fp32") << "16 is in the list, and 1 has no half";
   EXPECT_EQ(grid.groups[0].front().every, 1);
   EXPECT_EQ(grid.groups[0].back().every, 5) << "10 of 50 runs";
-  EXPECT_NE(grid.note.find("--variants none"), std::string::npos);
+  EXPECT_NE(grid.note.find("`variants=none`"), std::string::npos);
   config.rel_ci = 0.01;
   EXPECT_EQ(plan_grid(config, find_model_preset("medium")).groups[0].back().every, 1);
   config.training.plan.accumulate = 4;  // 3 rows cannot be divided into 4 micro-batches

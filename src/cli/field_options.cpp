@@ -1,0 +1,154 @@
+#include "cli/field_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "amdahl/plan.h"
+
+namespace amdahl::cli {
+namespace {
+
+/// "batch_sizes" to "--batch-sizes".
+std::string option_like(std::string_view field) {
+  std::string option = "--" + std::string(field);
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+const CommandNode* find_command(const CommandNode& root, const std::string& command) {
+  for (const CommandNode* node : all_commands(root))
+    if (node->name() == root.name() + " " + command) return node;
+  return nullptr;
+}
+
+bool has_option(const CommandNode& command, const std::string& name) {
+  return std::any_of(command.options.begin(), command.options.end(), [&](const OptionNode& option) {
+    return !option.positional && std::find(option.names.begin(), option.names.end(), name) != option.names.end();
+  });
+}
+
+/// An option with its value, if any.
+struct OptionWords {
+  std::string option, value;
+};
+
+OptionWords plan_words(const PlanField& field, const FieldWord& word) {
+  OptionWords words{"--" + std::string(field.word), word.value.value_or("")};
+  int64_t number = 0;
+  const char* const end = words.value.data() + words.value.size();
+  if (std::holds_alternative<bool PlanOptions::*>(field.member))
+    words.value.clear();  // the option is there or not
+  else if (std::from_chars(words.value.data(), end, number).ptr == end && !words.value.empty())
+    words.value = fmt::format("{}", static_cast<double>(number) / static_cast<double>(field.option_unit));
+  return words;
+}
+
+OptionWords words_in(const std::string& command, const FieldWord& word, bool names_command) {
+  const std::vector<FieldOption>& rows = field_options();
+  const auto row_of = [&](std::string_view of) {
+    return std::find_if(rows.begin(), rows.end(),
+                        [&](const FieldOption& row) { return row.command == of && row.field == word.name; });
+  };
+  auto row = row_of(command);
+  if (row == rows.end())
+    for (const PlanField& field : plan_fields())
+      if (field.name == word.name) return plan_words(field, word);
+  if (row == rows.end()) row = row_of("");
+  std::string option = row == rows.end() ? option_like(word.name) : std::string(row->option);
+  if (row != rows.end() && names_command && !row->in_command.empty()) option = row->in_command;
+  return {option, word.value.value_or("")};
+}
+
+/// How many of the words are the name of a command; the last one is always a field.
+size_t verb_size(const std::vector<FieldWord>& words, const CommandNode& root) {
+  size_t size = 0;
+  std::string name;
+  for (size_t i = 0; i + 1 < words.size() && !words[i].value; ++i) {
+    name += (i ? " " : "") + words[i].name;
+    if (find_command(root, name)) size = i + 1;
+  }
+  return size;
+}
+
+/// What the namer goes by: written before there are threads, never freed, for errors may be made to the last.
+struct Names {
+  CommandNode root;
+  std::string command;
+};
+Names* g_names = nullptr;
+
+}  // namespace
+
+const std::vector<FieldOption>& field_options() {
+  static const std::vector<FieldOption> rows{
+      {"", "assignments", "--set"},
+      {"", "buffer_bytes", "--buffer-size"},
+      {"", "collectives", "--collective"},
+      {"", "csv_path", "--data"},
+      {"", "dtypes", "--datatype"},
+      {"", "evidence", "--from"},
+      {"", "fail_on_regression_percent", "--fail-on-regression"},
+      {"", "hold_back", "--limit-sms"},
+      {"", "ignored", "--ignore"},
+      {"", "injected_faults", "--inject-faults"},
+      {"", "inputs", "--input"},
+      {"", "minimum", "--min"},
+      {"", "num_parameters", "--params"},
+      {"", "num_targets", "--targets"},
+      {"", "ops", "--op"},
+      {"", "pairs", "--pair"},
+      {"", "policies", "--policy"},
+      {"", "rate_hz", "--rate"},
+      {"", "registration", "--local-register"},
+      {"", "size", "--grid"},
+      {"", "streams", "--shape"},
+      {"", "targets", "--target"},
+      {"", "tests", "--test"},
+      {"", "timeout_seconds", "--timeout"},
+      {"", "transport_seconds", "--transport-timeout"},
+      {"", "type", "--dtype"},
+      {"", "validation_fraction", "--validation"},
+      {"", "virtual_devices", "--virtual"},
+      {"advise", "batch_size", "--batch"},
+      {"advise", "devices", "--assume-devices"},
+      {"advise", "overlap", "--overlap"},
+      {"collectives", "json_file", "--output-file", "-J"},
+      {"links", "tests", "--test", "-t"},
+      {"sensor bench", "json_file", "--output"},
+      {"sensor bench", "targets", "--targets"},
+  };
+  return rows;
+}
+
+std::string option_words(const std::vector<FieldWord>& words, const CommandNode& root, const std::string& command) {
+  const size_t verb = verb_size(words, root);
+  std::string name;
+  for (size_t i = 0; i < verb; ++i) name += (i ? " " : "") + words[i].name;
+  std::string text = verb > 0 ? root.name() + " " + name : "";
+  const std::vector<const CommandNode*> commands =
+      verb > 0 ? std::vector<const CommandNode*>{find_command(root, name)} : all_commands(root);
+  for (size_t i = verb; i < words.size(); ++i) {
+    const auto [option, value] = words_in(verb > 0 ? name : command, words[i], verb > 0);
+    if (std::none_of(commands.begin(), commands.end(),
+                     [&, option = option](const CommandNode* node) { return has_option(*node, option); }))
+      return {};
+    text += (text.empty() ? "" : " ") + option + (value.empty() ? "" : " " + value);
+  }
+  return text;
+}
+
+void name_fields(CommandNode root) {
+  delete g_names;
+  g_names = new Names{std::move(root), {}};
+  set_field_namer(
+      [](const std::vector<FieldWord>& words) { return option_words(words, g_names->root, g_names->command); });
+}
+
+void name_fields_of(const std::string& command) {
+  if (g_names) g_names->command = command;
+}
+
+}  // namespace amdahl::cli
