@@ -29,7 +29,7 @@ class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
   /// A tensor over the file of that name, which stays in memory as long as this.
-  ConstTensor tensor(const std::string& name, ElementType type, const std::vector<int64_t>& shape) {
+  ConstTensor tensor(const std::string& name, DType type, const std::vector<int64_t>& shape) {
     std::ifstream file(path_ + "/" + name, std::ios::binary);
     arrays_.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     size_t bytes = size_of(type);
@@ -39,7 +39,7 @@ class Folder {
                   "shapes as in the file");
     return {arrays_.back().data(), type, shape};
   }
-  Tensor output(ElementType type, const std::vector<int64_t>& shape) {
+  Tensor output(DType type, const std::vector<int64_t>& shape) {
     size_t bytes = size_of(type);
     for (const int64_t extent : shape) bytes *= static_cast<size_t>(extent);
     arrays_.emplace_back(bytes);
@@ -63,7 +63,7 @@ T named(const std::string& name, const std::vector<T>& values) {
 }
 
 std::function<void()> fuse_call(Preprocessor& host, Folder& folder, const std::vector<std::string>& words) {
-  const ElementType type = named(words.at(0), std::vector{ElementType::f32, ElementType::bf16, ElementType::f16});
+  const DType type = named(words.at(0), std::vector{DType::f32, DType::bf16, DType::f16});
   const int64_t batch = std::stoll(words.at(1)), num_targets = std::stoll(words.at(2));
   std::vector<SensorStream> streams;
   int64_t width = 0;
@@ -71,10 +71,10 @@ std::function<void()> fuse_call(Preprocessor& host, Folder& folder, const std::v
     const int64_t length = std::stoll(words.at(i)), columns = std::stoll(words.at(i + 1));
     const std::string number = std::to_string(streams.size());
     const ConstTensor data = folder.tensor("data" + number, type, {batch, length, columns});
-    streams.push_back({data, folder.tensor("times" + number, ElementType::f32, {batch, length})});
+    streams.push_back({data, folder.tensor("times" + number, DType::f32, {batch, length})});
     width += columns;
   }
-  const ConstTensor targets = folder.tensor("targets", ElementType::f32, {batch, num_targets});
+  const ConstTensor targets = folder.tensor("targets", DType::f32, {batch, num_targets});
   const Tensor output = folder.output(type, {batch, num_targets, width});
   return [&host, streams, targets, output] { host.fuse_multimodal(streams, targets, output); };
 }
@@ -87,12 +87,12 @@ std::function<void()> voxelize_call(Preprocessor& host, Folder& folder, const st
   const int64_t voxels = std::stoll(words.at(3));
   const float edge = std::stof(words.at(4)), minimum = std::stof(words.at(5));
   const VoxelGrid grid{{minimum, minimum, minimum}, edge, {voxels, voxels, voxels}};
-  const ConstTensor points = folder.tensor("points", ElementType::f32, {num_points, 3});
+  const ConstTensor points = folder.tensor("points", DType::f32, {num_points, 3});
   const bool values = options.mode == VoxelMode::mean || options.mode == VoxelMode::max;
   const ConstTensor features =
-      values ? folder.tensor("features", ElementType::f32, {num_points, num_features}) : ConstTensor{};
-  const Tensor output = values ? folder.output(ElementType::f32, {voxels, voxels, voxels, num_features})
-                               : folder.output(ElementType::i32, {voxels, voxels, voxels});
+      values ? folder.tensor("features", DType::f32, {num_points, num_features}) : ConstTensor{};
+  const Tensor output = values ? folder.output(DType::f32, {voxels, voxels, voxels, num_features})
+                               : folder.output(DType::i32, {voxels, voxels, voxels});
   return [&host, points, features, grid, output, options] {
     host.voxelize_pointcloud(points, features, grid, output, options);
   };

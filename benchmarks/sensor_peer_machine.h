@@ -37,11 +37,11 @@ struct Machine {
   std::mt19937_64 random{kSeed};
   cudaStream_t handle() const { return as_cuda(*stream); }
 
-  std::unique_ptr<Buffer> put(const std::vector<float>& host, ElementType type = ElementType::f32) {
+  std::unique_ptr<Buffer> put(const std::vector<float>& host, DType type = DType::f32) {
     std::unique_ptr<Buffer> buffer = device->allocate(std::max<size_t>(host.size(), 1) * size_of(type));
     std::vector<Bfloat> small;
     const void* from = host.data();
-    if (type == ElementType::bf16) {
+    if (type == DType::bf16) {
       for (const float value : host) small.push_back(to_bfloat(value));
       from = small.data();
     }

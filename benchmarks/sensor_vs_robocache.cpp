@@ -174,7 +174,7 @@ std::vector<float> sorted_times(Machine& machine, int batch, int length) {
 }
 
 void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Shape>& shapes, int targets,
-              ElementType type) {
+              DType type) {
   int width = 0;
   double bytes = batch * targets * 4.0;
   std::string text;
@@ -218,8 +218,8 @@ void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Sha
     if (fuse)
       multimodal_fusion_cuda(s[0].data, s[0].times, s[1].data, s[1].times, s[2].data, s[2].times, p.targets, p.output,
                              batch, shapes[0].length, shapes[0].width, shapes[1].length, shapes[1].width,
-                             shapes[2].length, shapes[2].width, targets, type == ElementType::bf16, machine.handle());
-    else if (type == ElementType::bf16)
+                             shapes[2].length, shapes[2].width, targets, type == DType::bf16, machine.handle());
+    else if (type == DType::bf16)
       launch_resample_bf16(s[0].data, s[0].times, p.targets, p.output, batch, shapes[0].length, targets,
                            shapes[0].width, machine.handle());
     else
@@ -352,11 +352,11 @@ int main(int argc, char** argv) {
     fmt::print("{:<58} {:<4} {:<5} {:>9} {:>9}\n", "case", "", "", "ours us", "peer us");
     runner.run_copy();
     const std::vector<Shape> canonical{{30, 512}, {100, 64}, {200, 12}};
-    for (const int batch : {4, 256, 1024, 2048}) run_fuse(machine, runner, batch, canonical, 50, ElementType::bf16);
-    for (const int batch : {4, 1024}) run_fuse(machine, runner, batch, canonical, 50, ElementType::f32);
-    run_fuse(machine, runner, 256, {{100, 512}, {200, 128}, {300, 64}}, 128, ElementType::bf16);
-    run_fuse(machine, runner, 256, {{150, 2048}, {500, 64}, {1000, 16}}, 250, ElementType::bf16);
-    for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
+    for (const int batch : {4, 256, 1024, 2048}) run_fuse(machine, runner, batch, canonical, 50, DType::bf16);
+    for (const int batch : {4, 1024}) run_fuse(machine, runner, batch, canonical, 50, DType::f32);
+    run_fuse(machine, runner, 256, {{100, 512}, {200, 128}, {300, 64}}, 128, DType::bf16);
+    run_fuse(machine, runner, 256, {{150, 2048}, {500, 64}, {1000, 16}}, 250, DType::bf16);
+    for (const DType type : {DType::bf16, DType::f32}) {
       run_fuse(machine, runner, 32, {{500, 256}}, 256, type);
       run_fuse(machine, runner, 1024, {{500, 256}}, 256, type);
     }

@@ -20,9 +20,11 @@
 #include "amdahl/prices.h"
 #include "amdahl/record.h"
 #include "amdahl/report_page.h"
+#include "amdahl/sampling.h"
 #include "amdahl/scaling.h"
 #include "amdahl/sensor_comparison.h"
 #include "amdahl/summary.h"
+#include "amdahl/tensor.h"
 #include "amdahl/trace.h"
 #include "amdahl/units.h"
 
@@ -73,7 +75,7 @@ class AMDAHL_API Observer {
   virtual bool cancelled() { return false; }
 };
 
-/// A CSV file, or the study's generator when `csv_path` is empty.
+/// A CSV file, arrays of the caller's, or the study's generator when neither is given.
 struct DataConfig {
   std::string csv_path;
   std::vector<std::string> targets;
@@ -81,6 +83,9 @@ struct DataConfig {
   std::string missing = "refuse";    // refuse, drop, mean
   char delimiter = 0;                // 0: find out
   bool regression = false;           // treat an integer-valued target as a number, not as classes
+  /// In host memory, copied before the verb returns its first word to the observer: `features` [rows, width] f32;
+  /// `labels` [rows, outputs] f32 to regress on, or [rows] i32 or i64 class numbers from 0 on.
+  ConstTensor features, labels;
 };
 
 /// What is trained and how the optimizer steps.
@@ -154,8 +159,10 @@ struct TrainOutcome {
   ModelSpec model;
   std::string json;  // final figures, one object
   bool is_root = true;
+  std::vector<NamedArray> weights;  // after the last epoch, first layer first; on the root process
 };
 
+/// Without an `output_dir`, nothing is written.
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 
 struct AdviseConfig {

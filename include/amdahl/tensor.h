@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +55,13 @@ struct BasicTensor {
 };
 using Tensor = BasicTensor<void*>;
 using ConstTensor = BasicTensor<const void*>;
+
+/// A parameter as the model has it, row-major: "layers.0.weight" [units, inputs], "layers.0.bias" [units].
+struct NamedArray {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
 
 /// Element type of DLPack's code (0 int, 1 unsigned, 2 float, 4 bfloat), bits and lanes.
 /// Throws Error{usage} for a type that amdahl does not have.

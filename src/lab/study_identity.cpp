@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "lab/training_setup.h"
 #include "report/study.h"
 
 namespace amdahl {
@@ -51,17 +52,18 @@ void add_origin(std::map<std::string, std::string>& identity, const Provenance& 
 }
 
 std::string data_name(const DataConfig& data) {
-  return data.csv_path.empty() ? "synthetic" : std::filesystem::path(data.csv_path).filename().string();
+  if (!data.csv_path.empty()) return std::filesystem::path(data.csv_path).filename().string();
+  return has_own_data(data) ? "arrays" : "synthetic";
 }
 
 std::map<std::string, std::string> training_identity(const EngineConfig& engine, const TrainingConfig& training,
                                                      const ModelSpec& model, const Dataset& data) {
-  const bool file = !training.data.csv_path.empty();  // the generator's rows follow from the seed
+  const bool own = has_own_data(training.data);  // the generator's rows follow from the seed
   std::map<std::string, std::string> identity{{"model", model.name},
                                               {"num_parameters", std::to_string(model.num_parameters())},
                                               {"layers", layers_text(model)},
                                               {"data", data_name(training.data)},
-                                              {"data_hash", file ? hash_text(data) : ""},
+                                              {"data_hash", own ? hash_text(data) : ""},
                                               {"rows", std::to_string(data.num_rows)},
                                               {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
                                               {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},

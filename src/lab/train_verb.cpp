@@ -13,6 +13,7 @@
 #include "measure/train_run.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
+#include "train/named_weights.h"
 
 namespace amdahl {
 namespace {
@@ -109,19 +110,21 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
   std::optional<RunFolder> folder;
-  if (fleet->is_root())
+  if (fleet->is_root() && !config.output_dir.empty())
     folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
   std::string last;
-  outcome.epochs = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
+  TrainedModel trained = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
     const Record record = epoch_record(epoch, config, setup.model, provenance);
-    folder->append(record);
+    if (folder) folder->append(record);
     last = record_to_json(record);
     observer.note(epoch_line(epoch, config));
   });
   outcome.json = last;
+  outcome.epochs = std::move(trained.epochs);
+  if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   if (folder) folder->end();
-  if (fleet->is_root()) outcome.report_path = run_report(config.output_dir, true).report_path;
+  if (folder) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // nobody leaves while a peer still works
   return outcome;
 }

@@ -7,6 +7,7 @@
 
 #include "parallel/data/strategy.h"
 #include "spec/json.h"
+#include "train/array_dataset.h"
 #include "train/csv.h"
 
 namespace amdahl {
@@ -43,7 +44,15 @@ void refuse_csv_options(const DataConfig& data) {
                 "`csv_path=FILE.csv`");
 }
 
+TrainingSetup fitted(ModelSpec model, Dataset data) {
+  TrainingSetup setup{fit_to_data(std::move(model), data.input_width, data.output_width, data.loss), std::move(data)};
+  setup.model.validate();
+  return setup;
+}
+
 }  // namespace
+
+bool has_own_data(const DataConfig& data) { return !data.csv_path.empty() || data.features.data || data.labels.data; }
 
 ModelSpec resolve_model(const std::string& name) {
   const bool file = name.ends_with(".json") || name.find('/') != std::string::npos;
@@ -51,23 +60,25 @@ ModelSpec resolve_model(const std::string& name) {
 }
 
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed) {
-  TrainingSetup setup;
-  setup.model = resolve_model(config.model);
-  setup.model.validate();
+  ModelSpec model = resolve_model(config.model);
+  model.validate();
+  if (config.data.csv_path.empty()) refuse_csv_options(config.data);
+  if (config.data.features.data || config.data.labels.data) {
+    if (!config.data.csv_path.empty())
+      throw Error(Cause::usage, fmt::format("data from `csv_path` '{}' and from arrays", config.data.csv_path),
+                  "one of them");
+    return fitted(std::move(model), make_array_dataset(config.data.features, config.data.labels));
+  }
   if (config.data.csv_path.empty()) {
-    refuse_csv_options(config.data);
     const int64_t rows = std::max(rows_needed, int64_t{1});
-    setup.data = make_study_dataset(rows, setup.model.input_width, setup.model.output_width(), seed);
-    setup.model.loss = LossKind::mse;
-    return setup;
+    Dataset data = make_study_dataset(rows, model.input_width, model.output_width(), seed);
+    model.loss = LossKind::mse;
+    return {std::move(model), std::move(data)};
   }
   if (config.data.targets.empty())
     throw Error(Cause::usage, fmt::format("'{}' needs a target column", config.data.csv_path),
                 "`targets=COLUMN[,COLUMN]`");
-  setup.data = load_csv(csv_options(config.data));
-  setup.model = fit_to_data(setup.model, setup.data.input_width, setup.data.output_width, setup.data.loss);
-  setup.model.validate();
-  return setup;
+  return fitted(std::move(model), load_csv(csv_options(config.data)));
 }
 
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training,

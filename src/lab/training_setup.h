@@ -16,6 +16,9 @@ struct TrainingSetup {
 /// 10,000 rows, or more when a batch is larger). CSV features are not yet standardised.
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
+/// Whether the rows are the caller's, not the generator's.
+bool has_own_data(const DataConfig& data);
+
 /// Trainer options of a configuration; strategy, device count and batch of the plan are left to the caller.
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model);
 /// Refuses what no strategy or optimizer can do, before anything is loaded or written.

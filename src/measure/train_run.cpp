@@ -120,7 +120,7 @@ class StepClock {
 };
 
 void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
-                const std::function<void(const EpochResult&)>& finished) {
+                const std::function<void(const EpochResult&)>& finished, std::vector<float>& parameters) {
   const Deadline patience = Deadline::after_seconds(settings.trainer.timeout_seconds);
   Trainer trainer(rank, settings.trainer);
   ResidentData resident(rank, trainer, data, split, patience);
@@ -167,27 +167,29 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
     clock.step_ended();
     clock.limit_waits(rank, trainer, settings.trainer);
   }
+  if (rank.rank == 0) parameters = trainer.parameters();
 }
 
 }  // namespace
 
-std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                                      const std::function<void(const EpochResult&)>& finished) {
+TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
+                          const std::function<void(const EpochResult&)>& finished) {
   const Split split = split_rows(data.num_rows, settings.validation_fraction, settings.trainer.seed);
-  std::vector<EpochResult> epochs;
+  TrainedModel trained;
   try {
     fleet.run(settings.trainer.plan.num_devices, [&](RankContext& rank) {
-      train_rank(rank, data, settings, split, [&](const EpochResult& result) {
-        epochs.push_back(result);
+      const auto keep = [&](const EpochResult& result) {
+        trained.epochs.push_back(result);
         finished(result);
-      });
+      };
+      train_rank(rank, data, settings, split, keep, trained.parameters);
     });
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
     throw Error(Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
                 "train again into another `output_dir`");
   }
-  return epochs;
+  return trained;
 }
 
 }  // namespace amdahl

@@ -20,8 +20,12 @@ struct TrainSettings {
 /// left for another epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss
 /// leaves the numbers, Error{check_failed} when ranks that should hold the same parameters do not (check_replicas),
 /// Error{interrupted} within an epoch once the fleet is told to stop. `data` must be standardised on the split's
-/// training rows already.
-std::vector<EpochResult> run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                                      const std::function<void(const EpochResult&)>& finished);
+/// training rows already. What comes back is the root process's.
+struct TrainedModel {
+  std::vector<EpochResult> epochs;
+  std::vector<float> parameters;  // after the last one, in layout order
+};
+TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
+                          const std::function<void(const EpochResult&)>& finished);
 
 }  // namespace amdahl

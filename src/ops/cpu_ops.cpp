@@ -75,7 +75,7 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
     throw Error(
         Cause::usage,
         fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32", to_string(options.math)),
-        "--math fp32, or --backend cuda");
+        "`math=fp32`, or `backend=cuda`");
   return std::make_unique<Ops>(Ops::Families{.gemm = make_cpu_gemm_ops(),
                                              .elementwise = std::make_unique<CpuElementwiseOps>(),
                                              .loss = std::make_unique<CpuLossOps>(),

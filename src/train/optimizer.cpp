@@ -77,11 +77,11 @@ class Sgd final : public Optimizer {
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
     ops_.optimizer().sgd_step(stream, {.params = model_.params() + begin,
-                           .grads = model_.grads() + begin,
-                           .velocity = velocity_.of(begin, end),
-                           .n = end - begin,
-                           .lr = hyper_.learning_rate,
-                           .momentum = hyper_.momentum});
+                                       .grads = model_.grads() + begin,
+                                       .velocity = velocity_.of(begin, end),
+                                       .n = end - begin,
+                                       .lr = hyper_.learning_rate,
+                                       .momentum = hyper_.momentum});
   }
 
  private:

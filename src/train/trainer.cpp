@@ -49,7 +49,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
   if (options_.launch == LaunchMode::graph) {
     const Feasibility graphs = rank_.device.supports_graphs();
-    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
   }
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
