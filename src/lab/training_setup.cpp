@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 #include "spec/json.h"
 #include "train/csv.h"
 

@@ -205,7 +205,7 @@ RankRun StudyCellRank::measure(int steps) {
     throw Error(Cause::non_finite,
                 fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
-                "a smaller --learning-rate, or check the data for extreme values");
+                "a smaller `learning_rate`, or check the data for extreme values");
   check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
   run.parts = parts_.measure(run.step_us);  // leaves other parameters on each rank
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);

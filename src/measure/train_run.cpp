@@ -66,8 +66,9 @@ class ResidentData {
   void gather(int64_t first, int64_t rows, Buffer& features, Buffer& targets) {
     if (rows == 0) return;
     const int32_t* order = indices_->as<int32_t>() + first;
-    rank_.ops->gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
-    rank_.ops->gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows, target_floats_);
+    rank_.ops->elementwise().gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
+    rank_.ops->elementwise().gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows,
+                                         target_floats_);
   }
 
   RankContext& rank_;
@@ -133,10 +134,11 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
     const auto start = Clock::now();
     const Deadline deadline = Deadline::after_seconds(settings.trainer.timeout_seconds);
     resident.select(epoch_order(split.train, settings.trainer.seed, epoch), deadline);
-    double loss = 0, checks_seconds = 0;
+    StepStats local;
+    double checks_seconds = 0;
     for (int64_t step = 0; step < steps; ++step) {
       resident.step(step * batch);
-      loss += trainer.stats().loss / static_cast<double>(steps);
+      local.loss += trainer.local_stats().loss / static_cast<double>(steps);
       ++done;
       if (epoch == 1) clock.step_ended();
       const bool last = epoch == settings.epochs && step + 1 == steps;
@@ -145,6 +147,7 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
       check_replicas(rank, trainer, settings.trainer, fmt::format("after step {}", done));
       checks_seconds += std::chrono::duration<double>(Clock::now() - check_start).count();
     }
+    const double loss = trainer.sum_over_ranks(local).loss;
     if (rank.rank == 0) {  // it has the weights under every strategy
       EpochResult result;
       result.epoch = epoch;

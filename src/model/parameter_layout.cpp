@@ -11,11 +11,12 @@ int64_t aligned(int64_t floats) { return (floats + kAlignFloats - 1) / kAlignFlo
 
 }  // namespace
 
-ParameterLayout make_layout(const ModelSpec& spec) {
+ParameterLayout make_layout(const ModelSpec& spec, LayerRange range) {
   ParameterLayout layout;
+  layout.range = {range.first, std::min(range.last, spec.layers.size())};
   layout.layers.resize(spec.layers.size());
-  int64_t at = ParameterLayout::kStatsFloats;
-  for (size_t i = spec.layers.size(); i-- > 0;) {
+  int64_t at = 0;
+  for (size_t i = layout.range.last; i-- > layout.range.first;) {
     LayerSlice& slice = layout.layers[i];
     slice.begin = at;
     if (spec.layers[i].bias) {
@@ -32,11 +33,11 @@ ParameterLayout make_layout(const ModelSpec& spec) {
 
 std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes) {
   std::vector<GradientPiece> pieces;
-  for (size_t i = spec.layers.size(); i-- > 0;) {
+  for (size_t i = layout.range.last; i-- > layout.range.first;) {
     const LayerSlice& slice = layout.layers[i];
     const int64_t width = spec.layer_input_width(i), units = spec.layers[i].units;
     const int64_t fitting = max_bytes / (width * static_cast<int64_t>(sizeof(float)));
-    const bool output = i + 1 == spec.layers.size();  // its bias gradient is a sum over the whole layer: never split
+    const bool output = i + 1 == layout.range.last;  // its bias gradient is a sum over the whole layer: never split
     const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned
     for (int64_t row = 0; row < units; row += rows) {
       const int64_t row_end = std::min(units, row + rows);

@@ -1,10 +1,10 @@
 // Where each layer's parameters lie in one flat array of floats; gradients and optimizer state share the layout.
 //
 // Layers come last first, because backward finishes them in that order: a run of neighbouring layers is then one
-// contiguous all-reduce. The array begins with a block for the step's statistics (loss, correct rows), so that they
-// travel with the first bucket. Every tensor starts on a 256-byte boundary; the padding stays zero.
+// contiguous all-reduce. Every tensor starts on a 256-byte boundary; the padding stays zero.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,13 +24,18 @@ struct LayerSlice {
   int64_t bias = -1;           // offset of b[units], -1 without bias
 };
 
-struct ParameterLayout {
-  std::vector<LayerSlice> layers;  // by layer index, first layer first
-  int64_t num_floats = 0;
-  static constexpr int64_t kStatsFloats = 64;  // at offset 0: [0] loss, [1] correct rows
+/// Layers [first, last) of a model.
+struct LayerRange {
+  size_t first = 0, last = SIZE_MAX;  // cut to the model's layers
 };
 
-ParameterLayout make_layout(const ModelSpec& spec);
+struct ParameterLayout {
+  LayerRange range;                // whose parameters the array holds
+  std::vector<LayerSlice> layers;  // by layer index, first layer first; empty outside of the range
+  int64_t num_floats = 0;
+};
+
+ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {});
 
 /// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last
 /// piece of a layer carries its bias and padding too.
@@ -41,7 +46,7 @@ struct GradientPiece {
 };
 
 inline constexpr int64_t kWholeLayers = INT64_MAX;  // as max_bytes: no layer is cut
-/// All gradients but the statistics, in layout order: whole layers, or runs of rows of at most about `max_bytes`.
+/// All gradients in layout order: whole layers, or runs of rows of at most about `max_bytes`.
 std::vector<GradientPiece> make_pieces(const ModelSpec& spec, const ParameterLayout& layout, int64_t max_bytes);
 
 }  // namespace amdahl

@@ -216,7 +216,7 @@ void CudaGemm::run(const KernelLaunch& launch, const GemmWorkspace& workspace, G
     throw Error(Cause::device_error,
                 fmt::format("GPU {}: cuBLASLt has no algorithm for a {}x{}x{} GEMM in {}", device_index_,
                             call.problem.m, call.problem.n, call.problem.k, to_string(options_.math)),
-                "another --math mode");
+                "another `math` mode");
   if (!plan.tuned && may_tune && !options_.deterministic) {
     if (launch.stream != tuner_.stream()) tuner_.let_finish(launch.stream);
     const double direct_us = tune(plan, call, workspace);

@@ -14,10 +14,10 @@ namespace {
 constexpr int kPeerThreads = 512;
 
 struct PeerUpdate {
-  int64_t begin;                        // floats of the layout
-  int64_t num_vectors;                  // groups of four floats from there
-  int64_t front_vectors, skip_vectors;  // of these, at the start
-  float *m, *v;                         // of vector skip_vectors
+  int64_t begin;          // floats of the layout
+  int64_t num_vectors;    // groups of four floats from there
+  int64_t front_vectors;  // of these, at the start
+  float *m, *v;
   AdamParameters adam;
   bool last;
 };
@@ -59,9 +59,8 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 #pragma unroll
   for (int r = 0; r < kHeld; ++r) each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[r], u.begin, i)); });
   each([&](int k, int64_t i) {
-    if (!kPlain && i < u.skip_vectors) return;
-    m[k] = *vector_at(u.m, 0, i - u.skip_vectors);
-    v[k] = *vector_at(u.v, 0, i - u.skip_vectors);
+    m[k] = *vector_at(u.m, 0, i);
+    v[k] = *vector_at(u.v, 0, i);
     w[k] = *vector_at(p.params[p.rank], u.begin, i);
   });
   if constexpr (kRanks > 0) {
@@ -78,13 +77,12 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     } else {
       __stcg(vector_at(p.grads[p.rank], u.begin, i), sum);
     }
-    if (!kPlain && i < u.skip_vectors) return;
     rule(w[k].x, sum.x, m[k].x, v[k].x);
     rule(w[k].y, sum.y, m[k].y, v[k].y);
     rule(w[k].z, sum.z, m[k].z, v[k].z);
     rule(w[k].w, sum.w, m[k].w, v[k].w);
-    *vector_at(u.m, 0, i - u.skip_vectors) = m[k];
-    *vector_at(u.v, 0, i - u.skip_vectors) = v[k];
+    *vector_at(u.m, 0, i) = m[k];
+    *vector_at(u.v, 0, i) = v[k];
 #pragma unroll
     for (int j = 0; j < num_ranks; ++j) {  // ranks write to different ones at a time
       const int to = p.rank + j < num_ranks ? p.rank + j : p.rank + j - num_ranks;
@@ -107,9 +105,8 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
   if (u.num_vectors > 0) {
     const AdamRule rule(u.adam);
     constexpr int64_t kTile = kPeerThreads * kUnroll;
-    const int64_t plain_begin = u.front_vectors > u.skip_vectors ? u.front_vectors : u.skip_vectors;
     for (int64_t first = blockIdx.x * kTile; first < u.num_vectors; first += gridDim.x * kTile) {
-      if (first >= plain_begin && first + kTile <= u.num_vectors)
+      if (first >= u.front_vectors && first + kTile <= u.num_vectors)
         step_vectors<kRanks, kUnroll, true>(p, u, rule, first + threadIdx.x);
       else
         step_vectors<kRanks, kUnroll, false>(p, u, rule, first + threadIdx.x);
@@ -154,8 +151,8 @@ PeerKernel kernel_for(int num_ranks) {
 
 void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const PeerAdam& a) {
   const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
-  const PeerUpdate update{a.begin,  vectors(a.end), vectors(a.front_end),    vectors(a.skip_end),
-                          a.adam.m, a.adam.v,       adam_parameters(a.adam), a.last};
+  const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
+                          a.last};
   const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
   const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
   const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));

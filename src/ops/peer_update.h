@@ -32,8 +32,7 @@ struct PeerGroup {
 struct PeerAdam {
   int64_t begin = 0, end = 0;  // this rank's part; may be empty
   int64_t front_end = 0;       // floats before it are needed by all: their summed gradients go to every rank
-  int64_t skip_end = 0;        // floats before it are no parameters
-  AdamStep adam = {};          // of [max(begin, skip_end), end)
+  AdamStep adam = {};          // of [begin, end)
   bool last = true;            // ends only when every rank's update has ended, so that a step can follow
   bool alone = true;           // no other work of the device runs beside it
   int num_blocks = 0;          // of the kernel, each as good as one multiprocessor; 0: chosen here

@@ -36,7 +36,7 @@ class StateArray {
 
 class Adam final : public Optimizer {
  public:
-  Adam(const Hyper& hyper, Device& device, Ops& ops, Mlp& model, const std::vector<FloatRange>& owned)
+  Adam(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned)
       : hyper_(hyper), ops_(ops), model_(model), m_(device, owned), v_(device, owned) {}
 
   void reset(Stream& stream) override {
@@ -45,7 +45,7 @@ class Adam final : public Optimizer {
   }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
-    ops_.adam_step(stream, adam_step(begin, end));
+    ops_.optimizer().adam_step(stream, adam_step(begin, end));
   }
   bool is_adam() const override { return true; }
   AdamStep adam_step(int64_t begin, int64_t end) override {
@@ -64,36 +64,36 @@ class Adam final : public Optimizer {
  private:
   Hyper hyper_;
   Ops& ops_;
-  Mlp& model_;
+  Model& model_;
   StateArray m_, v_;
 };
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const Hyper& hyper, Device& device, Ops& ops, Mlp& model, const std::vector<FloatRange>& owned)
+  Sgd(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned)
       : hyper_(hyper), ops_(ops), model_(model), velocity_(device, owned) {}
 
   void reset(Stream& stream) override { velocity_.reset(stream); }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
-    ops_.sgd_step(stream, {.params = model_.params() + begin,
-                           .grads = model_.grads() + begin,
-                           .velocity = velocity_.of(begin, end),
-                           .n = end - begin,
-                           .lr = hyper_.learning_rate,
-                           .momentum = hyper_.momentum});
+    ops_.optimizer().sgd_step(stream, {.params = model_.params() + begin,
+                                       .grads = model_.grads() + begin,
+                                       .velocity = velocity_.of(begin, end),
+                                       .n = end - begin,
+                                       .lr = hyper_.learning_rate,
+                                       .momentum = hyper_.momentum});
   }
 
  private:
   Hyper hyper_;
   Ops& ops_;
-  Mlp& model_;
+  Model& model_;
   StateArray velocity_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
+std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Model& model,
                                           const std::vector<FloatRange>& owned) {
   if (hyper.optimizer == "adam") return std::make_unique<Adam>(hyper, device, ops, model, owned);
   if (hyper.optimizer == "sgd") return std::make_unique<Sgd>(hyper, device, ops, model, owned);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 #include "train/hyper.h"
 
 namespace amdahl {
@@ -16,7 +16,7 @@ class Optimizer : public RangeOptimizer {
 };
 
 /// Holds state for the `owned` ranges of the layout only: ascending and apart.
-std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Mlp& model,
+std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Model& model,
                                           const std::vector<FloatRange>& owned);
 /// Arrays of state per parameter.
 int num_state_arrays(const Hyper& hyper);

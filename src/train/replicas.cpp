@@ -11,13 +11,13 @@
 namespace amdahl {
 namespace {
 
-struct Tensor {
+struct NamedRange {
   std::string name;
   int64_t begin = 0, count = 0;  // floats of the layout
 };
 
-std::vector<Tensor> tensors_of(const ModelSpec& model) {
-  std::vector<Tensor> tensors;
+std::vector<NamedRange> tensors_of(const ModelSpec& model) {
+  std::vector<NamedRange> tensors;
   const ParameterLayout layout = make_layout(model);
   int64_t inputs = model.input_width;
   for (size_t i = 0; i < model.layers.size(); ++i) {
@@ -54,7 +54,7 @@ uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
 
 TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters) {
   TensorHashes hashes;
-  for (const Tensor& tensor : tensors_of(model))
+  for (const NamedRange& tensor : tensors_of(model))
     hashes.push_back(digest_of({reinterpret_cast<const char*>(parameters.data() + tensor.begin),
                                 static_cast<size_t>(tensor.count) * sizeof(float)}));
   return hashes;
@@ -62,7 +62,7 @@ TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& para
 
 std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
                                         std::string_view when) {
-  const std::vector<Tensor> tensors = tensors_of(model);
+  const std::vector<NamedRange> tensors = tensors_of(model);
   std::string first;
   std::vector<int> odd;  // ranks, in the first tensor that differs
   size_t different = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "device/profiler_ranges.h"
 
@@ -38,7 +39,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       compute_(rank.device.make_stream("compute")),
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
-      model_(options.model, rank.device, *rank.ops, max_micro_rows(options.plan, row_), options.seed),
+      model_(options.model, rank.device, *rank.ops,
+             {.max_rows = max_micro_rows(options.plan, row_), .seed = options.seed}),
       optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
       order_(choose_order()),
       pieces_(make_pieces(options.model, model_.layout(), piece_bytes(options.plan, row_))),
@@ -47,7 +49,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
   if (options_.launch == LaunchMode::graph) {
     const Feasibility graphs = rank_.device.supports_graphs();
-    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "--launch eager");
+    if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
   }
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
@@ -60,11 +62,11 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 }
 
 GradientOrder Trainer::choose_order() const {
-  if (rank_.ops->fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  if (rank_.ops->gemm().fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
-  if (sends && row_.updates_early) return GradientOrder::chain_first;
+  if (sends && row_.updates_early) return GradientOrder::dgrad_first;
   if (second_) return GradientOrder::two_streams;
-  return sends ? GradientOrder::chain_first : GradientOrder::layerwise;
+  return sends ? GradientOrder::dgrad_first : GradientOrder::layerwise;
 }
 
 Trainer::~Trainer() {
@@ -121,7 +123,7 @@ void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
 
 // Backward as it is in a step, but nobody hears of its gradients and nothing is updated within it.
 BackwardOptions Trainer::silent_backward_options() {
-  return {order_, second_.get(), &pieces_, nullptr, strategy_->held_sms(), [](int64_t, int64_t, Stream&) {}};
+  return {order_, second_.get(), &pieces_, nullptr, strategy_->reserved_sms(), [](int64_t, int64_t, Stream&) {}};
 }
 
 BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
@@ -129,7 +131,7 @@ BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
                           second_.get(),
                           &pieces_,
                           strategy_->update_in_backward(),
-                          strategy_->held_sms(),
+                          strategy_->reserved_sms(),
                           [=, this](int64_t begin, int64_t end, Stream& stream) {
                             if (last) strategy_->gradient_ready(begin, end, stream, stamps);
                           }};
@@ -169,7 +171,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
     strategy_->finish_step(stamps);
   }
-  rank_.ops->increment(*compute_, model_.step_counter());
+  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
@@ -182,7 +184,7 @@ void Trainer::enqueue_part(const float* features, const float* targets, StepPart
     strategy_->finish_step(nullptr);
   else
     strategy_->update_alone();
-  rank_.ops->increment(*compute_, model_.step_counter());
+  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
 }
 
 void Trainer::part_step(const float* features, const float* targets, StepPart part, LaunchMode mode) {
@@ -202,7 +204,8 @@ StepPart Trainer::local_part() const {
 void Trainer::empty_step() {
   if (!empty_)
     empty_ = rank_.device.capture(*compute_, [&] {
-      for (size_t i = graph_nodes(local_part()); i > 0; --i) rank_.ops->increment(*compute_, model_.step_counter());
+      for (size_t i = graph_nodes(local_part()); i > 0; --i)
+        rank_.ops->elementwise().increment(*compute_, model_.step_counter());
     });
   empty_->launch(*compute_);
 }
@@ -258,7 +261,7 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
                           .global_rows = rows};
     model_.forward(*compute_, batch, false);
     model_.loss(*compute_, batch, false);
-    const StepStats part = stats();
+    const StepStats part = local_stats();
     total.loss += part.loss;
     total.correct += part.correct;
   }
@@ -270,11 +273,25 @@ void Trainer::synchronize() {
   comm_->synchronize(deadline());
 }
 
-StepStats Trainer::stats() {
-  float host[2] = {0, 0};
-  rank_.device.copy_out(*compute_, host, model_.grads(), sizeof(host));
+StepStats Trainer::local_stats() {
+  float host[kLossStats] = {};
+  rank_.device.copy_out(*compute_, host, model_.loss_stats(), sizeof(host));
   compute_->synchronize(deadline());
   return {host[0], host[1]};
+}
+
+StepStats Trainer::sum_over_ranks(const StepStats& local) {
+  if (rank_.world_size == 1 || row_.full_batch_everywhere) return local;
+  const std::string mine(reinterpret_cast<const char*>(&local), sizeof(local));
+  StepStats total;
+  for (const std::string& bytes : rank_.communicator.exchange(mine, deadline())) {
+    StepStats part;
+    if (bytes.size() != sizeof(part)) throw Error(Cause::collective_mismatch, "a rank sent no statistics of a step");
+    std::memcpy(&part, bytes.data(), sizeof(part));
+    total.loss += part.loss;
+    total.correct += part.correct;
+  }
+  return total;
 }
 
 std::vector<float> Trainer::parameters() {

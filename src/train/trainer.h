@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 #include "train/optimizer.h"
 
 namespace amdahl {
@@ -38,7 +38,7 @@ struct AutoTimeouts {
 };
 AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps);
 
-/// Loss and correct rows of the global batch, as the last step left them on this rank (dp: on rank 0 only).
+/// Loss and correct rows of the last step or evaluation: means over the global batch have one part on each rank.
 struct StepStats {
   double loss = 0;
   double correct = 0;
@@ -103,12 +103,16 @@ class Trainer {
   StepStats evaluate(const float* features, const float* targets, int64_t rows);
 
   void synchronize();
-  StepStats stats();                      // blocks
+  /// This rank's part of the last step's statistics (the whole where every rank has the full batch). Blocks.
+  StepStats local_stats();
+  /// The parts' sum, the same on every rank. All ranks call it together; blocks.
+  StepStats sum_over_ranks(const StepStats& local);
+  StepStats stats() { return sum_over_ranks(local_stats()); }
   std::vector<float> parameters();        // layout order; blocks
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // what this rank updates itself
   Stream& compute_stream() { return *compute_; }
-  Mlp& model() { return model_; }
+  Model& model() { return model_; }
   /// Of the part's graph, without stamps; 0 where none was captured.
   size_t graph_nodes(StepPart part = StepPart::full) const;
 
@@ -133,9 +137,9 @@ class Trainer {
   TrainerOptions options_;
   const StrategyRow& row_;
   std::unique_ptr<Stream> compute_, second_, comm_;
-  Mlp model_;
+  Model model_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<GradientSync> strategy_;
   GradientOrder order_;
   std::vector<GradientPiece> pieces_;                         // what is computed, and may be sent, by itself
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only

@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "amdahl/sensor_files.h"
 #include "files/npy.h"
 #include "files/ply.h"
 #include "files/whole_file.h"
+#include "parallel/pipeline/simulate.h"
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -116,6 +118,15 @@ void parse_npz(std::string_view bytes) {
   }
 }
 
+/// What is read and complete is simulated, too.
+void parse_pipeline(std::string_view bytes) {
+  const auto read = [](std::string_view text, std::string_view) { return schedule_from_csv(text, ScheduleKind::zb_v); };
+  const PipelineSchedule schedule = read(bytes, "input");
+  expect_round_trip(schedule_to_csv(schedule), schedule_to_csv, read);
+  check_schedule(schedule);
+  simulate(schedule, {std::vector<StageTimes>(static_cast<size_t>(schedule.num_stages), {1, 1, 1}), 1});
+}
+
 /// All that compare and cost read: the contents tell which format it is.
 void parse_measurements(std::string_view bytes) { read_measurements(file_of(bytes, ".json")); }
 
@@ -137,6 +148,7 @@ constexpr Target kTargets[] = {
     {"summary", parse_summary},
     {"trace", parse_trace},
     {"doctor", parse_doctor},
+    {"pipeline", parse_pipeline},
 };
 
 }  // namespace

@@ -74,11 +74,11 @@ TEST_P(CudaDenseTest, Forward) {
         if (with_bias) want[i] += bias[i % static_cast<size_t>(out)];
         if (relu) want[i] = std::max(want[i], 0.0);
       }
-      const int64_t mask_bytes = relu ? ops->mask_bytes(batch, out) : 0;
+      const int64_t mask_bytes = relu ? ops->gemm().mask_bytes(batch, out) : 0;
       GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
       auto y = floats(batch * out);
-      ops->dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in, out,
-                                   relu, mask_bytes ? mask.data() : nullptr});
+      ops->gemm().dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in,
+                                          out, relu, mask_bytes ? mask.data() : nullptr});
       const std::vector<float> got = y.get();
       EXPECT_LT(relative_error(got, want), limit()) << "relu " << relu << " bias " << with_bias;
       if (mask_bytes == 0) continue;
@@ -92,21 +92,21 @@ TEST_P(CudaDenseTest, BackwardInput) {
   const float scale = 1.25f;
   const std::vector<float> dy = random_floats(batch * out, 4), w = random_floats(out * in, 5);
   auto gdy = floats(dy), gw = floats(w, skip), gactive = floats(batch * in);
-  const int64_t mask_bytes = ops->mask_bytes(batch, in);
+  const int64_t mask_bytes = ops->gemm().mask_bytes(batch, in);
   GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{7});
   constexpr int64_t kBelow = 8;  // width of the layer below the one whose output masks
   auto below = floats(random_floats(batch * kBelow, 6)), below_w = floats(random_floats(in * kBelow, 12));
-  ops->dense_forward(*stream, {below.data(),
-                               below_w.data(),
-                               nullptr,
-                               gactive.data(),
-                               batch,
-                               kBelow,
-                               in,
-                               true,
-                               mask_bytes ? mask.data() : nullptr,
-                               {0.2, 11, step.data(), 1, 0}});
+  ops->gemm().dense_forward(*stream, {below.data(),
+                                      below_w.data(),
+                                      nullptr,
+                                      gactive.data(),
+                                      batch,
+                                      kBelow,
+                                      in,
+                                      true,
+                                      mask_bytes ? mask.data() : nullptr,
+                                      {0.2, 11, step.data(), 1, 0}});
   const std::vector<float> active = gactive.get();
   const std::vector<double> plain = product(dy, w, batch, in, out, false, false);
   for (bool masked : {false, true})
@@ -122,9 +122,9 @@ TEST_P(CudaDenseTest, BackwardInput) {
             want_sums[i % static_cast<size_t>(in)] += want[i];
           }
           auto dx = floats(batch * in), dbias = accumulate ? floats(before, skip) : floats(in, skip);
-          ops->dense_backward_input(*stream, {gdy.data(), gw.data(), masked ? gactive.data() : nullptr, dx.data(),
-                                              sums ? dbias.data() : nullptr, batch, in, out, scale, accumulate,
-                                              use_mask ? mask.data() : nullptr});
+          ops->gemm().dense_backward_input(*stream, {gdy.data(), gw.data(), masked ? gactive.data() : nullptr,
+                                                     dx.data(), sums ? dbias.data() : nullptr, batch, in, out, scale,
+                                                     accumulate, use_mask ? mask.data() : nullptr});
           const std::string what = std::string(masked ? "masked " : "") + (use_mask ? "by bits " : "") +
                                    (sums ? "sums " : "") + (accumulate ? "accumulate" : "");
           EXPECT_LT(relative_error(dx.get(), want), limit()) << what;
@@ -148,7 +148,7 @@ TEST_P(CudaDenseTest, BackwardWeight) {
       for (size_t i = 0; i < want_sums.size() && accumulate; ++i) want_sums[i] += before_sums[i];
       auto dw = accumulate ? floats(before, skip) : floats(out * in, skip);
       auto dbias = accumulate ? floats(before_sums, skip) : floats(out, skip);
-      ops->dense_backward_weight(
+      ops->gemm().dense_backward_weight(
           *stream, {gx.data(), gdy.data(), dw.data(), sums ? dbias.data() : nullptr, batch, in, out, accumulate});
       EXPECT_LT(relative_error(dw.get(), want), limit()) << "sums " << sums << " accumulate " << accumulate;
       if (sums) {
@@ -160,7 +160,7 @@ TEST_P(CudaDenseTest, BackwardWeight) {
   const int64_t first = out / 2, part = out - first;  // the upper outputs by themselves
   for (const int held_sms : {0, 16}) {
     auto dw = floats(part * in);
-    ops->dense_backward_weight(
+    ops->gemm().dense_backward_weight(
         *stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out, held_sms});
     EXPECT_LT(relative_error(dw.get(), {plain.begin() + first * in, plain.end()}), limit())
         << "a part of the outputs, " << held_sms << " multiprocessors held";

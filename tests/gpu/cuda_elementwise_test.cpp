@@ -20,7 +20,7 @@ class CudaOpsTest : public GpuTest {
 /// A layer of one input, which is 1: relu and dropout of its weights, the same in every row.
 void dropout_rows(Ops& ops, Stream& stream, float* one, float* weights, float* y, int64_t rows, int64_t width,
                   const Dropout& dropout, uint8_t* mask) {
-  ops.dense_forward(stream, {one, weights, nullptr, y, rows, 1, width, true, mask, dropout});
+  ops.gemm().dense_forward(stream, {one, weights, nullptr, y, rows, 1, width, true, mask, dropout});
 }
 
 TEST_F(CudaOpsTest, DropoutDrawsTheHostsMask) {
@@ -89,14 +89,14 @@ TEST_F(CudaOpsTest, MseLoss) {
       loss += difference * difference * scale;
       want[i] = 2.0 * scale * difference;
     }
-    ops->mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, false});
+    ops->loss().mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, false});
     EXPECT_LT(relative_error(d.get(), want), 1e-6);
     EXPECT_NEAR(stats.get()[0], loss, 1e-5 * loss);
     EXPECT_EQ(stats.get()[1], 0.0f);
     const std::vector<float> first = stats.get();
-    ops->mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, true});
+    ops->loss().mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, true});
     EXPECT_NEAR(stats.get()[0], 2 * loss, 2e-5 * loss);
-    ops->mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, false});
+    ops->loss().mse_loss(*stream, {gp.data(), gt.data(), d.data(), stats.data(), rows, kWidth, scale, false});
     EXPECT_EQ(stats.get(), first);
   }
 }
@@ -125,13 +125,13 @@ TEST_F(CudaOpsTest, CrossEntropyLoss) {
       }
       auto gz = floats(logits), glabels = floats(labels), d = floats(rows * classes), stats = floats(2);
       const CrossEntropyLoss call{gz.data(), glabels.data(), d.data(), stats.data(), rows, classes, scale, false};
-      ops->cross_entropy_loss(*stream, call);
+      ops->loss().cross_entropy_loss(*stream, call);
       EXPECT_LT(relative_error(d.get(), want), 1e-5) << rows << "x" << classes;
       EXPECT_NEAR(stats.get()[0], loss, 1e-5 * loss);
       EXPECT_EQ(stats.get()[1], correct);
       CrossEntropyLoss again = call;
       again.accumulate = true;
-      ops->cross_entropy_loss(*stream, again);
+      ops->loss().cross_entropy_loss(*stream, again);
       EXPECT_NEAR(stats.get()[0], 2 * loss, 2e-5 * loss);
       EXPECT_EQ(stats.get()[1], 2 * correct);
     }
@@ -140,7 +140,7 @@ TEST_F(CudaOpsTest, CrossEntropyLoss) {
 TEST_F(CudaOpsTest, LabelsOutsideTheClassesAreNotFinite) {
   auto logits = floats(random_floats(6, 1)), labels = floats(std::vector<float>{1, 7}), d = floats(6),
        stats = floats(2);
-  ops->cross_entropy_loss(*stream, {logits.data(), labels.data(), d.data(), stats.data(), 2, 3, 1.0f, false});
+  ops->loss().cross_entropy_loss(*stream, {logits.data(), labels.data(), d.data(), stats.data(), 2, 3, 1.0f, false});
   EXPECT_FALSE(std::isfinite(stats.get()[0]));
 }
 
@@ -156,9 +156,9 @@ TEST_F(CudaOpsTest, AdamFollowsTheDoubleReference) {
       for (int t = 1; t <= 10; ++t) {
         const std::vector<float> grads = random_floats(n, static_cast<uint32_t>(10 + t));
         g.set(grads);
-        ops->adam_step(*stream,
-                       {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
-        ops->increment(*stream, step.data());
+        ops->optimizer().adam_step(
+            *stream, {w.data(), g.data(), m.data(), v.data(), n, step.data(), kLr, kBeta1, kBeta2, kEpsilon});
+        ops->elementwise().increment(*stream, step.data());
         const double correction1 = 1 - std::pow(double{kBeta1}, t), correction2 = 1 - std::pow(double{kBeta2}, t);
         for (size_t i = 0; i < want.size(); ++i) {
           wm[i] = double{kBeta1} * wm[i] + (1 - double{kBeta1}) * double{grads[i]};
@@ -178,7 +178,7 @@ TEST_F(CudaOpsTest, SgdWithMomentum) {
     auto w = floats(start), g = floats(grads), u = floats(std::vector<float>(static_cast<size_t>(n)));
     std::vector<double> want(start.begin(), start.end()), wu(static_cast<size_t>(n));
     for (int t = 0; t < 5; ++t) {
-      ops->sgd_step(*stream, {w.data(), g.data(), u.data(), n, 0.1f, 0.9f});
+      ops->optimizer().sgd_step(*stream, {w.data(), g.data(), u.data(), n, 0.1f, 0.9f});
       for (size_t i = 0; i < want.size(); ++i) {
         wu[i] = double{0.9f} * wu[i] + grads[i];
         want[i] -= double{0.1f} * wu[i];
@@ -198,7 +198,7 @@ TEST_F(CudaOpsTest, GathersRows) {
       for (int32_t& index : indices) index = static_cast<int32_t>(engine() % kTableRows);
       auto gtable = floats(table), out = floats(rows * width);
       GpuArray<int32_t> gindices(*device, *stream, indices);
-      ops->gather_rows(*stream, gtable.data(), gindices.data(), out.data(), rows, width);
+      ops->elementwise().gather_rows(*stream, gtable.data(), gindices.data(), out.data(), rows, width);
       const std::vector<float> got = out.get();
       for (int64_t row = 0; row < rows; ++row)
         ASSERT_TRUE(std::equal(&got[static_cast<size_t>(row * width)], &got[static_cast<size_t>(row * width)] + width,
@@ -218,7 +218,7 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
        dy = floats(kBatch * kOut);
   auto stats = floats(2);
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{0});
-  const int64_t mask_bytes = ops->mask_bytes(kBatch, kHidden);
+  const int64_t mask_bytes = ops->gemm().mask_bytes(kBatch, kHidden);
   GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
   uint8_t* bits = mask_bytes ? mask.data() : nullptr;
   float* w1 = w.data();
@@ -227,17 +227,18 @@ TEST_F(CudaOpsTest, GraphReplayEqualsEagerCalls) {
   float* b2 = w2 + kOut * kHidden;
   const auto grad = [&](float* p) { return g.data() + (p - w.data()); };
   const auto train = [&] {
-    ops->dense_forward(*stream,
-                       {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
-    ops->dense_forward(*stream, {h.data(), w2, b2, y.data(), kBatch, kHidden, kOut, false});
-    ops->mse_loss(*stream,
-                  {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
-    ops->dense_backward_weight(*stream, {h.data(), dy.data(), grad(w2), grad(b2), kBatch, kHidden, kOut, false});
-    ops->dense_backward_input(
+    ops->gemm().dense_forward(
+        *stream, {x.data(), w1, b1, h.data(), kBatch, kIn, kHidden, true, bits, {0.25, 5, step.data(), 0, 0}});
+    ops->gemm().dense_forward(*stream, {h.data(), w2, b2, y.data(), kBatch, kHidden, kOut, false});
+    ops->loss().mse_loss(
+        *stream, {y.data(), target.data(), dy.data(), stats.data(), kBatch, kOut, 1.0f / (kBatch * kOut), false});
+    ops->gemm().dense_backward_weight(*stream, {h.data(), dy.data(), grad(w2), grad(b2), kBatch, kHidden, kOut, false});
+    ops->gemm().dense_backward_input(
         *stream, {dy.data(), w2, h.data(), dh.data(), grad(b1), kBatch, kHidden, kOut, 1.0f / 0.75f, false, bits});
-    ops->dense_backward_weight(*stream, {x.data(), dh.data(), grad(w1), nullptr, kBatch, kIn, kHidden, false});
-    ops->adam_step(*stream, {w.data(), g.data(), m.data(), v.data(), kParams, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f});
-    ops->increment(*stream, step.data());
+    ops->gemm().dense_backward_weight(*stream, {x.data(), dh.data(), grad(w1), nullptr, kBatch, kIn, kHidden, false});
+    ops->optimizer().adam_step(
+        *stream, {w.data(), g.data(), m.data(), v.data(), kParams, step.data(), 1e-3f, 0.9f, 0.999f, 1e-8f});
+    ops->elementwise().increment(*stream, step.data());
   };
   const auto reset = [&] { w.set(start), m.set(zeros), v.set(zeros), step.set({0}); };
   train();  // chooses algorithms
@@ -259,12 +260,12 @@ TEST_F(CudaOpsTest, FirstUseInsideACaptureWorks) {
   auto x = floats(random_floats(64 * 32, 1)), w = floats(random_floats(16 * 32, 2)), y = floats(64 * 16);
   auto fresh = device->make_stream("fresh");
   auto graph = device->capture(*fresh, [&] {
-    ops->dense_forward(*fresh, {x.data(), w.data(), nullptr, y.data(), 64, 32, 16, true});
+    ops->gemm().dense_forward(*fresh, {x.data(), w.data(), nullptr, y.data(), 64, 32, 16, true});
   });
   graph->launch(*fresh);
   fresh->synchronize(Deadline::after_seconds(60));
   const std::vector<float> captured = y.get();
-  ops->dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), 64, 32, 16, true});
+  ops->gemm().dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), 64, 32, 16, true});
   EXPECT_LT(relative_error(captured, std::vector<double>(captured.begin(), captured.end())), 1e-6);
   const std::vector<float> eager = y.get();
   EXPECT_LT(relative_error(captured, std::vector<double>(eager.begin(), eager.end())), 1e-5);

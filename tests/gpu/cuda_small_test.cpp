@@ -52,7 +52,7 @@ std::vector<double> product(const float* a, int64_t a_i, int64_t a_k, const floa
 
 TEST_P(CudaSmallTest, ForwardWithDropout) {
   const auto [batch, in, out, math] = GetParam();
-  ASSERT_TRUE(ops->fuses_backward(batch));
+  ASSERT_TRUE(ops->gemm().fuses_backward(batch));
   const std::vector<float> x = random_floats(batch * in, 1), w = random_floats(out * in, 2),
                            bias = random_floats(out, 3);
   auto gx = floats(x), gw = floats(w), gbias = floats(bias);
@@ -79,9 +79,9 @@ TEST_P(CudaSmallTest, ForwardWithDropout) {
         GpuArray<uint8_t> mask(*device, *stream, batch * mask_row_bits(out) / 8);
         call.mask = relu ? mask.data() : nullptr;
         call.y = first.data();
-        ops->dense_forward(*stream, call);
+        ops->gemm().dense_forward(*stream, call);
         call.y = second.data();
-        ops->dense_forward(*stream, call);
+        ops->gemm().dense_forward(*stream, call);
         const std::vector<float> got = first.get();
         EXPECT_LT(relative_error(got, want), limit())
             << "relu " << relu << " dropout " << dropout << " bias " << with_bias;
@@ -145,7 +145,7 @@ TEST_P(CudaSmallTest, Backward) {
                                      out,
                                      scale,
                                      ways.accumulate};
-      ops->dense_backward(*stream, weight, ways.input ? &input : nullptr);
+      ops->gemm().dense_backward(*stream, weight, ways.input ? &input : nullptr);
       std::vector<float> all;
       const auto compare = [&](GpuArray<float>& got, const std::vector<double>& want, double within, const char* what) {
         const std::vector<float> values = got.get();
@@ -171,7 +171,8 @@ TEST_P(CudaSmallTest, WeightGradientOfAPart) {
   const std::vector<float> x = random_floats(batch * in, 11), dy = random_floats(batch * out, 12);
   auto gx = floats(x), gdy = floats(dy), dw = floats(part * in);
   const std::vector<double> want = product(dy.data() + begin, 1, out, x.data(), 1, in, part, in, batch);
-  ops->dense_backward_weight(*stream, {gx.data(), gdy.data() + begin, dw.data(), nullptr, batch, in, part, false, out});
+  ops->gemm().dense_backward_weight(*stream,
+                                    {gx.data(), gdy.data() + begin, dw.data(), nullptr, batch, in, part, false, out});
   EXPECT_LT(relative_error(dw.get(), want), limit());
 }
 

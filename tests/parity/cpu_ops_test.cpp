@@ -80,7 +80,7 @@ TEST_F(CpuOpsTest, DenseForward) {
       for (const bool with_bias : {false, true}) {
         const auto x = random(s.batch * s.in), w = random(s.out * s.in), bias = random(s.out);
         std::vector<float> y(static_cast<size_t>(s.batch * s.out), NAN);
-        ops_->dense_forward(
+        ops_->gemm().dense_forward(
             *stream_, {x.data(), w.data(), with_bias ? bias.data() : nullptr, y.data(), s.batch, s.in, s.out, relu});
         finish();
         std::vector<double> wanted = product(s.batch, s.out, s.in, rows_of(x, s.in), [&](int64_t p, int64_t j) {
@@ -100,7 +100,7 @@ TEST_F(CpuOpsTest, PaddedCopiesAreInTheDevicesAccount) {
   std::vector<float> y(static_cast<size_t>(kBatch * kOut));
   EXPECT_EQ(devices_[0]->allocated_bytes(), 0u);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    ops_->dense_forward(*stream_, {x.data(), w.data(), nullptr, y.data(), kBatch, kIn, kOut, false});
+    ops_->gemm().dense_forward(*stream_, {x.data(), w.data(), nullptr, y.data(), kBatch, kIn, kOut, false});
     finish();
     EXPECT_GE(devices_[0]->allocated_bytes(), static_cast<size_t>(kBatch * kIn) * sizeof(float));
     EXPECT_LT(devices_[0]->allocated_bytes(), 2 * static_cast<size_t>(kBatch * kIn) * sizeof(float));
@@ -121,17 +121,17 @@ TEST_F(CpuOpsTest, DropoutIsPhiloxAndKnowsNoRowSplit) {
       std::vector<float> plain(static_cast<size_t>(batch * out)), whole = plain, split = plain;
       const uint64_t step = kStep;
       DenseForward call{x.data(), w.data(), nullptr, plain.data(), batch, in, out, true};
-      ops_->dense_forward(*stream_, call);
+      ops_->gemm().dense_forward(*stream_, call);
       call.y = whole.data();
       call.dropout = {p, kSeed, &step, kLayer, offset};
-      ops_->dense_forward(*stream_, call);
+      ops_->gemm().dense_forward(*stream_, call);
       for (int64_t begin = 0, rows = 1; begin < batch; begin += rows, rows = std::min(batch - begin, 2 * rows)) {
         DenseForward part = call;
         part.x += begin * in;
         part.y = split.data() + begin * out;
         part.batch = rows;
         part.dropout.row_offset = offset + begin;
-        ops_->dense_forward(*stream_, part);
+        ops_->gemm().dense_forward(*stream_, part);
       }
       finish();
       const uint32_t threshold = dropout_keep_threshold(p);
@@ -161,10 +161,10 @@ TEST_F(CpuOpsTest, DenseBackwardInput) {
         DenseBackwardInput call{
             dy.data(), w.data(),  masked ? activation.data() : nullptr, dx.data(), sums.data(), s.batch, s.in, s.out,
             scale,     accumulate};
-        ops_->dense_backward_input(*stream_, call);
+        ops_->gemm().dense_backward_input(*stream_, call);
         call.dx = unsummed.data();
         call.dbias = nullptr;
-        ops_->dense_backward_input(*stream_, call);
+        ops_->gemm().dense_backward_input(*stream_, call);
         finish();
         std::vector<double> wanted = product(s.batch, s.in, s.out, rows_of(dy, s.out), rows_of(w, s.in));
         std::vector<double> wanted_sums = accumulate ? widened(sums_before) : std::vector<double>(sums.size(), 0.0);
@@ -184,8 +184,8 @@ TEST_F(CpuOpsTest, DenseBackwardWeightWhole) {
       const auto x = random(s.batch * s.in), dy = random(s.batch * s.out), dw_before = random(s.out * s.in),
                  db_before = random(s.out);
       std::vector<float> dw = dw_before, db = db_before;
-      ops_->dense_backward_weight(*stream_,
-                                  {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
+      ops_->gemm().dense_backward_weight(*stream_,
+                                         {x.data(), dy.data(), dw.data(), db.data(), s.batch, s.in, s.out, accumulate});
       finish();
       std::vector<double> wanted = product(
           s.out, s.in, s.batch,
@@ -209,7 +209,8 @@ TEST_F(CpuOpsTest, DenseBackwardWeightInPartsEqualsTheWhole) {
     const auto x = random(batch * in), dy = random(batch * stride);
     std::vector<float> whole(static_cast<size_t>(stride * in)), parts = whole, db(static_cast<size_t>(stride)),
                                                                 db_parts = db;
-    ops_->dense_backward_weight(*stream_, {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
+    ops_->gemm().dense_backward_weight(*stream_,
+                                       {x.data(), dy.data(), whole.data(), db.data(), batch, in, stride, false});
     for (int64_t begin = 0; begin < stride; begin += 64) {
       DenseBackwardWeight part{x.data(),
                                dy.data() + begin,
@@ -220,7 +221,7 @@ TEST_F(CpuOpsTest, DenseBackwardWeightInPartsEqualsTheWhole) {
                                std::min<int64_t>(64, stride - begin),
                                false,
                                stride};
-      ops_->dense_backward_weight(*stream_, part);
+      ops_->gemm().dense_backward_weight(*stream_, part);
     }
     finish();
     EXPECT_LT(error_of(parts, widened(whole)), kTolerance);
@@ -234,8 +235,8 @@ TEST_F(CpuOpsTest, MseLoss) {
       const auto prediction = random(batch * out), target = random(batch * out);
       std::vector<float> gradient(prediction.size()), stats{2.5f, 4.0f};
       const float scale = 1.0f / static_cast<float>(batch * out);
-      ops_->mse_loss(*stream_,
-                     {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
+      ops_->loss().mse_loss(
+          *stream_, {prediction.data(), target.data(), gradient.data(), stats.data(), batch, out, scale, accumulate});
       finish();
       double loss = accumulate ? 2.5 : 0.0;
       std::vector<double> wanted;
@@ -283,7 +284,7 @@ TEST_F(CpuOpsTest, CrossEntropyLoss) {
       std::vector<float> labels(static_cast<size_t>(batch)), gradient(logits.size()), stats{0.5f, 3.0f};
       for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<float>(i % static_cast<size_t>(classes));
       const float scale = 1.0f / static_cast<float>(batch);
-      ops_->cross_entropy_loss(
+      ops_->loss().cross_entropy_loss(
           *stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), batch, classes, scale, true});
       finish();
       const CrossEntropy wanted = plain_cross_entropy(logits, labels, classes, static_cast<double>(scale));
@@ -297,7 +298,8 @@ TEST_F(CpuOpsTest, CrossEntropyTiesCountTheFirstAndConfidentRowsKeepDigits) {
   const std::vector<float> logits{1, 1, 0, /**/ 1, 1, 0, /**/ 40, 0, 0, /**/ 0, 0, 3e38f};
   const std::vector<float> labels{0, 1, 0, 2};
   std::vector<float> gradient(logits.size()), stats{9, 9};
-  ops_->cross_entropy_loss(*stream_, {logits.data(), labels.data(), gradient.data(), stats.data(), 4, 3, 1.0f, false});
+  ops_->loss().cross_entropy_loss(*stream_,
+                                  {logits.data(), labels.data(), gradient.data(), stats.data(), 4, 3, 1.0f, false});
   finish();
   EXPECT_EQ(stats[1], 3.0f);  // the tie goes to class 0: row 0 is right, row 1 is not
   EXPECT_NEAR(gradient[6], -2 * std::exp(-40.0), 1e-6 * std::exp(-40.0));  // p - 1 without cancellation
@@ -314,8 +316,9 @@ TEST_F(CpuOpsTest, AdamTenSteps) {
     const float lr = 1e-2f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
     for (int t = 1; t <= 10; ++t) {
       const auto grads = random(n);
-      ops_->adam_step(*stream_, {params.data(), grads.data(), m.data(), v.data(), n, &step, lr, beta1, beta2, epsilon});
-      ops_->increment(*stream_, &step);
+      ops_->optimizer().adam_step(
+          *stream_, {params.data(), grads.data(), m.data(), v.data(), n, &step, lr, beta1, beta2, epsilon});
+      ops_->elementwise().increment(*stream_, &step);
       finish();
       for (size_t i = 0; i < p.size(); ++i) {
         const double g = static_cast<double>(grads[i]), b1 = static_cast<double>(beta1),
@@ -341,7 +344,7 @@ TEST_F(CpuOpsTest, SgdTenSteps) {
     const float lr = 0.05f, momentum = 0.9f;
     for (int t = 0; t < 10; ++t) {
       const auto grads = random(n);
-      ops_->sgd_step(*stream_, {params.data(), grads.data(), velocity.data(), n, lr, momentum});
+      ops_->optimizer().sgd_step(*stream_, {params.data(), grads.data(), velocity.data(), n, lr, momentum});
       finish();
       for (size_t i = 0; i < p.size(); ++i) {
         u[i] = static_cast<double>(momentum) * u[i] + static_cast<double>(grads[i]);
@@ -358,7 +361,8 @@ TEST_F(CpuOpsTest, GatherRows) {
   const auto table = random(50 * width);
   const std::vector<int32_t> indices{49, 0, 0, 17, 3};
   std::vector<float> out(indices.size() * static_cast<size_t>(width));
-  ops_->gather_rows(*stream_, table.data(), indices.data(), out.data(), static_cast<int64_t>(indices.size()), width);
+  ops_->elementwise().gather_rows(*stream_, table.data(), indices.data(), out.data(),
+                                  static_cast<int64_t>(indices.size()), width);
   finish();
   for (size_t i = 0; i < indices.size(); ++i)
     for (int64_t c = 0; c < width; ++c)

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/philox.h"
-#include "model/mlp.h"
+#include "model/model.h"
 
 namespace amdahl::testing {
 
@@ -91,7 +91,7 @@ double ReferenceMlp::gradients(const std::vector<float>& features, const std::ve
 
 void ReferenceMlp::update() {
   const double t = static_cast<double>(step_) + 1;
-  for (size_t i = static_cast<size_t>(ParameterLayout::kStatsFloats); i < params_.size(); ++i) {
+  for (size_t i = 0; i < params_.size(); ++i) {
     if (hyper_.optimizer == "sgd") {
       m_[i] = hyper_.momentum * m_[i] + grads_[i];
       params_[i] -= hyper_.learning_rate * m_[i];

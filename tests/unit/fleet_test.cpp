@@ -147,7 +147,7 @@ TEST(Fleet, OperationsOfModelsAreNotMissedWhereNoneAreUsed) {
   std::atomic<int> ran{0};
   fleet->run(2, [&](RankContext& rank) { ran += rank.world_size; });
   EXPECT_EQ(ran, 4);
-  EXPECT_THROW(fleet->run(1, [](RankContext& rank) { (*rank.ops).fuses_backward(1); }), Error);
+  EXPECT_THROW(fleet->run(1, [](RankContext& rank) { (*rank.ops).gemm().fuses_backward(1); }), Error);
   EXPECT_THROW(make_thread_fleet(parts(FleetNeeds::math), communicators), Error);
 }
 

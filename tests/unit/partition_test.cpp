@@ -4,7 +4,7 @@
 #include <random>
 
 #include "model/parameter_layout.h"
-#include "parallel/buckets.h"
+#include "parallel/data/buckets.h"
 #include "parallel/shares.h"
 
 namespace amdahl {
@@ -31,7 +31,7 @@ TEST_F(Partition, LayoutHoldsEveryTensorOnceAligned) {
   for (int trial = 0; trial < 200; ++trial) {
     const ModelSpec model = random_model();
     const ParameterLayout layout = make_layout(model);
-    int64_t at = ParameterLayout::kStatsFloats;
+    int64_t at = 0;
     for (size_t i = model.layers.size(); i-- > 0;) {  // last layer first
       const LayerSlice& slice = layout.layers[i];
       const int64_t units = model.layers[i].units, weights = units * model.layer_input_width(i);
@@ -57,7 +57,7 @@ TEST_F(Partition, PiecesCoverEveryLayerInLayoutOrder) {
     const ModelSpec model = random_model();
     const ParameterLayout layout = make_layout(model);
     const int64_t max_bytes = draw(1, 1 << draw(4, 22));
-    int64_t at = ParameterLayout::kStatsFloats;
+    int64_t at = 0;
     std::vector<int64_t> rows_done(model.layers.size(), 0);
     for (const GradientPiece& piece : make_pieces(model, layout, max_bytes)) {
       const LayerSlice& slice = layout.layers[piece.layer];
@@ -86,24 +86,21 @@ TEST_F(Partition, BucketsCoverTheLayoutAndEndWherePiecesEnd) {
     const int64_t bucket_bytes = draw(1, 1 << draw(4, 22));
     const std::vector<GradientPiece> pieces = make_pieces(model, layout, bucket_bytes);
     const std::vector<Bucket> buckets = make_buckets(pieces, bucket_bytes);
-    int64_t at = 0, gradients = 0;
+    int64_t at = 0;
     size_t piece = 0;
     for (const Bucket& bucket : buckets) {
       ASSERT_EQ(bucket.begin, at);
-      ASSERT_GT(bucket.gradients, 0);
-      ASSERT_EQ(bucket.gradients, bucket.floats() - (at == 0 ? ParameterLayout::kStatsFloats : 0));
+      ASSERT_GT(bucket.floats(), 0);
       size_t held = 0;
       for (; piece < pieces.size() && pieces[piece].end <= bucket.end; ++piece) ++held;
       ASSERT_EQ(pieces[piece - 1].end, bucket.end);
       if (held > 1) {
         ASSERT_LE(bucket.floats() * 4, bucket_bytes);  // only a single piece may exceed the size
       }
-      gradients += bucket.gradients;
       at = bucket.end;
     }
     ASSERT_EQ(piece, pieces.size());
     ASSERT_EQ(at, layout.num_floats);
-    ASSERT_EQ(gradients, layout.num_floats - ParameterLayout::kStatsFloats);
   }
 }
 

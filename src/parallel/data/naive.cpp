@@ -1,15 +1,15 @@
 // dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks):
 // each step device 0 sends out the weights and the batch, gathers the gradients and updates alone. Nothing overlaps.
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 
 namespace amdahl {
 namespace {
 
 int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
 
-class NaiveDataParallel final : public Strategy {
+class NaiveDataParallel final : public GradientSync {
  public:
-  explicit NaiveDataParallel(const StrategyContext& context) : context_(context) {}
+  explicit NaiveDataParallel(const SyncContext& context) : context_(context) {}
 
   void begin_step(const BatchView& full, float* staged_features, float* staged_targets) override {
     const ModelSpec& spec = context_.model.spec();
@@ -35,7 +35,7 @@ class NaiveDataParallel final : public Strategy {
 
   void update_alone() override {
     if (context_.communicator.rank() == 0)
-      context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+      context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats);
   }
 
  private:
@@ -55,12 +55,12 @@ class NaiveDataParallel final : public Strategy {
       context_.communicator.send(full + share(r).begin * width, count(r), DType::f32, r, context_.compute);
   }
 
-  StrategyContext context_;
+  SyncContext context_;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context) {
+std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& context) {
   return std::make_unique<NaiveDataParallel>(context);
 }
 

@@ -1,4 +1,4 @@
-#include "parallel/peer_connection.h"
+#include "parallel/data/peer_connection.h"
 
 #include <algorithm>
 #include <charconv>
@@ -21,9 +21,9 @@ const Offer& offer_at(const std::string& address) {
 
 }  // namespace
 
-std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context) {
+std::unique_ptr<PeerUpdater> connect_peers(const SyncContext& context) {
   Communicator& communicator = context.communicator;
-  const size_t flag_bytes = context.ops.peer_flag_bytes();
+  const size_t flag_bytes = context.ops.optimizer().peer_flag_bytes();
   const int world = communicator.world_size();
   if (!communicator.shares_address_space() || flag_bytes == 0 || world < 2 || world > kMaxPeers) return nullptr;
   const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
@@ -41,7 +41,7 @@ std::unique_ptr<PeerUpdater> connect_peers(const StrategyContext& context) {
     group.ranks.push_back(offer.memory);
     reaches_all = reaches_all && (offer.device == &context.device || context.device.reach(*offer.device).ok);
   }
-  std::unique_ptr<PeerUpdater> updater = reaches_all ? context.ops.join_peers(group) : nullptr;
+  std::unique_ptr<PeerUpdater> updater = reaches_all ? context.ops.optimizer().join_peers(group) : nullptr;
   // Every rank has copied every offer, and allocated what it needs, before any goes on.
   const std::vector<std::string> verdicts = communicator.exchange(updater ? "yes" : "no", deadline);
   communicator.release_kept();

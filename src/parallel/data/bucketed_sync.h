@@ -5,14 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/buckets.h"
-#include "parallel/strategy.h"
+#include "parallel/data/buckets.h"
+#include "parallel/data/strategy.h"
 
 namespace amdahl {
 
-class BucketedStrategy : public Strategy {
+class BucketedSync : public GradientSync {
  public:
-  explicit BucketedStrategy(const StrategyContext& context);
+  explicit BucketedSync(const SyncContext& context);
 
   void begin_step(const BatchView& full, float* staged_features, float* staged_targets) override;
   void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) override;
@@ -29,13 +29,13 @@ class BucketedStrategy : public Strategy {
   /// Whether `send` changes parameters, so that no input gradient of the bucket's layers may still be reading them.
   virtual bool changes_parameters() const { return false; }
 
-  const StrategyContext& context() const { return context_; }
+  const SyncContext& context() const { return context_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
  private:
   void dispatch(size_t bucket, Stream& stream, StepStamps* stamps);
 
-  StrategyContext context_;
+  SyncContext context_;
   std::vector<Bucket> buckets_;
   std::vector<std::unique_ptr<Event>> ready_, chain_, done_;
   std::vector<int64_t> missing_;  // gradients of each bucket that backward has not made yet in this step

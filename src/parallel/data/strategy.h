@@ -1,9 +1,9 @@
-// Strategy: how the ranks of one training step cooperate. The trainer runs single-device model code and calls these
-// hooks.
+// GradientSync: how the ranks of a data-parallel group make one gradient of theirs and step the optimizer. The trainer
+// runs single-device model code and calls these hooks.
 //
-// Every hook enqueues work and returns. All ranks call the same hooks in the same order. A strategy is a row of
-// `strategy_table()`: to add one, write a file with its class and add the row; the equivalence and traffic tests then
-// cover it without further edits.
+// Every hook enqueues work and returns. All ranks call the same hooks in the same order. A data-parallel strategy is a
+// row of `strategy_table()`: to add one, write a file with its class and add the row; the equivalence and traffic tests
+// then cover it without further edits.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "model/mlp.h"
+#include "model/model.h"
 #include "parallel/shares.h"
 #include "parallel/step_stamps.h"
 
@@ -33,11 +33,11 @@ class RangeOptimizer {
 };
 
 /// What a strategy works with on its rank; everything outlives it.
-struct StrategyContext {
+struct SyncContext {
   const ParallelPlan& plan;
   Device& device;
   Ops& ops;
-  Mlp& model;
+  Model& model;
   RangeOptimizer& optimizer;
   Communicator& communicator;
   Stream& compute;
@@ -46,9 +46,9 @@ struct StrategyContext {
   bool keep_gradients = false;  // the model's gradients must be whole after a step
 };
 
-class Strategy {
+class GradientSync {
  public:
-  virtual ~Strategy() = default;
+  virtual ~GradientSync() = default;
 
   /// Before forward. Rows with `data_on_root`: `full` is the global batch (features and targets null but on rank 0), to
   /// be handed out into the ranks' staging buffers; else both are null.
@@ -62,7 +62,7 @@ class Strategy {
   /// The step of Adam on the first layer's weights, which backward must then do as it makes their gradient; null: none.
   virtual const AdamStep* update_in_backward() const { return nullptr; }
   /// Multiprocessors that what gradient_ready enqueues keeps busy beside backward.
-  virtual int held_sms() const { return 0; }
+  virtual int reserved_sms() const { return 0; }
   /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
   /// from gradients of the global batch, which stay in the model's gradients (but for what update_in_backward covers).
   virtual void finish_step(StepStamps* stamps) = 0;
@@ -84,7 +84,7 @@ struct StrategyRow {
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
-  std::unique_ptr<Strategy> (*build)(const StrategyContext& context);
+  std::unique_ptr<GradientSync> (*build)(const SyncContext& context);
 };
 
 /// Whether steps of this plan communicate while backward goes on; only then is it worth making gradients in pieces.
@@ -97,10 +97,10 @@ const std::vector<StrategyRow>& strategy_table();
 const StrategyRow& find_strategy(std::string_view name);
 
 // Rows of the table, one file each.
-std::unique_ptr<Strategy> make_single(const StrategyContext& context);
-std::unique_ptr<Strategy> make_data_parallel(const StrategyContext& context);
-std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& context);
-std::unique_ptr<Strategy> make_naive_data_parallel(const StrategyContext& context);
+std::unique_ptr<GradientSync> make_single(const SyncContext& context);
+std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context);
+std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& context);
+std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank);

@@ -1,4 +1,4 @@
-#include "parallel/bucketed_strategy.h"
+#include "parallel/data/bucketed_sync.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace amdahl {
 
-BucketedStrategy::BucketedStrategy(const StrategyContext& context)
+BucketedSync::BucketedSync(const SyncContext& context)
     : context_(context), buckets_(make_buckets(context.model.spec(), context.model.layout(), context.plan)) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     ready_.push_back(context_.device.make_event());
@@ -15,13 +15,13 @@ BucketedStrategy::BucketedStrategy(const StrategyContext& context)
   }
 }
 
-void BucketedStrategy::begin_step(const BatchView&, float*, float*) {
+void BucketedSync::begin_step(const BatchView&, float*, float*) {
   sent_.clear();
   missing_.clear();
-  for (const Bucket& bucket : buckets_) missing_.push_back(bucket.gradients);
+  for (const Bucket& bucket : buckets_) missing_.push_back(bucket.floats());
 }
 
-void BucketedStrategy::gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
+void BucketedSync::gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
   if (!context_.plan.overlap) return;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     const int64_t overlap = std::min(end, buckets_[i].end) - std::max(begin, buckets_[i].begin);
@@ -31,7 +31,7 @@ void BucketedStrategy::gradient_ready(int64_t begin, int64_t end, Stream& stream
   }
 }
 
-void BucketedStrategy::finish_step(StepStamps* stamps) {
+void BucketedSync::finish_step(StepStamps* stamps) {
   if (!context_.plan.overlap)
     for (size_t i = 0; i < buckets_.size(); ++i) dispatch(i, context_.compute, stamps);
   for (size_t order = 0; order < sent_.size(); ++order) {
@@ -43,7 +43,7 @@ void BucketedStrategy::finish_step(StepStamps* stamps) {
 }
 
 // `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
-void BucketedStrategy::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
+void BucketedSync::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
   const ProfilerRange range("bucket", bucket_bytes(bucket));
   const size_t order = sent_.size();
   sent_.push_back(bucket);

@@ -1,20 +1,20 @@
 // Strategies without communication: one device, or every device doing the same work (replicated).
 #include <optional>
 
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 
 namespace amdahl {
 namespace {
 
-class NoCommunication final : public Strategy {
+class NoCommunication final : public GradientSync {
  public:
-  explicit NoCommunication(const StrategyContext& context) : context_(context) {
+  explicit NoCommunication(const SyncContext& context) : context_(context) {
     const ModelSpec& model = context.model.spec();
     const int64_t in = model.input_width, out = model.layers.front().units;
     const bool last_too = model.layers.size() == 1;  // whose bias gradient is part of the same call
     if (!context.optimizer.is_adam() || context.plan.accumulate > 1 || context.keep_gradients || last_too ||
-        !context.ops.fuses_backward(context.plan.global_batch) ||
-        !context.ops.fuses_update(context.plan.global_batch, in, out))
+        !context.ops.gemm().fuses_backward(context.plan.global_batch) ||
+        !context.ops.gemm().fuses_update(context.plan.global_batch, in, out))
       return;
     const int64_t begin = context.model.layout().layers.front().weight;
     first_weights_ = context.optimizer.adam_step(begin, begin + in * out);
@@ -28,22 +28,22 @@ class NoCommunication final : public Strategy {
     // The first layer's weights come last in the layout.
     const ParameterLayout& layout = context_.model.layout();
     const int64_t end = first_weights_ ? layout.layers.front().weight : layout.num_floats;
-    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, end);
+    context_.optimizer.update(context_.compute, 0, end);
     if (span) stamps->end(context_.compute, *span);
   }
 
   void update_alone() override {
-    context_.optimizer.update(context_.compute, ParameterLayout::kStatsFloats, context_.model.layout().num_floats);
+    context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats);
   }
 
  private:
-  StrategyContext context_;
+  SyncContext context_;
   std::optional<AdamStep> first_weights_;
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_single(const StrategyContext& context) {
+std::unique_ptr<GradientSync> make_single(const SyncContext& context) {
   return std::make_unique<NoCommunication>(context);
 }
 

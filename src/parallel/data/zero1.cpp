@@ -5,44 +5,38 @@
 // By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks
 // reach each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks
 // after the front.
-#include <algorithm>
-
-#include "parallel/bucketed_strategy.h"
-#include "parallel/peer_connection.h"
+#include "parallel/data/bucketed_sync.h"
+#include "parallel/data/peer_connection.h"
 
 namespace amdahl {
 namespace {
-
-FloatRange parameters_of(const FloatRange& front) {
-  return {std::max(front.begin, ParameterLayout::kStatsFloats), front.end};
-}
 
 // What a rank hands over for a bucket: the front once, its gradients' part and its parameters' part.
 size_t payload_bytes(const Shards& shards) {
   return static_cast<size_t>(shards.front().floats() + 2 * shards.part_floats) * sizeof(float);
 }
 
-class ShardedDataParallel final : public BucketedStrategy {
+class ShardedDataParallel final : public BucketedSync {
  public:
-  explicit ShardedDataParallel(const StrategyContext& context) : BucketedStrategy(context) {
+  explicit ShardedDataParallel(const SyncContext& context) : BucketedSync(context) {
     for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.num_devices));
     if (context.optimizer.is_adam()) peers_ = connect_peers(context);
   }
 
-  int held_sms() const override {
+  int reserved_sms() const override {
     const ParallelPlan& plan = context().plan;
     if (!peers_ || !plan.overlap) return 0;
     return plan.peer_blocks > 0 ? plan.peer_blocks : kBlocksBesideWork;
   }
 
   void finish_step(StepStamps* stamps) override {
-    BucketedStrategy::finish_step(stamps);
+    BucketedSync::finish_step(stamps);
     first_step_ = false;
   }
 
   void update_alone() override {
     for (const Shards& shards : shards_)
-      for (const FloatRange& range : {parameters_of(shards.front()), shards.part(context().communicator.rank())})
+      for (const FloatRange& range : {shards.front(), shards.part(context().communicator.rank())})
         if (range.floats() > 0) context().optimizer.update(context().compute, range.begin, range.end);
   }
 
@@ -59,7 +53,7 @@ class ShardedDataParallel final : public BucketedStrategy {
   int64_t bucket_bytes(size_t i) const override { return static_cast<int64_t>(payload_bytes(shards_[i])); }
 
   void send_directly(const Shards& shards, bool last) {
-    const StrategyContext& c = context();
+    const SyncContext& c = context();
     // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for
     // that.
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
@@ -71,16 +65,14 @@ class ShardedDataParallel final : public BucketedStrategy {
     update.begin = c.communicator.rank() == 0 ? shards.begin : part.begin;
     update.end = part.end;
     update.front_end = shards.parts;
-    update.skip_end = ParameterLayout::kStatsFloats;
-    const int64_t first = std::max(update.begin, update.skip_end);
-    if (update.end > first) update.adam = c.optimizer.adam_step(first, update.end);
+    if (update.end > update.begin) update.adam = c.optimizer.adam_step(update.begin, update.end);
     c.communicator.count_traffic(payload_bytes(shards));
     peers_->adam(c.comm, update);
   }
 
   void send_by_collectives(const Shards& shards) {
-    const StrategyContext& c = context();
-    const FloatRange front = shards.front(), shared = parameters_of(front), mine = shards.part(c.communicator.rank());
+    const SyncContext& c = context();
+    const FloatRange front = shards.front(), mine = shards.part(c.communicator.rank());
     const auto count = static_cast<size_t>(shards.part_floats);
     float *const grads = c.model.grads(), *const params = c.model.params();
     if (front.floats() > 0)
@@ -88,7 +80,7 @@ class ShardedDataParallel final : public BucketedStrategy {
                                 c.comm);
     if (count > 0)
       c.communicator.reduce_scatter(grads + shards.parts, grads + mine.begin, count, DType::f32, ReduceOp::sum, c.comm);
-    if (shared.floats() > 0) c.optimizer.update(c.comm, shared.begin, shared.end);
+    if (front.floats() > 0) c.optimizer.update(c.comm, front.begin, front.end);
     if (count == 0) return;
     c.optimizer.update(c.comm, mine.begin, mine.end);
     c.communicator.all_gather(params + mine.begin, params + shards.parts, count, DType::f32, c.comm);
@@ -101,7 +93,7 @@ class ShardedDataParallel final : public BucketedStrategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_sharded_data_parallel(const StrategyContext& context) {
+std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& context) {
   return std::make_unique<ShardedDataParallel>(context);
 }
 
@@ -116,7 +108,7 @@ std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, co
   std::vector<FloatRange> owned;
   for (const Bucket& bucket : make_buckets(model, make_layout(model), plan)) {
     const Shards shards = divide(bucket, plan.num_devices);
-    for (const FloatRange& range : {parameters_of(shards.front()), shards.part(rank)}) {
+    for (const FloatRange& range : {shards.front(), shards.part(rank)}) {
       if (range.floats() <= 0) continue;
       if (!owned.empty() && owned.back().end == range.begin)
         owned.back().end = range.end;

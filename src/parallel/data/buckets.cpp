@@ -1,4 +1,4 @@
-#include "parallel/buckets.h"
+#include "parallel/data/buckets.h"
 
 namespace amdahl {
 
@@ -7,12 +7,11 @@ std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64
   Bucket current;
   for (const GradientPiece& piece : pieces) {
     const int64_t grown_bytes = (piece.end - current.begin) * static_cast<int64_t>(sizeof(float));
-    if (current.gradients > 0 && grown_bytes > bucket_bytes) {
+    if (current.floats() > 0 && grown_bytes > bucket_bytes) {
       buckets.push_back(current);
-      current = {current.end, current.end, 0};
+      current = {current.end, current.end};
     }
     current.end = piece.end;
-    current.gradients += piece.end - piece.begin;
   }
   buckets.push_back(current);
   return buckets;
@@ -24,8 +23,7 @@ std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& l
 
 Shards divide(const Bucket& bucket, int num_ranks) {
   constexpr int64_t kLine = 64;  // floats; buckets begin and end at multiples of it
-  const int64_t statistics = bucket.begin == 0 ? ParameterLayout::kStatsFloats : 0;
-  const int64_t part = (bucket.floats() - statistics) / (kLine * num_ranks) * kLine;
+  const int64_t part = bucket.floats() / (kLine * num_ranks) * kLine;
   return {bucket.begin, bucket.end - num_ranks * part, part};
 }
 

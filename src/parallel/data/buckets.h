@@ -11,18 +11,17 @@ namespace amdahl {
 
 struct Bucket {
   int64_t begin = 0, end = 0;  // floats of the layout
-  int64_t gradients = 0;       // floats of it that backward makes: all but the statistics block
   int64_t floats() const { return end - begin; }
 };
 
-/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. The first bucket also holds
-/// the statistics block. Covers the whole layout without gaps.
+/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. Covers the whole layout without
+/// gaps.
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes);
 /// The buckets of a plan.
 std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan);
 
-/// A bucket divided among ranks that each look after a part of it: a short front that all share, which also holds the
-/// statistics block, then one part for each rank. Parts are equal and whole cache lines.
+/// A bucket divided among ranks that each look after a part of it: a short front that all share, then one part for each
+/// rank. Parts are equal and whole cache lines.
 struct Shards {
   int64_t begin = 0;  // of the front, floats of the layout
   int64_t parts = 0;  // end of the front, begin of rank 0's part

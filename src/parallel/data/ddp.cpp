@@ -1,16 +1,14 @@
 // ddp: each rank computes its share of the batch; gradients are summed bucket by bucket on the communication stream as
 // soon as backward completes them, while backward goes on. The optimizer updates each bucket as it arrives, in the
 // order in which the buckets were sent.
-#include <algorithm>
-
-#include "parallel/bucketed_strategy.h"
+#include "parallel/data/bucketed_sync.h"
 
 namespace amdahl {
 namespace {
 
-class DataParallel final : public BucketedStrategy {
+class DataParallel final : public BucketedSync {
  public:
-  using BucketedStrategy::BucketedStrategy;
+  using BucketedSync::BucketedSync;
 
   void update_alone() override {
     for (const Bucket& bucket : buckets()) update(bucket);
@@ -32,13 +30,13 @@ class DataParallel final : public BucketedStrategy {
   }
 
   void update(const Bucket& bucket) {
-    context().optimizer.update(context().compute, std::max(bucket.begin, ParameterLayout::kStatsFloats), bucket.end);
+    context().optimizer.update(context().compute, bucket.begin, bucket.end);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_data_parallel(const StrategyContext& context) {
+std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context) {
   return std::make_unique<DataParallel>(context);
 }
 

@@ -1,5 +1,5 @@
 // Built when oneDNN is missing.
-#include "ops/ops.h"
+#include "ops/cpu_ops.h"
 
 namespace amdahl {
 
@@ -8,7 +8,7 @@ Availability cpu_ops_availability() {
 }
 std::string cpu_ops_version() { return {}; }
 
-std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions&) {
+std::unique_ptr<GemmOps> make_cpu_gemm_ops() {
   const Availability missing = cpu_ops_availability();
   throw Error(Cause::environment_missing, "CPU virtual devices cannot compute: " + missing.reason, missing.remedy);
 }

@@ -1,4 +1,4 @@
-#include "parallel/strategy.h"
+#include "parallel/data/strategy.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ Feasibility a_row_for_every_device(const ParallelPlan& plan) {
 }
 
 std::vector<FloatRange> all_parameters(const ParallelPlan&, const ModelSpec& model, int) {
-  return {{ParameterLayout::kStatsFloats, make_layout(model).num_floats}};
+  return {{0, make_layout(model).num_floats}};
 }
 
 std::vector<FloatRange> all_parameters_on_root(const ParallelPlan& plan, const ModelSpec& model, int rank) {

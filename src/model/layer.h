@@ -1,0 +1,73 @@
+// Layer: one layer of a model on one device. A model calls its layers in order; parallelism wraps the model.
+//
+// Matrices are row-major f32: rows of the micro-batch, then width. Every call enqueues on `stream` and returns.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+#include "ops/adam_step.h"
+
+namespace amdahl {
+
+/// What a micro-batch in flight has left in one layer for its backward pass.
+struct LayerState {
+  std::unique_ptr<Buffer> output;    // [rows, output width], after activation and dropout
+  std::unique_ptr<Buffer> d_output;  // its gradient, with the layer's GradientEpilogue applied
+  std::unique_ptr<Buffer> mask;      // bits of "output != 0"; null where the backend gains nothing from them
+
+  float* out() const { return output->as<float>(); }
+  float* d_out() const { return d_output->as<float>(); }
+  const uint8_t* mask_bits() const { return mask ? mask->as<uint8_t>() : nullptr; }
+};
+
+/// Which rows a call works on, and what their random draws depend on.
+struct LayerRows {
+  int64_t rows = 0;
+  int64_t row_offset = 0;          // of these rows in the global batch
+  uint64_t seed = 0;               // of dropout
+  const uint64_t* step = nullptr;  // device counter, of dropout
+  bool training = true;            // applies dropout and saves what backward needs
+};
+
+/// What turns the gradient of a layer's output into the gradient of what its GEMM made. The layer above applies it in
+/// the pass that makes that gradient, so that it never goes to memory without. All null: nothing is to be done.
+struct GradientEpilogue {
+  const float* activation = nullptr;  // [rows, width] the output: where it is zero, no gradient passes
+  const uint8_t* mask = nullptr;      // its bits, where the backend has them
+  float scale = 1.0f;                 // 1 / (1 - p) of dropout
+  float* dbias = nullptr;             // [width] gets the column sums
+};
+
+/// A weight's rows [begin, end), whose gradient is computed, and can be sent, by itself.
+struct WeightRows {
+  int64_t begin = 0, end = 0;
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual int64_t input_width() const = 0;
+  virtual int64_t output_width() const = 0;
+  /// Buffers for up to `max_rows` rows.
+  virtual LayerState make_state(int64_t max_rows) const = 0;
+
+  virtual void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
+  virtual GradientEpilogue epilogue(const LayerState& state) const = 0;
+  /// d_input [rows, input width], with the epilogue of the layer below applied.
+  virtual void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
+                              const GradientEpilogue& below, bool accumulate) = 0;
+  /// Gradients of a part of the weight; those of the bias come out of backward_input of the layer above, but where
+  /// `own_bias` says that there is none. `reserved_sms`: multiprocessors that other work holds meanwhile.
+  virtual void backward_weight(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
+                               WeightRows part, bool own_bias, bool accumulate, int reserved_sms) = 0;
+  /// All gradients. `d_input` null: of the parameters only.
+  virtual void backward(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
+                        float* d_input, const GradientEpilogue& below, bool own_bias, bool accumulate) = 0;
+  /// The gradient of the weight and its step of Adam in one pass, where the backend has that.
+  virtual void backward_update(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
+                               const AdamStep& adam) = 0;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,87 @@
+#include "model/model.h"
+
+#include "model/dense_layer.h"
+
+namespace amdahl {
+namespace {
+
+size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
+}  // namespace
+
+Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
+    : spec_(spec), layout_(make_layout(spec, options.layers)), device_(device), ops_(ops), options_(options) {
+  spec_.validate();
+  params_ = device_.allocate(float_bytes(layout_.num_floats));
+  grads_ = device_.allocate(float_bytes(layout_.num_floats));
+  step_ = device_.allocate(sizeof(uint64_t));
+  stats_ = device_.allocate(float_bytes(kLossStats));
+  weights_done_ = device_.make_event();
+  const LayerRange range = layout_.range;
+  for (size_t i = range.first; i < range.last; ++i) {
+    const LayerSlice& slice = layout_.layers[i];
+    const auto bias = [&](float* base) { return slice.bias >= 0 ? base + slice.bias : nullptr; };
+    const DenseParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
+    layers_.push_back(
+        std::make_unique<DenseLayer>(spec_.layers[i], spec_.layer_input_width(i), i, parameters, device_, ops_.gemm()));
+    chain_.push_back(device_.make_event());
+  }
+  for (int s = 0; s < options_.num_slots; ++s) {
+    Slot& slot = slots_.emplace_back();
+    for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
+    if (has_input_gradient(range.first))
+      slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
+  }
+}
+
+void Model::initialise(Stream& stream, Deadline deadline) {
+  const std::vector<float> values = initial_parameters(spec_, layout_, options_.seed);
+  device_.copy_in(stream, params_->data(), values.data(), params_->bytes());
+  device_.fill_zero(stream, grads_->data(), grads_->bytes());
+  device_.fill_zero(stream, step_->data(), step_->bytes());
+  device_.fill_zero(stream, stats_->data(), stats_->bytes());
+  stream.synchronize(deadline);
+}
+
+LayerRows Model::rows_of(const BatchView& batch, bool training) const {
+  return {batch.rows, batch.row_offset, options_.seed, step_->as<uint64_t>(), training};
+}
+
+const float* Model::input_of(const BatchView& batch, Slot& slot, size_t layer) const {
+  return layer == layout_.range.first ? batch.features : state(slot, layer - 1).out();
+}
+
+float* Model::input_gradient_of(Slot& slot, size_t layer) const {
+  if (!has_input_gradient(layer)) return nullptr;
+  return layer == layout_.range.first ? slot.d_input->as<float>() : state(slot, layer - 1).d_out();
+}
+
+GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_t layer_index) const {
+  if (layer_index > layout_.range.first) return layer(layer_index - 1).epilogue(state(slot, layer_index - 1));
+  if (!has_input_gradient(layer_index)) return {};
+  // The layer below is another device's, but its output is the input here: only its bias gradient is left to it.
+  const DenseSpec& below = spec_.layers[layer_index - 1];
+  return {.activation = below.activation == Activation::relu ? batch.features : nullptr,
+          .scale = static_cast<float>(1.0 / (1.0 - below.dropout))};
+}
+
+void Model::forward(Stream& stream, const BatchView& batch, bool training, int slot_index) {
+  Slot& slot = slots_[static_cast<size_t>(slot_index)];
+  const LayerRows rows = rows_of(batch, training);
+  for (size_t i = layout_.range.first; i < layout_.range.last; ++i)
+    layer(i).forward(stream, rows, input_of(batch, slot, i), state(slot, i));
+}
+
+void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
+  const int64_t width = spec_.output_width();
+  const auto share = [&](int64_t values) { return static_cast<float>(1.0 / static_cast<double>(values)); };
+  float *const outputs_ = outputs(slot), *const gradient = output_gradient(slot), *const stats = stats_->as<float>();
+  if (spec_.loss == LossKind::mse)
+    ops_.loss().mse_loss(stream, {outputs_, batch.targets, gradient, stats, batch.rows, width,
+                                  share(batch.global_rows * width), accumulate});
+  else
+    ops_.loss().cross_entropy_loss(
+        stream, {outputs_, batch.targets, gradient, stats, batch.rows, width, share(batch.global_rows), accumulate});
+}
+
+}  // namespace amdahl

@@ -1,0 +1,52 @@
+// What the CUDA families of one device share: memory for each stream, the tuner, and what the device can do.
+#pragma once
+
+#include <memory>
+
+#include "device/cuda_device.h"
+#include "ops/cuda_gemm.h"
+#include "ops/cuda_kernels.h"
+#include "ops/cuda_tuner.h"
+#include "ops/ops.h"
+
+namespace amdahl {
+
+/// Memory of one stream: the GEMMs' workspace and the kernels' scratch. Work of a stream uses it in turn.
+struct StreamMemory {
+  std::unique_ptr<Buffer> buffer;
+  GemmWorkspace workspace;
+  KernelLaunch launch;
+};
+
+class CudaContext {
+ public:
+  CudaContext(Device& device, const OpsOptions& options);
+
+  Device& device() { return device_; }
+  const OpsOptions& options() const { return options_; }
+  CudaTuner& tuner() { return tuner_; }
+  int index() const { return device_.spec().index; }
+  int sm_count() const { return device_.spec().sm_count; }
+  /// Whether the kernels for few rows are in this build for this chip.
+  bool has_small_kernels() const { return has_small_; }
+
+  /// Binds the calling thread to the device. The memory of `stream`, made when the stream is first met.
+  StreamMemory& begin(Stream& stream);
+  /// Of the tuner's stream.
+  StreamMemory& tuner_memory();
+
+ private:
+  StreamMemory make_memory(cudaStream_t stream);
+
+  Device& device_;
+  OpsOptions options_;
+  bool bound_;  // the members below need the device to be current
+  CudaTuner tuner_;
+  bool has_clusters_ = false, has_small_ = false;
+  std::unique_ptr<StreamMemory> tuner_memory_;
+};
+
+/// The families that are more than a launch per call have a file of their own. Each keeps the context alive.
+std::unique_ptr<GemmOps> make_cuda_gemm_ops(std::shared_ptr<CudaContext> context);
+
+}  // namespace amdahl

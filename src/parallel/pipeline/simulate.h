@@ -1,0 +1,79 @@
+// How long a pipeline schedule takes with given times of its stages, and what published formulas say about it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "parallel/pipeline/schedule.h"
+
+namespace amdahl {
+
+/// Times of one stage for one micro-batch, in microseconds. A `backward` takes the sum of the last two.
+struct StageTimes {
+  double forward_us = 0, backward_input_us = 0, backward_weight_us = 0;
+};
+
+struct PipelineTimes {
+  std::vector<StageTimes> stages;  // by stage
+  double transfer_us = 0;          // of one activation or gradient between different ranks; 0 within a rank
+};
+
+/// When an action runs, in microseconds since the first one started.
+struct ActionTime {
+  double start_us = 0, end_us = 0;
+};
+
+struct SimulatedPipeline {
+  std::vector<std::vector<ActionTime>> times;  // by rank and index, as `actions` of the schedule
+  double makespan_us = 0;                      // from the start to the end of the last action
+  std::vector<double> busy_us;                 // by rank: sum of its actions
+  /// Share of the ranks' time without an action, 0 to 1: 1 - sum(busy) / (ranks * makespan). Ranks that have less to do
+  /// than others are part of it. 0 where nothing takes time.
+  double bubble_fraction = 0;
+  /// The same time relative to the work: makespan / mean(busy) - 1, "(p-1)/m" of 1F1B. 0 where nothing takes time.
+  double bubble_to_ideal = 0;
+  /// The longest time from a rank's first start to its own last end, in microseconds. The zero-bubble papers count this
+  /// instead of the makespan (Qi et al., 2023, arXiv:2401.10241), because ranks whose optimizer does not synchronise
+  /// them begin the next step one after another, too.
+  double longest_span_us = 0;
+  double span_bubble_fraction = 0;  // bubble_fraction with longest_span_us instead of makespan_us, 0 to 1
+};
+
+/// Runs the schedule on paper: each rank computes its actions in order, and an action starts as soon as the rank is
+/// free and its inputs have arrived. Transfers take time but neither a rank's nor each other's. Throws
+/// Error{check_failed} for what `check_schedule` finds, and for a deadlock with every blocked rank's action and what it
+/// waits for; Error{usage} for times that are negative, not finite, or not one per stage.
+SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes& times);
+
+/// The bubble fraction (`SimulatedPipeline::bubble_fraction`) of `make_schedule`'s schedule whose stages all take
+/// `stage`, without transfers: idle / (work + idle), where work = chunks * m * (F + B + W) is a rank's and F, B and W
+/// are the times of one stage, a chunk where a rank holds several. p ranks, m micro-batches. Idle time per rank:
+/// - gpipe, 1f1b: (p - 1) (F + B + W), so that the fraction is (p - 1) / (m + p - 1) (Narayanan et al., 2021,
+///   arXiv:2104.04473, 2.2.1);
+/// - interleaved: the same with a chunk's times, so that it is (p - 1) / (chunks m + p - 1) (the same, 2.2.2);
+/// - zb-h1: (p - 1) (F + B - W) (Qi et al., 2023, arXiv:2401.10241, section 2). Found for this schedule: that holds for
+///   W <= F, W <= B and m >= p; in general it is (p - 1) max(F, B, F + B - W) + max(0, p - m) min(F, B, W), because the
+///   last rank waits that long for its first input and the first one for its last gradient;
+/// - zb-v: published as 0 for F = B = W (the same, section 6), which is the longest span's; the makespan's is
+///   (p - 1) F, because ranks begin one after another. Found for this schedule: both hold for m >= 2p - 1, and with
+///   fewer micro-batches it is (4 (p - 1) - 2 (m - 1)) F where that is more.
+///
+/// Nothing where no formula is known: zb-v whose F, B and W differ. Error{usage} where the schedule is not feasible or
+/// a time is negative or not finite. 0 where nothing takes time.
+std::optional<double> bubble_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks,
+                                     const StageTimes& stage);
+
+/// `peak_activations` of `make_schedule`'s schedule on one rank, in activations of one micro-batch in one stage; p
+/// ranks, m micro-batches, v chunks:
+/// - gpipe: m;
+/// - 1f1b: min(m, p - rank) (Narayanan et al., 2021, arXiv:2006.09503);
+/// - interleaved: min(v m, 2 (p - 1 - rank) + (v - 1) p + 1), its forwards before the first backward (Narayanan et al.,
+///   2021, arXiv:2104.04473);
+/// - zb-h1: min(m, p) on every rank, as rank 0 of 1f1b (Qi et al., 2023, arXiv:2401.10241, section 2);
+/// - zb-v: min(2m, 2p, m + 1 + rank), of halves of a rank's part, so that for m >= 2p - 1 every rank holds as much as
+///   rank 0 of 1f1b (the same, section 6; found for this schedule where m is less).
+///
+/// Error{usage} where the schedule is not feasible or the rank does not exist.
+int peak_activations_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks, int rank);
+
+}  // namespace amdahl
