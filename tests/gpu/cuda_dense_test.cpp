@@ -175,10 +175,10 @@ TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {
   const auto run = [&](Ops& with) {
     auto y = floats(batch * out), dx = floats(batch * in), dw = floats(out * in), dbias = floats(out),
          sums = floats(in);
-    with.dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), batch, in, out, true});
-    with.dense_backward_input(*stream,
-                              {dy.data(), w.data(), x.data(), dx.data(), sums.data(), batch, in, out, 1.0f, false});
-    with.dense_backward_weight(*stream, {x.data(), dy.data(), dw.data(), dbias.data(), batch, in, out, false});
+    with.gemm().dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), batch, in, out, true});
+    with.gemm().dense_backward_input(
+        *stream, {dy.data(), w.data(), x.data(), dx.data(), sums.data(), batch, in, out, 1.0f, false});
+    with.gemm().dense_backward_weight(*stream, {x.data(), dy.data(), dw.data(), dbias.data(), batch, in, out, false});
     std::vector<float> all = y.get();
     for (auto* array : {&dx, &dw, &dbias, &sums})
       for (float value : array->get()) all.push_back(value);
