@@ -14,8 +14,8 @@ struct Bucket {
   int64_t floats() const { return end - begin; }
 };
 
-/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. Covers the whole layout without
-/// gaps.
+/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. Covers the whole layout
+/// without gaps.
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes);
 /// The buckets of a plan.
 std::vector<Bucket> make_buckets(const ModelSpec& spec, const ParameterLayout& layout, const ParallelPlan& plan);
