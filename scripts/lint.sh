@@ -13,14 +13,6 @@ jobs=${JOBS:-$(nproc)}
 cap_seconds=${LINT_SECONDS:-420}
 [ -f "$folder/compile_commands.json" ] || { echo "lint: $folder is not configured (cmake --preset release)" >&2; exit 3; }
 
-# clang reads no headers that another compiler has precompiled.
-commands=$(mktemp -d)
-python3 - "$folder/compile_commands.json" "$commands/compile_commands.json" <<'PY'
-import re, sys
-text = open(sys.argv[1]).read()
-open(sys.argv[2], "w").write(re.sub(r" (-Winvalid-pch|-fpch-preprocess|-include [^ ]*cmake_pch\.hxx)(?= )", "", text))
-PY
-
 mapfile -t compiled < <(python3 - "$folder/compile_commands.json" <<'PY'
 import json, os, sys
 print("\n".join(sorted({os.path.relpath(e["file"]) for e in json.load(open(sys.argv[1]))})))
@@ -28,7 +20,7 @@ PY
 )
 base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || git rev-parse HEAD)
 order=$(mktemp) status=$(mktemp -d)
-trap 'rm -rf "$order" "$status" "$commands"' EXIT
+trap 'rm -rf "$order" "$status"' EXIT
 {
   git diff --name-only "$base" -- src
   git ls-files 'src/*.cpp' 'src/**/*.cpp' | shuf --random-source=<(yes "$(git rev-parse HEAD)")
@@ -37,10 +29,10 @@ total=$(wc -l <"$order")
 [ "$total" -gt 0 ] || { echo "lint: no source of src/ is in $folder/compile_commands.json" >&2; exit 1; }
 
 end=$((SECONDS + cap_seconds))
-export tidy commands status
+export tidy folder status
 run_one() {
   local out="$status/$(echo "$1" | tr / _)"
-  if ! "$tidy" --quiet --extra-arg=-Wno-unknown-warning-option -p "$commands" "$1" >"$out.log" 2>/dev/null; then touch "$out.failed"; fi
+  if ! "$tidy" --quiet --extra-arg=-Wno-unknown-warning-option -p "$folder" "$1" >"$out.log" 2>/dev/null; then touch "$out.failed"; fi
   touch "$out.done"
 }
 export -f run_one

@@ -50,7 +50,8 @@ struct LinePlot {
 
 /// Lines need two places: with one x value the chart is bars. Nothing when no series has a point that the scales can
 /// show (above 0 where they are logarithmic). A panel of more than kMostSeriesOfAPicture names becomes several. The
-/// table has a row a point and a row a rule; its column "kind" is "point", "curve" (modelled), "limit" or "crossing".
+/// table has one row per point and one per rule; its column "kind" is "point", "curve" (modelled), "limit" or
+/// "crossing".
 std::optional<Chart> line_chart(const LinePlot& plot);
 
 }  // namespace amdahl

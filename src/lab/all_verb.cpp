@@ -33,6 +33,22 @@ struct Everything {
   int devices() const { return static_cast<int>(counts.back()); }
 };
 
+/// The fields that the configurations of doctor, links and collectives have in common.
+template <class Config>
+Config fabric_config(const Everything& all, const fs::path& dir) {
+  Config config;
+  config.backend = all.config.backend;
+  config.gpus = all.config.gpus;
+  config.devices = all.devices();
+  config.seed = all.config.seed;
+  config.timeout_seconds = all.config.timeout_seconds;
+  config.environment = all.config.environment;
+  config.command_line = all.config.command_line;
+  config.on_fatal = all.config.on_fatal;
+  config.output_dir = dir.string();
+  return config;
+}
+
 void look_at_topology(Everything& all, const fs::path& dir, Observer&, AllPart& part) {
   const TopoOutcome outcome = run_topo({.virtual_devices = all.on_gpus ? 0 : all.devices()});
   fs::create_directories(dir);
@@ -45,17 +61,9 @@ void look_at_topology(Everything& all, const fs::path& dir, Observer&, AllPart& 
 }
 
 void examine(Everything& all, const fs::path& dir, Observer& observer, AllPart& part) {
-  DoctorConfig config;
-  config.backend = all.config.backend;
-  config.gpus = all.config.gpus;
-  config.devices = all.devices();
-  config.seed = all.config.seed;
-  config.timeout_seconds = all.config.timeout_seconds;
+  auto config = fabric_config<DoctorConfig>(all, dir);
   config.nccl_log = all.config.nccl_log;
   config.environment = all.config.user_environment;
-  config.command_line = all.config.command_line;
-  config.on_fatal = all.config.on_fatal;
-  config.output_dir = dir.string();
   const DoctorOutcome outcome = run_doctor(config, observer);
   all.machine = outcome.machine;
   std::vector<std::string> names;
@@ -67,18 +75,9 @@ void examine(Everything& all, const fs::path& dir, Observer& observer, AllPart& 
 }
 
 void measure_links(Everything& all, const fs::path& dir, Observer& observer, AllPart& part) {
-  LinksConfig config;
-  config.backend = all.config.backend;
-  config.gpus = all.config.gpus;
-  config.devices = all.devices();
+  auto config = fabric_config<LinksConfig>(all, dir);
   if (all.config.quick && !all.on_gpus)
     config.samples = 1, config.buffer_bytes = 1 << 20;  // GPUs are quick as they are
-  config.seed = all.config.seed;
-  config.timeout_seconds = all.config.timeout_seconds;
-  config.environment = all.config.environment;
-  config.command_line = all.config.command_line;
-  config.on_fatal = all.config.on_fatal;
-  config.output_dir = dir.string();
   const LinksOutcome outcome = run_links(config, observer);
   all.machine = outcome.machine;
   part.result = outcome.slow.empty() ? fmt::format("{} measurements", outcome.records.size()) : outcome.slow.front();
@@ -91,21 +90,12 @@ void measure_links(Everything& all, const fs::path& dir, Observer& observer, All
 constexpr const char* kCollectives[]{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"};
 
 void measure_collectives(Everything& all, const fs::path& dir, Observer& observer, AllPart& part) {
-  CollectivesConfig config;
-  config.backend = all.config.backend;
-  config.gpus = all.config.gpus;
-  config.devices = all.devices();
+  auto config = fabric_config<CollectivesConfig>(all, dir);
   config.collectives.assign(std::begin(kCollectives), std::end(kCollectives));
   config.step_factor = all.config.quick ? 32 : 4;
   config.min_bytes = 1024;
   config.max_bytes = int64_t{all.on_gpus ? 256 : all.config.quick ? 1 : 16} << 20;
   if (all.config.quick) config.iterations = 5, config.warmup = 2;
-  config.seed = all.config.seed;
-  config.timeout_seconds = all.config.timeout_seconds;
-  config.environment = all.config.environment;
-  config.command_line = all.config.command_line;
-  config.on_fatal = all.config.on_fatal;
-  config.output_dir = dir.string();
   const CollectivesOutcome outcome = run_collectives(config, observer);
   part.result = fmt::format("{} measurements of {}", outcome.records.size(), fmt::join(kCollectives, ", "));
   if (!outcome.waived.empty()) part.end = AllPart::End::skipped, part.result = outcome.waived;

@@ -76,7 +76,8 @@ class RankSpeed {
 
   void product() {
     const int64_t n = settings_.matrix;
-    rank_.ops->gemm().dense_forward(*stream_, {x_->as<float>(), w_->as<float>(), nullptr, y_->as<float>(), n, n, n, false});
+    rank_.ops->gemm().dense_forward(*stream_,
+                                    {x_->as<float>(), w_->as<float>(), nullptr, y_->as<float>(), n, n, n, false});
   }
 
   /// All ranks start together; `meanwhile` runs on the host once everything is enqueued.

@@ -67,7 +67,8 @@ class ResidentData {
     if (rows == 0) return;
     const int32_t* order = indices_->as<int32_t>() + first;
     rank_.ops->elementwise().gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
-    rank_.ops->elementwise().gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows, target_floats_);
+    rank_.ops->elementwise().gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows,
+                                         target_floats_);
   }
 
   RankContext& rank_;

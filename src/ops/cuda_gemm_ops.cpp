@@ -64,7 +64,8 @@ class CudaGemmOps final : public GemmOps {
 };
 
 template <class Run>
-Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run) {
+Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats,
+                        const Run& run) {
   // Support depends on the pointers' alignment, which the key leaves out.
   if (!fused_works) return Way::separate;
   if (const auto found = choices_.find(key); found != choices_.end()) return found->second.way;
@@ -73,7 +74,8 @@ Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works,
   {
     StreamMemory& memory = context_->tuner_memory();
     context_->tuner().let_finish(as_cuda(stream));
-    const TunerMemory scratch(context_->tuner(), context_->index(), static_cast<size_t>(scratch_floats) * sizeof(float));
+    const TunerMemory scratch(context_->tuner(), context_->index(),
+                              static_cast<size_t>(scratch_floats) * sizeof(float));
     run(Way::fused, memory, scratch.data(), true);  // chooses the products' algorithms first
     run(Way::separate, memory, scratch.data(), true);
     const auto time = [&](Way way) {
@@ -89,7 +91,8 @@ Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works,
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
 void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
-  if (small_applies(a.batch, a.in, a.out)) return launch_small_forward(context_->begin(stream).launch, context_->options().math, a);
+  if (small_applies(a.batch, a.in, a.out))
+    return launch_small_forward(context_->begin(stream).launch, context_->options().math, a);
   if (a.dropout.p > 0) {  // the mask is that of the output after dropout, so dropout writes it
     DenseForward product = a;
     product.mask = nullptr;
@@ -202,7 +205,8 @@ void CudaGemmOps::dense_backward_weight(Stream& stream, const DenseBackwardWeigh
 void CudaGemmOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) {
   const bool one_dy = !input || (input->dy == weight.dy && input->batch == weight.batch && input->in == weight.in &&
                                  input->out == weight.out && (weight.dy_stride == 0 || weight.dy_stride == weight.out));
-  if (!one_dy || !small_applies(weight.batch, weight.in, weight.out)) return GemmOps::dense_backward(stream, weight, input);
+  if (!one_dy || !small_applies(weight.batch, weight.in, weight.out))
+    return GemmOps::dense_backward(stream, weight, input);
   launch_small_backward(context_->begin(stream).launch, context_->options().math, &weight, input);
 }
 

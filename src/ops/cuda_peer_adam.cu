@@ -14,9 +14,9 @@ namespace {
 constexpr int kPeerThreads = 512;
 
 struct PeerUpdate {
-  int64_t begin;                        // floats of the layout
-  int64_t num_vectors;                  // groups of four floats from there
-  int64_t front_vectors;                // of these, at the start
+  int64_t begin;          // floats of the layout
+  int64_t num_vectors;    // groups of four floats from there
+  int64_t front_vectors;  // of these, at the start
   float *m, *v;
   AdamParameters adam;
   bool last;
@@ -151,8 +151,8 @@ PeerKernel kernel_for(int num_ranks) {
 
 void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const PeerAdam& a) {
   const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
-  const PeerUpdate update{a.begin,  vectors(a.end), vectors(a.front_end),
-                          a.adam.m, a.adam.v,       adam_parameters(a.adam), a.last};
+  const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
+                          a.last};
   const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
   const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
   const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));

@@ -1,9 +1,9 @@
-// Ops: the device operations that models are written in, a family for each kind of work. A family has one implementation
-// per backend; all give the same results within tolerance. To replace a family, write its interface anew and name it
-// where the backend's Ops are made (make_cpu_ops, make_cuda_ops); the parity tests then cover it.
+// Ops: the device operations that models are written in, a family for each kind of work. A family has one
+// implementation per backend; all give the same results within tolerance. To replace a family, write its interface anew
+// and name it where the backend's Ops are made (make_cpu_ops, make_cuda_ops); the parity tests then cover it.
 //
-// Every call enqueues on `stream` and returns; pointers are device pointers of that stream's device and stay valid until
-// the work is done.
+// Every call enqueues on `stream` and returns; pointers are device pointers of that stream's device and stay valid
+// until the work is done.
 #pragma once
 
 #include <functional>

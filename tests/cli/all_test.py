@@ -98,15 +98,10 @@ def check_progress_is_one_line_over_the_whole(case):
     process = subprocess.Popen([harness.AMDAHL, *QUICK, "--devices", "1", "-o", "x"], cwd=case.folder, stdout=subprocess.PIPE,
                                stderr=other, env={**harness.ENVIRONMENT, "TERM": "xterm"})
     os.close(other)
-    text = b""
-    try:
-        while part := os.read(main, 4096):
-            text += part
-    except OSError:  # Linux says so when the last writer has closed
-        pass
+    text = harness.read_terminal(main)
     process.communicate()
     os.close(main)
-    shown = [(int(done), int(total), what) for done, total, what in re.findall(r"\[(\d+)/(\d+)\] ([a-z ]+)", text.decode())]
+    shown = [(int(done), int(total), what) for done, total, what in re.findall(r"\[(\d+)/(\d+)\] ([a-z ]+)", text)]
     assert {total for _, total, _ in shown} == {100} and [done for done, _, _ in shown] == sorted(done for done, _, _ in shown)
     for part in PARTS:
         assert any(what.startswith(part) for _, _, what in shown), (part, shown)

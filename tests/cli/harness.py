@@ -89,6 +89,17 @@ def wait_until(condition, what, seconds=20):
         time.sleep(0.01)
 
 
+def read_terminal(main):
+    """What was written to the other end of a pseudo-terminal until its last writer closed it."""
+    text = b""
+    try:
+        while part := os.read(main, 4096):
+            text += part
+    except OSError:  # Linux says so when the last writer has closed
+        pass
+    return text.decode()
+
+
 def lines_of(folder):
     """The lines of records.jsonl, parsed, without their chain; a line without its end is left out, and so is the one that
     ends the run. Written back they are a run of a version without chains, which is not verified."""

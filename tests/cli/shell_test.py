@@ -160,15 +160,10 @@ def on_terminal(case, *words, **environment):
     process = subprocess.Popen([harness.AMDAHL, *words], cwd=case.folder, stdout=other, stderr=other,
                                env={**unset, "TERM": "xterm", **environment})
     os.close(other)
-    text = b""
-    try:
-        while part := os.read(main, 4096):
-            text += part
-    except OSError:  # Linux says so when the last writer has closed
-        pass
+    text = harness.read_terminal(main)
     process.wait()
     os.close(main)
-    return text.decode()
+    return text
 
 
 def check_colour_is_for_terminals(case):

@@ -79,8 +79,7 @@ TEST_P(Strategies, EqualOneDevice) {
     EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, kLossTolerance * std::max(1.0, loss))
         << "step " << step;
     if (step == 0) {
-      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), 0),
-                kGradientTolerance);
+      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), 0), kGradientTolerance);
     }
     if (step == kSteps - 1 && options.model.loss == LossKind::softmax_cross_entropy) {
       EXPECT_EQ(result.correct, reference.correct());

@@ -77,8 +77,8 @@ TEST_P(CudaDenseTest, Forward) {
       const int64_t mask_bytes = relu ? ops->gemm().mask_bytes(batch, out) : 0;
       GpuArray<uint8_t> mask(*device, *stream, std::max<int64_t>(mask_bytes, 1));
       auto y = floats(batch * out);
-      ops->gemm().dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in, out,
-                                   relu, mask_bytes ? mask.data() : nullptr});
+      ops->gemm().dense_forward(*stream, {gx.data(), gw.data(), with_bias ? gbias.data() : nullptr, y.data(), batch, in,
+                                          out, relu, mask_bytes ? mask.data() : nullptr});
       const std::vector<float> got = y.get();
       EXPECT_LT(relative_error(got, want), limit()) << "relu " << relu << " bias " << with_bias;
       if (mask_bytes == 0) continue;
@@ -98,15 +98,15 @@ TEST_P(CudaDenseTest, BackwardInput) {
   constexpr int64_t kBelow = 8;  // width of the layer below the one whose output masks
   auto below = floats(random_floats(batch * kBelow, 6)), below_w = floats(random_floats(in * kBelow, 12));
   ops->gemm().dense_forward(*stream, {below.data(),
-                               below_w.data(),
-                               nullptr,
-                               gactive.data(),
-                               batch,
-                               kBelow,
-                               in,
-                               true,
-                               mask_bytes ? mask.data() : nullptr,
-                               {0.2, 11, step.data(), 1, 0}});
+                                      below_w.data(),
+                                      nullptr,
+                                      gactive.data(),
+                                      batch,
+                                      kBelow,
+                                      in,
+                                      true,
+                                      mask_bytes ? mask.data() : nullptr,
+                                      {0.2, 11, step.data(), 1, 0}});
   const std::vector<float> active = gactive.get();
   const std::vector<double> plain = product(dy, w, batch, in, out, false, false);
   for (bool masked : {false, true})
@@ -122,9 +122,9 @@ TEST_P(CudaDenseTest, BackwardInput) {
             want_sums[i % static_cast<size_t>(in)] += want[i];
           }
           auto dx = floats(batch * in), dbias = accumulate ? floats(before, skip) : floats(in, skip);
-          ops->gemm().dense_backward_input(*stream, {gdy.data(), gw.data(), masked ? gactive.data() : nullptr, dx.data(),
-                                              sums ? dbias.data() : nullptr, batch, in, out, scale, accumulate,
-                                              use_mask ? mask.data() : nullptr});
+          ops->gemm().dense_backward_input(*stream, {gdy.data(), gw.data(), masked ? gactive.data() : nullptr,
+                                                     dx.data(), sums ? dbias.data() : nullptr, batch, in, out, scale,
+                                                     accumulate, use_mask ? mask.data() : nullptr});
           const std::string what = std::string(masked ? "masked " : "") + (use_mask ? "by bits " : "") +
                                    (sums ? "sums " : "") + (accumulate ? "accumulate" : "");
           EXPECT_LT(relative_error(dx.get(), want), limit()) << what;
@@ -175,10 +175,10 @@ TEST_P(CudaDenseTest, RerunsAreBitEqualWhenDeterministic) {
   const auto run = [&](Ops& with) {
     auto y = floats(batch * out), dx = floats(batch * in), dw = floats(out * in), dbias = floats(out),
          sums = floats(in);
-    with.dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), batch, in, out, true});
-    with.dense_backward_input(*stream,
-                              {dy.data(), w.data(), x.data(), dx.data(), sums.data(), batch, in, out, 1.0f, false});
-    with.dense_backward_weight(*stream, {x.data(), dy.data(), dw.data(), dbias.data(), batch, in, out, false});
+    with.gemm().dense_forward(*stream, {x.data(), w.data(), nullptr, y.data(), batch, in, out, true});
+    with.gemm().dense_backward_input(
+        *stream, {dy.data(), w.data(), x.data(), dx.data(), sums.data(), batch, in, out, 1.0f, false});
+    with.gemm().dense_backward_weight(*stream, {x.data(), dy.data(), dw.data(), dbias.data(), batch, in, out, false});
     std::vector<float> all = y.get();
     for (auto* array : {&dx, &dw, &dbias, &sums})
       for (float value : array->get()) all.push_back(value);

@@ -171,7 +171,8 @@ TEST_P(CudaSmallTest, WeightGradientOfAPart) {
   const std::vector<float> x = random_floats(batch * in, 11), dy = random_floats(batch * out, 12);
   auto gx = floats(x), gdy = floats(dy), dw = floats(part * in);
   const std::vector<double> want = product(dy.data() + begin, 1, out, x.data(), 1, in, part, in, batch);
-  ops->gemm().dense_backward_weight(*stream, {gx.data(), gdy.data() + begin, dw.data(), nullptr, batch, in, part, false, out});
+  ops->gemm().dense_backward_weight(*stream,
+                                    {gx.data(), gdy.data() + begin, dw.data(), nullptr, batch, in, part, false, out});
   EXPECT_LT(relative_error(dw.get(), want), limit());
 }
 

@@ -111,8 +111,7 @@ TEST_P(GpuStrategies, EqualTheReference) {
     EXPECT_NEAR(result.losses[static_cast<size_t>(step)], loss, loss_tolerance * std::max(1.0, loss))
         << "step " << step;
     if (step == 0) {
-      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), 0),
-                gradient_tolerance);
+      EXPECT_LT(relative_error(result.first_gradients, reference.grads(), 0), gradient_tolerance);
     }
     reference.update();
   }

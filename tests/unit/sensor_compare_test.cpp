@@ -18,8 +18,7 @@ namespace {
 
 using test::fake_sensor;
 using test::FakeSensor;
-using test::kA100;
-using test::kH100;
+using test::kA100, test::kH100;
 
 const std::vector<std::string> kTwoH100{kH100, kH100}, kTwoA100{kA100, kA100};
 

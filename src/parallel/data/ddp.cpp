@@ -29,9 +29,7 @@ class DataParallel final : public BucketedSync {
     if (stamps) stamps->end(context().compute, stamps->updates[order]);
   }
 
-  void update(const Bucket& bucket) {
-    context().optimizer.update(context().compute, bucket.begin, bucket.end);
-  }
+  void update(const Bucket& bucket) { context().optimizer.update(context().compute, bucket.begin, bucket.end); }
 };
 
 }  // namespace

@@ -32,9 +32,7 @@ class NoCommunication final : public GradientSync {
     if (span) stamps->end(context_.compute, *span);
   }
 
-  void update_alone() override {
-    context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats);
-  }
+  void update_alone() override { context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats); }
 
  private:
   SyncContext context_;
