@@ -8,7 +8,7 @@
 #include "amdahl/amdahl.h"
 #include "lab/local_fleet.h"
 #include "measure/fleet.h"
-#include "measure/link_bench.h"
+#include "measure/links/bench.h"
 #include "sensor/sensor_ops.h"
 
 namespace amdahl {

@@ -7,7 +7,7 @@
 
 #include "amdahl/amdahl.h"
 #include "comm/job_facts.h"
-#include "measure/collective_sweep.h"
+#include "measure/collectives/sweep.h"
 
 namespace amdahl {
 

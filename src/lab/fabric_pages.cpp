@@ -1,7 +1,7 @@
 #include "lab/fabric_pages.h"
 
 #include "lab/fabric_reports.h"
-#include "measure/link_machine.h"
+#include "measure/links/machine.h"
 #include "report/arena_page.h"
 #include "report/collectives_page.h"
 #include "report/doctor_page.h"

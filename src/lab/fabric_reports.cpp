@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "measure/link_machine.h"
+#include "measure/links/machine.h"
 #include "report/collectives.h"
 #include "report/collectives_drawing.h"
 #include "report/doctor.h"

@@ -13,7 +13,7 @@
 #include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
-#include "measure/link_tests.h"
+#include "measure/links/tests.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "topology/machine_probe.h"

@@ -7,7 +7,7 @@
 
 #include "files/whole_file.h"
 #include "lab/sensor_bench_setup.h"
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 
 namespace amdahl {
 namespace {

@@ -9,7 +9,7 @@
 #include "amdahl/units.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_input.h"
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 #include "sensor/checks.h"
 
 namespace amdahl {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "amdahl/sensor_bench.h"
-#include "measure/sensor_bench.h"
+#include "measure/sensor/bench.h"
 
 namespace amdahl {
 

@@ -8,9 +8,9 @@
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
-#include "measure/sensor_hetero.h"
-#include "measure/sensor_placement.h"
-#include "measure/sensor_task.h"
+#include "measure/sensor/hetero.h"
+#include "measure/sensor/placement.h"
+#include "measure/sensor/task.h"
 
 namespace amdahl {
 namespace {

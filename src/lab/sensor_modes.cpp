@@ -9,7 +9,7 @@
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_hetero_setup.h"
 #include "lab/sensor_pipeline_setup.h"
-#include "measure/sensor_task.h"
+#include "measure/sensor/task.h"
 
 namespace amdahl {
 namespace {

@@ -9,7 +9,7 @@
 #include "amdahl/sensor_bench.h"
 #include "comm/job_facts.h"
 #include "measure/fleet.h"
-#include "measure/sensor_bench.h"
+#include "measure/sensor/bench.h"
 
 namespace amdahl {
 

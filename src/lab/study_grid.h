@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 
 namespace amdahl {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 #include "train/dataset.h"
 
 namespace amdahl {

@@ -16,7 +16,7 @@
 #include "lab/study_identity.h"
 #include "lab/trace_files.h"
 #include "lab/training_setup.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 #include "planner/advise.h"
 #include "report/study.h"
 #include "spec/run_folder.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 
 namespace amdahl {
 

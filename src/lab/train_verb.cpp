@@ -10,7 +10,7 @@
 #include "lab/provenance.h"
 #include "lab/study_identity.h"
 #include "lab/training_setup.h"
-#include "measure/train_run.h"
+#include "measure/training/train_run.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "train/named_weights.h"

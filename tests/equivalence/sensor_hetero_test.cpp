@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "comm/world.h"
-#include "measure/sensor_check.h"
-#include "measure/sensor_part.h"
+#include "measure/sensor/check.h"
+#include "measure/sensor/part.h"
 #include "ops/ops.h"
 #include "sensor/held_back.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "accounted_cell.h"
-#include "measure/step_account.h"
+#include "measure/study/step_account.h"
 #include "stats/summary.h"
 
 namespace amdahl::testing {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "comm/world.h"
-#include "measure/trace_run.h"
+#include "measure/training/trace_run.h"
 #include "small_job.h"
 
 namespace amdahl::testing {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "gpu_support.h"
-#include "measure/link_integrity.h"
-#include "measure/link_tests.h"
+#include "measure/links/integrity.h"
+#include "measure/links/tests.h"
 
 namespace amdahl {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/world.h"
-#include "measure/study_cell.h"
+#include "measure/study/cell.h"
 #include "small_job.h"
 
 namespace amdahl::testing {

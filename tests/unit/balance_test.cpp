@@ -11,7 +11,7 @@
 
 #include "amdahl/error.h"
 #include "device/device.h"
-#include "measure/sensor_placement.h"
+#include "measure/sensor/placement.h"
 #include "sensor/held_back.h"
 #include "sensor/shard.h"
 

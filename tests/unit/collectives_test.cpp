@@ -9,7 +9,7 @@
 #include "comm/collective_data.h"
 #include "comm/world.h"
 #include "device/device.h"
-#include "measure/collective_sweep.h"
+#include "measure/collectives/sweep.h"
 
 namespace amdahl {
 namespace {

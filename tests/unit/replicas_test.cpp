@@ -7,8 +7,8 @@
 #include "device/cpu_stream.h"
 #include "lab/backends.h"
 #include "lab/local_fleet.h"
-#include "measure/study_runner.h"
-#include "measure/train_run.h"
+#include "measure/study/runner.h"
+#include "measure/training/train_run.h"
 #include "small_job.h"
 
 namespace amdahl {

@@ -9,7 +9,7 @@
 #include "chart/heat_map.h"
 #include "chart/line_chart.h"
 #include "chart/spec_parts.h"
-#include "measure/link_machine.h"
+#include "measure/links/machine.h"
 #include "page_checks.h"
 #include "report/doctor_page.h"
 #include "report/page_parts.h"

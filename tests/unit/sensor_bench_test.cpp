@@ -7,9 +7,9 @@
 #include <set>
 
 #include "comm/world.h"
-#include "measure/sensor_check.h"
-#include "measure/sensor_data.h"
-#include "measure/sensor_workload.h"
+#include "measure/sensor/check.h"
+#include "measure/sensor/data.h"
+#include "measure/sensor/workload.h"
 
 namespace amdahl {
 namespace {

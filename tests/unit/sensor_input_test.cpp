@@ -1,5 +1,5 @@
 // Jobs of the sensor benchmark whose items come from files.
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/small_floats.h"
-#include "measure/sensor_check.h"
+#include "measure/sensor/check.h"
 #include "sensor/sensor_ops.h"
 #include "sensor/shard.h"
 

@@ -1,12 +1,12 @@
 // The account on CPU virtual devices: what parts of a step do, that they leave nothing behind, and what they add up to.
-#include "measure/step_parts.h"
+#include "measure/study/step_parts.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "accounted_cell.h"
-#include "measure/step_account.h"
+#include "measure/study/step_account.h"
 
 namespace amdahl::testing {
 namespace {

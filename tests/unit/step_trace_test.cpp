@@ -1,4 +1,4 @@
-#include "measure/step_trace.h"
+#include "measure/training/step_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "device/cpu_device.h"
+#include "measure/sampling/rank_results.h"
 
 namespace amdahl {
 namespace {
@@ -187,7 +188,7 @@ TEST(PackedTrace, ComesBackAsItWas) {
     one.bytes = int64_t{1} << i;
     trace.events.push_back(one);
   }
-  const RankTrace back = unpack_trace(pack_trace(trace));
+  const RankTrace back = unpack_result<RankTrace>(pack_result(trace));
   EXPECT_EQ(back.device, trace.device);
   EXPECT_EQ(back.host, trace.host);
   EXPECT_EQ(back.own_clock, true);
@@ -199,8 +200,8 @@ TEST(PackedTrace, ComesBackAsItWas) {
 }
 
 TEST(PackedTrace, OneThatIsCutOffIsRefused) {
-  const std::string packed = pack_trace(rank_on("a", 1, 2, {event(TraceKind::host, 1, 2)}));
-  EXPECT_THROW(unpack_trace(packed.substr(0, packed.size() - 3)), Error);
+  const std::string packed = pack_result(rank_on("a", 1, 2, {event(TraceKind::host, 1, 2)}));
+  EXPECT_THROW(unpack_result<RankTrace>(packed.substr(0, packed.size() - 3)), Error);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
-#include "measure/link_integrity.h"
-#include "measure/link_machine.h"
-#include "measure/link_tests.h"
+#include "measure/links/integrity.h"
+#include "measure/links/machine.h"
+#include "measure/links/tests.h"
 #include "stats/line_fit.h"
 #include "transfer/host_affinity.h"
 #include "transfer/staged_copy.h"
