@@ -55,12 +55,21 @@ AMDAHL_API std::string text_of(const PlanField& field, const PlanOptions& option
 /// Error{usage} for the first number outside of its limits.
 AMDAHL_API void check_plan_options(const PlanOptions& options);
 
-/// How one training step runs on `num_devices` devices. `strategy` is a row of the parallel strategy table.
+/// Devices along each axis of parallelism: data (dp), tensor (tp) and pipeline (pp).
+struct Mesh {
+  int dp = 1, tp = 1, pp = 1;
+  int size() const { return dp * tp * pp; }
+  auto operator<=>(const Mesh&) const = default;
+};
+
+/// How one training step runs on the devices of a mesh. `strategy`, a row of the strategy table, is along its data
+/// axis.
 struct ParallelPlan : PlanOptions {
   std::string strategy = "single";
-  int num_devices = 1;
+  Mesh mesh;
   int64_t global_batch = 0;  // rows per optimizer step over all devices
 
+  int num_devices() const { return mesh.size(); }
   /// Rows of one device in one micro-batch (`replicated` and `single`: all rows).
   int64_t local_rows() const;
 };

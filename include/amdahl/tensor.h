@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "amdahl/error.h"
@@ -31,9 +32,14 @@ template <class Pointer>
 struct BasicTensor {
   Pointer data = nullptr;
   DType dtype = DType::f32;
-  std::vector<int64_t> shape = {};
+  std::vector<int64_t> shape;
   int device = kHostMemory;      // CUDA index of the memory it lies in, or the host's
-  std::vector<int64_t> strides = {};  // in elements; empty: dense, last dimension contiguous
+  std::vector<int64_t> strides;  // in elements; empty: dense, last dimension contiguous
+
+  BasicTensor() = default;
+  BasicTensor(Pointer elements, DType type, std::vector<int64_t> extents, int where = kHostMemory,
+              std::vector<int64_t> steps = {})
+      : data(elements), dtype(type), shape(std::move(extents)), device(where), strides(std::move(steps)) {}
 
   /// Product of the shape; 1 without dimensions.
   int64_t num_elements() const {

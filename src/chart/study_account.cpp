@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kAccountSpec = R"json({
   "spec": {
     "width": 380, "height": {"step": 24},
     "layer": [
@@ -160,10 +160,10 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
       ++number;
     }
   }
-  chart.spec = filled(kSpec, {{"parts", parts},
-                              {"configurations", configurations},
-                              {"batches", batches},
-                              {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
+  chart.spec = filled(kAccountSpec, {{"parts", parts},
+                                     {"configurations", configurations},
+                                     {"batches", batches},
+                                     {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
                    .dump();
   chart.id = "account-" + group_slug(group);
   chart.wide = true;

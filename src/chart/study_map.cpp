@@ -18,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // The colour is the speedup's logarithm: twice and half as fast are equally far from none.
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kMapSpec = R"json({
   "width": 460, "height": "$height",
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
                 {"calculate": "format(datum.speedup, '.2f') + 'x'", "as": "label"}],
@@ -106,12 +106,12 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   ordered_json ink = {{"value", "#1b2430"}};
   ink["condition"] = {{"test", fmt::format("abs(datum.doublings) > {}", 0.75 * reach)}, {"value", "#ffffff"}};
   chart.spec =
-      filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
-                     {"models", models},
-                     {"height", 46 * models.size()},
-                     {"low", -reach},
-                     {"high", reach},
-                     {"ink", ink}})
+      filled(kMapSpec, {{"batch", key.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
+                        {"models", models},
+                        {"height", 46 * models.size()},
+                        {"low", -reach},
+                        {"high", reach},
+                        {"ink", ink}})
           .dump();
   chart.least_width = 140 + 46 * static_cast<int>(batches.size());
   chart.id = fmt::format("map-{}-{}-{}", key.devices, key.scaling, key.math);

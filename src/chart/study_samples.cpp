@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr const char *kTick = "tick", *kCross = "cross", *kAbove = "beyond the axis", *kBelow = "below the axis";
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kSamplesSpec = R"json({
   "width": 460, "height": "$height",
   "encoding": {
     "y": {"field": "cell", "type": "nominal", "sort": "$cells", "title": null},
@@ -149,10 +149,10 @@ std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup
   }
   chart.id = "samples-" + group_slug(group);
   chart.title = "Every run: step time against the median of its cell (%)";
-  ordered_json spec = filled(kSpec, {{"cells", order},
-                                     {"height", 20 * order.size()},
-                                     {"domain", {reach.first(), reach.last()}},
-                                     {"tooltip", ordered_json::parse(kTooltip)}});
+  ordered_json spec = filled(kSamplesSpec, {{"cells", order},
+                                            {"height", 20 * order.size()},
+                                            {"domain", {reach.first(), reach.last()}},
+                                            {"tooltip", ordered_json::parse(kTooltip)}});
   drop_empty_layers(spec, chart.table);
   chart.spec = spec.dump();
   const auto total = static_cast<int64_t>(chart.table.rows.size());

@@ -45,7 +45,7 @@ ordered_json devices_axis(const DataTable& table) {
           {"axis", {{"values", counts}, {"format", "d"}, {"grid", false}}}};
 }
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kScalingSpec = R"json({
   "width": 460, "height": 300,
   "layer": [
     {"mark": {"type": "line", "style": "limit"},
@@ -82,7 +82,7 @@ std::string spec_of(const ScalingChart& chart, const DataTable& table, const std
   const ordered_json scale = {{"zero", true}};
   const ordered_json legend = {{"title", weak ? "Batch per device" : "Global batch"}};
   ordered_json spec = filled(
-      kSpec,
+      kScalingSpec,
       {{"x", devices_axis(table)},
        {"y",
         {{"field", chart.field}, {"type", "quantitative"}, {"title", chart.title}, {"scale", scale}, {"axis", y_axis}}},

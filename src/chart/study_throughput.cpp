@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kThroughputSpec = R"json({
   "width": 460, "height": 300,
   "layer": [
     {"mark": {"type": "rule", "style": "marker"}, "transform": [{"filter": "isValid(datum.crossover)"}],
@@ -105,23 +105,23 @@ std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, c
   const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
   const ordered_json x_axis = {
       {"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}};
-  ordered_json spec =
-      filled(kSpec, {{"x",
-                      {{"field", "batch"},
-                       {"type", "quantitative"},
-                       {"title", group.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
-                       {"scale", log2},
-                       {"axis", x_axis}}},
-                     {"y", y},
-                     {"log", y.value("scale", nlohmann::json::object())},
-                     {"title", title},
-                     {"order", order},
-                     {"colour",
-                      {{"field", "series"},
-                       {"type", "nominal"},
-                       {"sort", order},
-                       {"scale", {{"domain", order}}},
-                       {"legend", {{"title", nullptr}}}}}});
+  ordered_json spec = filled(
+      kThroughputSpec, {{"x",
+                         {{"field", "batch"},
+                          {"type", "quantitative"},
+                          {"title", group.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
+                          {"scale", log2},
+                          {"axis", x_axis}}},
+                        {"y", y},
+                        {"log", y.value("scale", nlohmann::json::object())},
+                        {"title", title},
+                        {"order", order},
+                        {"colour",
+                         {{"field", "series"},
+                          {"type", "nominal"},
+                          {"sort", order},
+                          {"scale", {{"domain", order}}},
+                          {"legend", {{"title", nullptr}}}}}});
   drop_empty_layers(spec, table);
   return spec.dump();
 }

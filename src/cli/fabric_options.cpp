@@ -233,7 +233,7 @@ void add_arena_options(CLI::App* sub, ParsedCollectives& parsed) {
       ->capture_default_str();
 }
 
-void offer_values(CLI::App* sub) {
+void offer_fabric_values(CLI::App* sub) {
   offer(sub, "--backend", {"auto", "cpu", "cuda"});
   offer(sub, "--processes", {"gloo", "mpi"});
   offer_several(sub, "--collective",
@@ -297,7 +297,7 @@ Command define_collectives(CLI::App& app) {
   add_metrics(sub, args.metrics);
   add_arena_options(sub, *parsed);
   add_talk(sub, args.talk);
-  offer_values(sub);
+  offer_fabric_values(sub);
   return {sub, [parsed, sub](const std::string& command_line) {
             return run_parsed_collectives(*sub, *parsed, command_line);
           }};

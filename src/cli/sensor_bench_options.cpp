@@ -143,7 +143,7 @@ void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTex
                   "compute-here-memory-there, voxelize-here-fuse-there, cost (default: all)");
 }
 
-void offer_values(CLI::App* sub) {
+void offer_bench_values(CLI::App* sub) {
   offer_several(sub, "--op", {"fuse", "voxelize", "resample"});
   offer(sub, "--mode", {"single", "data", "task", "pipeline", "hetero"});
   offer(sub, "--scaling", {"strong", "weak"});
@@ -207,7 +207,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
   add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
-  offer_values(sub);
+  offer_bench_values(sub);
   return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
 }
 

@@ -6,15 +6,10 @@
 
 #include <memory>
 
+#include "amdahl/plan.h"
 #include "comm/communicator.h"
 
 namespace amdahl {
-
-struct Mesh {
-  int dp = 1, tp = 1, pp = 1;  // devices along each axis
-  int size() const { return dp * tp * pp; }
-  auto operator<=>(const Mesh&) const = default;
-};
 
 /// A rank's place along each axis.
 struct MeshPlace {

@@ -77,7 +77,7 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
 bool feasible(const StudyConfig& config, const StudyCellSpec& cell) {
   ParallelPlan plan{config.training.plan};
   plan.strategy = cell.strategy;
-  plan.num_devices = cell.devices;
+  plan.mesh.dp = cell.devices;
   plan.global_batch = cell.global_batch;
   return find_strategy(cell.strategy).feasible(plan).ok;
 }

@@ -67,7 +67,7 @@ void check_feasible(const StudySettings& settings) {
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& cell : group) {
       ParallelPlan plan = settings.trainer.plan;
-      plan.num_devices = cell.devices;
+      plan.mesh.dp = cell.devices;
       plan.global_batch = cell.global_batch;
       const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
       if (!feasible.ok)

@@ -36,7 +36,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   settings.validation_fraction = config.validation_fraction;
   settings.trainer = make_trainer_options(config.engine, config.training, model);
   settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
-  settings.trainer.plan.num_devices = config.devices;
+  settings.trainer.plan.mesh.dp = config.devices;
   settings.trainer.plan.global_batch = config.batch_size;
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");

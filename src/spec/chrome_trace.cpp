@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // Threads of a process, from top to bottom; others follow in the order of their names.
-constexpr std::string_view kStreams[] = {"step", "compute", "weights", "comm", "host"};
+constexpr std::string_view kTraceStreams[] = {"step", "compute", "weights", "comm", "host"};
 
 // Viewers take 0 for no process, and a thread with the number of its process for its main thread; Perfetto also keeps
 // threads of different processes apart only by their numbers. So every number is used once.
@@ -61,10 +61,10 @@ class ChromeWriter {
  private:
   void number_threads() {
     for (const TraceEvent& event : trace_.events) threads_[event.stream] = 0;
-    int next = static_cast<int>(std::size(kStreams));
+    int next = static_cast<int>(std::size(kTraceStreams));
     for (auto& [stream, number] : threads_) {
-      const auto* const known = std::find(std::begin(kStreams), std::end(kStreams), stream);
-      number = known != std::end(kStreams) ? static_cast<int>(known - std::begin(kStreams)) : next++;
+      const auto* const known = std::find(std::begin(kTraceStreams), std::end(kTraceStreams), stream);
+      number = known != std::end(kTraceStreams) ? static_cast<int>(known - std::begin(kTraceStreams)) : next++;
     }
   }
 

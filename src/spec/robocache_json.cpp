@@ -22,7 +22,8 @@ constexpr const char* kVoxelModes[] = {"count", "occupancy", "mean", "max"};
 constexpr const char* kMultiMode = "occupancy";  // the one that the multi-GPU script measures
 constexpr double kUsPerMs = 1000;
 constexpr const char* kLeftOut[] = {"memory_bandwidth", "communication_overhead"};
-constexpr const char* kRemedy = "the JSON of benchmark_single_gpu.py or benchmark_multi_gpu.py, written to the end";
+constexpr const char* kRoboCacheRemedy =
+    "the JSON of benchmark_single_gpu.py or benchmark_multi_gpu.py, written to the end";
 
 struct Devices {
   std::vector<std::string> names;
@@ -34,7 +35,7 @@ Devices devices_of(const Fields& document) {
   Devices devices{document.texts("devices")};
   const int64_t world = document.integer("world_size");
   if (world < 1 || world != devices.count())
-    document.fail("world_size", fmt::format("is {} with {} devices", world, devices.count()), kRemedy);
+    document.fail("world_size", fmt::format("is {} with {} devices", world, devices.count()), kRoboCacheRemedy);
   return devices;
 }
 
@@ -58,17 +59,17 @@ Axes common_axes(const Devices& devices, int64_t items_each) {
   return axes;
 }
 
-double positive(const Fields& fields, const char* name) {
+double positive_time(const Fields& fields, const char* name) {
   const double value = fields.number(name);
-  if (!(value > 0)) fields.fail(name, fmt::format("is {}", value), kRemedy);
+  if (!(value > 0)) fields.fail(name, fmt::format("is {}", value), kRoboCacheRemedy);
   return value;
 }
 
 void add_series(Record& record, const Fields& times, int64_t items, const char* unit) {
-  const double mean_us = positive(times, "mean_latency_ms") * kUsPerMs;
+  const double mean_us = positive_time(times, "mean_latency_ms") * kUsPerMs;
   record.series = {{"time", "us", {mean_us}},
-                   {"time_p50", "us", {positive(times, "p50_latency_ms") * kUsPerMs}},
-                   {"time_p99", "us", {positive(times, "p99_latency_ms") * kUsPerMs}},
+                   {"time_p50", "us", {positive_time(times, "p50_latency_ms") * kUsPerMs}},
+                   {"time_p99", "us", {positive_time(times, "p99_latency_ms") * kUsPerMs}},
                    {"throughput", unit, {static_cast<double>(items) / mean_us * 1e6}}};
 }
 

@@ -45,6 +45,12 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       order_(choose_order()),
       pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
+  if (options_.plan.mesh.tp > 1 || options_.plan.mesh.pp > 1)
+    throw Error(Cause::usage,
+                fmt::format("the mesh has {} tensor-parallel ranks and {} pipeline stages; the trainer divides steps "
+                            "along the data axis alone",
+                            options_.plan.mesh.tp, options_.plan.mesh.pp),
+                "a mesh of dp ranks");
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
   if (options_.launch == LaunchMode::graph) {
@@ -54,7 +60,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
-    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
+    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
     staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
   }
@@ -88,7 +94,7 @@ std::vector<FloatRange> Trainer::owned() const { return row_.owned(options_.plan
 RowRange Trainer::rows_to_provide() const {
   if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
   if (row_.data_on_root) return rank_.rank == 0 ? RowRange{0, options_.plan.global_batch} : RowRange{0, 0};
-  return even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank);
+  return even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank);
 }
 
 void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part) {

@@ -10,7 +10,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -228,4 +228,4 @@ TEST(PipelineRunner, AFailureEndsEveryRank) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -11,7 +11,7 @@
 #include "ops/ops.h"
 #include "sensor/held_back.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kTimeout = 30;
@@ -122,4 +122,4 @@ TEST_P(SensorShares, GiveOneDevicesResult) {
 INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(cases()), name_of);
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

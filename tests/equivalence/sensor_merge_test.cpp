@@ -11,14 +11,13 @@
 #include "comm/world.h"
 #include "sensor/merge.h"
 #include "sensor/shard.h"
+#include "waits.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kFeatures = 3;
 constexpr double kTimeout = 20;
-Deadline soon() { return Deadline::after_seconds(30); }
-
 enum class Values { normal, signed_zeros, large_and_small };
 
 struct Cloud {
@@ -238,4 +237,4 @@ TEST(SensorMergeWays, WithoutAMergeEachDeviceKeepsItsOwnGrid) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -11,7 +11,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -179,4 +179,4 @@ TEST(TensorShards, WhatCannotBeDividedIsRefusedByLayer) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

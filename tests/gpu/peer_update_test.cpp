@@ -8,7 +8,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kRows = 26;
@@ -37,7 +37,7 @@ class PeerUpdateTest : public ::testing::Test {
     TrainerOptions options;
     options.model = odd_model(LossKind::mse);
     options.plan.strategy = "zero1";
-    options.plan.num_devices = world();
+    options.plan.mesh.dp = world();
     options.plan.global_batch = kRows;
     options.plan.bucket_bytes = 6000;
     options.hyper.learning_rate = 1e-2f;
@@ -145,4 +145,4 @@ TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -8,7 +8,7 @@
 
 #include "sensor_gpu.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 /// Four lanes read a run of 16 points together where it is whole and aligned. Runs are cut off at the end, and tiles
@@ -58,4 +58,4 @@ TEST_F(SensorGpuTest, MasksOfLargeGrids) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

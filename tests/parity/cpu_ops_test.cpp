@@ -11,7 +11,7 @@
 #include "ops/ops.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kTolerance = 2e-6;  // relative, in norm
@@ -425,4 +425,4 @@ TEST_F(CpuOpsTest, GatherRows) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -7,7 +7,7 @@
 #include "measure/study/cell.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 /// `runs[run][rank]` of one cell, its step account included.
 inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const TrainerOptions& options, int runs, int steps) {
@@ -18,7 +18,7 @@ inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const Trainer
   settings.steps = steps;
   const Dataset data =
       make_study_dataset(4 * options.plan.global_batch, options.model.input_width, options.model.output_width(), 3);
-  const int world = options.plan.num_devices;
+  const int world = options.plan.num_devices();
   std::vector<std::vector<RankRun>> result(static_cast<size_t>(runs));
   run_rank_threads(
       world,
@@ -39,4 +39,4 @@ inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const Trainer
   return result;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

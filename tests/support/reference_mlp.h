@@ -8,7 +8,7 @@
 #include "model/parameter_layout.h"
 #include "train/hyper.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 class ReferenceMlp {
  public:
@@ -36,4 +36,4 @@ class ReferenceMlp {
 /// ||a - b|| / ||b||, NaN when any element is.
 double relative_error(const std::vector<float>& a, const std::vector<double>& b, size_t begin);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kFloatEpsilon = 0x1p-23;
@@ -244,4 +244,4 @@ std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vec
   return expected;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

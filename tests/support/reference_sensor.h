@@ -9,7 +9,7 @@
 
 #include "amdahl/sensor.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 /// Element i of an array of f32, bf16 or f16.
 double decode(const void* data, DType type, int64_t i);
@@ -59,4 +59,4 @@ std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vec
                                        int64_t num_features, int64_t num_voxels, const VoxelizeOptions& options,
                                        double scale);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

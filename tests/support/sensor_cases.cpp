@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -366,4 +366,4 @@ std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud) {
   return runs;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -8,7 +8,7 @@
 
 #include "reference_sensor.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct FuseCase {
   std::string name;
@@ -63,4 +63,4 @@ inline constexpr Extrapolation kRules[] = {Extrapolation::hold, Extrapolation::l
 inline constexpr VoxelMode kVoxelModes[] = {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean,
                                             VoxelMode::max};
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -11,7 +11,7 @@
 #include "sensor/sensor_ops.h"
 #include "sensor_cases.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct SensorBench {
   Device& device;
@@ -131,4 +131,4 @@ void expect_order_does_not_matter(const SensorBench& bench);
 /// merge_masks and expand_mask.
 void expect_masks_work(const SensorBench& bench);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

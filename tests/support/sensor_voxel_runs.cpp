@@ -7,7 +7,7 @@
 
 #include "sensor_runs.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 template <class T>
@@ -272,4 +272,4 @@ void expect_order_does_not_matter(const SensorBench& bench) {
       }
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

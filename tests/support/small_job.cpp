@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   std::mt19937_64 generator(seed);
@@ -42,7 +42,7 @@ JobDevices cpu_job_devices(int count) {
 }
 
 JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps) {
-  const int world = options.plan.num_devices;
+  const int world = options.plan.num_devices();
   JobResult result;
   result.params.resize(static_cast<size_t>(world));
   result.comm_bytes.resize(static_cast<size_t>(world));
@@ -95,4 +95,4 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
   return result;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

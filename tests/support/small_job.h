@@ -9,7 +9,7 @@
 #include "comm/world.h"
 #include "train/trainer.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct JobData {
   std::vector<float> features;  // [rows, input_width]
@@ -42,4 +42,4 @@ JobDevices cpu_job_devices(int count);
 /// Their gradients are in the result where `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -8,6 +8,7 @@
 
 #include "chart/study_account.h"
 #include "chart/study_groups.h"
+#include "page_checks.h"
 #include "report/csv_export.h"
 #include "report/markdown.h"
 #include "report/prometheus.h"
@@ -19,13 +20,6 @@
 
 namespace amdahl {
 namespace {
-
-size_t column(const Chart& chart, const std::string& name) {
-  for (size_t i = 0; i < chart.table.columns.size(); ++i)
-    if (chart.table.columns[i].name == name) return i;
-  ADD_FAILURE() << "no column " << name;
-  return 0;
-}
 
 Series& series_of(Record& record, const std::string& name) {
   for (Series& series : record.series)
@@ -133,10 +127,10 @@ TEST(AccountPage, TableAndChartGiveTheRatioAndRefuseShares) {
   const auto chart = account_chart(summary, groups_of(summary).front());
   ASSERT_TRUE(chart);
   for (const auto& row : chart->table.rows) {
-    EXPECT_EQ(std::get<std::string>(row[column(*chart, "share")]), "not given");
-    EXPECT_NEAR(std::get<double>(row[column(*chart, "ratio")]), 1.5, 1e-9);
-    EXPECT_NEAR(std::get<double>(row[column(*chart, "step_us")]),
-                1.5 * std::get<double>(row[column(*chart, "measured_us")]), 1e-6);
+    EXPECT_EQ(std::get<std::string>(row[test::column_index(*chart, "share")]), "not given");
+    EXPECT_NEAR(std::get<double>(row[test::column_index(*chart, "ratio")]), 1.5, 1e-9);
+    EXPECT_NEAR(std::get<double>(row[test::column_index(*chart, "step_us")]),
+                1.5 * std::get<double>(row[test::column_index(*chart, "measured_us")]), 1e-6);
   }
   EXPECT_NE(chart->summary.find("No percentages for 2 of 2 cells"), std::string::npos) << chart->summary;
   EXPECT_EQ(chart->summary.find("is exposed communication"), std::string::npos) << chart->summary;
@@ -156,9 +150,9 @@ TEST(AccountPage, StampsWithGapsInForwardAndBackwardDoNotSplitCompute) {
   const auto chart = account_chart(summary, groups_of(summary).front());
   std::map<std::string, double> sums, steps;
   for (const auto& row : chart->table.rows) {
-    const auto on = std::get<std::string>(row[column(*chart, "configuration")]);
-    sums[on] += std::get<double>(row[column(*chart, "time_us")]);
-    steps[on] = std::get<double>(row[column(*chart, "step_us")]);
+    const auto on = std::get<std::string>(row[test::column_index(*chart, "configuration")]);
+    sums[on] += std::get<double>(row[test::column_index(*chart, "time_us")]);
+    steps[on] = std::get<double>(row[test::column_index(*chart, "step_us")]);
   }
   for (const auto& [on, sum] : sums) EXPECT_NEAR(sum, steps[on], 1e-6 * steps[on]) << on;
 }

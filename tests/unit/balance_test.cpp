@@ -15,7 +15,7 @@
 #include "sensor/held_back.h"
 #include "sensor/shard.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 TaskCosts alike(const std::vector<double>& costs, size_t devices) {
@@ -241,4 +241,4 @@ TEST(HeldBack, PartsOfAGpuAreWholeGroups) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -20,6 +20,14 @@ inline double uniform(uint32_t index, double low, double high, uint64_t stream =
   return low + (high - low) * (philox(stream, index, 0, 0, 0).v[0] / 4294967296.0);
 }
 
+/// Index of a chart's column.
+inline size_t column_index(const Chart& chart, const std::string& name) {
+  for (size_t i = 0; i < chart.table.columns.size(); ++i)
+    if (chart.table.columns[i].name == name) return i;
+  ADD_FAILURE() << chart.id << " has no column " << name;
+  return 0;
+}
+
 // ---- what every chart must be ----
 
 inline void each_field(const nlohmann::json& node, const std::function<void(const std::string&)>& visit) {

@@ -86,7 +86,7 @@ TrainSettings train_settings(int devices, const char* strategy) {
   TrainSettings settings;
   settings.trainer.model = testing::odd_model(LossKind::mse);
   settings.trainer.plan.strategy = strategy;
-  settings.trainer.plan.num_devices = devices;
+  settings.trainer.plan.mesh.dp = devices;
   settings.trainer.plan.global_batch = 16;
   settings.trainer.timeout_seconds = 20;
   settings.epochs = 2;

@@ -10,11 +10,10 @@
 #include "measure/sensor/check.h"
 #include "measure/sensor/data.h"
 #include "measure/sensor/workload.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(30); }
 
 SensorJob cloud_job(VoxelMode mode) {
   SensorJob job;

@@ -108,7 +108,7 @@ TEST(StudyVariants, RunEverySoManyRunsWithTheirOwnMath) {
   settings.model = find_model_preset("medium");
   settings.data_name = "synthetic";
   settings.trainer.model = settings.model;
-  settings.trainer.plan.num_devices = 1;
+  settings.trainer.plan.mesh.dp = 1;
   settings.runs = 3;
   settings.warmup = settings.steps = 1;
   settings.provenance.facts = {{"math", "fp32"}};

@@ -11,11 +11,10 @@
 #include "stats/line_fit.h"
 #include "transfer/host_affinity.h"
 #include "transfer/staged_copy.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(30); }
 
 std::vector<LinkDevice> virtual_devices(int count) {
   std::vector<LinkDevice> devices;

@@ -37,7 +37,7 @@ TrainerOptions options_of(const StudySettings& settings, const StudyCellSpec& sp
   TrainerOptions options = settings.trainer;
   options.launch = spec.launch;
   options.plan.strategy = spec.strategy;
-  options.plan.num_devices = spec.devices;
+  options.plan.mesh.dp = spec.devices;
   options.plan.global_batch = spec.global_batch;
   return options;
 }

@@ -40,7 +40,7 @@ struct StudySettings {
   std::string data_name;
   std::vector<std::vector<StudyCellSpec>>
       groups;                      // cells that are interleaved with each other: one group per batch size
-  TrainerOptions trainer;          // launch and plan.strategy, num_devices and global_batch are set per cell
+  TrainerOptions trainer;          // launch and plan.strategy, plan.mesh and global_batch are set per cell
   MathMode math = MathMode::fp32;  // of the fleet's own operations
   std::function<std::unique_ptr<Ops>(Device&, MathMode)> make_ops;  // of cells with another math mode
   Scaling scaling = Scaling::strong;

@@ -173,7 +173,7 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
   const Split split = split_rows(data.num_rows, settings.validation_fraction, settings.trainer.seed);
   TrainedModel trained;
   try {
-    fleet.run(settings.trainer.plan.num_devices, [&](RankContext& rank) {
+    fleet.run(settings.trainer.plan.num_devices(), [&](RankContext& rank) {
       const auto keep = [&](const EpochResult& result) {
         trained.epochs.push_back(result);
         finished(result);

@@ -89,7 +89,7 @@ struct StrategyRow {
 
 /// Whether steps of this plan communicate while backward goes on; only then is it worth making gradients in pieces.
 inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
-  return row.overlaps && plan.overlap && plan.num_devices > 1;
+  return row.overlaps && plan.overlap && plan.mesh.dp > 1;
 }
 
 const std::vector<StrategyRow>& strategy_table();

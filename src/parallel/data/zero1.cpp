@@ -19,7 +19,7 @@ size_t payload_bytes(const Shards& shards) {
 class ShardedDataParallel final : public BucketedSync {
  public:
   explicit ShardedDataParallel(const SyncContext& context) : BucketedSync(context) {
-    for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.num_devices));
+    for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.mesh.dp));
     if (context.optimizer.is_adam()) peers_ = connect_peers(context);
   }
 
@@ -100,14 +100,14 @@ std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& cont
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
   size_t bytes = 0;
   for (const Bucket& bucket : make_buckets(make_layout(model), plan))
-    bytes += payload_bytes(divide(bucket, plan.num_devices));
+    bytes += payload_bytes(divide(bucket, plan.mesh.dp));
   return static_cast<int64_t>(bytes);
 }
 
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {
   std::vector<FloatRange> owned;
   for (const Bucket& bucket : make_buckets(make_layout(model), plan)) {
-    const Shards shards = divide(bucket, plan.num_devices);
+    const Shards shards = divide(bucket, plan.mesh.dp);
     for (const FloatRange& range : {shards.front(), shards.part(rank)}) {
       if (range.floats() <= 0) continue;
       if (!owned.empty() && owned.back().end == range.begin)

@@ -1,0 +1,11 @@
+// Values that are no numbers.
+#pragma once
+
+#include <limits>
+
+namespace amdahl {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace amdahl
