@@ -32,12 +32,10 @@ class CpuOneSided final : public OneSided {
   std::string_view name() const override { return "cpu"; }
 
   void put(Stream& stream, size_t offset, const void* local, size_t bytes, int rank) override {
-    as_cpu(stream).enqueue(
-        [=, team = team_] { symmetric_cpu::put(team->view, team->at(offset), local, bytes, rank); });
+    as_cpu(stream).enqueue([=, team = team_] { symmetric_cpu::put(team->view, team->at(offset), local, bytes, rank); });
   }
   void get(Stream& stream, void* local, size_t offset, size_t bytes, int rank) override {
-    as_cpu(stream).enqueue(
-        [=, team = team_] { symmetric_cpu::get(team->view, local, team->at(offset), bytes, rank); });
+    as_cpu(stream).enqueue([=, team = team_] { symmetric_cpu::get(team->view, local, team->at(offset), bytes, rank); });
   }
   void signal(Stream& stream, size_t offset, uint64_t value, int rank) override {
     as_cpu(stream).enqueue([=, team = team_] {

@@ -30,10 +30,9 @@ __global__ void run_barrier(const __grid_constant__ TeamView team) { barrier(tea
 /// Now, not while a kernel of another rank on the same GPU waits for this one.
 void load_kernels(int device_index) {
   cudaFuncAttributes attributes{};
-  for (const void* kernel :
-       {reinterpret_cast<const void*>(store_signal), reinterpret_cast<const void*>(await_signal),
-        reinterpret_cast<const void*>(add), reinterpret_cast<const void*>(order_writes),
-        reinterpret_cast<const void*>(run_barrier)})
+  for (const void* kernel : {reinterpret_cast<const void*>(store_signal), reinterpret_cast<const void*>(await_signal),
+                             reinterpret_cast<const void*>(add), reinterpret_cast<const void*>(order_writes),
+                             reinterpret_cast<const void*>(run_barrier)})
     cuda_check(cudaFuncGetAttributes(&attributes, kernel), device_index, "cudaFuncGetAttributes");
 }
 

@@ -54,8 +54,8 @@ __device__ __forceinline__ void put_signal(const TeamView& team, T* to, const T*
   __syncthreads();
   if (threadIdx.x == 0) store_release(peer(team, signal, rank), value);
 }
-/// Adds to where `rank` has `to`, atomically over all ranks; returns what was there before. By one thread. The GPUs must
-/// have native peer atomics (list_cuda_peers).
+/// Adds to where `rank` has `to`, atomically over all ranks; returns what was there before. By one thread. The GPUs
+/// must have native peer atomics (list_cuda_peers).
 __device__ __forceinline__ uint64_t fetch_add(const TeamView& team, uint64_t* to, uint64_t value, int rank) {
   auto* there = reinterpret_cast<unsigned long long*>(peer(team, to, rank));
   return atomicAdd_system(there, static_cast<unsigned long long>(value));

@@ -44,8 +44,7 @@ cudaStream_t CudaTeam::use(Stream& stream) {
 
 void CudaTeam::rethrow() {
   const unsigned missing = std::atomic_ref(report_->missing_rank).load(std::memory_order_acquire);
-  if (missing != 0)
-    throw late_rank_error(memory_.team, static_cast<int>(missing) - 1, what_, memory_.timeout_seconds);
+  if (missing != 0) throw late_rank_error(memory_.team, static_cast<int>(missing) - 1, what_, memory_.timeout_seconds);
 }
 
 void CudaTeam::end_waits() noexcept { std::atomic_ref(report_->give_up).store(1, std::memory_order_release); }

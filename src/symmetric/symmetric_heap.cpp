@@ -34,11 +34,11 @@ size_t SymmetricHeap::free_bytes() const {
 
 void SymmetricHeap::agree(const char* call, size_t argument) {
   const std::string mine = fmt::format("{} of {}", call, argument);
-  const std::vector<std::string> all =
-      communicator_.exchange(mine, Deadline::after_seconds(memory_.timeout_seconds));
+  const std::vector<std::string> all = communicator_.exchange(mine, Deadline::after_seconds(memory_.timeout_seconds));
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all.front())
-      throw Error(Cause::collective_mismatch, fmt::format("rank 0 calls {}, rank {} calls {}", all.front(), rank, all[rank]),
+      throw Error(Cause::collective_mismatch,
+                  fmt::format("rank 0 calls {}, rank {} calls {}", all.front(), rank, all[rank]),
                   "the same calls in the same order on every rank", static_cast<int>(rank));
 }
 

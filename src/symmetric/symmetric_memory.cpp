@@ -71,10 +71,10 @@ SymmetricMemory memory_of_buffers(const std::vector<Device*>& devices, std::vect
   memory.bytes = buffers.front()->bytes();
   for (size_t r = 0; r < buffers.size(); ++r)
     if (buffers[r]->bytes() != memory.bytes)
-      throw Error(Cause::collective_mismatch,
-                  fmt::format("symmetric memory: rank 0 has {} bytes, rank {} {}", memory.bytes, r,
-                              buffers[r]->bytes()),
-                  "the same size on every rank");
+      throw Error(
+          Cause::collective_mismatch,
+          fmt::format("symmetric memory: rank 0 has {} bytes, rank {} {}", memory.bytes, r, buffers[r]->bytes()),
+          "the same size on every rank");
   for (std::shared_ptr<Buffer>& buffer : buffers) {
     memory.base.push_back(buffer->as<char>());
     memory.owners.push_back(std::move(buffer));

@@ -1,4 +1,5 @@
-// What the ranks of a team share in symmetric memory, and how a rank sees it: plain data for kernels and CPU code alike.
+// What the ranks of a team share in symmetric memory, and how a rank sees it: plain data for kernels and CPU code
+// alike.
 #pragma once
 
 #include <cstddef>
