@@ -131,11 +131,12 @@ __device__ __forceinline__ void end_round(const TeamView& team, uint64_t epoch, 
   if (finish_block(team)) advance(team, epoch);
 }
 
-/// A round that is one barrier, by all threads of a kernel of one block.
+/// A round that is one barrier, by all threads of a kernel of one block, any number of times.
 __device__ __forceinline__ bool barrier(const TeamView& team) {
   const uint64_t epoch = this_round(team);
   const bool complete = __syncthreads_and(!is_broken(team)) && arrive_and_wait(team, 0, epoch, true);
   if (threadIdx.x == 0) end_round(team, epoch, complete);
+  __syncthreads();  // the next round's number is there
   return complete;
 }
 
