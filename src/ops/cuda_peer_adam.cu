@@ -93,8 +93,6 @@ template <int kRanks, int kUnroll>
 __global__ void __launch_bounds__(kPeerThreads, 1)
     peer_adam_kernel(const __grid_constant__ PeerLaunch p, const __grid_constant__ PeerUpdate u) {
   const uint64_t update = this_round(p.team);  // the last block to finish counts it
-  // Another block may give up meanwhile: the block decides as one.
-  if (!__syncthreads_and(!is_broken(p.team))) return;
   if (!arrive_and_wait(p.team, kEntered, update, blockIdx.x == 0)) {
     if (threadIdx.x == 0) set_broken(p.team);
     return;

@@ -54,8 +54,12 @@ class CpuOneSided final : public OneSided {
       if (old) *old = before;
     });
   }
-  void fence(Stream& stream) override { as_cpu(stream).enqueue(symmetric_cpu::fence); }
-  void quiet(Stream& stream) override { as_cpu(stream).enqueue(symmetric_cpu::quiet); }
+  void fence(Stream& stream) override {
+    as_cpu(stream).enqueue([] { symmetric_cpu::fence(); });
+  }
+  void quiet(Stream& stream) override {
+    as_cpu(stream).enqueue([] { symmetric_cpu::quiet(); });
+  }
   void barrier(Stream& stream) override {
     as_cpu(stream).enqueue([team = team_] {
       if (!symmetric_cpu::barrier(team->view)) team->fail("a barrier");

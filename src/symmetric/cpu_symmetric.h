@@ -34,10 +34,10 @@ inline void put(const TeamView& team, void* to, const void* from, size_t bytes, 
 inline void get(const TeamView& team, void* to, const void* from, size_t bytes, int rank) {
   if (bytes > 0) std::memcpy(to, peer(team, static_cast<const char*>(from), rank), bytes);
 }
-/// Orders this rank's puts before its later ones. Stores to memory that ranks share are done in order.
-inline void fence() { std::atomic_thread_fence(std::memory_order_release); }
-/// Returns once this rank's puts are done.
-inline void quiet() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+/// Orders this rank's puts before its later ones, and waits for them: nothing to do, because a put is done when it
+/// returns, and the signals and atomics by which other ranks see it have release order.
+inline void fence() {}
+inline void quiet() {}
 inline void put_signal(const TeamView& team, void* to, const void* from, size_t bytes, Signal* signal, uint64_t value,
                        int rank) {
   put(team, to, from, bytes, rank);

@@ -102,12 +102,13 @@ __device__ __forceinline__ bool is_broken(const TeamView& team) {
 __device__ __forceinline__ void set_broken(const TeamView& team) { flags_of(team, team.rank)->broken = 1; }
 
 /// A block waits until all ranks have arrived at barrier `index` of round `epoch`; with `arrives`, it is the one block
-/// that arrives for this rank. Called by all threads, at least as many as there are ranks; says the same to all. What
-/// the arriving block has written before a __syncthreads(), and what earlier kernels of its stream have, is visible.
+/// that arrives for this rank. Called by all threads, at least as many as there are ranks; says the same to all: false
+/// once a wait of this rank, now or earlier, was given up. What the arriving block has written before a
+/// __syncthreads(), and what earlier kernels of its stream have, is visible then.
 __device__ __forceinline__ bool arrive_and_wait(const TeamView& team, int index, uint64_t epoch, bool arrives) {
   const int other = static_cast<int>(threadIdx.x);
-  bool arrived = true;
-  if (other < team.size && other != team.rank) {
+  bool arrived = !is_broken(team);
+  if (arrived && other < team.size && other != team.rank) {
     if (arrives) store_release(&flags_of(team, other)->arrived[index][team.rank], epoch);
     arrived = wait_until(team, &flags_of(team, team.rank)->arrived[index][other], epoch, other);
   }
@@ -134,7 +135,8 @@ __device__ __forceinline__ void end_round(const TeamView& team, uint64_t epoch, 
 /// A round that is one barrier, by all threads of a kernel of one block, any number of times.
 __device__ __forceinline__ bool barrier(const TeamView& team) {
   const uint64_t epoch = this_round(team);
-  const bool complete = __syncthreads_and(!is_broken(team)) && arrive_and_wait(team, 0, epoch, true);
+  __syncthreads();  // what the block has written before
+  const bool complete = arrive_and_wait(team, 0, epoch, true);
   if (threadIdx.x == 0) end_round(team, epoch, complete);
   __syncthreads();  // the next round's number is there
   return complete;

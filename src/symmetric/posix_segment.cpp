@@ -24,7 +24,7 @@ struct Descriptor {
 
 [[noreturn]] void fail(Cause cause, const std::string& name, const char* call, int code) {
   throw Error(cause, fmt::format("shared memory {}: {}: {}", name, call, std::strerror(code)),
-              cause == Cause::out_of_memory ? "more room in /dev/shm (docker run --shm-size=1g)"
+              cause == Cause::out_of_memory ? "more room in /dev/shm, or fewer bytes"
                                             : "ranks on one host, all started before the deadline");
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <functional>
 #include <vector>
 
@@ -33,6 +34,7 @@ class SymmetricProcessTest : public ::testing::Test {
     // Made by a process that is no rank: its mapping keeps the segment until all have ended.
     const SymmetricMemory made = map_segment(name, Team::first(world, 0), kBytes, timeout_seconds, true);
     std::vector<pid_t> children;
+    std::fflush(nullptr);  // or the children write it, too
     for (int rank = 0; rank < world; ++rank) {
       children.push_back(fork());
       if (children.back() != 0) continue;

@@ -90,8 +90,7 @@ __global__ void __launch_bounds__(halves::kThreads, 1)
   wait_for_predecessor();
   let_successor_start();
   const uint64_t merge = this_round(p.team);
-  // Another block may give up meanwhile: the block decides as one.
-  if (!__syncthreads_and(!is_broken(p.team)) || !arrive_and_wait(p.team, kSorted, merge, blockIdx.x == 0)) {
+  if (!arrive_and_wait(p.team, kSorted, merge, blockIdx.x == 0)) {
     if (threadIdx.x == 0) set_broken(p.team);
     return;
   }
@@ -114,8 +113,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_predecessor();
   let_successor_start();
   const uint64_t merge = this_round(p.team);
-  const bool complete =
-      __syncthreads_and(!is_broken(p.team)) && arrive_and_wait(p.team, kCounted, merge, blockIdx.x == 0);
+  const bool complete = arrive_and_wait(p.team, kCounted, merge, blockIdx.x == 0);
   if (complete) {
     const uint32_t slices = slices_of_bin(p.layout), begin = p.first_bin[p.team.rank],
                    end = p.first_bin[p.team.rank + 1];

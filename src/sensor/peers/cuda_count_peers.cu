@@ -40,9 +40,10 @@ __device__ void publish_list(const CountLaunch& p, uint64_t merge) {
   if (threadIdx.x == 0) own->voxel = 0;
 }
 
-/// Arrives at a merge, and waits until all have.
+/// Arrives at a merge, and waits until all have. False, to all threads of the block, once a wait was given up.
 __device__ bool enter(const CountLaunch& p, uint64_t merge) {
   if (blockIdx.x == 0) {
+    if (!__syncthreads_and(!is_broken(p.team))) return false;
     publish_list(p, merge);
     __syncthreads();
   }
@@ -113,8 +114,7 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
   let_successor_start();
   const uint64_t merge = this_round(p.team);
   const int64_t slice = blockIdx.x;
-  // Another block may give up meanwhile: the block decides as one.
-  bool complete = __syncthreads_and(!is_broken(p.team)) && enter(p, merge);
+  bool complete = enter(p, merge);
   if (complete) {
     const bool packed = add_up(p, slice);
     __syncthreads();
