@@ -10,18 +10,35 @@
 namespace amdahl {
 namespace {
 
-bool ranks_share_a_gpu(const std::vector<Device*>& devices) {
-  std::set<int> gpus;
-  for (Device* device : devices)
-    if (device->backend() == BackendKind::cpu || !gpus.insert(device->spec().index).second) return true;
-  return false;
-}
+constexpr int kHost = -1;
+int gpu_of(Device& device) { return device.backend() == BackendKind::cpu ? kHost : device.spec().index; }
 
 /// What a rank shows the others, whose threads read it while the communicator keeps it.
 struct Offer {
-  Device* device;
+  int gpu;
   std::shared_ptr<Buffer> buffer;
 };
+
+SymmetricMemory memory_of_offers(const std::vector<Offer>& offers, int rank, double timeout_seconds) {
+  SymmetricMemory memory;
+  memory.team = Team::first(static_cast<int>(offers.size()), rank);
+  check_team(memory.team);
+  memory.bytes = offers.front().buffer->bytes();
+  memory.timeout_seconds = timeout_seconds;
+  memory.emulated = false;
+  std::set<int> gpus;
+  for (size_t r = 0; r < offers.size(); ++r) {
+    Buffer& buffer = *offers[r].buffer;
+    if (buffer.bytes() != memory.bytes)
+      throw Error(Cause::collective_mismatch,
+                  fmt::format("symmetric memory: rank 0 has {} bytes, rank {} {}", memory.bytes, r, buffer.bytes()),
+                  "the same size on every rank");
+    memory.base.push_back(buffer.as<char>());
+    memory.owners.push_back(offers[r].buffer);
+    if (offers[r].gpu == kHost || !gpus.insert(offers[r].gpu).second) memory.emulated = true;
+  }
+  return memory;
+}
 
 std::string address_of(const void* object) { return std::to_string(reinterpret_cast<uintptr_t>(object)); }
 template <class T>
@@ -63,41 +80,25 @@ Feasibility reach_team(Device& device, Communicator& communicator, Deadline dead
   return {refusal.empty(), refusal};
 }
 
-SymmetricMemory memory_of_buffers(const std::vector<Device*>& devices, std::vector<std::shared_ptr<Buffer>> buffers,
-                                  int rank, double timeout_seconds) {
-  SymmetricMemory memory;
-  memory.team = Team::first(static_cast<int>(buffers.size()), rank);
-  check_team(memory.team);
-  memory.bytes = buffers.front()->bytes();
-  for (size_t r = 0; r < buffers.size(); ++r)
-    if (buffers[r]->bytes() != memory.bytes)
-      throw Error(
-          Cause::collective_mismatch,
-          fmt::format("symmetric memory: rank 0 has {} bytes, rank {} {}", memory.bytes, r, buffers[r]->bytes()),
-          "the same size on every rank");
-  for (std::shared_ptr<Buffer>& buffer : buffers) {
-    memory.base.push_back(buffer->as<char>());
-    memory.owners.push_back(std::move(buffer));
-  }
-  memory.timeout_seconds = timeout_seconds;
-  memory.emulated = ranks_share_a_gpu(devices);
-  return memory;
+SymmetricMemory memory_of_buffers(const std::vector<Device*>& devices,
+                                  const std::vector<std::shared_ptr<Buffer>>& buffers, int rank,
+                                  double timeout_seconds) {
+  std::vector<Offer> offers;
+  for (size_t r = 0; r < buffers.size(); ++r) offers.push_back({gpu_of(*devices[r]), buffers[r]});
+  return memory_of_offers(offers, rank, timeout_seconds);
 }
 
 SymmetricMemory share_buffer(Device& device, Communicator& communicator, const std::shared_ptr<Buffer>& own,
                              double timeout_seconds) {
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
-  const auto mine = std::make_shared<Offer>(Offer{&device, own});
+  const auto mine = std::make_shared<Offer>(Offer{gpu_of(device), own});
   communicator.keep(mine);  // a rank that fails below leaves while others still read its offer
-  std::vector<Device*> devices;
-  std::vector<std::shared_ptr<Buffer>> buffers;
-  for (const std::string& address : communicator.exchange(address_of(mine.get()), deadline)) {
-    const auto* offer = object_at<const Offer>(address);
-    devices.push_back(offer->device), buffers.push_back(offer->buffer);
-  }
+  std::vector<Offer> offers;
+  for (const std::string& address : communicator.exchange(address_of(mine.get()), deadline))
+    offers.push_back(*object_at<const Offer>(address));
   communicator.barrier(deadline);  // every rank has copied every offer
   communicator.release_kept();
-  return memory_of_buffers(devices, std::move(buffers), communicator.rank(), timeout_seconds);
+  return memory_of_offers(offers, communicator.rank(), timeout_seconds);
 }
 
 std::shared_ptr<Buffer> allocate_zeroed(Device& device, size_t bytes, Deadline deadline) {

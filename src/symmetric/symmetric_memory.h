@@ -41,8 +41,9 @@ Feasibility reach_team(Device& device, Communicator& communicator, Deadline dead
 SymmetricMemory share_buffer(Device& device, Communicator& communicator, const std::shared_ptr<Buffer>& own,
                              double timeout_seconds);
 /// The same by one thread for all ranks: the memory of rank `rank`, from each rank's device and buffer.
-SymmetricMemory memory_of_buffers(const std::vector<Device*>& devices, std::vector<std::shared_ptr<Buffer>> buffers,
-                                  int rank, double timeout_seconds);
+SymmetricMemory memory_of_buffers(const std::vector<Device*>& devices,
+                                  const std::vector<std::shared_ptr<Buffer>>& buffers, int rank,
+                                  double timeout_seconds);
 /// Zeroed memory of this device, for share_buffer.
 std::shared_ptr<Buffer> allocate_zeroed(Device& device, size_t bytes, Deadline deadline);
 
