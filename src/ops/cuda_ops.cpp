@@ -2,7 +2,6 @@
 #include "ops/cuda_ops.h"
 
 #include "ops/cuda_context.h"
-#include "ops/cuda_peers.h"
 
 namespace amdahl {
 namespace {
@@ -24,9 +23,9 @@ class CudaOptimizerOps final : public OptimizerOps {
   explicit CudaOptimizerOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(context_->begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(context_->begin(stream).launch, a); }
-  size_t peer_flag_bytes() const override { return sizeof(PeerFlags); }
-  std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) override {
-    return make_cuda_peer_updater(context_->device(), group);
+  bool has_peer_updates() const override { return true; }
+  std::unique_ptr<PeerUpdater> join_peers(const PeerMemory& memory) override {
+    return make_cuda_peer_updater(context_->device(), memory);
   }
 
  private:

@@ -1,17 +1,27 @@
 // One update across devices: sum this rank's part of all ranks' gradients in rank order, Adam, parameters to all ranks.
 //
-// Order between devices rests on flags, written with release and read with acquire at system scope. A rank's gradients
-// may be read once it has entered; its memory is its own again once every rank has left. Peers' data are read by plain
-// loads past L1, never through the read-only path: they change between updates.
-#include "device/cuda_peer_flags.cuh"
+// An update is a round of the team. A rank's gradients may be read once it has arrived at the first barrier; its memory
+// is its own again after the second. Peers' data are read by plain loads past L1, never through the read-only path:
+// they change between updates.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
-#include "ops/cuda_peers.h"
+#include "ops/peer_update.h"
+#include "symmetric/cuda_symmetric.cuh"
+#include "symmetric/cuda_team.h"
 
 namespace amdahl {
 namespace {
 
+using namespace symmetric_cuda;
+
+constexpr int kEntered = 0, kLeft = 1;  // barriers of an update
 constexpr int kPeerThreads = 512;
+
+struct PeerLaunch {
+  TeamView team;
+  float* params[kMaxTeamRanks];
+  float* grads[kMaxTeamRanks];
+};
 
 struct PeerUpdate {
   int64_t begin;          // floats of the layout
@@ -21,18 +31,6 @@ struct PeerUpdate {
   AdamParameters adam;
   bool last;
 };
-
-/// Called by all threads of a block; says the same to all. `announce`: this block tells the other ranks.
-__device__ bool meet(const PeerLaunch& p, uint64_t (PeerFlags::*flags)[kMaxPeers], uint64_t number, bool announce) {
-  const int peer = static_cast<int>(threadIdx.x);
-  bool met = true;
-  if (peer < p.num_ranks && peer != p.rank) {
-    if (announce) store_release(&(p.flags[peer]->*flags)[p.rank], number);
-    PeerFlags* own = p.flags[p.rank];
-    met = await_flag(&(own->*flags)[peer], number, peer, &own->broken, p.report, p.timeout_ns);
-  }
-  return __syncthreads_and(met);
-}
 
 __device__ __forceinline__ float4* vector_at(float* base, int64_t begin, int64_t i) {
   return reinterpret_cast<float4*>(base + begin) + i;
@@ -48,7 +46,7 @@ template <int kRanks, int kUnroll, bool kPlain>
 __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule,
                                              int64_t first) {
   constexpr int kHeld = kRanks > 0 ? kRanks : 1;
-  const int num_ranks = kRanks > 0 ? kRanks : p.num_ranks;
+  const int num_ranks = kRanks > 0 ? kRanks : p.team.size;
   float4 g[kUnroll][kHeld], m[kUnroll], v[kUnroll], w[kUnroll];
   const auto each = [&](auto&& work) {
 #pragma unroll
@@ -61,7 +59,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
   each([&](int k, int64_t i) {
     m[k] = *vector_at(u.m, 0, i);
     v[k] = *vector_at(u.v, 0, i);
-    w[k] = *vector_at(p.params[p.rank], u.begin, i);
+    w[k] = *vector_at(p.params[p.team.rank], u.begin, i);
   });
   if constexpr (kRanks > 0) {
 #pragma unroll
@@ -75,7 +73,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     if (!kPlain && i < u.front_vectors) {
       for (int r = 0; r < num_ranks; ++r) __stcg(vector_at(p.grads[r], u.begin, i), sum);
     } else {
-      __stcg(vector_at(p.grads[p.rank], u.begin, i), sum);
+      __stcg(vector_at(p.grads[p.team.rank], u.begin, i), sum);
     }
     rule(w[k].x, sum.x, m[k].x, v[k].x);
     rule(w[k].y, sum.y, m[k].y, v[k].y);
@@ -85,7 +83,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     *vector_at(u.v, 0, i) = v[k];
 #pragma unroll
     for (int j = 0; j < num_ranks; ++j) {  // ranks write to different ones at a time
-      const int to = p.rank + j < num_ranks ? p.rank + j : p.rank + j - num_ranks;
+      const int to = p.team.rank + j < num_ranks ? p.team.rank + j : p.team.rank + j - num_ranks;
       __stcg(vector_at(p.params[to], u.begin, i), w[k]);
     }
   });
@@ -94,12 +92,9 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 template <int kRanks, int kUnroll>
 __global__ void __launch_bounds__(kPeerThreads, 1)
     peer_adam_kernel(const __grid_constant__ PeerLaunch p, const __grid_constant__ PeerUpdate u) {
-  PeerFlags* own = p.flags[p.rank];
-  const uint64_t number = own->ended + 1;  // the last block to finish counts it
-  // Another block may give up meanwhile: the block decides as one.
-  if (!__syncthreads_and(*static_cast<volatile unsigned*>(&own->broken) == 0)) return;
-  if (!meet(p, &PeerFlags::entered, number, blockIdx.x == 0)) {
-    if (threadIdx.x == 0) own->broken = 1;
+  const uint64_t update = this_round(p.team);  // the last block to finish counts it
+  if (!arrive_and_wait(p.team, kEntered, update, blockIdx.x == 0)) {
+    if (threadIdx.x == 0) set_broken(p.team);
     return;
   }
   if (u.num_vectors > 0) {
@@ -117,16 +112,15 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence_system();  // this block's writes, before the count that lets the last block speak for all
-    last_block = atomicAdd(&own->finished_blocks, 1u) + 1 == gridDim.x;
+    last_block = finish_block(p.team);
     __threadfence_system();
   }
   __syncthreads();
   if (!last_block) return;
-  const bool left = !u.last || meet(p, &PeerFlags::left, number, true);
+  const bool left = !u.last || arrive_and_wait(p.team, kLeft, update, true);
   if (threadIdx.x != 0) return;
-  own->finished_blocks = 0;
-  own->ended = number;
-  if (!left) own->broken = 1;
+  advance(p.team, update);
+  if (!left) set_broken(p.team);
 }
 
 using PeerKernel = void (*)(PeerLaunch, PeerUpdate);
@@ -147,17 +141,39 @@ PeerKernel kernel_for(int num_ranks) {
   }
 }
 
+class CudaPeerUpdater final : public PeerUpdater {
+ public:
+  CudaPeerUpdater(Device& device, const PeerMemory& memory)
+      : memory_(memory), team_(CudaTeam::join(device, memory.flags, "an update of parameters")) {
+    launch_.team = team_->view();
+    for (size_t r = 0; r < memory.flags.base.size(); ++r) {
+      launch_.params[r] = reinterpret_cast<float*>(memory.params.base[r]);
+      launch_.grads[r] = reinterpret_cast<float*>(memory.grads.base[r]);
+    }
+  }
+
+  void adam(Stream& stream, const PeerAdam& a) override {
+    const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
+    const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
+                            a.last};
+    const DeviceSpec& spec = team_->device().spec();
+    const int chosen = a.alone ? spec.sm_count : kBlocksBesideWork;
+    const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
+    const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));
+    kernel_for(launch_.team.size)<<<blocks, kPeerThreads, 0, team_->use(stream)>>>(launch_, update);
+    cuda_check(cudaGetLastError(), spec.index, "peer_adam_kernel");
+  }
+
+ private:
+  const PeerMemory memory_;  // before the team, whose end it must outlive
+  const std::shared_ptr<CudaTeam> team_;
+  PeerLaunch launch_{};
+};
+
 }  // namespace
 
-void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const PeerAdam& a) {
-  const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
-  const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
-                          a.last};
-  const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
-  const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
-  const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));
-  kernel_for(peers.num_ranks)<<<blocks, kPeerThreads, 0, launch.stream>>>(peers, update);
-  check_launch(launch, "peer_adam_kernel");
+std::unique_ptr<PeerUpdater> make_cuda_peer_updater(Device& device, const PeerMemory& memory) {
+  return std::make_unique<CudaPeerUpdater>(device, memory);
 }
 
 void preload_peer_updates(int device_index) {

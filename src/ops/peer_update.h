@@ -4,28 +4,21 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "device/device.h"
 #include "ops/adam_step.h"
+#include "symmetric/symmetric_memory.h"
 
 namespace amdahl {
 
-inline constexpr int kMaxPeers = 16;
 /// Blocks of an update beside products, each of which takes a multiprocessor from them; 0 asked for means these. Most
 /// of what the links carry; with more, the products lose more than the update gains (measured on two and four H200).
 inline constexpr int kBlocksBesideWork = 16;
 
-/// What a rank lets the others reach. Shared, so that it lives until the last rank's kernels are done with it.
+/// What every rank of a team lets the others reach: the whole layout, and the flags that order updates.
 struct PeerMemory {
-  std::shared_ptr<Buffer> params, grads;  // the whole layout
-  std::shared_ptr<Buffer> flags;          // Ops::peer_flag_bytes(), zeroed before the others hear of it
-};
-
-struct PeerGroup {
-  int rank = 0;
-  std::vector<PeerMemory> ranks;  // in rank order, this rank's own among them
-  double timeout_seconds = 60;    // of a kernel's wait for another rank
+  SymmetricMemory params, grads;
+  SymmetricMemory flags;  // kTeamFlagBytes, zeroed
 };
 
 /// One update by one rank. Offsets are floats of the layout and multiples of 4.
@@ -46,5 +39,8 @@ class PeerUpdater {
   virtual ~PeerUpdater() = default;
   virtual void adam(Stream& stream, const PeerAdam& update) = 0;
 };
+
+/// Allocates host memory: no rank's update may run meanwhile.
+std::unique_ptr<PeerUpdater> make_cuda_peer_updater(Device& device, const PeerMemory& memory);
 
 }  // namespace amdahl

@@ -119,13 +119,12 @@ GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator,
   counts_ = allocate(memory.counts);
   sums_ = allocate(memory.sums);
   scale_ = allocate(memory.scale);
+  const auto allocate_zeros = [&device](size_t bytes) {
+    return allocate_zeroed(device, bytes, Deadline::after_seconds(kTimeoutSeconds));
+  };
   masks_ = way == MergeWay::peer && memory.masks > 0 ? allocate_zeros(memory.masks) : allocate(memory.masks);
   if (way == MergeWay::bytes) bytes_ = allocate_zeros(byte_counts_.bytes());
-  if (way == MergeWay::peer) {
-    require_peers(num_voxels(like.grid));
-    shared_ = allocate_zeros(count_peers ? ops.count_peer_bytes(byte_counts_) : memory.shared);
-    connect_peers(num_voxels(like.grid), count_peers);
-  }
+  if (way == MergeWay::peer) connect_peers(num_voxels(like.grid), count_peers);
 }
 
 size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
@@ -149,14 +148,6 @@ void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
                 "at most 255 and 4294967296, or `merge=collective`");
 }
 
-std::unique_ptr<Buffer> GridMerge::allocate_zeros(size_t bytes) {
-  std::unique_ptr<Buffer> buffer = device_.allocate(std::max<size_t>(bytes, 1));
-  const std::unique_ptr<Stream> stream = device_.make_stream("merge");
-  device_.fill_zero(*stream, buffer->data(), buffer->bytes());
-  stream->synchronize(Deadline::after_seconds(kTimeoutSeconds));
-  return buffer;
-}
-
 void GridMerge::make_room(const VoxelizeProblem& problem) {
   const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_, byte_counts_.divided).scratch;
   if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
@@ -165,43 +156,25 @@ void GridMerge::make_room(const VoxelizeProblem& problem) {
 }
 
 Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels) {
-  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const int world = communicator.world_size();
-  if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMergePeers)
+  if (ops.mask_peer_bytes(voxels, communicator.world_size()) == 0)
     return {false, "the ranks do not see each other's device memory"};
-  std::string refusal;
-  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(&device));
-  for (const std::string& text : communicator.exchange(address, deadline)) {
-    auto* other = reinterpret_cast<Device*>(std::stoull(text));
-    const Feasibility reach = other == &device ? Feasibility{} : device.reach(*other);
-    if (!reach.ok) refusal = reach.reason;
-  }
-  // Every rank has asked every device before any goes on.
-  for (const std::string& other : communicator.exchange(refusal, deadline))
-    if (refusal.empty()) refusal = other;
-  return {refusal.empty(), refusal};
-}
-
-void GridMerge::require_peers(int64_t voxels) {
-  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
-  if (!reach.ok)
-    throw Error(Cause::usage, "`merge=peer`: " + reach.reason, "several GPUs in one process, or `merge=auto`");
+  return reach_team(device, communicator, Deadline::after_seconds(kTimeoutSeconds));
 }
 
 void GridMerge::connect_peers(int64_t voxels, bool counts) {
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const auto mine = std::make_shared<std::shared_ptr<Buffer>>(shared_);
-  communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
-  std::vector<std::shared_ptr<Buffer>> shared;
-  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
-  for (const std::string& text : communicator_.exchange(address, deadline))
-    shared.push_back(*reinterpret_cast<const std::shared_ptr<Buffer>*>(std::stoull(text)));
+  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
+  if (!reach.ok)
+    throw Error(Cause::usage, "`merge=peer`: " + reach.reason, "several GPUs in one process, or `merge=auto`");
+  const size_t bytes =
+      counts ? ops_.count_peer_bytes(byte_counts_) : ops_.mask_peer_bytes(voxels, communicator_.world_size());
+  const SymmetricMemory memory =
+      share_buffer(device_, communicator_, allocate_zeroed(device_, bytes, deadline), kTimeoutSeconds);
   if (counts)
-    count_peers_ = ops_.join_counts({communicator_.rank(), byte_counts_, shared, kTimeoutSeconds});
+    count_peers_ = ops_.join_counts(memory, byte_counts_);
   else
-    mask_peers_ = ops_.join_masks({communicator_.rank(), voxels, shared, kTimeoutSeconds});
-  communicator_.barrier(deadline);  // every rank has copied every offer
-  communicator_.release_kept();
+    mask_peers_ = ops_.join_masks(memory, voxels);
+  communicator_.barrier(deadline);  // every rank has allocated what it needs before any goes on
 }
 
 uint32_t* GridMerge::own_mask() const {

@@ -58,20 +58,17 @@ class GridMerge {
   void merge_masks(Stream& stream, const VoxelizeProblem& problem);
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
-  void require_peers(int64_t voxels);
   void connect_peers(int64_t voxels, bool counts);
   void lay_out_bytes(const VoxelizeProblem& like);
-  std::unique_ptr<Buffer> allocate_zeros(size_t bytes);
 
   Device& device_;
   SensorOps& ops_;
   Communicator& communicator_;
   int64_t num_points_of_all_;
   MergeWay way_;
-  std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
-  std::shared_ptr<Buffer> shared_;                                   // way peer
-  ByteCounts byte_counts_;                                           // of counts in bytes, and way bytes' buffer:
-  std::unique_ptr<Buffer> bytes_;
+  std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_;  // null where not needed, as the next two
+  std::shared_ptr<Buffer> masks_, bytes_;
+  ByteCounts byte_counts_;                   // of counts in bytes
   std::unique_ptr<MaskPeers> mask_peers_;    // way peer, of masks
   std::unique_ptr<CountPeers> count_peers_;  // and of counts
 };
