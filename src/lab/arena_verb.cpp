@@ -14,7 +14,7 @@
 #include "lab/provenance.h"
 #include "lab/temporary_folder.h"
 #include "lab/transports.h"
-#include "report/arena.h"
+#include "report/fabric/arena.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 

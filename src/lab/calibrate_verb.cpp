@@ -6,8 +6,8 @@
 
 #include "amdahl/amdahl.h"
 #include "files/whole_file.h"
-#include "report/process_spread.h"
-#include "report/text.h"
+#include "report/common/aligned_table.h"
+#include "report/common/process_spread.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 #include "topology/machine_probe.h"

@@ -6,11 +6,11 @@
 #include <cstdlib>
 
 #include "measure/link_machine.h"
-#include "report/collectives.h"
-#include "report/collectives_drawing.h"
-#include "report/doctor.h"
-#include "report/links.h"
-#include "report/process_spread.h"
+#include "report/common/process_spread.h"
+#include "report/fabric/collectives.h"
+#include "report/fabric/collectives_drawing.h"
+#include "report/fabric/doctor.h"
+#include "report/fabric/links.h"
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 

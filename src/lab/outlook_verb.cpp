@@ -8,7 +8,7 @@
 #include "files/whole_file.h"
 #include "lab/evidence.h"
 #include "planner/scaling_model.h"
-#include "report/scaling_outlook.h"
+#include "report/study/scaling_outlook.h"
 #include "spec/json.h"
 
 namespace amdahl {

@@ -15,8 +15,8 @@
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
-#include "report/process_spread.h"
-#include "report/sensor.h"
+#include "report/common/process_spread.h"
+#include "report/sensor/text.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 

@@ -3,7 +3,7 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
-#include "report/sensor_compare.h"
+#include "report/sensor/compare.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"

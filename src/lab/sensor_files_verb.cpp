@@ -7,7 +7,7 @@
 
 #include "amdahl/sensor_files.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
+#include "report/sensor/files.h"
 #include "sensor/checks.h"
 #include "spec/json.h"
 

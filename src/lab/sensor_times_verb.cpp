@@ -10,7 +10,7 @@
 #include "amdahl/units.h"
 #include "base/number_words.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
+#include "report/sensor/files.h"
 #include "spec/json.h"
 
 namespace amdahl {

@@ -18,7 +18,7 @@
 #include "lab/training_setup.h"
 #include "measure/study_runner.h"
 #include "planner/advise.h"
-#include "report/study.h"
+#include "report/common/record_checks.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

@@ -1,7 +1,7 @@
 // What the devices of this machine are to each other.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
-#include "report/topology.h"
+#include "report/fabric/topology.h"
 #include "spec/json.h"
 #include "topology/machine_probe.h"
 
