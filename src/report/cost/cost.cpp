@@ -7,6 +7,7 @@
 
 #include "amdahl/units.h"
 #include "base/number_words.h"
+#include "report/common/baseline.h"
 #include "report/common/break_even.h"
 #include "report/common/words.h"
 #include "report/cost/rows.h"
@@ -68,19 +69,17 @@ Purchase add_prices(const PriceTable& prices, CostRow& row, Notes& notes) {
   return purchase;
 }
 
-/// The best row of one device of the same kind that does the same work; nothing when none was measured.
-std::optional<size_t> baseline_of(const Rows& rows, const MeasuredRow& multi) {
-  std::optional<size_t> best;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const CostRow& row = rows[i].row;
-    if (row.devices != 1 || row.work != multi.row.work || row.size != multi.baseline_size ||
-        row.size_name != multi.row.size_name || row.device_names.size() != 1)
-      continue;
-    const auto& names = multi.row.device_names;
-    if (std::find(names.begin(), names.end(), row.device_names.front()) == names.end()) continue;
-    if (!best || row.throughput > rows[*best].row.throughput) best = i;
+std::string work_of(const CostRow& row) { return row.size_name + '\n' + row.work; }
+
+std::vector<BaselineCandidate> baseline_candidates(const Rows& rows) {
+  std::vector<BaselineCandidate> candidates;
+  for (const MeasuredRow& measured : rows) {
+    const CostRow& row = measured.row;
+    const bool is_alone = row.devices == 1 && row.device_names.size() == 1;
+    candidates.push_back(
+        {is_alone, work_of(row), row.size, "", is_alone ? row.device_names.front() : "", row.throughput});
   }
-  return best;
+  return candidates;
 }
 
 Payoff payoff_of(const CostGain& gain) {
@@ -117,10 +116,13 @@ CostGain gain_of(const MeasuredRow& one, const MeasuredRow& several) {
 }
 
 void add_gains(const PriceTable& prices, const std::vector<Purchase>& purchases, Rows& rows, Notes& notes) {
+  const std::vector<BaselineCandidate> candidates = baseline_candidates(rows);
   for (size_t i = 0; i < rows.size(); ++i) {
     CostRow& row = rows[i].row;
     if (row.devices < 2) continue;
-    const auto baseline = baseline_of(rows, rows[i]);
+    std::optional<size_t> baseline;
+    if (!row.device_names.empty())  // of unknown devices none is known to be of the same kind
+      baseline = find_baseline(candidates, {work_of(row), rows[i].baseline_size, "", row.device_names});
     if (!baseline) {
       add_note(notes, fmt::format("{}: {} on {} has no result of one device to be compared with", row.run, row.work,
                                   row.configuration));

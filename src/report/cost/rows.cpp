@@ -7,6 +7,7 @@
 
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
+#include "report/common/baseline.h"
 #include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/sensor/cost.h"
@@ -67,7 +68,7 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   row.throughput_ci = cell.throughput.ci;
   row.joule_per_work = joule_per_sample(run.records, cell);
   measured.by_time = key.scaling != "weak";
-  measured.baseline_size = measured.by_time ? key.global_batch : key.device_batch();
+  measured.baseline_size = size_of_one_device(key.global_batch, key.devices, key.scaling);
   measured.time_us = moments(cell.step_time_us);
   measured.throughput = moments(cell.throughput);
   measured.memory_bytes = cell.memory_peak_bytes;
@@ -114,7 +115,7 @@ MeasuredRow sensor_row(const CostRun& run, const SensorResult& result) {
   row.throughput = measured.throughput.mean;
   row.throughput_ci = bootstrap_mean(result.throughput);
   measured.by_time = result.scaling == "strong";
-  measured.baseline_size = result.scaling == "weak" ? result.items / result.devices : result.items;
+  measured.baseline_size = size_of_one_device(result.items, result.devices, result.scaling);
   return measured;
 }
 

@@ -8,6 +8,7 @@
 
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
+#include "report/common/baseline.h"
 #include "report/common/record_checks.h"
 #include "report/sensor/cost.h"
 #include "report/sensor/results.h"
@@ -117,9 +118,14 @@ WorkloadComparison workload_of(const Group& group, const SensorCompareOptions& o
 
 /// The best single result on a device of that name, or null.
 const SensorResult* single_on(const Group& group, const std::string& device) {
-  for (size_t i = 0; i < group.num_single; ++i)  // sorted by throughput
-    if (group.members[i]->row.devices == std::vector{device}) return group.members[i];
-  return nullptr;
+  std::vector<BaselineCandidate> candidates;
+  for (size_t i = 0; i < group.num_single; ++i) {
+    const SensorResult& single = *group.members[i];
+    const bool is_known = single.row.devices.size() == 1;
+    candidates.push_back({is_known, "", 0, "", is_known ? single.row.devices.front() : "", mean_of(single.throughput)});
+  }
+  const auto best = find_baseline(candidates, {"", 0, "", {device}});
+  return best ? group.members[*best] : nullptr;
 }
 
 /// Throughput over the sum of what the row's devices do alone.

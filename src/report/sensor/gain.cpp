@@ -6,6 +6,7 @@
 
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
+#include "report/common/baseline.h"
 #include "report/common/record_axes.h"
 #include "stats/bootstrap.h"
 #include "stats/summary.h"
@@ -21,36 +22,41 @@ const std::vector<double>* samples(const Record& record, const char* name) {
   return nullptr;
 }
 
-/// What one device makes of the same work, of modes in which all devices do the same; null without such a record.
-const Record* one_device(const std::vector<Record>& records, const Record& many) {
-  for (const Record& record : records) {
-    const std::string mode = word(record, "mode");
-    if (record.kind != "sensor" || axis<int64_t>(record, "devices", 0) != 1 || !samples(record, "throughput")) continue;
-    if ((mode != word(many, "mode") && mode != "single") || base_items(record) != base_items(many)) continue;
-    const auto same = [&](const char* name) { return word(record, name) == word(many, name); };
-    if (same("op") && same("dtype") && same("voxel_mode") && same("cache") &&
-        voxel_words(record) == voxel_words(many) && (word(many, "scaling") == "weak" || same("workload")))
-      return &record;
-  }
-  return nullptr;
-}
-
-bool is_base(const Record& record) {
-  if (word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
-  if (word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
+/// Divided work: by one device, or in sequence. Otherwise all devices do the same, and one device does it alone.
+bool is_base(const Record& record, bool divided) {
+  if (record.kind != "sensor" || (divided && is_one_task(record)) || !samples(record, divided ? "time" : "throughput"))
+    return false;
+  if (divided && word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
+  if (divided && word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
   return axis<int64_t>(record, "devices", 0) == 1;
 }
 
-/// The same divided work by one device, or in sequence; null without such a record.
-const Record* undivided(const std::vector<Record>& records, const Record& record) {
-  for (const Record& base : records) {
-    if (base.kind != "sensor" || !is_base(base) || is_one_task(base) || !samples(base, "time")) continue;
-    bool same = true;
-    for (const char* name : {"mode", "op", "workload", "voxel_mode", "dtype", "path", "model"})
-      same &= word(base, name) == word(record, name);
-    if (same && axis<bool>(base, "deterministic", false) == axis<bool>(record, "deterministic", false)) return &base;
+/// What a base must have in common with `many`. Data-parallel work of one device may have the mode "single", and under
+/// weak scaling it has a workload of its own.
+std::string work_of(const Record& record, const Record& many, bool divided) {
+  std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_words(record));
+  if (divided)
+    return text + fmt::format("\n{}\n{}\n{}\n{}", word(record, "mode"), word(record, "workload"), word(record, "path"),
+                              word(record, "model"));
+  const std::string mode = word(record, "mode");
+  text += fmt::format("\n{}\n{}", word(record, "cache"), mode == "single" ? word(many, "mode") : mode);
+  return word(many, "scaling") == "weak" ? text : text + '\n' + word(record, "workload");
+}
+
+/// The same work by one device, or in sequence; null without such a record.
+const Record* base_of(const std::vector<Record>& records, const Record& record) {
+  const bool divided = is_divided_work(record);
+  std::vector<BaselineCandidate> candidates(records.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& base = records[i];
+    if (!is_base(base, divided)) continue;
+    const double speed = divided ? 1 / mean_of(*samples(base, "time")) : mean_of(*samples(base, "throughput"));
+    candidates[i] = {true, work_of(base, record, divided), divided ? 0 : base_items(base), word(base, "launch"), "",
+                     speed};
   }
-  return nullptr;
+  const auto found = find_baseline(
+      candidates, {work_of(record, record, divided), divided ? 0 : base_items(record), word(record, "launch")});
+  return found ? &records[*found] : nullptr;
 }
 
 double items_of(const Record& record) {
@@ -61,7 +67,7 @@ double items_of(const Record& record) {
 
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record) {
   const bool divided = is_divided_work(record);
-  const Record* base = divided ? undivided(records, record) : one_device(records, record);
+  const Record* base = base_of(records, record);
   const std::vector<double>*own = samples(record, "time"), *one = base ? samples(*base, "time") : nullptr;
   if (!own || !one) return std::nullopt;
   SensorGain gain;
@@ -83,8 +89,8 @@ bool is_divided_work(const Record& record) {
 bool is_one_task(const Record& record) { return record.axes.contains("device"); }
 
 int64_t base_items(const Record& record) {
-  const int64_t items = axis<int64_t>(record, "items", 0);
-  return word(record, "scaling") == "weak" ? items / std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1) : items;
+  return size_of_one_device(axis<int64_t>(record, "items", 0), axis<int64_t>(record, "devices", 1),
+                            word(record, "scaling"));
 }
 
 std::string sensor_way(const Record& record) {

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "amdahl/units.h"
+#include "report/common/baseline.h"
 #include "report/common/words.h"
 #include "report/study/cells.h"
 #include "stats/compare.h"
@@ -13,29 +14,26 @@
 namespace amdahl {
 namespace {
 
-// The best one-device cell that does the same work: strong scaling, the same global batch; weak, the same device batch.
+std::string work_of(const CellKey& key) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", key.model, key.num_parameters, key.math, key.data, key.optimizer,
+                     key.backend);
+}
+
 // One device is the same configuration under either name of the scaling mode; the cell's own mode is preferred.
-const std::pair<const CellKey, CellRuns>* best_single(const StudyCells& cells, const CellKey& multi) {
-  const int64_t batch = multi.scaling == "weak" ? multi.device_batch() : multi.global_batch;
-  const std::pair<const CellKey, CellRuns>* best = nullptr;
-  for (const auto& candidate : cells) {
-    const CellKey& key = candidate.first;
-    if (key.devices != 1 || key.global_batch != batch || key.model != multi.model || candidate.second.ok.empty() ||
-        key.num_parameters != multi.num_parameters || key.math != multi.math || key.data != multi.data ||
-        key.optimizer != multi.optimizer || key.backend != multi.backend)
-      continue;
-    const bool own_mode = key.scaling == multi.scaling;
-    const bool best_own_mode = best && best->first.scaling == multi.scaling;
-    if (!best || (own_mode && !best_own_mode) ||
-        (own_mode == best_own_mode && mean_of(candidate.second.step_time_us) < mean_of(best->second.step_time_us)))
-      best = &candidate;
+std::vector<BaselineCandidate> baseline_candidates(const std::vector<const StudyCells::value_type*>& cells) {
+  std::vector<BaselineCandidate> candidates;
+  for (const auto* cell : cells) {
+    const CellKey& key = cell->first;
+    const bool is_alone = key.devices == 1 && !cell->second.ok.empty();
+    candidates.push_back({is_alone, work_of(key), key.global_batch, key.scaling, "",
+                          is_alone ? 1 / mean_of(cell->second.step_time_us) : 0});
   }
-  return best;
+  return candidates;
 }
 
 struct Match {
-  const std::pair<const CellKey, CellRuns>* single;
-  const std::pair<const CellKey, CellRuns>* multi;
+  const StudyCells::value_type* single;
+  const StudyCells::value_type* multi;
 };
 
 // Strong scaling compares step times, T1 / Tn; weak scaling throughputs, since the batches differ.
@@ -61,14 +59,19 @@ ProcessPair processes_of(const CellPair& pair) {
 }
 
 std::vector<Match> match_cells(const StudyCells& cells, StudySummary& summary) {
+  std::vector<const StudyCells::value_type*> all;
+  for (const auto& cell : cells) all.push_back(&cell);
+  const std::vector<BaselineCandidate> candidates = baseline_candidates(all);
   std::vector<Match> matches;
-  for (const auto& cell : cells) {
-    if (cell.first.devices < 2 || cell.second.ok.empty()) continue;
-    if (const auto* single = best_single(cells, cell.first))
-      matches.push_back({single, &cell});
+  for (const auto* cell : all) {
+    const CellKey& key = cell->first;
+    if (key.devices < 2 || cell->second.ok.empty()) continue;
+    const int64_t size = size_of_one_device(key.global_batch, key.devices, key.scaling);
+    if (const auto single = find_baseline(candidates, {work_of(key), size, key.scaling}))
+      matches.push_back({all[*single], cell});
     else
       summary.notes.push_back(
-          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(cell.first)));
+          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(key)));
   }
   return matches;
 }

@@ -12,6 +12,7 @@
 
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
+#include "report/common/baseline.h"
 #include "report/common/words.h"
 #include "stats/compare.h"
 
@@ -69,18 +70,21 @@ Moments throughput_moments(const StudyCell& cell) {
   return s.num_processes > 1 ? Moments{s.num_processes, s.process_median, s.process_sd} : Moments{s.n, s.mean, s.sd};
 }
 
+std::string work_of(const CellKey& key) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.model, key.num_parameters, key.math, key.launch, key.backend,
+                     key.optimizer, key.data);
+}
+
 /// The fastest cell of one device with that batch which computes as `multi` does on each of its devices.
 const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& multi, int64_t batch) {
-  const StudyCell* best = nullptr;
+  std::vector<BaselineCandidate> candidates;
   for (const StudyCell& cell : summary.cells) {
     const CellKey& key = cell.key;
-    const auto same = [](const CellKey& k) {
-      return std::tie(k.model, k.num_parameters, k.math, k.launch, k.backend, k.optimizer, k.data);
-    };
-    if (key.devices != 1 || key.plan.accumulate != 1 || key.global_batch != batch || cell.throughput.n == 0) continue;
-    if (same(key) == same(multi) && (!best || cell.throughput.mean > best->throughput.mean)) best = &cell;
+    const bool is_alone = key.devices == 1 && key.plan.accumulate == 1 && cell.throughput.n > 0;
+    candidates.push_back({is_alone, work_of(key), key.global_batch, "", "", cell.throughput.mean});
   }
-  return best;
+  const auto best = find_baseline(candidates, {work_of(multi), batch});
+  return best ? &summary.cells[*best] : nullptr;
 }
 
 /// Samples/s of twice the batch of each device over those of the batch, on one device; nothing without an interval.
