@@ -12,7 +12,6 @@
 #include "report/compare/compare.h"
 #include "report/compare/fabric.h"
 #include "report/compare/page.h"
-#include "report/compare/text.h"
 #include "report/page/html_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
@@ -241,11 +240,8 @@ CompareOutcome run_compare(const CompareConfig& config) {
     if (limit) require_judged(outcome.comparison.against.back());
   }
   judge_together(outcome.comparison);
-  outcome.text = comparison_text(outcome.comparison);
-  outcome.markdown = comparison_markdown(outcome.comparison);
-  outcome.json = comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
   if (!config.html.empty())
-    save_text(config.html, html_page(compare_page(outcome.comparison, outcome.json), html_assets()));
+    save_text(config.html, html_page(compare_page(outcome.comparison, to_json(outcome)), html_assets()));
   outcome.regression = limit && regression(outcome.comparison, *limit);
   return outcome;
 }

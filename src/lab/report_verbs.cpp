@@ -176,6 +176,4 @@ Advice run_advise(const AdviseConfig& config) {
   return advise_measured(request, summary);
 }
 
-std::string advice_json(const Advice& advice) { return advice_to_json(advice); }
-
 }  // namespace amdahl
