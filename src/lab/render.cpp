@@ -11,6 +11,7 @@
 #include "report/fabric/collectives_drawing.h"
 #include "report/fabric/doctor.h"
 #include "report/fabric/links.h"
+#include "report/fabric/links_drawing.h"
 #include "report/fabric/topology.h"
 #include "report/sensor/compare.h"
 #include "report/sensor/files.h"

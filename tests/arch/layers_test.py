@@ -3,7 +3,8 @@
 usage: layers_test.py SOURCE_DIR [BINARY_DIR]
 
 Rules: folder may include folder, and within a layer that lists its folders likewise; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
-nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt.
+nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt; SVG is written in *_drawing.cpp
+(docs/decisions/charts.md).
 Before it judges the tree it plants one breach of each rule in a small copy and checks that it finds every one.
 """
 import os
@@ -164,6 +165,8 @@ def check_tree(root):
         num_lines += len(lines)
         if len(lines) > MAX_LINES:
             problems.append(f"{path}: {len(lines)} lines, more than {MAX_LINES}")
+        if not path.endswith("_drawing.cpp") and any('"<svg ' in line for line in lines):
+            problems.append(f"{path}: writes SVG outside of *_drawing.cpp; charts are Vega-Lite (docs/decisions/charts.md)")
         for index, line in enumerate(lines):
             include = INCLUDE.match(line)
             if include:
@@ -190,6 +193,7 @@ def self_test(root):
         ("lists the folders of report", "src/report/planted.h", "int x;\n"),
         ("lists the folders of report", "src/report/planted/planted.h", "int x;\n"),
         ("cycle", "docs/layers.txt", "public ->\nreport ->\nreport/a -> report/b\nreport/b -> report/a\n"),
+        ("writes SVG outside", "src/report/page/planted.cpp", 'text += "<svg xmlns=...";\n'),
         ("does not exist", "src/base/planted.cpp", '#include "base/absent.h"\n'),
         ("without its folder", "src/base/planted.cpp", '#include "planted.h"\n'),
         ("belongs to chart, spec", "src/base/planted.cpp", "#include <nlohmann/json.hpp>\n"),
@@ -212,6 +216,7 @@ def self_test(root):
         "src/report/page/planted.h": '#include "base/planted.h"\n',
         "src/report/study/planted.h": '#include "report/page/planted.h"\n#include "base/planted.h"\n',
         "src/report/study/uses_planted.cpp": '#include "report/study/planted.h"\n',
+        "src/report/page/planted_drawing.cpp": 'text += "<svg xmlns=...";\n',
         "src/lab/planted.cpp": '#include "report/study/planted.h"\n',
         "src/base/uses_made.cpp": '#include "base/made.h"\n',
         "src/ops/planted.h": '#include "base/planted.h"\n#include <fmt/format.h>\n',

@@ -7,7 +7,7 @@
 
 #include "report/common/words.h"
 #include "report/fabric/collectives_drawing.h"
-#include "report/fabric/size_chart.h"
+#include "report/fabric/size_drawing.h"
 
 namespace amdahl {
 namespace {

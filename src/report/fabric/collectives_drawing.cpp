@@ -12,7 +12,7 @@
 #include "report/common/words.h"
 #include "report/fabric/collective_groups.h"
 #include "report/fabric/collective_limit.h"
-#include "report/fabric/size_chart.h"
+#include "report/fabric/size_drawing.h"
 
 namespace amdahl {
 namespace {

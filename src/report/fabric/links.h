@@ -1,4 +1,4 @@
-// Link measurements for people: a matrix a test, and the pairs as a heat map.
+// Link measurements for people: one matrix per test.
 #pragma once
 
 #include <string>
@@ -13,9 +13,5 @@ namespace amdahl {
 /// lines of `slow`.
 std::string links_text(const std::vector<Record>& records, const MachineSpec& machine,
                        const std::vector<std::string>& slow);
-
-/// LinkSpec::measured_gbps of every ordered pair as SVG, pairs below what is expected outlined; empty when none was
-/// measured.
-std::string links_heat_map(const MachineSpec& machine);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-#include "report/fabric/size_chart.h"
+#include "report/fabric/size_drawing.h"
 
 #include <fmt/format.h>
 
