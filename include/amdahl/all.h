@@ -39,9 +39,9 @@ struct AllPart {
 struct AllOutcome {
   std::vector<AllPart> parts;  // in the order they ran
   std::string page;            // HTML file about all of them; empty: nothing was measured
-  std::string text;
-  bool failed = false;  // a part found problems or failed
+  bool failed = false;         // a part found problems or failed
 };
+AMDAHL_API std::string to_text(const AllOutcome& outcome);
 
 /// Topology, doctor, links, collectives, study and sensor bench, each by the function of its own command. A part that
 /// fails is reported and the rest goes on; Error{interrupted} ends all, with the Records so far kept. Error{usage},

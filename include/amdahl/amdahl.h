@@ -121,11 +121,13 @@ struct StudyOutcome {
   StudySummary summary;
   std::string run_dir;
   std::string report_path;
-  std::string text;             // table and verdict for a terminal
-  std::string json;             // the summary, docs/schema/summary.schema.json
   bool nothing_fitted = false;  // every cell ran out of memory
   bool is_root = true;          // other processes of a launched job get no summary
 };
+/// Table and verdict for a terminal.
+AMDAHL_API std::string to_text(const StudyOutcome& outcome);
+/// The summary, docs/schema/summary.schema.json.
+AMDAHL_API std::string to_json(const StudyOutcome& outcome);
 
 /// Plan only; probes a few steps for the expected time.
 AMDAHL_API StudyPlan plan_study(const StudyConfig& config, Observer& observer);
@@ -157,10 +159,12 @@ struct TrainOutcome {
   std::string device_kind;
   int devices = 1;
   ModelSpec model;
-  std::string json;  // final figures, one object
+  std::vector<Record> records;  // one per epoch; on the root process
   bool is_root = true;
   std::vector<NamedArray> weights;  // after the last epoch, first layer first; on the root process
 };
+/// The last epoch's record, docs/schema/record.schema.json; empty on other processes than the root.
+AMDAHL_API std::string to_json(const TrainOutcome& outcome);
 
 /// Without an `output_dir`, nothing is written.
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
@@ -173,7 +177,7 @@ struct AdviseConfig {
   std::string evidence;             // run folder
 };
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
-AMDAHL_API std::string advice_json(const Advice& advice);
+AMDAHL_API std::string to_json(const Advice& advice);
 
 struct OutlookConfig {
   std::string evidence;  // run folder of a study with cells on one GPU
@@ -182,9 +186,10 @@ struct OutlookConfig {
 };
 struct OutlookOutcome {
   ScalingOutlook outlook;
-  std::string text;
-  std::string json;  // docs/schema/outlook.schema.json
 };
+AMDAHL_API std::string to_text(const OutlookOutcome& outcome);
+/// docs/schema/outlook.schema.json.
+AMDAHL_API std::string to_json(const OutlookOutcome& outcome);
 /// What several GPUs would do with the work that one GPU was measured on, and what they did where that was measured
 /// too. Error{usage} for records of CPU virtual devices, an unknown link, and work that was not measured on one GPU.
 AMDAHL_API OutlookOutcome run_outlook(const OutlookConfig& config);
@@ -219,11 +224,12 @@ struct CompareConfig {
 };
 struct CompareOutcome {
   RunsComparison comparison;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/comparison.schema.json
   bool regression = false;
 };
+AMDAHL_API std::string to_text(const CompareOutcome& outcome);
+AMDAHL_API std::string to_markdown(const CompareOutcome& outcome);
+/// docs/schema/comparison.schema.json.
+AMDAHL_API std::string to_json(const CompareOutcome& outcome);
 /// Error{usage} for less than two runs, runs of unlike kinds or provenance, and runs without a cell in common.
 AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
 
@@ -234,9 +240,12 @@ struct CalibrateConfig {
 struct CalibrateOutcome {
   MachineSpec machine;
   std::vector<ProcessSpread> spreads;  // of these runs
-  std::string text;
-  std::string json;  // the machine, docs/schema/machine.schema.json
+  std::string machine_file;            // that was written
 };
+/// The spreads as a table.
+AMDAHL_API std::string to_text(const CalibrateOutcome& outcome);
+/// The machine, docs/schema/machine.schema.json.
+AMDAHL_API std::string to_json(const CalibrateOutcome& outcome);
 /// How far fresh processes of this machine lie apart, into its machine file: compare judges runs of one process by it.
 /// Error{usage} for runs of fewer processes, of another host than the file's, and files that cannot be written.
 AMDAHL_API CalibrateOutcome run_calibrate(const CalibrateConfig& config);
@@ -248,10 +257,11 @@ struct CostConfig {
 };
 struct CostOutcome {
   CostReport report;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/cost.schema.json
 };
+AMDAHL_API std::string to_text(const CostOutcome& outcome);
+AMDAHL_API std::string to_markdown(const CostOutcome& outcome);
+/// docs/schema/cost.schema.json.
+AMDAHL_API std::string to_json(const CostOutcome& outcome);
 /// What the measured work costs, and from which size on several devices pay. Error{usage} for a price file that cannot
 /// be read, runs of other kinds, without a result, or on unlike kinds of device.
 AMDAHL_API CostOutcome run_cost(const CostConfig& config);
@@ -266,10 +276,11 @@ struct SensorCompareConfig {
 };
 struct SensorCompareOutcome {
   SensorComparison comparison;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/sensor-comparison.schema.json
 };
+AMDAHL_API std::string to_text(const SensorCompareOutcome& outcome);
+AMDAHL_API std::string to_markdown(const SensorCompareOutcome& outcome);
+/// docs/schema/sensor-comparison.schema.json.
+AMDAHL_API std::string to_json(const SensorCompareOutcome& outcome);
 /// What several devices buy for preprocessing, and for the money. Error{usage} for files that hold no sensor run, sides
 /// without a result or a common workload, and device kinds that differ and may not.
 AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config);
@@ -277,8 +288,8 @@ AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& co
 struct InfoOutcome {
   MachineSpec machine;
   std::vector<BackendStatus> backends;
-  std::string json;
 };
+AMDAHL_API std::string to_json(const InfoOutcome& outcome);
 AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& environment);
 
 /// What the devices of this machine are to each other; measures nothing.

@@ -1,5 +1,5 @@
 // The fabric: what the devices of a machine are to each other. Configurations and outcomes of the verbs topo and
-// collectives. Measurements are Records; text is what a terminal shows.
+// collectives. Measurements are Records; to_text is what a terminal shows.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,14 @@ struct TopoConfig {
 
 struct TopoOutcome {
   MachineSpec machine;
-  std::string matrix;  // in the letters of nvidia-smi, with a legend of what occurs
-  std::string json;    // docs/schema/machine.schema.json
-  std::string dot;     // Graphviz
-  std::string svg;
 };
+/// The matrix in the letters of nvidia-smi, with a legend of what occurs.
+AMDAHL_API std::string to_text(const TopoOutcome& outcome);
+/// docs/schema/machine.schema.json.
+AMDAHL_API std::string to_json(const TopoOutcome& outcome);
+/// For Graphviz.
+AMDAHL_API std::string to_dot(const TopoOutcome& outcome);
+AMDAHL_API std::string to_svg(const TopoOutcome& outcome);
 
 /// A test of `amdahl links`.
 struct LinkTestInfo {
@@ -57,13 +60,15 @@ struct LinksOutcome {
   MachineSpec machine;            // with what was measured of its links, and quarantined pairs
   std::vector<Record> records;    // kinds "link", "integrity", "integrity-proof"
   std::vector<std::string> slow;  // a line for each pair below 90 % of what its links should carry, or below min_gbps
-  std::string text;               // a matrix a test
-  std::string json;
-  std::string machine_json;  // docs/schema/machine.schema.json
-  std::string heat_map;      // SVG of the pairs' copy engine bandwidth; empty when it was not measured
   std::string run_dir;
   bool failed = false;  // corruption, a slow pair, or a cell that did not fit
 };
+/// One matrix per test.
+AMDAHL_API std::string to_text(const LinksOutcome& outcome);
+/// The machine and the records.
+AMDAHL_API std::string to_json(const LinksOutcome& outcome);
+/// The pairs' copy engine bandwidth as a heat map; empty when it was not measured.
+AMDAHL_API std::string to_svg(const LinksOutcome& outcome);
 
 struct CollectivesConfig {
   std::string backend = "auto";  // auto, cpu, cuda
@@ -95,15 +100,19 @@ struct CollectivesConfig {
 
 struct CollectivesOutcome {
   std::vector<Record> records;  // one a collective, size and placement
-  std::string text;             // table
-  std::string nccl_tests;       // the same rows as nccl-tests prints them
-  std::string curves;           // SVG of bus bandwidth over size; empty when no size has one
-  std::string json;
   std::string run_dir;
   bool failed = false;  // wrong elements, or a rate that no link can have
   std::string waived;   // why nothing could be measured: one rank
   bool is_root = true;
 };
+/// A table.
+AMDAHL_API std::string to_text(const CollectivesOutcome& outcome);
+/// The same rows as nccl-tests prints them.
+AMDAHL_API std::string to_nccl_tests(const CollectivesOutcome& outcome);
+/// docs/schema/records.schema.json.
+AMDAHL_API std::string to_json(const CollectivesOutcome& outcome);
+/// Bus bandwidth over size; empty when no size has one.
+AMDAHL_API std::string to_svg(const CollectivesOutcome& outcome);
 
 /// Readings of a card at one time. What the driver does not tell stays negative or 0.
 struct DeviceState {
@@ -158,12 +167,12 @@ struct DoctorOutcome {
   std::vector<Finding> findings;
   std::vector<std::string> checked, unseen;  // findings that were looked for; what could not be looked at, and why
   std::vector<Record> records;
-  std::string text;
-  std::string json;  // docs/schema/doctor.schema.json
-  std::string machine_json;
   std::string run_dir;
   bool failed = false;  // a warning or a fault
 };
+AMDAHL_API std::string to_text(const DoctorOutcome& outcome);
+/// docs/schema/doctor.schema.json.
+AMDAHL_API std::string to_json(const DoctorOutcome& outcome);
 
 /// The same collectives over several transports, each in processes of its own: NCCL reads its settings once a process.
 struct ArenaConfig {
@@ -176,12 +185,16 @@ struct ArenaConfig {
 
 struct ArenaOutcome {
   std::vector<Record> records;  // collectives, and one of kind "transport" for each not measured to its end
-  std::string text;             // a table a size
-  std::string json;
-  std::string environment_file;  // lines for a shell: the settings that are best over most sizes
+  std::map<std::string, std::map<std::string, std::string>> settings;  // NCCL's variables by transport
   std::string run_dir;
   bool failed = false;  // wrong elements, or nothing measured
   std::string waived;
 };
+/// One table per size.
+AMDAHL_API std::string to_text(const ArenaOutcome& outcome);
+/// docs/schema/records.schema.json.
+AMDAHL_API std::string to_json(const ArenaOutcome& outcome);
+/// Lines for a shell: the settings that are best over most sizes.
+AMDAHL_API std::string to_environment(const ArenaOutcome& outcome);
 
 }  // namespace amdahl

@@ -82,12 +82,14 @@ struct SensorBenchConfig {
 
 struct SensorBenchOutcome {
   std::vector<Record> records;  // kind "sensor"
-  std::string text;             // tables for a terminal
-  std::string json;             // docs/schema/records.schema.json
   std::string run_dir;
   bool failed = false;  // a result was wrong, or something did not fit
   bool is_root = true;
 };
+/// Tables for a terminal.
+AMDAHL_API std::string to_text(const SensorBenchOutcome& outcome);
+/// docs/schema/records.schema.json.
+AMDAHL_API std::string to_json(const SensorBenchOutcome& outcome);
 
 /// Measures into `output_dir` (records.jsonl, report.txt) when it is not empty. Error{usage} for what cannot be, before
 /// anything is allocated.

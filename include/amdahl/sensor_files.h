@@ -94,8 +94,9 @@ struct VoxelizeOutcome {
   int64_t max_per_voxel = 0;   // points of the fullest voxel
   std::string device;          // what computed
   std::vector<std::string> warnings;
-  std::string text, json;
 };
+AMDAHL_API std::string to_text(const VoxelizeOutcome& outcome);
+AMDAHL_API std::string to_json(const VoxelizeOutcome& outcome);
 
 /// Reads a cloud and makes a grid of it. Errors of load_point_cloud, Preprocessor and save_array.
 AMDAHL_API VoxelizeOutcome run_voxelize(const VoxelizeConfig& config);
@@ -121,8 +122,9 @@ struct TimelineOutcome {
   int64_t num_outside = 0;            // pairs of stream and target before its first sample or after its last
   std::string device;
   std::vector<std::string> warnings;
-  std::string text, json;
 };
+AMDAHL_API std::string to_text(const TimelineOutcome& outcome);
+AMDAHL_API std::string to_json(const TimelineOutcome& outcome);
 
 /// One stream onto target times.
 AMDAHL_API TimelineOutcome run_resample(const TimelineConfig& config);

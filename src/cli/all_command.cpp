@@ -36,7 +36,7 @@ int all_command(AllArgs args, const std::string& command_line) {
     TerminalObserver observer(args.quiet);
     outcome = run_all(config, observer);
   }  // whose last line goes before the result
-  show(stdout, outcome.text);
+  show(stdout, to_text(outcome));
   if (!outcome.failed) return 0;
   std::vector<std::string> names;
   for (const AllPart& part : outcome.parts)

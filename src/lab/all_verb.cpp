@@ -52,9 +52,9 @@ Config fabric_config(const Everything& all, const fs::path& dir) {
 void look_at_topology(Everything& all, const fs::path& dir, Observer&, AllPart& part) {
   const TopoOutcome outcome = run_topo({.virtual_devices = all.on_gpus ? 0 : all.devices()});
   fs::create_directories(dir);
-  write_atomic(dir / "machine.json", outcome.json);
-  write_atomic(dir / "topology.svg", outcome.svg);
-  write_atomic(dir / "report.txt", outcome.matrix);
+  write_atomic(dir / "machine.json", to_json(outcome));
+  write_atomic(dir / "topology.svg", to_svg(outcome));
+  write_atomic(dir / "report.txt", to_text(outcome));
   all.machine = outcome.machine;
   const std::vector<DeviceSpec>& devices = outcome.machine.devices;
   part.result = fmt::format("{} x {}", devices.size(), all.on_gpus ? devices.front().name : "CPU virtual device");
@@ -224,7 +224,9 @@ std::string_view end_text(AllPart::End end) {
   return kTexts[static_cast<size_t>(end)];
 }
 
-std::string text_of(const AllOutcome& outcome) {
+}  // namespace
+
+std::string to_text(const AllOutcome& outcome) {
   std::string text;
   for (const AllPart& part : outcome.parts) {
     text += fmt::format("{:<13} {:<8} {}\n", part.name, end_text(part.end), part.result);
@@ -233,8 +235,6 @@ std::string text_of(const AllOutcome& outcome) {
   if (!outcome.page.empty()) text += fmt::format("page: {}\n", outcome.page);
   return text;
 }
-
-}  // namespace
 
 AllOutcome run_all(const AllConfig& config, Observer& observer) {
   Everything all{config, {}, false, {}};
@@ -259,7 +259,6 @@ AllOutcome run_all(const AllConfig& config, Observer& observer) {
   }
   observer.progress(before, PartProgress::kWhole, "page");
   outcome.page = write_page(config, outcome.parts, observer);
-  outcome.text = text_of(outcome);
   return outcome;
 }
 

@@ -14,8 +14,6 @@
 #include "lab/provenance.h"
 #include "lab/temporary_folder.h"
 #include "lab/transports.h"
-#include "report/arena.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -213,9 +211,7 @@ ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, F
   }
   if (folder) folder->end();
   outcome.failed = outcome.failed || !measured;
-  outcome.text = arena_text(outcome.records);
-  outcome.json = records_to_json(outcome.records);
-  outcome.environment_file = arena_environment(outcome.records, settings_by_transport(config));
+  outcome.settings = settings_by_transport(config);
   return outcome;
 }
 

@@ -7,13 +7,12 @@
 
 #include "amdahl/amdahl.h"
 #include "files/whole_file.h"
-#include "report/compare.h"
-#include "report/compare_page.h"
-#include "report/comparison_text.h"
-#include "report/fabric_compare.h"
-#include "report/html_page.h"
-#include "report/process_spread.h"
-#include "report/words.h"
+#include "report/common/process_spread.h"
+#include "report/common/words.h"
+#include "report/compare/compare.h"
+#include "report/compare/fabric.h"
+#include "report/compare/page.h"
+#include "report/page/html_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 
@@ -241,11 +240,8 @@ CompareOutcome run_compare(const CompareConfig& config) {
     if (limit) require_judged(outcome.comparison.against.back());
   }
   judge_together(outcome.comparison);
-  outcome.text = comparison_text(outcome.comparison);
-  outcome.markdown = comparison_markdown(outcome.comparison);
-  outcome.json = comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
   if (!config.html.empty())
-    save_text(config.html, html_page(compare_page(outcome.comparison, outcome.json), html_assets()));
+    save_text(config.html, html_page(compare_page(outcome.comparison, to_json(outcome)), html_assets()));
   outcome.regression = limit && regression(outcome.comparison, *limit);
   return outcome;
 }

@@ -3,11 +3,10 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
-#include "report/cost.h"
-#include "report/cost_page.h"
-#include "report/html_page.h"
-#include "report/study.h"
-#include "spec/json.h"
+#include "report/cost/cost.h"
+#include "report/cost/page.h"
+#include "report/page/html_page.h"
+#include "report/study/summary.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"
 
@@ -48,10 +47,8 @@ CostOutcome run_cost(const CostConfig& config) {
   CostOutcome outcome;
   outcome.report = summarise_cost(runs, prices);
   outcome.report.notes.insert(outcome.report.notes.begin(), notes.begin(), notes.end());
-  outcome.text = cost_text(outcome.report);
-  outcome.markdown = cost_markdown(outcome.report);
-  outcome.json = cost_to_json(outcome.report, cost_verdict(outcome.report));
-  if (!config.html.empty()) save_text(config.html, html_page(cost_page(outcome.report, outcome.json), html_assets()));
+  if (!config.html.empty())
+    save_text(config.html, html_page(cost_page(outcome.report, to_json(outcome)), html_assets()));
   return outcome;
 }
 

@@ -10,6 +10,7 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
 #include "comm/world.h"
+#include "doctor/findings.h"
 #include "lab/backends.h"
 #include "lab/fabric_reports.h"
 #include "lab/failure_watch.h"
@@ -20,10 +21,8 @@
 #include "measure/links/device_speed.h"
 #include "measure/links/machine.h"
 #include "measure/links/tests.h"
-#include "planner/findings.h"
-#include "report/doctor.h"
-#include "report/study.h"
-#include "report/study_findings.h"
+#include "report/study/findings.h"
+#include "report/study/summary.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "stats/percentile.h"
@@ -259,14 +258,11 @@ class Examination {
                      [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
     outcome_.failed = std::any_of(outcome_.findings.begin(), outcome_.findings.end(),
                                   [](const Finding& finding) { return finding.severity != Finding::Severity::notice; });
-    outcome_.text = doctor_text(outcome_);
-    outcome_.json = doctor_to_json(outcome_);
-    outcome_.machine_json = machine_to_json(outcome_.machine);
     if (folder_) {
       folder_->end();
-      folder_->write_text(kDoctorFile, outcome_.json);
-      folder_->write_text(kMachineFile, outcome_.machine_json);
-      folder_->write_text("report.txt", outcome_.text);
+      folder_->write_text(kDoctorFile, to_json(outcome_));
+      folder_->write_text(kMachineFile, machine_to_json(outcome_.machine));
+      folder_->write_text("report.txt", to_text(outcome_));
     }
     return std::move(outcome_);
   }

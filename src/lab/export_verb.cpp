@@ -2,8 +2,8 @@
 #include "amdahl/export.h"
 
 #include "amdahl/amdahl.h"
-#include "report/csv_export.h"
-#include "report/prometheus.h"
+#include "report/export/csv.h"
+#include "report/export/prometheus.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 

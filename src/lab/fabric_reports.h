@@ -13,7 +13,7 @@ namespace amdahl {
 /// From `records` and what `machine` was found to be: everything of `outcome` that they imply, `machine` with what was
 /// measured of its links. Pairs below `min_gbps` (0: none) are slow.
 void conclude_links(LinksOutcome& outcome, double min_gbps);
-/// Likewise text, tables, curves and JSON.
+/// Likewise whether any of them failed.
 void conclude_collectives(CollectivesOutcome& outcome);
 
 /// report.txt and the drawing, into a folder that is there.
@@ -27,12 +27,12 @@ ReportOutcome report_collectives(const std::filesystem::path& folder, const RunC
 
 /// What a doctor run found, as its folder says: its records, its machine with what was measured, and findings.
 struct DoctorRun {
-  DoctorOutcome outcome;  // all but text and json
-  bool judged = false;    // doctor.json is there
+  DoctorOutcome outcome;
+  bool judged = false;  // doctor.json is there
   std::vector<std::string> notes;
 };
 DoctorRun read_doctor_run(const std::filesystem::path& folder, const std::vector<Record>& records);
-/// Its text and JSON. Throws where doctor.json is missing, without which only a page of the records can be made.
+/// Throws where doctor.json is missing, without which only a page of the records can be made.
 ReportOutcome report_doctor(const std::filesystem::path& folder, const RunContents& contents, bool write);
 
 /// The machine of a links or doctor run as its folder describes it, without what was measured; from its records, and

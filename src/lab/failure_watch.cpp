@@ -12,7 +12,7 @@
 #include "base/child_process.h"
 #include "comm/flight_recorder.h"
 #include "lab/provenance.h"
-#include "report/failure.h"
+#include "report/common/failure.h"
 
 namespace amdahl {
 namespace {

@@ -83,7 +83,7 @@ LinkRun run_of(const LinksConfig& config, bool on_gpus) {
 LinksOutcome concluded(const LinksConfig& config, LinksOutcome outcome) {
   conclude_links(outcome, config.min_gbps);
   if (config.output_dir.empty()) return outcome;
-  write_atomic(std::filesystem::path(config.output_dir) / kMachineFile, outcome.machine_json);
+  write_atomic(std::filesystem::path(config.output_dir) / kMachineFile, machine_to_json(outcome.machine));
   write_links_report(config.output_dir, outcome);
   return outcome;
 }

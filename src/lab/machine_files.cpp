@@ -8,7 +8,7 @@
 #include "amdahl/amdahl.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"
-#include "report/process_spread.h"
+#include "report/common/process_spread.h"
 #include "spec/json.h"
 #include "topology/host_probe.h"
 

@@ -12,8 +12,8 @@
 #include "lab/chart_pictures.h"
 #include "lab/failure_watch.h"
 #include "lab/report_pages.h"
-#include "report/html_page.h"
-#include "report/markdown_page.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/page.h"
+#include "report/page/page.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

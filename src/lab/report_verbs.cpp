@@ -11,14 +11,14 @@
 #include "lab/failure_watch.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
-#include "report/arena.h"
-#include "report/failure.h"
-#include "report/markdown.h"
-#include "report/process_spread.h"
-#include "report/sensor.h"
-#include "report/study.h"
-#include "report/text.h"
-#include "report/training.h"
+#include "report/common/failure.h"
+#include "report/common/process_spread.h"
+#include "report/fabric/arena.h"
+#include "report/sensor/text.h"
+#include "report/study/markdown.h"
+#include "report/study/summary.h"
+#include "report/study/text.h"
+#include "report/study/training.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -175,7 +175,5 @@ Advice run_advise(const AdviseConfig& config) {
     request.max_devices = std::max<int64_t>(request.max_devices, c.multi.devices);
   return advise_measured(request, summary);
 }
-
-std::string advice_json(const Advice& advice) { return advice_to_json(advice); }
 
 }  // namespace amdahl

@@ -15,9 +15,6 @@
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
-#include "report/process_spread.h"
-#include "report/sensor.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -99,8 +96,6 @@ void keep_apart(Fleet& fleet) {
 void conclude(SensorBenchOutcome& outcome) {
   outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
                                [](const Record& record) { return record.status.kind == Status::Kind::failed; });
-  outcome.text = sensor_text(pooled_processes(outcome.records));
-  outcome.json = records_to_json(outcome.records);
 }
 
 SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& observer, FailureWatch& watch) {
@@ -119,7 +114,8 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
     outcome.records =
         repeat_in_processes(config.repeat, config.engine.environment, config.output_dir, header, observer);
     conclude(outcome);
-    if (!config.output_dir.empty()) write_atomic(std::filesystem::path(config.output_dir) / "report.txt", outcome.text);
+    if (!config.output_dir.empty())
+      write_atomic(std::filesystem::path(config.output_dir) / "report.txt", to_text(outcome));
     return outcome;
   }
   const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps), job_facts(config));
@@ -149,7 +145,7 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
   if (config.repeat.is_child()) return outcome;
   if (folder) folder->end();
   conclude(outcome);
-  if (folder) folder->write_text("report.txt", outcome.text);
+  if (folder) folder->write_text("report.txt", to_text(outcome));
   return outcome;
 }
 

@@ -7,9 +7,7 @@
 
 #include "amdahl/sensor_files.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
 #include "sensor/checks.h"
-#include "spec/json.h"
 
 namespace amdahl {
 namespace {
@@ -152,8 +150,6 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
         "coordinates changed by up to {:.3g} by becoming floats, and a voxel is {:.3g}: subtract an offset in the file",
         outcome.cloud.rounding, config.voxel_size));
   make_grid(config, outcome);
-  outcome.text = voxelize_text(outcome);
-  outcome.json = voxelize_to_json(outcome);
   return outcome;
 }
 

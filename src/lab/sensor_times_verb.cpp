@@ -10,8 +10,6 @@
 #include "amdahl/units.h"
 #include "base/number_words.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
-#include "spec/json.h"
 
 namespace amdahl {
 namespace {
@@ -175,8 +173,6 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
     stream.values.clear();
   }
   outcome.streams = std::move(streams);
-  outcome.text = timeline_text(outcome);
-  outcome.json = timeline_to_json(outcome);
   return outcome;
 }
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "lab/training_setup.h"
-#include "report/study.h"
+#include "report/common/record_checks.h"
 
 namespace amdahl {
 namespace {

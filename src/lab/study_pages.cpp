@@ -6,9 +6,10 @@
 #include <filesystem>
 #include <set>
 
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/trace_section.h"
+#include "report/common/record_checks.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/trace_section.h"
 #include "spec/trace_json.h"
 
 namespace amdahl {

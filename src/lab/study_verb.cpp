@@ -18,7 +18,7 @@
 #include "lab/training_setup.h"
 #include "measure/study/runner.h"
 #include "planner/advise.h"
-#include "report/study.h"
+#include "report/common/record_checks.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -283,8 +283,6 @@ StudyOutcome conclude_study(const StudyConfig& config, StudyOutcome outcome) {
   const ReportOutcome report = run_report(config.output_dir, true);
   outcome.summary = report.summary;
   outcome.report_path = report.report_path;
-  outcome.text = report.text;
-  outcome.json = report.json;
   const std::vector<StudyCell>& cells = report.summary.cells;
   outcome.nothing_fitted =
       std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });

@@ -11,7 +11,6 @@
 #include "lab/study_identity.h"
 #include "lab/training_setup.h"
 #include "measure/training/train_run.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 #include "train/named_weights.h"
 
@@ -113,14 +112,11 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root() && !config.output_dir.empty())
     folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
-  std::string last;
   TrainedModel trained = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
-    const Record record = epoch_record(epoch, config, setup.model, provenance);
-    if (folder) folder->append(record);
-    last = record_to_json(record);
+    outcome.records.push_back(epoch_record(epoch, config, setup.model, provenance));
+    if (folder) folder->append(outcome.records.back());
     observer.note(epoch_line(epoch, config));
   });
-  outcome.json = last;
   outcome.epochs = std::move(trained.epochs);
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   if (folder) folder->end();

@@ -1,6 +1,6 @@
 // What reports, charts and exports say of a step account: its ratio to the measured step, and percentages only when it
 // is near 1.
-#include "report/account_words.h"
+#include "report/common/account_words.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 #include "chart/study_account.h"
 #include "chart/study_groups.h"
 #include "page_checks.h"
-#include "report/csv_export.h"
-#include "report/markdown.h"
-#include "report/prometheus.h"
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/study_verdict.h"
+#include "report/export/csv.h"
+#include "report/export/prometheus.h"
+#include "report/study/markdown.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/verdict.h"
 #include "report_records.h"
 #include "spec/run_folder.h"
 

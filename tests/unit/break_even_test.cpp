@@ -1,4 +1,4 @@
-#include "report/break_even.h"
+#include "report/common/break_even.h"
 
 #include <gtest/gtest.h>
 

@@ -1,16 +1,16 @@
-#include "report/cost.h"
+#include "report/cost/cost.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "chart/cost_chart.h"
-#include "report/break_even.h"
-#include "report/cost_page.h"
-#include "report/cost_tables.h"
-#include "report/markdown.h"
-#include "report/study.h"
-#include "report/study_break_even.h"
+#include "report/common/break_even.h"
+#include "report/cost/page.h"
+#include "report/cost/tables.h"
+#include "report/study/break_even.h"
+#include "report/study/markdown.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"

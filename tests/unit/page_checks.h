@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "report/page.h"
+#include "report/page/page.h"
 
 namespace amdahl::test {
 

@@ -15,11 +15,11 @@
 #include "chart/study_throughput.h"
 #include "lab/report_pages.h"
 #include "page_checks.h"
-#include "report/html_page.h"
-#include "report/markdown_page.h"
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/study_verdict.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown_page.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/verdict.h"
 #include "report_records.h"
 
 namespace amdahl {

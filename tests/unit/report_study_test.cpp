@@ -1,4 +1,4 @@
-#include "report/study.h"
+#include "report/study/summary.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/markdown.h"
-#include "report/study_page.h"
-#include "report/text.h"
-#include "report/words.h"
+#include "report/common/words.h"
+#include "report/study/markdown.h"
+#include "report/study/page.h"
+#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
 #include "stats/compare.h"

@@ -1,0 +1,148 @@
+#include "report/sensor/gain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "base/limited_devices.h"
+#include "report/common/baseline.h"
+#include "report/common/record_axes.h"
+#include "stats/bootstrap.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
+
+const std::vector<double>* samples(const Record& record, const char* name) {
+  for (const Series& series : record.series)
+    if (series.name == name && !series.samples.empty()) return &series.samples;
+  return nullptr;
+}
+
+/// Divided work: by one device, or in sequence. Otherwise all devices do the same, and one device does it alone.
+bool is_base(const Record& record, bool divided) {
+  if (record.kind != "sensor" || (divided && is_one_task(record)) || !samples(record, divided ? "time" : "throughput"))
+    return false;
+  if (divided && word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
+  if (divided && word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
+  return axis<int64_t>(record, "devices", 0) == 1;
+}
+
+/// What a base must have in common with `many`. Data-parallel work of one device may have the mode "single", and under
+/// weak scaling it has a workload of its own.
+std::string work_of(const Record& record, const Record& many, bool divided) {
+  std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_words(record));
+  if (divided)
+    return text + fmt::format("\n{}\n{}\n{}\n{}", word(record, "mode"), word(record, "workload"), word(record, "path"),
+                              word(record, "model"));
+  const std::string mode = word(record, "mode");
+  text += fmt::format("\n{}\n{}", word(record, "cache"), mode == "single" ? word(many, "mode") : mode);
+  return word(many, "scaling") == "weak" ? text : text + '\n' + word(record, "workload");
+}
+
+/// The same work by one device, or in sequence; null without such a record.
+const Record* base_of(const std::vector<Record>& records, const Record& record) {
+  const bool divided = is_divided_work(record);
+  std::vector<BaselineCandidate> candidates(records.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& base = records[i];
+    if (!is_base(base, divided)) continue;
+    const double speed = divided ? 1 / mean_of(*samples(base, "time")) : mean_of(*samples(base, "throughput"));
+    candidates[i] = {true, work_of(base, record, divided), divided ? 0 : base_items(base), word(base, "launch"), "",
+                     speed};
+  }
+  const auto found = find_baseline(
+      candidates, {work_of(record, record, divided), divided ? 0 : base_items(record), word(record, "launch")});
+  return found ? &records[*found] : nullptr;
+}
+
+double items_of(const Record& record) {
+  return static_cast<double>(std::max<int64_t>(axis<int64_t>(record, "items", 1), 1));
+}
+
+}  // namespace
+
+std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record) {
+  const bool divided = is_divided_work(record);
+  const Record* base = base_of(records, record);
+  const std::vector<double>*own = samples(record, "time"), *one = base ? samples(*base, "time") : nullptr;
+  if (!own || !one) return std::nullopt;
+  SensorGain gain;
+  gain.base = base;
+  if (base == &record) return gain;
+  const double items = divided ? 1 : items_of(record) / items_of(*base);  // divided work is the same work
+  gain.speedup = items * mean_of(*one) / mean_of(*own);
+  gain.ci = bootstrap_ratio_of_means({*one, *own});
+  if (gain.ci) gain.ci = Interval{gain.ci->low * items, gain.ci->high * items};
+  gain.efficiency = gain.speedup / static_cast<double>(std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1));
+  return gain;
+}
+
+bool is_divided_work(const Record& record) {
+  const std::string mode = word(record, "mode");
+  return record.kind == "sensor" && (mode == "task" || mode == "pipeline" || mode == "hetero");
+}
+
+bool is_one_task(const Record& record) { return record.axes.contains("device"); }
+
+int64_t base_items(const Record& record) {
+  return size_of_one_device(axis<int64_t>(record, "items", 0), axis<int64_t>(record, "devices", 1),
+                            word(record, "scaling"));
+}
+
+std::string sensor_way(const Record& record) {
+  const std::string named = word(record, "policy") + word(record, "schedule");
+  return named.empty() ? fmt::format("on {}", axis<int64_t>(record, "devices", 0)) : named;
+}
+
+std::string sharing_devices(const Record& record) {
+  const auto devices = axis<int64_t>(record, "devices", 0);
+  const std::vector<std::string> names = first_devices(record.provenance, devices);
+  if (origin_of_devices(record.provenance) == Origin::emulated && static_cast<int64_t>(names.size()) == devices)
+    return counted_devices(names, " x ");
+  return fmt::format("{} devices", devices);
+}
+
+std::string voxel_option(const Record& record) {
+  std::string text = word(record, "voxel_mode");
+  if (axis<bool>(record, "deterministic", false)) text += " deterministic";
+  return text;
+}
+
+std::string voxel_words(const Record& record) {
+  const std::string text = voxel_option(record);
+  return text.empty() ? "-" : text;
+}
+
+DividedWorkParts divided_work_parts(const Record& record) {
+  const bool task = is_one_task(record);
+  DividedWorkParts parts;
+  parts[0] = task ? "tasks" : word(record, "op");
+  parts[1] = "mode " + word(record, "mode");
+  if (word(record, "mode") == "hetero") parts[2] = sharing_devices(record);
+  if (!task) parts[3] = word(record, "dtype");
+  parts[4] = word(record, "launch");
+  if (word(record, "merge") == "host") parts[5] = "results gathered in host memory";
+  if (!word(record, "model").empty())
+    parts[6] = fmt::format("model {} ({} parameters)", word(record, "model"),
+                           with_thousands(axis<int64_t>(record, "parameters", 0)));
+  if (record.origin == Origin::emulated) parts[6] += parts[6].empty() ? "EMULATED" : ", EMULATED";
+  if (task) return parts;
+  parts[kWorkloadPart] = word(record, "workload");
+  parts[kVoxelPart] = voxel_option(record);
+  return parts;
+}
+
+std::string divided_work_words(const Record& record) {
+  const DividedWorkParts parts = divided_work_parts(record);
+  std::string text;
+  for (size_t i = 0; i < kWorkloadPart; ++i)
+    if (!parts[i].empty()) text += (text.empty() ? "" : ", ") + parts[i];
+  if (!is_one_task(record)) text += "\n" + parts[kWorkloadPart];
+  return parts[kVoxelPart].empty() ? text : text + ' ' + parts[kVoxelPart];
+}
+
+}  // namespace amdahl
