@@ -32,6 +32,11 @@ struct Evidence {
   std::vector<std::string> training_checked;  // names of what it has evidence for or against
 };
 
+using Findings = std::vector<Finding>;
+inline constexpr auto kNotice = Finding::Severity::notice;
+inline constexpr auto kWarning = Finding::Severity::warning;
+inline constexpr auto kFault = Finding::Severity::fault;
+
 struct FindingRow {
   std::string_view name;
   std::string_view looks_at;  // "peer access of every pair"

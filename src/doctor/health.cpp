@@ -9,11 +9,6 @@
 namespace amdahl {
 namespace {
 
-using Findings = std::vector<Finding>;
-constexpr auto kNotice = Finding::Severity::notice;
-constexpr auto kWarning = Finding::Severity::warning;
-constexpr auto kFault = Finding::Severity::fault;
-
 Findings busy_gpu(const Evidence& evidence) {
   constexpr double kIdlePercent = 5;
   constexpr int64_t kIdleBytes = int64_t{4} << 30;  // a driver's own share is below 1 GiB

@@ -9,11 +9,6 @@
 namespace amdahl {
 namespace {
 
-using Findings = std::vector<Finding>;
-constexpr auto kNotice = Finding::Severity::notice;
-constexpr auto kWarning = Finding::Severity::warning;
-constexpr auto kFault = Finding::Severity::fault;
-
 std::string word(const Record& record, const char* axis) {
   const auto found = record.axes.find(axis);
   const std::string* text = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);

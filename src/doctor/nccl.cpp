@@ -12,11 +12,6 @@
 namespace amdahl {
 namespace {
 
-using Findings = std::vector<Finding>;
-constexpr auto kNotice = Finding::Severity::notice;
-constexpr auto kWarning = Finding::Severity::warning;
-constexpr auto kFault = Finding::Severity::fault;
-
 Findings by_transport(const Evidence& evidence, const std::string& family, bool needs_peer_access, Finding pattern) {
   Findings found;
   for (const auto& [pair, transport] : evidence.nccl_transports) {

@@ -9,11 +9,6 @@
 namespace amdahl {
 namespace {
 
-using Findings = std::vector<Finding>;
-constexpr auto kNotice = Finding::Severity::notice;
-constexpr auto kWarning = Finding::Severity::warning;
-constexpr auto kFault = Finding::Severity::fault;
-
 bool are_gpus(const MachineSpec& machine) { return !machine.devices.empty() && machine.devices.front().kind == "cuda"; }
 
 /// Whether some pair's data crosses PCIe rather than NVLink.

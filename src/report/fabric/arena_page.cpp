@@ -146,7 +146,7 @@ std::vector<std::string> facts_of(const std::vector<Record>& records, const std:
   return facts;
 }
 
-std::string record_words(const Record& record) {
+std::string row_words(const Record& record) {
   return record.kind == "transport" ? axis<std::string>(record, "transport", "?") : collective_record_words(record);
 }
 
@@ -168,7 +168,7 @@ Page arena_page(const std::vector<Record>& records) {
   add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
   add_section(page, std::move(curves));
   page.provenance = page_provenance(records);
-  add_status_notes(page, records, record_words);
+  add_status_notes(page, records, row_words);
   return page;
 }
 

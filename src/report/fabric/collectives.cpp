@@ -15,7 +15,7 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, "none"); }
+std::string word_or_none(const Record& record, const char* name) { return axis<std::string>(record, name, "none"); }
 
 std::vector<double> samples(const Record& record, const char* name) {
   for (const Series& series : record.series)
@@ -25,7 +25,8 @@ std::vector<double> samples(const Record& record, const char* name) {
 
 /// What all rows of a table share; records that differ in it get tables of their own.
 std::string heading(const Record& record) {
-  return fmt::format("{}, {}, {}", sweep_words(record), word(record, "transport"), word(record, "launch"));
+  return fmt::format("{}, {}, {}", sweep_words(record), word_or_none(record, "transport"),
+                     word_or_none(record, "launch"));
 }
 
 std::vector<std::pair<std::string, std::vector<const Record*>>> tables_of(const std::vector<Record>& records) {
@@ -93,8 +94,8 @@ constexpr const char* kNcclHeader =
 
 std::string sweep_words(const Record& record) {
   const int64_t devices = axis<int64_t>(record, "devices", 0);
-  std::string text = fmt::format("{}, {}", word(record, "collective"), word(record, "dtype"));
-  if (record.axes.contains("op")) text += ", " + word(record, "op");
+  std::string text = fmt::format("{}, {}", word_or_none(record, "collective"), word_or_none(record, "dtype"));
+  if (record.axes.contains("op")) text += ", " + word_or_none(record, "op");
   if (record.axes.contains("root")) text += fmt::format(", root {}", axis<int64_t>(record, "root", 0));
   const DeviceWords words = device_words(record.provenance.device_kind);
   return text + fmt::format(" over {} {}", devices, devices == 1 ? words.one : words.many);
@@ -127,9 +128,10 @@ std::string collectives_nccl_tests(const std::vector<Record>& records) {
     int count = 0;
     for (const auto& [bytes, pair] : sizes) {
       const Record& any = pair.first ? *pair.first : *pair.second;
-      text += fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", bytes, axis<int64_t>(any, "count", 0),
-                          nccl_type(word(any, "dtype")), any.axes.contains("op") ? word(any, "op") : "none",
-                          any.axes.contains("root") ? axis<int64_t>(any, "root", 0) : -1);
+      text +=
+          fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", bytes, axis<int64_t>(any, "count", 0),
+                      nccl_type(word_or_none(any, "dtype")), any.axes.contains("op") ? word_or_none(any, "op") : "none",
+                      any.axes.contains("root") ? axis<int64_t>(any, "root", 0) : -1);
       text += nccl_columns(pair.first) + nccl_columns(pair.second) + '\n';
       for (const Record* record : {pair.first, pair.second}) {
         if (!record || !record->value("busbw")) continue;

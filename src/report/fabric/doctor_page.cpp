@@ -131,7 +131,7 @@ std::optional<Chart> speed_chart(const std::vector<Record>& records, const char*
   return bar_chart(plot);
 }
 
-std::string record_words(const Record& record) {
+std::string evidence_words(const Record& record) {
   if (record.kind == "collective") return collective_record_words(record);
   if (record.kind == "device-speed") return fmt::format("speed of device {}", axis<int64_t>(record, "device", 0));
   return fmt::format("{} {}, {} → {}", record.kind, axis<std::string>(record, "test", ""),
@@ -161,7 +161,7 @@ Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   add_section(page, machine_section(outcome.machine));
   page.provenance = page_provenance(outcome.records);
   for (const std::string& line : outcome.unseen) page.notes.push_back("skipped: " + printable(line));
-  add_status_notes(page, outcome.records, record_words);
+  add_status_notes(page, outcome.records, evidence_words);
   return page;
 }
 

@@ -18,8 +18,6 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
 /// Both ends of every way in the order of the machine.
 std::vector<std::string> ends_of(const MachineSpec& machine) {
   std::vector<std::string> ends;

@@ -10,8 +10,6 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
 double median_bandwidth(const Record& record) {
   for (const Series& series : record.series)
     if (series.name == "bandwidth" && !series.samples.empty()) return percentile(series.samples, 50);

@@ -15,8 +15,6 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
 const Series* find_series(const Record& record, const char* name) {
   for (const Series& series : record.series)
     if (series.name == name && !series.samples.empty()) return &series;

@@ -17,8 +17,6 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
 std::string way_words(const Record& record) {
   const std::string what = record.kind == "integrity" ? "integrity by " + word(record, "way") : word(record, "test");
   return fmt::format("{}, {} → {}", what, word(record, "source"), word(record, "destination"));

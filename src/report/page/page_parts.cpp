@@ -144,6 +144,10 @@ std::vector<std::pair<std::string, std::string>> page_provenance(const std::vect
   return rows;
 }
 
+TableValue end_of(const std::optional<Interval>& ci, bool low) {
+  return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
+}
+
 const std::vector<double>& samples_of(const Record& record, std::string_view series) {
   static const std::vector<double> none;
   for (const Series& candidate : record.series)

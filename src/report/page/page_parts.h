@@ -26,6 +26,8 @@ std::string page_devices(const std::vector<Record>& records);
 /// The host of the first record, or "an unknown host".
 std::string page_host(const std::vector<Record>& records);
 
+/// An end of an interval, empty without one.
+TableValue end_of(const std::optional<Interval>& ci, bool low);
 /// All samples of a series; empty without it.
 const std::vector<double>& samples_of(const Record& record, std::string_view series);
 

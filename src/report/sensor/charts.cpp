@@ -21,7 +21,6 @@ namespace {
 
 constexpr double kUsOfSecond = 1e6;
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 int64_t items_of(const Record& record) { return axis<int64_t>(record, "items", 0); }
 int64_t devices_of(const Record& record) { return axis<int64_t>(record, "devices", 0); }
 
@@ -56,7 +55,7 @@ GroupWords words_of(const Record& record) {
 }
 
 /// Records of one operation in which all devices do the same, and which of their words differ.
-struct Operation {
+struct ChartedOperation {
   std::string name;
   std::vector<const Record*> records;
   std::array<bool, 7> differ{};
@@ -72,10 +71,12 @@ struct Operation {
   }
 };
 
-const char* items_words(const Operation& operation) { return operation.name == "voxelize" ? "points" : "rows"; }
+const char* charted_items(const ChartedOperation& operation) {
+  return operation.name == "voxelize" ? "points" : "rows";
+}
 
-std::vector<Operation> operations_of(const std::vector<Record>& records) {
-  std::vector<Operation> operations;
+std::vector<ChartedOperation> operations_of(const std::vector<Record>& records) {
+  std::vector<ChartedOperation> operations;
   for (const Record& record : records) {
     if (!is_drawable(record) || is_divided_work(record)) continue;
     const std::string name = word(record, "op");
@@ -123,7 +124,7 @@ std::string highest_words(const LinePlot& plot) {
                      where);
 }
 
-LinePlot rate_plot(const Operation& operation, const char* against) {
+LinePlot rate_plot(const ChartedOperation& operation, const char* against) {
   const Record& first = *operation.records.front();
   const RateUnit unit = rate_unit(first);
   LinePlot plot;
@@ -137,7 +138,7 @@ LinePlot rate_plot(const Operation& operation, const char* against) {
 }
 
 /// The workload without what all of the operation share: "b256" of "b256 30x512->50".
-std::string workload_words(const Operation& operation, const Record& record) {
+std::string charted_words(const ChartedOperation& operation, const Record& record) {
   std::set<std::string> shorts, wholes;
   const auto first_word = [](const std::string& text) { return text.substr(0, text.find(' ')); };
   for (const Record* other : operation.records)
@@ -146,7 +147,7 @@ std::string workload_words(const Operation& operation, const Record& record) {
   return shorts.size() == wholes.size() ? first_word(word(record, "workload")) : word(record, "workload");
 }
 
-std::optional<Chart> size_chart(const Operation& operation, const std::vector<Crossover>& crossovers) {
+std::optional<Chart> size_chart(const ChartedOperation& operation, const std::vector<Crossover>& crossovers) {
   LinePlot plot = rate_plot(operation, operation.name == "voxelize" ? "points" : "batch");
   plot.x = {"items", operation.name == "voxelize" ? "Points of all devices together" : "Rows of all devices together"};
   const bool one_count = operation.counts.size() == 1, by_voxels = one_count && operation.differ[0],
@@ -181,14 +182,14 @@ std::optional<Chart> size_chart(const Operation& operation, const std::vector<Cr
   return line_chart(plot);
 }
 
-std::optional<Chart> device_chart(const Operation& operation) {
+std::optional<Chart> device_chart(const ChartedOperation& operation) {
   if (operation.counts.size() < 2) return std::nullopt;
   LinePlot plot = rate_plot(operation, "devices");
   plot.x = {"devices", "Devices"};
   plot.series_title = "Workload";
   std::map<std::pair<std::string, std::string>, double> one;  // rate of one device, by panel and workload
   for (const Record* record : operation.records) {
-    const std::string panel = operation.group(*record), name = workload_words(operation, *record);
+    const std::string panel = operation.group(*record), name = charted_words(operation, *record);
     const LinePoint point = rate_point(*record, static_cast<double>(devices_of(*record)));
     if (devices_of(*record) == 1) one[{panel, name}] = point.y;
     series_in(plot, panel, name, record->origin).points.push_back(point);
@@ -300,7 +301,7 @@ std::optional<Chart> shares_chart(const DividedWork& work) {
 }
 
 /// By group of an operation: where so many devices are ahead of one.
-std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const Operation& operation,
+std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const ChartedOperation& operation,
                                                int64_t devices) {
   std::map<std::string, AheadBySize> ahead;
   for (const Record* record : operation.records) {
@@ -325,11 +326,11 @@ RateUnit rate_unit(const Record& record) {
 
 std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
   std::vector<Crossover> crossovers;
-  for (const Operation& operation : operations_of(records)) {
+  for (const ChartedOperation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
     for (const auto& [group, sizes] : where_ahead(records, operation, most))
-      if (std::optional<Crossover> from = crossover_of(sizes, items_words(operation))) {
+      if (std::optional<Crossover> from = crossover_of(sizes, charted_items(operation))) {
         from->group = fmt::format("{}\n{}", operation.name, group);
         from->devices = most;
         crossovers.push_back(*std::move(from));
@@ -340,14 +341,14 @@ std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
 
 std::string crossover_text(const std::vector<Record>& records) {
   std::string text;
-  for (const Operation& operation : operations_of(records)) {
+  for (const ChartedOperation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
-    const std::string several = count_words(*operation.records.front(), most), items = items_words(operation);
+    const std::string several = count_words(*operation.records.front(), most), items = charted_items(operation);
     for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
       if (sizes.size() < 2) continue;
       const std::string what = printable(group.empty() ? operation.name : operation.name + ", " + group);
-      if (const std::optional<Crossover> from = crossover_of(sizes, items_words(operation)))
+      if (const std::optional<Crossover> from = crossover_of(sizes, charted_items(operation)))
         text += fmt::format("crossover: {}: {} are ahead of one {}\n", what, several, crossover_place(*from));
       else
         text += fmt::format(
@@ -362,14 +363,14 @@ std::string crossover_text(const std::vector<Record>& records) {
 std::vector<Chart> sensor_size_charts(const std::vector<Record>& records) {
   const std::vector<Crossover> crossovers = sensor_crossovers(records);
   std::vector<Chart> charts;
-  for (const Operation& operation : operations_of(records))
+  for (const ChartedOperation& operation : operations_of(records))
     if (std::optional<Chart> chart = size_chart(operation, crossovers)) charts.push_back(std::move(*chart));
   return charts;
 }
 
 std::vector<Chart> sensor_device_charts(const std::vector<Record>& records) {
   std::vector<Chart> charts;
-  for (const Operation& operation : operations_of(records))
+  for (const ChartedOperation& operation : operations_of(records))
     if (std::optional<Chart> chart = device_chart(operation)) charts.push_back(std::move(*chart));
   return charts;
 }

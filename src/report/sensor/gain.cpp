@@ -14,17 +14,10 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
-const std::vector<double>* samples(const Record& record, const char* name) {
-  for (const Series& series : record.series)
-    if (series.name == name && !series.samples.empty()) return &series.samples;
-  return nullptr;
-}
-
 /// Divided work: by one device, or in sequence. Otherwise all devices do the same, and one device does it alone.
 bool is_base(const Record& record, bool divided) {
-  if (record.kind != "sensor" || (divided && is_one_task(record)) || !samples(record, divided ? "time" : "throughput"))
+  if (record.kind != "sensor" || (divided && is_one_task(record)) ||
+      !find_samples(record, divided ? "time" : "throughput"))
     return false;
   if (divided && word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
   if (divided && word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
@@ -50,7 +43,8 @@ const Record* base_of(const std::vector<Record>& records, const Record& record) 
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& base = records[i];
     if (!is_base(base, divided)) continue;
-    const double speed = divided ? 1 / mean_of(*samples(base, "time")) : mean_of(*samples(base, "throughput"));
+    const double speed =
+        divided ? 1 / mean_of(*find_samples(base, "time")) : mean_of(*find_samples(base, "throughput"));
     candidates[i] = {true, work_of(base, record, divided), divided ? 0 : base_items(base), word(base, "launch"), "",
                      speed};
   }
@@ -59,7 +53,7 @@ const Record* base_of(const std::vector<Record>& records, const Record& record) 
   return found ? &records[*found] : nullptr;
 }
 
-double items_of(const Record& record) {
+double work_items(const Record& record) {
   return static_cast<double>(std::max<int64_t>(axis<int64_t>(record, "items", 1), 1));
 }
 
@@ -68,12 +62,12 @@ double items_of(const Record& record) {
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record) {
   const bool divided = is_divided_work(record);
   const Record* base = base_of(records, record);
-  const std::vector<double>*own = samples(record, "time"), *one = base ? samples(*base, "time") : nullptr;
+  const std::vector<double>*own = find_samples(record, "time"), *one = base ? find_samples(*base, "time") : nullptr;
   if (!own || !one) return std::nullopt;
   SensorGain gain;
   gain.base = base;
   if (base == &record) return gain;
-  const double items = divided ? 1 : items_of(record) / items_of(*base);  // divided work is the same work
+  const double items = divided ? 1 : work_items(record) / work_items(*base);  // divided work is the same work
   gain.speedup = items * mean_of(*one) / mean_of(*own);
   gain.ci = bootstrap_ratio_of_means({*one, *own});
   if (gain.ci) gain.ci = Interval{gain.ci->low * items, gain.ci->high * items};

@@ -10,6 +10,7 @@
 #include "report/common/aligned_table.h"
 #include "report/common/record_axes.h"
 #include "report/common/words.h"
+#include "report/page/page_parts.h"
 #include "report/sensor/gain.h"
 #include "stats/summary.h"
 
@@ -18,23 +19,15 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
-std::vector<double> samples(const Record& record, const char* name) {
-  for (const Series& series : record.series)
-    if (series.name == name) return series.samples;
-  return {};
-}
-
 std::string median_text(const Record& record, const char* name) {
-  const std::vector<double> values = samples(record, name);
+  const std::vector<double> values = samples_of(record, name);
   return values.empty() ? "-" : format_number(median_of(values));
 }
 
 /// "70 / 30": one number a device.
 std::string device_texts(const Record& record, const char* name) {
   std::vector<std::string> texts;
-  for (const double value : samples(record, name))
+  for (const double value : samples_of(record, name))
     texts.push_back(value == std::floor(value) ? with_thousands(static_cast<int64_t>(value)) : format_number(value));
   return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, " / "));
 }
@@ -47,18 +40,18 @@ std::string speedup_text(const std::vector<Record>& records, const Record& recor
 
 /// Mean and half of its 95 % interval.
 std::string mean_text(const Record& record, const char* name) {
-  const std::vector<double> values = samples(record, name);
+  const std::vector<double> values = samples_of(record, name);
   return values.empty() ? "-" : format_plus_minus(mean_of(values), t_interval(values), Charset::ascii);
 }
 
 /// Time over the least that is possible.
 std::string bound_text(const Record& record) {
-  const std::vector<double> time = samples(record, "time"), bound = samples(record, "makespan_bound");
+  const std::vector<double> time = samples_of(record, "time"), bound = samples_of(record, "makespan_bound");
   if (time.empty() || bound.empty() || !(bound.front() > 0)) return "n/a";
   return fmt::format("{:.2f}", mean_of(time) / bound.front());
 }
 
-std::string count_text(const Record& record) { return fmt::to_string(samples(record, "time").size()); }
+std::string count_text(const Record& record) { return fmt::to_string(samples_of(record, "time").size()); }
 
 // ---- rows ----
 

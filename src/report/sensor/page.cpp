@@ -17,8 +17,6 @@
 namespace amdahl {
 namespace {
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
 bool is_measured(const Record& record) {
   return record.kind == "sensor" && record.status.kind == Status::Kind::ok && !samples_of(record, "time").empty();
 }
@@ -152,12 +150,7 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   return facts;
 }
 
-TableValue end_of(const std::optional<Interval>& interval, bool high) {
-  if (!interval) return {};
-  return high ? interval->high : interval->low;
-}
-
-std::vector<TableValue> row_of(const std::vector<Record>& records, const Record& record) {
+std::vector<TableValue> page_row(const std::vector<Record>& records, const Record& record) {
   const std::vector<double>&time = samples_of(record, "time"), &rates = samples_of(record, "throughput");
   const std::optional<Interval> ci = t_interval(time);
   const std::optional<SensorGain> gain = is_one_task(record) ? std::nullopt : sensor_gain(records, record);
@@ -171,14 +164,14 @@ std::vector<TableValue> row_of(const std::vector<Record>& records, const Record&
           axis<int64_t>(record, "devices", 0),
           word(record, "policy") + word(record, "schedule"),
           mean_of(time),
-          end_of(ci, false),
           end_of(ci, true),
+          end_of(ci, false),
           value(!rates.empty(), mean_of(rates) / unit.divisor),
           unit.unit,
           value(!bandwidth.empty(), median_of(bandwidth)),
           value(gain.has_value(), gain ? gain->speedup : 0),
-          end_of(gain ? gain->ci : std::nullopt, false),
           end_of(gain ? gain->ci : std::nullopt, true),
+          end_of(gain ? gain->ci : std::nullopt, false),
           static_cast<int64_t>(time.size()),
           std::string(origin_words(record.origin))};
 }
@@ -193,7 +186,7 @@ PageTable cells_table(const std::vector<Record>& records) {
                          {"speedup", "Speedup"},   {"speedup_low", "from"}, {"speedup_high", "to"},
                          {"samples", "n"},         {"origin", "origin"}};
   for (const Record& record : records)
-    if (is_measured(record)) table.table.rows.push_back(row_of(records, record));
+    if (is_measured(record)) table.table.rows.push_back(page_row(records, record));
   fold_constant_columns(
       table, {"op", "mode", "workload", "voxels", "devices", "way", "unit", "bandwidth_gbps", "samples", "origin"});
   return table;

@@ -21,14 +21,6 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
-
-const std::vector<double>* samples(const Record& record, const char* name) {
-  for (const Series& series : record.series)
-    if (series.name == name && !series.samples.empty()) return &series.samples;
-  return nullptr;
-}
-
 /// What all rows of a table share.
 std::string heading(const Record& record) {
   std::string text = fmt::format("{}, mode {}", word(record, "op"), word(record, "mode"));
@@ -42,13 +34,13 @@ std::string heading(const Record& record) {
 }
 
 /// "1,234.5 +- 12.3": mean and half of its interval.
-std::string mean_text(const Record& record, const char* name) {
-  const std::vector<double>* values = samples(record, name);
+std::string mean_cell(const Record& record, const char* name) {
+  const std::vector<double>* values = find_samples(record, name);
   return values ? format_plus_minus(mean_of(*values), t_interval(*values), Charset::ascii) : "n/a";
 }
 
-std::string median_text(const Record& record, const char* name) {
-  const std::vector<double>* values = samples(record, name);
+std::string median_cell(const Record& record, const char* name) {
+  const std::vector<double>* values = find_samples(record, name);
   return values ? format_number(median_of(*values)) : "n/a";
 }
 
@@ -74,27 +66,27 @@ Row titles(const Record& first) {
   return row;
 }
 
-Row row_of(const std::vector<Record>& records, const Record& record) {
+Row text_row(const std::vector<Record>& records, const Record& record) {
   Row row{printable(word(record, "workload"))};
   const bool voxels = word(record, "op") == "voxelize";
   if (voxels) row.push_back(voxel_words(record));
   if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
-  const std::vector<double>* rate = samples(record, "throughput");
-  row.push_back(mean_text(record, "time"));
-  row.push_back(median_text(record, "call_time"));
+  const std::vector<double>* rate = find_samples(record, "throughput");
+  row.push_back(mean_cell(record, "time"));
+  row.push_back(median_cell(record, "call_time"));
   row.push_back(rate ? format_number(mean_of(*rate) / (voxels ? 1e6 : 1e3)) : "n/a");
-  row.push_back(median_text(record, "bandwidth"));
+  row.push_back(median_cell(record, "bandwidth"));
   if (shares_work(record)) {
     const auto [speedup, efficiency] = gain_text(records, record);
     row.insert(row.end(), {speedup, efficiency});
   }
   if (shares_work(record) && voxels) {
-    const std::vector<double>* share = samples(record, "communication_share");
+    const std::vector<double>* share = find_samples(record, "communication_share");
     row.push_back(word(record, "merge").empty() ? "-" : word(record, "merge"));
-    row.push_back(share ? median_text(record, "merge_time") : "-");
+    row.push_back(share ? median_cell(record, "merge_time") : "-");
     row.push_back(share ? format_percent(median_of(*share) / 100) : "-");
   }
-  const std::vector<double>* times = samples(record, "time");
+  const std::vector<double>* times = find_samples(record, "time");
   row.push_back(fmt::to_string(times ? times->size() : 0));
   return row;
 }
@@ -113,8 +105,8 @@ std::string faults_text(const std::vector<Record>& records) {
 /// Cards that did not stay the same while they were measured.
 std::string card_text(const Record& record) {
   std::string text;
-  const auto *before = samples(record, "sm_clock_before"), *after = samples(record, "sm_clock"),
-             *reasons = samples(record, "throttle_reasons");
+  const auto *before = find_samples(record, "sm_clock_before"), *after = find_samples(record, "sm_clock"),
+             *reasons = find_samples(record, "throttle_reasons");
   for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
     if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
       text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
@@ -142,7 +134,7 @@ std::string fates_text(const std::vector<Record>& records) {
 std::string outliers_text(const std::vector<Record>& records) {
   int64_t outliers = 0;
   for (const Record& record : records)
-    if (const std::vector<double>* times = record.kind == "sensor" ? samples(record, "time") : nullptr)
+    if (const std::vector<double>* times = record.kind == "sensor" ? find_samples(record, "time") : nullptr)
       outliers += summarise(*times).num_outliers;
   if (outliers == 0) return {};
   return fmt::format("{} sample{} of time flagged as outlier{} (modified z above 3.5), none dropped\n", outliers,
@@ -161,7 +153,7 @@ std::string sensor_text(const std::vector<Record>& records) {
     const std::string title = heading(record);
     auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
     if (found == tables.end()) found = tables.insert(tables.end(), {title, {titles(record)}});
-    found->second.push_back(row_of(records, record));
+    found->second.push_back(text_row(records, record));
   }
   for (const auto& [title, rows] : tables) text += fmt::format("\n{}\n{}", printable(title), aligned_table(rows));
   text += crossover_text(records);

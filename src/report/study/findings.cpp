@@ -70,7 +70,7 @@ Moments throughput_moments(const StudyCell& cell) {
   return s.num_processes > 1 ? Moments{s.num_processes, s.process_median, s.process_sd} : Moments{s.n, s.mean, s.sd};
 }
 
-std::string work_of(const CellKey& key) {
+std::string finding_work(const CellKey& key) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.model, key.num_parameters, key.math, key.launch, key.backend,
                      key.optimizer, key.data);
 }
@@ -81,9 +81,9 @@ const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& mul
   for (const StudyCell& cell : summary.cells) {
     const CellKey& key = cell.key;
     const bool is_alone = key.devices == 1 && key.plan.accumulate == 1 && cell.throughput.n > 0;
-    candidates.push_back({is_alone, work_of(key), key.global_batch, "", "", cell.throughput.mean});
+    candidates.push_back({is_alone, finding_work(key), key.global_batch, "", "", cell.throughput.mean});
   }
-  const auto best = find_baseline(candidates, {work_of(multi), batch});
+  const auto best = find_baseline(candidates, {finding_work(multi), batch});
   return best ? &summary.cells[*best] : nullptr;
 }
 

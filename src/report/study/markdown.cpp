@@ -13,17 +13,12 @@
 #include "report/study/method.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
+#include "report/study/summary.h"
 
 namespace amdahl {
 namespace {
 
 using Row = std::vector<std::string>;
-
-const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
-  for (const StudyCell& cell : summary.cells)
-    if (cell.key == key) return &cell;
-  return nullptr;
-}
 
 bool starts_as_number(const std::string& cell) {
   return cell == "n/a" || (!cell.empty() && std::string_view("0123456789+-*").find(cell[0]) != std::string_view::npos);

@@ -10,7 +10,7 @@ namespace amdahl {
 namespace {
 
 // Cells that do the same work, whatever their batch and the way they compute it.
-auto work_of(const CellKey& key) {
+auto same_work_key(const CellKey& key) {
   return std::tie(key.model, key.num_parameters, key.scaling, key.optimizer, key.plan.accumulate, key.data);
 }
 
@@ -101,8 +101,9 @@ std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell
   for (const StudyCell& cell : cells) {
     if (cell.key.devices > 1) return std::nullopt;
     if (cell.step_time_us.n == 0) continue;
-    const auto known = std::find_if(works.begin(), works.end(),
-                                    [&](const Cells& work) { return work_of(work.front()->key) == work_of(cell.key); });
+    const auto known = std::find_if(works.begin(), works.end(), [&](const Cells& work) {
+      return same_work_key(work.front()->key) == same_work_key(cell.key);
+    });
     if (known == works.end())
       works.push_back({&cell});
     else

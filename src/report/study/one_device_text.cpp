@@ -115,10 +115,6 @@ TableValue number_or_none(const std::optional<double>& value, double factor = 1)
   return value ? TableValue(*value * factor) : TableValue();
 }
 
-TableValue end_of(const std::optional<Interval>& ci, bool low) {
-  return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
-}
-
 PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& one) {
   PageTable table;
   table.caption = fmt::format(

@@ -13,7 +13,7 @@
 namespace amdahl {
 namespace {
 
-const char* origin_words(Origin origin) {
+const char* term_origin(Origin origin) {
   return origin == Origin::measured ? "measured" : origin == Origin::emulated ? "emulated" : "modelled";
 }
 
@@ -37,7 +37,7 @@ std::vector<std::string> row_of(const ScalingPrediction& p, const ScalingOutlook
                                with_thousands(p.single.global_batch),
                                std::to_string(p.devices),
                                fmt::format("{} (n={})", format_number(p.single_us), p.n_single),
-                               fmt::format("{} ({})", format_number(own.us), origin_words(own.origin)),
+                               fmt::format("{} ({})", format_number(own.us), term_origin(own.origin)),
                                format_number(term_us(p, "all-reduce latency")),
                                format_number(term_us(p, "gradient bytes"))};
   if (outlook.overlap) row.push_back(format_number(term_us(p, "hidden behind backward")));
@@ -56,8 +56,8 @@ std::vector<std::string> sources(const ScalingOutlook& outlook) {
       const std::string line =
           &term == &p.terms.front()
               ? fmt::format("  T1(B/n), batch {} on {}: {}, {}", with_thousands(p.single.global_batch), p.devices,
-                            origin_words(term.origin), term.source)
-              : fmt::format("  {}, {} devices: {}, {}", term.name, p.devices, origin_words(term.origin), term.source);
+                            term_origin(term.origin), term.source)
+              : fmt::format("  {}, {} devices: {}, {}", term.name, p.devices, term_origin(term.origin), term.source);
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
     }
   return lines;

@@ -6,6 +6,7 @@
 
 #include "amdahl/units.h"
 #include "report/common/words.h"
+#include "report/page/page_parts.h"
 #include "stats/serial_fraction.h"
 
 namespace amdahl {
@@ -22,10 +23,6 @@ const char* kHow =
 std::string fraction_text(double fraction, const std::optional<Interval>& ci) {
   return ci ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", fraction, ci->low, ci->high)
             : fmt::format("{:.3f} [n/a]", fraction);
-}
-
-TableValue end_of(const std::optional<Interval>& ci, bool low) {
-  return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
 }
 
 }  // namespace

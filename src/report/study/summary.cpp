@@ -308,4 +308,10 @@ StudySummary summarise_study(const std::vector<Record>& records, const StudyOpti
   return summary;
 }
 
+const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
+  for (const StudyCell& cell : summary.cells)
+    if (cell.key == key) return &cell;
+  return nullptr;
+}
+
 }  // namespace amdahl

@@ -21,6 +21,9 @@ struct StudyOptions {
 /// Error{store_corrupt} when an ok record lacks an axis or series of the contract.
 StudySummary summarise_study(const std::vector<Record>& records, const StudyOptions& options = {});
 
+/// Null when the summary has no such cell.
+const StudyCell* find_cell(const StudySummary& summary, const CellKey& key);
+
 /// The cell that a "study-run" record is a sample of. Throws Error{store_corrupt} naming a missing axis.
 CellKey cell_key_of(const Record& record);
 

@@ -7,15 +7,10 @@
 #include "report/common/words.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
+#include "report/study/summary.h"
 
 namespace amdahl {
 namespace {
-
-const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
-  for (const StudyCell& cell : summary.cells)
-    if (cell.key == key) return &cell;
-  return nullptr;
-}
 
 std::vector<std::string> comparison_row(const StudySummary& summary, const StudyComparison& c, Charset charset) {
   const auto rate = [&](const CellKey& key) {
