@@ -75,10 +75,7 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
 }
 
 bool feasible(const StudyConfig& config, const StudyCellSpec& cell) {
-  ParallelPlan plan{config.training.plan};
-  plan.strategy = cell.strategy;
-  plan.mesh.dp = cell.devices;
-  plan.global_batch = cell.global_batch;
+  ParallelPlan plan{config.training.plan, cell.strategy, {.dp = cell.devices}, cell.global_batch};
   return find_strategy(cell.strategy).feasible(plan).ok;
 }
 
