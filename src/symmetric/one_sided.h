@@ -14,6 +14,8 @@ namespace amdahl {
 /// outlasts the memory's timeout ends, and later rounds do nothing; the stream's synchronize then throws
 /// Error{rank_hung} that names the rank that was waited for. SymmetricHeap checks ranges and calls these.
 ///
+/// Streams that calls were enqueued on must outlive it: its end waits for them.
+///
 /// A back end is a class in a file of its own and a row in make_one_sided.
 class OneSided {
  public:

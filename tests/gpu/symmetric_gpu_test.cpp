@@ -74,6 +74,7 @@ TEST_F(SymmetricGpuTest, SignalsArriveAfterTheDataBeforeThem) {
   synchronize();
   for (size_t r = 0; r < world(); ++r) EXPECT_EQ(received_[r]->get(), numbers(previous(r))) << "rank " << r;
   EXPECT_EQ(memory_[0].emulated, list_cuda_devices().size() < 2);
+  sides_.clear();  // before the streams
 }
 
 TEST_F(SymmetricGpuTest, GetsBetweenBarriers) {
