@@ -116,7 +116,9 @@ WarmUp StudyCellRank::warm_up() {
     longest_step_us_ = std::max(longest_step_us_, step_us);
     return step_us;
   };
-  return sampler.warm_up({settings_.warmup, 1, block, [&] { return rank_.device.health().sm_clock_mhz; }});
+  const WarmUp warm = sampler.warm_up({settings_.warmup, 1, block, [&] { return rank_.device.health().sm_clock_mhz; }});
+  longest_step_us_ = sampler.slowest(longest_step_us_);
+  return warm;
 }
 
 void StudyCellRank::prepare(int rehearsals) {
@@ -136,7 +138,6 @@ void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) 
 
 RankRun StudyCellRank::run() {
   if (options_.auto_timeout) {
-    longest_step_us_ = RankSampler(rank_.communicator, options_.timeout_seconds).slowest(longest_step_us_);
     const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
     limit_waits(limits.collective_seconds, limits.host_seconds);
   }
