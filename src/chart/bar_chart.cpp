@@ -35,7 +35,7 @@ DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
   }
   if (kinds.bounds) table.columns.push_back({"bound", plot.bound_title});
   for (const Bar& bar : plot.bars) {
-    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_words(bar.origin))};
+    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_text(bar.origin))};
     if (kinds.parts) row.emplace_back(bar.part);
     if (kinds.intervals) {
       row.push_back(bar.interval ? TableValue{bar.interval->low} : TableValue{});
@@ -92,7 +92,7 @@ json outer_words(const BarPlot& plot, const json& bars, const Kinds& kinds) {
 }
 
 /// Numbers in the bars that have room for them.
-json bar_words(const BarPlot& plot, const json& bars) {
+json bar_text(const BarPlot& plot, const json& bars) {
   return {{"mark", {{"type", "text"}, {"align", "left"}, {"style", "bar-words"}}},
           {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastBar * end_of_axis(plot)}}}}}},
           {"encoding",
@@ -102,7 +102,7 @@ json bar_words(const BarPlot& plot, const json& bars) {
 }
 
 /// Numbers in the parts of a bar that have room for them.
-json part_words(const BarPlot& plot, const json& bars) {
+json part_text(const BarPlot& plot, const json& bars) {
   constexpr int kLeastPart = 7;  // percent
   return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
           {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
@@ -129,7 +129,7 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   }
   json layers = json::array();
   layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  layers.push_back(kinds.parts ? part_words(plot, bars) : bar_words(plot, bars));
+  layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
   if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
   if (kinds.intervals)
     layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},

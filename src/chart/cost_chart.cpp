@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_parts.h"
 
 namespace amdahl {
@@ -143,8 +143,8 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
   }
   std::string text = fmt::format(
       "Most work per hour: {} at {} {}, {} {}. Most work per {}: {} at {} {}, {} {}.", fastest->configuration,
-      axis_words(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
-      fastest->unit, report.currency, cheapest->configuration, axis_words(cheapest->size_name),
+      format_axis(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
+      fastest->unit, report.currency, cheapest->configuration, format_axis(cheapest->size_name),
       with_thousands(cheapest->size), short_number(*cheapest->work_per_price), cheapest->unit);
   for (const BreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)

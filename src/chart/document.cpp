@@ -152,7 +152,7 @@ std::string charts_json(const std::vector<const Chart*>& charts) {
       rows.push_back(std::move(values));
     }
     document["charts"].push_back({{"id", chart->id},
-                                  {"origin", origin_words(chart->origin)},
+                                  {"origin", origin_text(chart->origin)},
                                   {"least_width", chart->least_width},
                                   {"spec", spec_json(*chart)},
                                   {"columns", std::move(columns)},
@@ -165,7 +165,7 @@ std::string json_array(const std::vector<std::string>& items) { return fmt::form
 
 std::string json_text(const std::string& text) { return dumped(ordered_json(text)); }
 
-std::string_view origin_words(Origin origin) {
+std::string_view origin_text(Origin origin) {
   switch (origin) {
     case Origin::emulated:
       return "emulated";

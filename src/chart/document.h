@@ -29,6 +29,6 @@ std::string json_array(const std::vector<std::string>& items);
 std::string json_text(const std::string& text);
 
 /// "measured", "emulated", "modelled".
-std::string_view origin_words(Origin origin);
+std::string_view origin_text(Origin origin);
 
 }  // namespace amdahl

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/bar_chart.h"
 #include "chart/document.h"
 #include "chart/spec_parts.h"
@@ -106,7 +106,7 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
       add_row(table, panels.of(series),
               {series.name, x_value(point.x), number(point.y), end_of(point.interval, false),
                end_of(point.interval, true), modelled ? TableValue{} : TableValue{point.samples},
-               std::string(origin_words(series.origin)), std::string(modelled ? kCurve : kPoint)});
+               std::string(origin_text(series.origin)), std::string(modelled ? kCurve : kPoint)});
     }
   if (table.rows.empty()) return table;
   for (const LineRule& rule : plot.limits)
@@ -118,7 +118,7 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
                {},
                {},
                {},
-               std::string(origin_words(Origin::modelled)),
+               std::string(origin_text(Origin::modelled)),
                std::string(kLimit)});
   for (const LineRule& rule : plot.crossings)
     for (const std::string& panel : panels.all_of(rule.panel))
@@ -129,7 +129,7 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
                {},
                {},
                {},
-               std::string(origin_words(Origin::measured)),
+               std::string(origin_text(Origin::measured)),
                std::string(kCrossing)});
   return table;
 }
@@ -153,7 +153,7 @@ std::optional<double> modelled_at(const LinePlot& plot, const LineSeries& series
   return std::nullopt;
 }
 
-std::string place_words(const LinePlot& plot, double x) {
+std::string place_text(const LinePlot& plot, double x) {
   const auto whole = static_cast<int64_t>(x);
   if (plot.x_scale == LinePlot::XScale::bytes) return binary_bytes(whole);
   return static_cast<double>(whole) == x ? with_thousands(whole) : fmt::format("{:g}", x);
@@ -161,7 +161,7 @@ std::string place_words(const LinePlot& plot, double x) {
 
 /// What lines would show as single dots on empty axes: a bar a series.
 std::optional<Chart> bars_at(const LinePlot& plot, double x) {
-  const std::string place = place_words(plot, x);
+  const std::string place = place_text(plot, x);
   BarPlot bars{plot.id, plot.title, plot.summary,        {"series", plot.series_title},
                plot.y,  "",         plot.interval_title, "modelled",
                false,   {}};

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -80,7 +80,7 @@ std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const
 double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
 
 // Of how many accounts the shares are refused.
-std::string refused_words(const std::vector<const StudyCell*>& cells) {
+std::string refused_text(const std::vector<const StudyCell*>& cells) {
   const auto refused =
       std::count_if(cells.begin(), cells.end(), [](const StudyCell* cell) { return !cell->account->trusted(); });
   if (refused == 0) return {};
@@ -127,7 +127,7 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
   const std::vector<const StudyCell*> cells = accounted_cells(summary, group);
   if (cells.empty()) return std::nullopt;
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   Chart chart;
   chart.table.columns = {{"batch", "Batch"},
                          {"configuration", "On"},
@@ -169,7 +169,7 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
   chart.wide = true;
   chart.title = "Where a step's time goes (us; the tick is the measured step)";
   chart.origin = cells.front()->origin;
-  chart.summary = largest_loss(cells) + "." + refused_words(cells) + " Each panel has a time axis of its own.";
+  chart.summary = largest_loss(cells) + "." + refused_text(cells) + " Each panel has a time axis of its own.";
   return chart;
 }
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 
 namespace amdahl {
 namespace {
@@ -26,7 +26,7 @@ std::vector<StudyGroup> groups_of(const StudySummary& summary) {
   return {groups.begin(), groups.end()};
 }
 
-std::string group_words(const StudyGroup& group) {
+std::string group_text(const StudyGroup& group) {
   return fmt::format("{}, {} parameters, {} scaling, {}", group.model, with_thousands(group.num_parameters),
                      group.scaling, group.math);
 }

@@ -22,7 +22,7 @@ StudyGroup group_of(const CellKey& key);
 /// Groups with a cell that has a result, in order.
 std::vector<StudyGroup> groups_of(const StudySummary& summary);
 /// "large, 2,021,379 parameters, strong scaling, tf32".
-std::string group_words(const StudyGroup& group);
+std::string group_text(const StudyGroup& group);
 /// A heading: the model, and of the rest what tells groups apart: "large (2.02M parameters), bf16".
 std::string group_title(const StudyGroup& group, const std::vector<StudyGroup>& all);
 /// "large-2021379-strong-tf32-synthetic" with only [a-z0-9-]: part of a chart's name.

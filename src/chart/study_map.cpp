@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -59,7 +59,7 @@ std::string model_label(const ModelKey& model) {
       model.first >= 1000000 ? fmt::format("{:.1f}M", millions) : fmt::format("{:.0f}k", 1000 * millions));
 }
 
-const char* short_words(Recommendation recommendation) {
+const char* short_text(Recommendation recommendation) {
   switch (recommendation) {
     case Recommendation::multi_device:
       return "faster";
@@ -100,7 +100,7 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
     chart.table.rows.push_back({label, place.first.first, place.second, c->test.ratio,
                                 ci ? TableValue(ci->low) : TableValue(), ci ? TableValue(ci->high) : TableValue(),
                                 c->test.n_first, std::string(to_string(c->recommendation)),
-                                std::string(short_words(c->recommendation))});
+                                std::string(short_text(c->recommendation))});
   }
   const double reach = std::max(0.25, std::log2(most));
   ordered_json ink = {{"value", "#1b2430"}};
@@ -138,7 +138,7 @@ std::vector<Chart> crossover_maps(const StudySummary& summary) {
   }
   std::vector<Chart> charts;
   for (const auto& [key, best] : maps)
-    if (models[key].size() > 1) charts.push_back(map_of(key, best, device_words(summary.device_kind)));
+    if (models[key].size() > 1) charts.push_back(map_of(key, best, device_text(summary.device_kind)));
   return charts;
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -75,7 +75,7 @@ Reach reach_of(const std::vector<const CellSamples*>& cells) {
 }
 
 // Beside the farthest of those runs of a cell that lie beyond: "at +91.3 %", "3 runs, the last at +91.3 %".
-std::string beyond_words(size_t count, double farthest) {
+std::string beyond_text(size_t count, double farthest) {
   const std::string value = fmt::format("at {:+.1f} %", farthest);
   return count == 1 ? value : fmt::format("{} runs, the last {}", count, value);
 }
@@ -111,8 +111,8 @@ void add_rows(DataTable& table, const CellSamples& cell, const std::string& name
                           {}});
   }
   constexpr size_t kBeyondColumn = 7, kBelowColumn = 8;
-  if (beyond.count > 0) table.rows[beyond.row][kBeyondColumn] = beyond_words(beyond.count, beyond.farthest);
-  if (below.count > 0) table.rows[below.row][kBelowColumn] = beyond_words(below.count, below.farthest);
+  if (beyond.count > 0) table.rows[beyond.row][kBeyondColumn] = beyond_text(beyond.count, beyond.farthest);
+  if (below.count > 0) table.rows[below.row][kBelowColumn] = beyond_text(below.count, below.farthest);
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ void add_rows(DataTable& table, const CellSamples& cell, const std::string& name
 std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup& group,
                                    const std::vector<CellSamples>& all) {
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   std::vector<const CellSamples*> cells;
   for (const CellSamples& cell : all)
     if (group_of(cell.key) == group && cell.median_us > 0 && !cell.step_time_us.empty()) cells.push_back(&cell);

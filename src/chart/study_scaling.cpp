@@ -6,7 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -148,7 +148,7 @@ std::optional<Chart> scaling_chart(const StudySummary& summary, const StudyGroup
     return fixed_batch(a->multi) < fixed_batch(b->multi);
   });
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   Chart chart;
   chart.origin = origin_of(summary, group);
   std::vector<std::string> order;

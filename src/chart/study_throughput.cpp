@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_parts.h"
 #include "chart/spec_text.h"
 
@@ -52,8 +52,8 @@ std::string brief_crossover(const BatchCrossover& crossover) {
 
 // "2 and 4 GPUs faster at batch >= 1,024, not at 256"; beside the dotted line, where there is less room, "2 and 4 GPUs
 // faster at batch >= 1,024".
-std::map<int64_t, std::string> crossover_words(const StudySummary& summary, const StudyGroup& group,
-                                               const DeviceWords& words, bool brief) {
+std::map<int64_t, std::string> format_crossover(const StudySummary& summary, const StudyGroup& group,
+                                                const DeviceWords& words, bool brief) {
   std::map<BatchCrossover, std::vector<int64_t>> devices_at;
   std::set<int64_t> counts;
   for (const StudyComparison& c : summary.comparisons)
@@ -163,9 +163,9 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   std::stable_sort(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
     return std::pair(a->key.devices, fixed_batch(a->key)) < std::pair(b->key.devices, fixed_batch(b->key));
   });
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   std::vector<std::string> order, crossing_texts;
-  for (const auto& [batch, text] : crossover_words(summary, group, words, false)) crossing_texts.push_back(text);
+  for (const auto& [batch, text] : format_crossover(summary, group, words, false)) crossing_texts.push_back(text);
   const StudyCell& best = **std::max_element(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
     return a->throughput.mean < b->throughput.mean;
   });
@@ -174,7 +174,7 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   chart.title = "Throughput against the batch (samples/s, logarithmic)";
   chart.origin = best.origin;
   chart.table =
-      table_of(cells, ConfigurationNames(summary, group), words, crossover_words(summary, group, words, true), order);
+      table_of(cells, ConfigurationNames(summary, group), words, format_crossover(summary, group, words, true), order);
   chart.spec = spec_of(group, batches, order, chart.table);
   chart.summary = fmt::format("Highest: {} samples/s on {} {} at batch {} (n = {} runs).",
                               format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,

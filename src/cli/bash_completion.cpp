@@ -49,7 +49,7 @@ void append_values(const CommandNode& command, std::string& script) {
   }
 }
 
-void append_words(const CommandNode& command, std::string& script) {
+void append_text(const CommandNode& command, std::string& script) {
   std::vector<std::string> names, words;
   Offer offer;
   for (const OptionNode& option : command.options)
@@ -75,7 +75,7 @@ std::string bash_completion(const CommandNode& root) {
   script += "  case \"$command $previous\" in\n";
   for (const CommandNode* command : commands) append_values(*command, script);
   script += "  esac\n  case \"$command\" in\n";
-  for (const CommandNode* command : commands) append_words(*command, script);
+  for (const CommandNode* command : commands) append_text(*command, script);
   return script + "  esac\n}\ncomplete -F _amdahl amdahl\n";
 }
 

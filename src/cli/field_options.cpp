@@ -35,7 +35,7 @@ struct OptionWords {
   std::string option, value;
 };
 
-OptionWords plan_words(const PlanField& field, const FieldWord& word) {
+OptionWords format_plan(const PlanField& field, const FieldWord& word) {
   OptionWords words{"--" + std::string(field.word), word.value.value_or("")};
   int64_t number = 0;
   const char* const end = words.value.data() + words.value.size();
@@ -55,7 +55,7 @@ OptionWords words_in(const std::string& command, const FieldWord& word, bool nam
   auto row = row_of(command);
   if (row == rows.end())
     for (const PlanField& field : plan_fields())
-      if (field.name == word.name) return plan_words(field, word);
+      if (field.name == word.name) return format_plan(field, word);
   if (row == rows.end()) row = row_of("");
   std::string option = row == rows.end() ? option_like(word.name) : std::string(row->option);
   if (row != rows.end() && names_command && !row->in_command.empty()) option = row->in_command;

@@ -49,8 +49,8 @@ void require_functions(const NcclApi& api, Registration how) {
 }
 
 /// All ranks have their memory, or all throw: a rank alone in a registration would wait for the others.
-void agree_on_memory(ControlPlane& plane, int rank, const std::string& trouble, Deadline deadline) {
-  const std::vector<std::string> all = plane.exchange(rank, trouble, deadline);
+void agree_on_memory(ControlPlane& plane, int rank, const std::string& error, Deadline deadline) {
+  const std::vector<std::string> all = plane.exchange(rank, error, deadline);
   for (size_t from = 0; from < all.size(); ++from)
     if (!all[from].empty())
       throw Error(Cause::out_of_memory, fmt::format("{} on rank {}", all[from], from), "a smaller `max_bytes`");
@@ -72,12 +72,12 @@ std::unique_ptr<Buffer> make_nccl_buffer(const std::shared_ptr<NcclRank>& nccl, 
   memory->bytes = (std::max<size_t>(wanted.bytes, 1) + NCCL_WIN_REQUIRED_ALIGNMENT - 1) / NCCL_WIN_REQUIRED_ALIGNMENT *
                   NCCL_WIN_REQUIRED_ALIGNMENT;
   const ncclResult_t allocated = nccl->api().mem_alloc(&memory->data, memory->bytes);
-  const auto trouble = allocated == ncclSuccess ? std::string()
-                                                : fmt::format("ncclMemAlloc of {} bytes failed ({})", memory->bytes,
-                                                              nccl->api().get_error_string(allocated));
+  const auto error = allocated == ncclSuccess ? std::string()
+                                              : fmt::format("ncclMemAlloc of {} bytes failed ({})", memory->bytes,
+                                                            nccl->api().get_error_string(allocated));
   std::unique_ptr<NcclBuffer> buffer;
   if (memory->data) buffer = std::make_unique<NcclBuffer>(nccl, memory);
-  agree_on_memory(plane, rank, trouble, wanted.deadline);
+  agree_on_memory(plane, rank, error, wanted.deadline);
   const bool window = wanted.how == Registration::window;
   nccl->call_with_peers(
       window ? "ncclCommWindowRegister" : "ncclCommRegister",

@@ -185,7 +185,7 @@ class TcpRendezvous : public RendezvousStore {
       frame.id = ++next_id_;
       answers_[frame.id];  // the watcher drops answers that nobody waits for
     }
-    if (!served) record_failure(left_error(0, wait_words(frame)));
+    if (!served) record_failure(left_error(0, wait_text(frame)));
     write(frame);
     std::unique_lock lock(mutex_);
     const auto ready = [&] { return failure_ || answers_[frame.id].has_value(); };
@@ -196,7 +196,7 @@ class TcpRendezvous : public RendezvousStore {
     return answer;
   }
 
-  std::string wait_words(const Frame& frame) const {
+  std::string wait_text(const Frame& frame) const {
     return fmt::format("rank {} waits for {} '{}'", launch_.rank,
                        frame.type == FrameType::exchange ? "exchange" : "key", frame.key);
   }

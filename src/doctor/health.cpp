@@ -51,7 +51,7 @@ struct Reason {
   const char* text;
   Finding::Severity severity;
 };
-// nvmlClocksEventReasons of nvml.h. Idle, application clocks and synchronised boost are settings, not trouble.
+// nvmlClocksEventReasons of nvml.h. Idle, application clocks and synchronised boost are settings, not error.
 constexpr Reason kReasons[] = {{0x04, "power cap", kNotice},
                                {0x08, "hardware slowdown", kFault},
                                {0x20, "software thermal slowdown", kWarning},

@@ -40,7 +40,7 @@ void add_word(std::vector<std::string>& words, const std::string& word) {
 }
 
 // "2 studies of large, medium", "1 links run": all pages of one kind.
-std::string kind_words(const std::vector<Page>& pages, const std::string& one) {
+std::string kind_text(const std::vector<Page>& pages, const std::string& one) {
   constexpr size_t kMostNames = 4;
   int64_t runs = 0;
   std::string many;
@@ -61,7 +61,7 @@ std::string kind_words(const std::vector<Page>& pages, const std::string& one) {
 std::string title_of(const std::vector<Page>& pages) {
   std::vector<std::string> kinds, places, texts;
   for (const Page& page : pages) add_word(kinds, page.subject.one), add_word(places, page.subject.where);
-  for (const std::string& kind : kinds) texts.push_back(kind_words(pages, kind));
+  for (const std::string& kind : kinds) texts.push_back(kind_text(pages, kind));
   if (texts.empty()) return fmt::format("{} reports", pages.size());
   const std::string last = texts.back();
   texts.pop_back();

@@ -8,7 +8,7 @@
 
 #include "amdahl/sensor_files.h"
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "lab/sensor_memory.h"
 
 namespace amdahl {

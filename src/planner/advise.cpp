@@ -8,7 +8,7 @@
 
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -49,7 +49,7 @@ std::vector<Evidence> evidence_for(const AdviceRequest& request, const StudySumm
 }
 
 // "1,014 times away in parameters, the same batch"
-std::string away_words(const Evidence& e) {
+std::string away_text(const Evidence& e) {
   const auto one = [](double factor, const char* what, double same) {
     return factor <= same ? fmt::format("the same {}", what)
                           : fmt::format("{} times away in {}", format_number(factor), what);
@@ -66,7 +66,7 @@ std::string evidence_line(const Evidence& e, const std::string& device_kind) {
       "measured on {}: {}, {} parameters, batch {}, {}, {}, {}, 1 to {} devices: speedup {}, n={}+{}, {}: {}",
       device_kind == "cuda" ? "GPUs" : "CPU virtual devices (says nothing about GPUs)", c.multi.model,
       with_thousands(c.multi.num_parameters), c.multi.global_batch, c.multi.math, c.multi.strategy, c.multi.launch,
-      c.multi.devices, interval, c.test.n_second, c.test.n_first, e.exact() ? "the cell asked for" : away_words(e),
+      c.multi.devices, interval, c.test.n_second, c.test.n_first, e.exact() ? "the cell asked for" : away_text(e),
       to_string(c.recommendation));
 }
 
@@ -150,7 +150,7 @@ Advice advise_measured(const AdviceRequest& request, const StudySummary& summary
   if (used.empty()) {
     Advice advice =
         unknown(request, fmt::format("the nearest evidence is {}, more than the factor {:.0f} that would be used",
-                                     away_words(all.front()), kNearFactor));
+                                     away_text(all.front()), kNearFactor));
     advice.evidence.push_back(evidence_line(all.front(), summary.device_kind));
     return advice;
   }

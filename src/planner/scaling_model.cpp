@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -27,7 +27,7 @@ Moments moments_of(const StudyCell& cell) {
   return {cell.step_time_us.n, cell.step_time_us.mean, cell.step_time_us.sd};
 }
 
-std::string cell_words(const StudyCell& cell) {
+std::string format_cell(const StudyCell& cell) {
   return fmt::format("batch {}, {}, {}, n = {}", with_thousands(cell.key.global_batch), cell.key.launch, cell.key.math,
                      cell.step_time_us.n);
 }
@@ -50,7 +50,7 @@ StepAt step_at(const Curve& curve, int64_t batch) {
     return {
         moments_of(cell),
         {"T1(B/n)", cell.step_time_us.mean, exact ? Origin::measured : Origin::modelled,
-         exact ? cell_words(cell) : fmt::format("at most that of the smallest batch measured: {}", cell_words(cell))},
+         exact ? format_cell(cell) : fmt::format("at most that of the smallest batch measured: {}", format_cell(cell))},
         backward_share(cell)};
   }
   const auto below = std::prev(above);
@@ -60,8 +60,8 @@ StepAt step_at(const Curve& curve, int64_t batch) {
                         std::hypot((1 - part) * low.sd, part * high.sd)};
   return {between,
           {"T1(B/n)", between.mean, Origin::modelled,
-           fmt::format("batch {} on the line between {} and {}", with_thousands(batch), cell_words(*below->second),
-                       cell_words(cell))},
+           fmt::format("batch {} on the line between {} and {}", with_thousands(batch), format_cell(*below->second),
+                       format_cell(cell))},
           backward_share(cell)};
 }
 

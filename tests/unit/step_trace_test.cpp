@@ -167,10 +167,10 @@ TEST(TracedSteps, AreComparedWithTheMeasuredStep) {
     trace.events.push_back(event(TraceKind::step, start, 40, 10 + static_cast<int64_t>(trace.events.size())));
   trace.events.push_back(event(TraceKind::compute, 3, 7));
   EXPECT_DOUBLE_EQ(traced_step_us(trace), 50) << "from start to start: what lies between two steps counts";
-  const std::string words = stamps_words(trace, {25, 24, 90});
+  const std::string words = stamps_text(trace, {25, 24, 90});
   EXPECT_NE(words.find("takes 50.0 us, the measured one 25.0 us (median over 3 runs)"), std::string::npos) << words;
   EXPECT_NE(words.find("2.00 times"), std::string::npos) << words;
-  EXPECT_EQ(stamps_words(trace, {}), "") << "nothing was measured";
+  EXPECT_EQ(stamps_text(trace, {}), "") << "nothing was measured";
   trace.events.resize(1);
   EXPECT_DOUBLE_EQ(traced_step_us(trace), 40) << "one step alone";
 }

@@ -109,7 +109,7 @@ class Traffic {
   ~Traffic() {
     try {
       for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(run_.bench.timeout_seconds));
-    } catch (...) {  // the transfers' own waits have the same trouble to tell
+    } catch (...) {  // the transfers' own waits have the same error to tell
     }
   }
   Traffic(const Traffic&) = delete;

@@ -17,7 +17,7 @@ namespace amdahl {
 
 template <class Archive>
 void visit_fields(Archive& archive, SensorTimes& times) {
-  archive(times.trouble, times.launch, times.digest, times.checked, times.items, times.calls, times.memory_bytes,
+  archive(times.error, times.launch, times.digest, times.checked, times.items, times.calls, times.memory_bytes,
           times.copies, times.copied_bytes, times.copies_capped, times.utilisation_percent, times.clock_before_mhz,
           times.clock_after_mhz, times.temperature_c, times.power_w, times.throttle_reasons, times.warmup_calls,
           times.warmup_settled, times.time_us, times.call_us, times.compute_us, times.merge_us);
@@ -94,7 +94,7 @@ class CellRank {
     const CheckResult result =
         check_output(cell_.job, merged ? ItemRange{0, cell_.job.num_items} : items_, output.data());
     times.checked = static_cast<double>(result.num_checked);
-    times.trouble = result.fault;
+    times.error = result.fault;
   }
 
   /// Graphs of `calls` calls each, together over all variants, so that replays rotate as eager calls do.
@@ -221,15 +221,15 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
       error_of_allocating(rank.communicator, deadline(), [&] { own.emplace(rank, *ops, cell, settings, *stream); });
   if (!error.empty()) {
     SensorExchange failed(static_cast<size_t>(rank.world_size));
-    failed.front().trouble = error;
+    failed.front().error = error;
     return failed;
   }
   SensorExchange all = exchange_results(rank.communicator, own->measure(), deadline());
   for (size_t i = 0; i < all.size(); ++i) {
     SensorTimes& one = all[i];
-    if (cell.merge != MergeWay::none && one.digest != all.front().digest && one.trouble.empty())
-      one.trouble = "its merged grid is not that of device 0";
-    if (!one.trouble.empty()) one.trouble = fmt::format("device {}: {}", i, one.trouble);
+    if (cell.merge != MergeWay::none && one.digest != all.front().digest && one.error.empty())
+      one.error = "its merged grid is not that of device 0";
+    if (!one.error.empty()) one.error = fmt::format("device {}: {}", i, one.error);
   }
   return all;
 }
@@ -262,7 +262,7 @@ SensorExchange measure_once(Fleet& fleet, const SensorCell& cell, const SensorBe
 void append(SensorExchange& first, const SensorExchange& second) {
   for (size_t rank = 0; rank < first.size(); ++rank) {
     SensorTimes& times = first[rank];
-    if (times.trouble.empty()) times.trouble = second[rank].trouble;
+    if (times.error.empty()) times.error = second[rank].error;
     for (const auto samples : kSamples)
       (times.*samples).insert((times.*samples).end(), (second[rank].*samples).begin(), (second[rank].*samples).end());
     times.memory_bytes = std::max(times.memory_bytes, second[rank].memory_bytes);

@@ -39,7 +39,7 @@ int calls_of_sample(const SensorBenchSettings& settings, double call_us);
 
 /// What one rank measured, or why it could not.
 struct SensorTimes {
-  std::string trouble;
+  std::string error;
   std::string launch;              // "graph" or "eager"
   double checked = 0;              // elements of the result
   uint64_t digest = 0;             // of the result
@@ -60,7 +60,7 @@ struct SensorTimes {
   double temperature_c = -1, power_w = -1, throttle_reasons = -1;
 };
 
-/// All ranks' times by rank; `trouble` of any rank is that of the whole.
+/// All ranks' times by rank; `error` of any rank is that of the whole.
 using SensorExchange = std::vector<SensorTimes>;
 
 /// Error{out_of_memory} with what the cell needs and what there is, when a device is too small for it by its

@@ -28,7 +28,7 @@ std::vector<double> by_speed(const std::vector<double>& speeds) { return speeds;
 
 /// What was measured under one policy, over all ranks.
 struct ShareRun {
-  std::string policy, trouble;
+  std::string policy, error;
   bool graphs = false;
   double checked = 0;
   int calls = 0;                                      // of a sample
@@ -49,11 +49,11 @@ class ShareRank {
 
   std::vector<ShareRun> measure() {
     ShareRun run;
-    run.trouble = error_of_allocating(rank_.communicator, deadline(), [this] {
+    run.error = error_of_allocating(rank_.communicator, deadline(), [this] {
       part_ = std::make_unique<SensorPart>(rank_, *ops_, settings_.make_transfer, plan_.job, plan_.meet, result_,
                                            settings_.timeout_seconds);
     });
-    if (!run.trouble.empty()) return {run};
+    if (!run.error.empty()) return {run};
     run.graphs = part_->uses_graphs();
     run.alone_us = alone();
     settle_calls(run);
@@ -141,8 +141,8 @@ class ShareRank {
     }
     std::string fault;
     if (rank_.rank == 0) fault = fault_of(got, run);
-    const std::string trouble = rank_.communicator.exchange(fault, deadline()).front();
-    if (run.trouble.empty()) run.trouble = trouble;
+    const std::string error = rank_.communicator.exchange(fault, deadline()).front();
+    if (run.error.empty()) run.error = error;
   }
 
   std::string fault_of(const std::vector<char>& got, ShareRun& run) {
@@ -254,7 +254,7 @@ Record record_of(const ShareRun& run, const std::vector<double>& fastest, const 
   Record record = start_sensor_record(cell, settings.provenance);
   record.axes["policy"] = run.policy;
   record.axes["merge"] = merge_name(plan);
-  if (!run.trouble.empty()) record.status = {Status::Kind::failed, run.trouble};
+  if (!run.error.empty()) record.status = {Status::Kind::failed, run.error};
   if (run.call_us.empty()) return record;
   record.axes["launch"] = std::string(run.graphs ? "graph" : "eager");
   const std::vector<double> time = slowest_of(run.call_us), compute = slowest_of(run.part_us);

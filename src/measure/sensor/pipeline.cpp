@@ -21,7 +21,7 @@ constexpr std::array<const char*, kNumSchedules> kScheduleNames{"sequential", "o
 
 /// What the schedules took, and the stages alone; us a batch.
 struct PipelineTimes {
-  std::string trouble;
+  std::string error;
   std::array<std::vector<double>, kNumSchedules> time_us;
   std::array<std::vector<double>, kNumSchedules> losses;
   double fuse_us = 0, train_us = 0;
@@ -215,13 +215,13 @@ void measure_two(RankContext& rank, const PipelinePlan& plan, const SensorBenchS
   constexpr int kWarmUp = 3;
   const auto deadline = [&] { return Deadline::after_seconds(settings.timeout_seconds); };
   std::unique_ptr<Side> side;
-  times.trouble = error_of_allocating(rank.communicator, deadline(), [&] {
+  times.error = error_of_allocating(rank.communicator, deadline(), [&] {
     if (rank.rank == 0)
       side = std::make_unique<FuseSide>(rank, plan, settings);
     else
       side = std::make_unique<TrainSide>(rank, plan, settings);
   });
-  if (!times.trouble.empty()) return;
+  if (!times.error.empty()) return;
   side->reset();
   side->run();
   times.losses[kTwoDevices] = exchange_results(rank.communicator, side->losses(), deadline())[1];
@@ -263,8 +263,8 @@ Record record_of(const PipelineTimes& times, Schedule schedule, const PipelinePl
   const bool cpu = settings.provenance.device_kind == "cpu-virtual";
   record.axes["launch"] = std::string(cpu ? "eager" : "graph");
   const std::vector<double>& time = times.time_us[schedule];
-  const std::string trouble = times.trouble.empty() ? wrong_loss(times, schedule, cpu) : times.trouble;
-  if (!trouble.empty()) record.status = {Status::Kind::failed, trouble};
+  const std::string error = times.error.empty() ? wrong_loss(times, schedule, cpu) : times.error;
+  if (!error.empty()) record.status = {Status::Kind::failed, error};
   if (time.empty()) return record;
   std::vector<double> throughput, bandwidth, hidden, share;
   for (size_t i = 0; i < time.size(); ++i) {
@@ -294,15 +294,15 @@ std::vector<Record> measure_sensor_pipeline(Fleet& fleet, const PipelinePlan& pl
   bool root = false;
   fleet.run(1, [&](RankContext& rank) {
     root = true;
-    times.trouble = error_of_allocating(rank.communicator, Deadline::after_seconds(settings.timeout_seconds),
-                                        [&] { OneDevice(rank, plan, settings).measure(times); });
+    times.error = error_of_allocating(rank.communicator, Deadline::after_seconds(settings.timeout_seconds),
+                                      [&] { OneDevice(rank, plan, settings).measure(times); });
   });
-  if (fleet.agree(times.trouble).empty())
+  if (fleet.agree(times.error).empty())
     fleet.run(2, [&](RankContext& rank) {
       PipelineTimes own;
       measure_two(rank, plan, settings, own);
       if (rank.rank != 0) return;
-      times.trouble = own.trouble;
+      times.error = own.error;
       times.time_us[kTwoDevices] = own.time_us[kTwoDevices];
       times.losses[kTwoDevices] = own.losses[kTwoDevices];
     });

@@ -97,8 +97,8 @@ Record start_sensor_record(const SensorCell& cell, const Provenance& provenance)
 
 void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExchange& ranks) {
   for (const SensorTimes& rank : ranks)
-    if (!rank.trouble.empty()) {
-      record.status = {Status::Kind::failed, rank.trouble};
+    if (!rank.error.empty()) {
+      record.status = {Status::Kind::failed, rank.error};
       break;
     }
   if (ranks.front().time_us.empty()) return;

@@ -185,7 +185,7 @@ struct PlacedRun {
   TaskCosts costs;
   Placement placement;
   std::vector<TaskTimes> ranks;
-  std::string trouble, launch;
+  std::string error, launch;
 };
 
 class TaskRecords {
@@ -204,7 +204,7 @@ class TaskRecords {
   void add_common(Record& record, const PlacedRun& run) const {
     if (plan_.mode == "hetero") record.axes["policy"] = run.policy;
     if (!run.launch.empty()) record.axes["launch"] = run.launch;
-    if (!run.trouble.empty()) record.status = {Status::Kind::failed, run.trouble};
+    if (!run.error.empty()) record.status = {Status::Kind::failed, run.error};
   }
 
   Record of_task(const PlacedRun& run, size_t task) const {
@@ -298,8 +298,8 @@ std::vector<PlacedRun> measure_on(RankContext& rank, const TaskPlan& plan, const
   const Deadline deadline = Deadline::after_seconds(settings.timeout_seconds);
   TaskRank own(rank, plan, settings);
   PlacedRun run;
-  run.trouble = error_of_allocating(rank.communicator, deadline, [&] { own.make_workloads(); });
-  if (!run.trouble.empty()) return {run};
+  run.error = error_of_allocating(rank.communicator, deadline, [&] { own.make_workloads(); });
+  if (!run.error.empty()) return {run};
   run.costs = own.costs();
   run.launch = rank.device.supports_graphs().ok ? "graph" : "eager";
   std::vector<PlacedRun> runs;
@@ -309,7 +309,7 @@ std::vector<PlacedRun> measure_on(RankContext& rank, const TaskPlan& plan, const
     const std::vector<size_t> tasks = tasks_on(run.placement, rank.rank);
     TaskTimes times;
     const Deadline patience = Deadline::after_seconds(settings.timeout_seconds);
-    run.trouble = first_error(rank.communicator, own.check(tasks, times), patience);
+    run.error = first_error(rank.communicator, own.check(tasks, times), patience);
     own.measure(tasks, times);
     run.ranks = exchange_results(rank.communicator, times, Deadline::after_seconds(settings.timeout_seconds));
     runs.push_back(run);

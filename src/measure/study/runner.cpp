@@ -208,7 +208,7 @@ StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& set
   result.first_step = wanted.first;
   result.end_step = wanted.end;
   result.provenance = settings.provenance;
-  result.how = stamps_words(result, cell.step_times_us);
+  result.how = stamps_text(result, cell.step_times_us);
   return result;
 }
 

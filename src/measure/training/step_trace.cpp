@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -35,7 +35,7 @@ class EventList {
   std::vector<TraceEvent> events_;
 };
 
-std::string clock_in_words(const RankTrace& rank, bool same_host) {
+std::string clock_in_text(const RankTrace& rank, bool same_host) {
   std::string text =
       rank.own_clock
           ? fmt::format("the device's clock, put on the host's by one idle stamp read within {:.1f} us", rank.window_us)
@@ -75,7 +75,7 @@ StepTrace merge_traces(const std::vector<RankTrace>& ranks) {
     const double shift = same_host ? rank.origin_us - root.origin_us
                                    : (rank.origin_us - rank.barrier_us) - (root.origin_us - root.barrier_us);
     const double uncertainty = rank.window_us / 2 + (same_host ? 0 : rank.barrier_width_us + root.barrier_width_us);
-    trace.ranks.push_back({static_cast<int>(r), rank.device, rank.host, clock_in_words(rank, same_host), uncertainty});
+    trace.ranks.push_back({static_cast<int>(r), rank.device, rank.host, clock_in_text(rank, same_host), uncertainty});
     for (TraceEvent event : rank.events) {
       event.rank = static_cast<int>(r);
       event.start_us += shift;
@@ -104,7 +104,7 @@ double traced_step_us(const StepTrace& trace) {
   return median_of(apart.empty() ? lengths : apart);
 }
 
-std::string stamps_words(const StepTrace& trace, const std::vector<double>& measured_us) {
+std::string stamps_text(const StepTrace& trace, const std::vector<double>& measured_us) {
   const double traced = traced_step_us(trace);
   if (measured_us.empty() || !(traced > 0)) return {};
   const double measured = median_of(measured_us);

@@ -32,7 +32,7 @@ StepTrace merge_traces(const std::vector<RankTrace>& ranks);
 double traced_step_us(const StepTrace& trace);
 /// What the stamps of a trace do to its steps: "A traced step takes 49.5 us, the measured one 28.6 us (median over 5
 /// runs): ...". Empty without measured steps.
-std::string stamps_words(const StepTrace& trace, const std::vector<double>& measured_us);
+std::string stamps_text(const StepTrace& trace, const std::vector<double>& measured_us);
 
 /// For exchange_results().
 template <class Archive>

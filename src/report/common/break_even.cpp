@@ -50,7 +50,7 @@ Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, 
   return found;
 }
 
-std::string size_words(double size) {
+std::string size_text(double size) {
   const bool whole = size == std::floor(size) && size < 1e15;
   return whole ? with_thousands(static_cast<int64_t>(size)) : format_number(size);
 }
@@ -85,31 +85,31 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
 }
 
 std::string break_even_place(const BreakEven& found) {
-  if (found.below == found.above) return fmt::format("{}, the smallest measured", size_words(found.below));
+  if (found.below == found.above) return fmt::format("{}, the smallest measured", size_text(found.below));
   const auto end = [](const std::optional<double>& size, const char* side, double measured) {
-    return size ? size_words(*size) : fmt::format("{} {}", side, size_words(measured));
+    return size ? size_text(*size) : fmt::format("{} {}", side, size_text(measured));
   };
   // What the intervals leave open: an end that is absent lies outside of the measured range.
   const std::string interval = found.has_interval
                                    ? fmt::format(" [{}, {}]", end(found.low, "below", found.measured_low),
                                                  end(found.high, "above", found.measured_high))
                                    : std::string(" [n/a]");
-  return fmt::format("about {}{} (modelled: interpolated between {} and {})", size_words(found.value.value_or(0)),
-                     interval, size_words(found.below), size_words(found.above));
+  return fmt::format("about {}{} (modelled: interpolated between {} and {})", size_text(found.value.value_or(0)),
+                     interval, size_text(found.below), size_text(found.above));
 }
 
-std::string break_even_words(const BreakEven& found) {
+std::string break_even_text(const BreakEven& found) {
   const std::string range =
-      fmt::format("measured from {} to {}", size_words(found.measured_low), size_words(found.measured_high));
-  const std::string until = found.until ? fmt::format(", up to about {}", size_words(*found.until)) : std::string();
+      fmt::format("measured from {} to {}", size_text(found.measured_low), size_text(found.measured_high));
+  const std::string until = found.until ? fmt::format(", up to about {}", size_text(*found.until)) : std::string();
   switch (found.answer) {
     case BreakEven::Answer::never:
       if (found.low)
-        return fmt::format("never in the measured range, perhaps from {}; {}", size_words(*found.low), range);
+        return fmt::format("never in the measured range, perhaps from {}; {}", size_text(*found.low), range);
       return fmt::format("never in the measured range; {}", range);
     case BreakEven::Answer::always:
       if (found.has_interval && found.high)
-        return fmt::format("at every measured size, certainly from {}; {}", size_words(*found.high), range);
+        return fmt::format("at every measured size, certainly from {}; {}", size_text(*found.high), range);
       return fmt::format("at every measured size; {}", range);
     case BreakEven::Answer::at:
       break;

@@ -34,6 +34,6 @@ std::string break_even_place(const BreakEven& found);
 
 /// "never in the measured range; measured from 64 to 8,192", "from about 512 [430, 700] (modelled: interpolated between
 /// 64 and 1,024); measured from 8 to 8,192", ...
-std::string break_even_words(const BreakEven& found);
+std::string break_even_text(const BreakEven& found);
 
 }  // namespace amdahl

@@ -28,6 +28,6 @@ inline const std::vector<double>* find_samples(const Record& record, const char*
 }
 
 /// "all_reduce, f32, sum over 2 GPUs": what a sweep measures, without how.
-std::string sweep_words(const Record& record);
+std::string sweep_text(const Record& record);
 
 }  // namespace amdahl

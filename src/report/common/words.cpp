@@ -36,7 +36,7 @@ std::string verdict_text(const PairTest& test) {
 
 std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
                                 std::string_view unit) {
-  std::string text = recommendation_words(recommendation, device_kind);
+  std::string text = format_recommendation(recommendation, device_kind);
   if (recommendation != Recommendation::unclear) return text;
   if (test.verdict == Verdict::faster)
     text += fmt::format(": faster, but not certainly by {:.0f} %", 100 * (kMultiBeneficial - 1));
@@ -59,8 +59,8 @@ std::string verdict_legend() {
       kMultiBeneficial, kSinglePreferred, kMultiBeneficial);
 }
 
-std::string recommendation_words(Recommendation recommendation, std::string_view device_kind) {
-  const DeviceWords words = device_words(device_kind);
+std::string format_recommendation(Recommendation recommendation, std::string_view device_kind) {
+  const DeviceWords words = device_text(device_kind);
   switch (recommendation) {
     case Recommendation::multi_device:
       return fmt::format("{} beneficial", words.multi);
@@ -74,8 +74,8 @@ std::string recommendation_words(Recommendation recommendation, std::string_view
   return "unclear";
 }
 
-std::string average_words(const AverageSpeedup& average, std::string_view device_kind) {
-  return average.batches_disagree ? "depends on the batch" : recommendation_words(average.recommendation, device_kind);
+std::string average_text(const AverageSpeedup& average, std::string_view device_kind) {
+  return average.batches_disagree ? "depends on the batch" : format_recommendation(average.recommendation, device_kind);
 }
 
 bool was_throttled(double throttle_reasons) {
@@ -122,17 +122,17 @@ std::string escape_xml(std::string_view text) {
   return escaped;
 }
 
-std::string configuration_words(const CellKey& key) {
+std::string configuration_text(const CellKey& key) {
   std::string words = fmt::format("{}, {}", key.strategy, key.launch);
   if (key.plan.accumulate > 1) words += fmt::format(", {} micro-batches", key.plan.accumulate);
   if (key.devices > 1 && !key.plan.overlap) words += ", no overlap";
   return words;
 }
 
-std::string cell_words(const CellKey& key) {
+std::string format_cell(const CellKey& key) {
   return fmt::format("{}, {} parameters, {} scaling, {}, global batch {}, {} device{}, {}", key.model,
                      with_thousands(key.num_parameters), key.scaling, key.math, key.global_batch, key.devices,
-                     key.devices == 1 ? "" : "s", configuration_words(key));
+                     key.devices == 1 ? "" : "s", configuration_text(key));
 }
 
 }  // namespace amdahl

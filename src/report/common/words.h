@@ -1,4 +1,4 @@
-// How verdicts and cells are written, the same in every report; numbers are in base/number_words.h.
+// How verdicts and cells are written, the same in every report; numbers are in base/number_text.h.
 #pragma once
 
 #include <optional>
@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "amdahl/summary.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 
 namespace amdahl {
 
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the same of CPU virtual devices.
-std::string recommendation_words(Recommendation recommendation, std::string_view device_kind);
+std::string format_recommendation(Recommendation recommendation, std::string_view device_kind);
 
 /// "FASTER", "UNCLEAR (~12 more runs)", or where none would do "UNCLEAR (not settled by more runs: a difference of 0.3
 /// % is too small for their spread)".
@@ -26,7 +26,7 @@ std::string recommendation_text(Recommendation recommendation, const PairTest& t
 std::string verdict_legend();
 
 /// The same of an average, or "depends on the batch".
-std::string average_words(const AverageSpeedup& average, std::string_view device_kind);
+std::string average_text(const AverageSpeedup& average, std::string_view device_kind);
 
 /// Whether a card was slowed by power, heat or hardware: NVML's throttle reasons but for idleness and a chosen clock.
 bool was_throttled(double throttle_reasons);
@@ -44,8 +44,8 @@ std::string escape_markdown(std::string_view text);
 std::string escape_xml(std::string_view text);
 
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap where they matter.
-std::string configuration_words(const CellKey& key);
+std::string configuration_text(const CellKey& key);
 /// One line that names a cell in full.
-std::string cell_words(const CellKey& key);
+std::string format_cell(const CellKey& key);
 
 }  // namespace amdahl

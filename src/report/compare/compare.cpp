@@ -267,7 +267,7 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
                 fmt::format("{} and {} have no cell in common with a result in '{}'", options.name_a, options.name_b,
                             options.series),
                 !result.proposed.empty()
-                    ? pair_words(result.proposed)
+                    ? format_pair(result.proposed)
                     : "runs of the same model, batches and devices, or name the axes that may differ");
   for (size_t i = 0; i < grid.size(); ++i) {
     const auto& [a_cell, b_cell] = grid[i];

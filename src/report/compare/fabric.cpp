@@ -140,7 +140,7 @@ RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Rec
     throw Error(Cause::usage,
                 fmt::format("{} and {} have no cell with a result in common", options.name_a, options.name_b),
                 !result.proposed.empty()
-                    ? pair_words(result.proposed)
+                    ? format_pair(result.proposed)
                     : "runs of the same collectives, tests or workloads, sizes, types and numbers of devices");
   note_without_result(a, options.name_a, used_a, result);
   note_without_result(b, options.name_b, used_b, result);

@@ -21,7 +21,7 @@ size_t run_of(const RunsComparison& comparison, const CellComparison* cell) {
 }
 
 /// The varying axes of a row: all its columns but those that every table has.
-std::string cell_words(const ComparisonTable& table, size_t row) {
+std::string format_cell(const ComparisonTable& table, size_t row) {
   std::vector<std::string> words;
   for (size_t column = 0; column < table.head.size() && table.head[column] != "run" && table.head[column] != "A";
        ++column)
@@ -50,7 +50,7 @@ std::optional<Chart> chart_of(const RunsComparison& comparison, const std::vecto
     const CellComparison& cell = *table.cells[row];
     const PairTest speed = mirrored(cell.test);
     const std::string run = run_letter(run_of(comparison, &cell) + 1);
-    plot.dots.push_back({cell_words(table, row), run, speed.ratio, speed.ci, std::string(to_string(speed.verdict)),
+    plot.dots.push_back({format_cell(table, row), run, speed.ratio, speed.ci, std::string(to_string(speed.verdict)),
                          cell.test.n_first, cell.test.n_second});
     lowest = row == 0 ? speed.ratio : std::min(lowest, speed.ratio);
     highest = std::max(highest, speed.ratio);
@@ -87,7 +87,7 @@ std::vector<std::string> facts_of(const RunsComparison& comparison, const std::v
           {std::max(speed.ratio, 1 / speed.ratio),
            fmt::format("{} is {} than A: {} (n={}+{}, {})", run_letter(run_of(comparison, table.cells[row]) + 1),
                        speed.verdict == Verdict::faster ? "faster" : "slower", format_speedup(speed.ratio, speed.ci),
-                       speed.n_second, speed.n_first, cell_words(table, row))});
+                       speed.n_second, speed.n_first, format_cell(table, row))});
     }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.ratio > b.ratio; });
   std::vector<std::string> facts;

@@ -59,7 +59,8 @@ void require_paired_values(const std::vector<Record>& records, const std::string
         values.insert(printable(axis_text(found->second), 60));
     const std::string& wanted = of_a ? pair.a : pair.b;
     if (values.contains(wanted)) continue;
-    throw Error(Cause::usage, fmt::format("{}: {} has no cell with {}={}", pair_words({pair}), name, pair.axis, wanted),
+    throw Error(Cause::usage,
+                fmt::format("{}: {} has no cell with {}={}", format_pair({pair}), name, pair.axis, wanted),
                 values.empty() ? fmt::format("another axis: {} is none of this run", pair.axis)
                                : fmt::format("{} of {}: {}", pair.axis, name, fmt::join(values, ", ")));
   }
@@ -72,7 +73,7 @@ PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Ax
   for (const Axes& a : only_a)
     for (const Axes& b : only_b)
       if (const auto pairs = difference(a, b); pairs && !pairs->empty()) {
-        PairProposal& proposal = proposals[pair_words(*pairs)];
+        PairProposal& proposal = proposals[format_pair(*pairs)];
         proposal.pairs = *pairs;
         ++proposal.num_cells;
       }
@@ -83,7 +84,7 @@ PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Ax
   return best;
 }
 
-std::string pair_words(const std::vector<AxisPair>& pairs) {
+std::string format_pair(const std::vector<AxisPair>& pairs) {
   std::vector<std::string> words;
   for (const AxisPair& pair : pairs)
     words.push_back(fmt::format("{} {}={}:{}", named("`pairs`"), pair.axis, pair.a, pair.b));
@@ -103,7 +104,7 @@ std::string proposal_text(const PairProposal& proposal, const std::string& name_
     words.push_back(fmt::format("{} ({} in {}, {} in {})", pair.axis, pair.a, name_a, pair.b, name_b));
   return fmt::format("{} cell{} of each side differ{} in {} alone; to compare {}: {}", proposal.num_cells,
                      proposal.num_cells == 1 ? "" : "s", proposal.num_cells == 1 ? "s" : "", fmt::join(words, " and "),
-                     proposal.num_cells == 1 ? "it" : "them", pair_words(proposal.pairs));
+                     proposal.num_cells == 1 ? "it" : "them", format_pair(proposal.pairs));
 }
 
 }  // namespace amdahl

@@ -29,7 +29,7 @@ struct PairProposal {
 PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Axes>& only_b);
 
 /// "`pairs` strategy=ddp:zero1", as users know it.
-std::string pair_words(const std::vector<AxisPair>& pairs);
+std::string format_pair(const std::vector<AxisPair>& pairs);
 /// "strategy ddp of A with zero1 of B".
 std::string pair_text(const std::vector<AxisPair>& pairs, const std::string& name_a, const std::string& name_b);
 /// "4 cells of each side differ in strategy (ddp in A, zero1 in B) alone; to compare them: `pairs` strategy=ddp:zero1".

@@ -88,7 +88,7 @@ std::string runs_text(const SampleSummary& side) {
 }
 
 std::string verdict_or_none(const PairTest& speed, Origin origin) {
-  const std::string emulated = origin == Origin::measured ? "" : fmt::format(", {}", origin_words(origin));
+  const std::string emulated = origin == Origin::measured ? "" : fmt::format(", {}", origin_text(origin));
   if (speed.level == TestLevel::none)
     return fmt::format("{} (one process per side){}", to_string(speed.verdict), emulated);
   return verdict_text(speed) + emulated;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/baseline.h"
 #include "report/common/break_even.h"
 #include "report/common/words.h"
@@ -161,7 +161,7 @@ std::map<std::string, Curve> curves_of(const Rows& rows, Notes& notes) {
     add_point(curves, {row.size_name, row.work, row.configuration, row.devices, {}}, row.size, row, notes);
     if (measured.family.empty()) continue;
     const std::string work =
-        fmt::format("{} {}, {}", axis_words(row.size_name), with_thousands(row.size), measured.family);
+        fmt::format("{} {}, {}", format_axis(row.size_name), with_thousands(row.size), measured.family);
     add_point(curves, {"num_parameters", work, row.configuration, row.devices, {}}, row.num_parameters, row, notes);
   }
   std::erase_if(curves, [](const auto& curve) { return curve.second.rows.size() < 2; });

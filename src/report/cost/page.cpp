@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/cost_chart.h"
 #include "report/common/break_even.h"
 #include "report/cost/tables.h"
@@ -34,10 +34,10 @@ std::string size_title(const std::string& size_name) {
 /// The first of its words, "large" of "large, 2,021,379 parameters, tf32": all of them where that is not one work
 /// alone.
 std::string work_title(const CostWork& work, const std::vector<CostWork>& all) {
-  const auto first_words = [](const CostWork& one) { return one.work.substr(0, one.work.find(", ")); };
+  const auto format_first = [](const CostWork& one) { return one.work.substr(0, one.work.find(", ")); };
   const auto same = std::count_if(all.begin(), all.end(),
-                                  [&](const CostWork& other) { return first_words(other) == first_words(work); });
-  return same == 1 ? first_words(work) : work.work;
+                                  [&](const CostWork& other) { return format_first(other) == format_first(work); });
+  return same == 1 ? format_first(work) : work.work;
 }
 
 void add_table_section(Page& page, const char* anchor, const char* title, const CostTable& table) {
@@ -63,7 +63,7 @@ std::vector<std::string> facts_of(const CostReport& report) {
         {gain.speedup / *gain.break_even_speedup,
          fmt::format("{:.2f}x of {:.2f}x: {} {}: its speedup {} (n={}) against the break-even speedup ({} {}, {})",
                      gain.speedup, *gain.break_even_speedup, row.configuration, to_string(gain.payoff),
-                     format_speedup(gain.speedup, gain.speedup_ci), row.n, axis_words(row.size_name),
+                     format_speedup(gain.speedup, gain.speedup_ci), row.n, format_axis(row.size_name),
                      with_thousands(row.size), row.work)});
   }
   std::stable_sort(facts.begin(), facts.end(), [](const Fact& a, const Fact& b) { return a.ratio > b.ratio; });
@@ -88,7 +88,7 @@ Page cost_page(const CostReport& report, const std::string& json) {
     PageSection section;
     section.anchor = fmt::format("work-{}", ++number);
     section.title = work_title(work, works_of(report));
-    section.paragraphs = {fmt::format("{}. {}", work.work, prices_words(report))};
+    section.paragraphs = {fmt::format("{}. {}", work.work, prices_text(report))};
     const std::string title = size_title(report.rows[work.rows.front()].size_name);
     if (auto chart = cost_chart(report, {fmt::format("cost-{}", number), work.work, title}))
       section.charts.push_back(std::move(*chart));

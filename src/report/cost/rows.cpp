@@ -21,7 +21,7 @@ namespace {
 using Role = SensorRow::Role;
 
 /// "2x NVIDIA H200", "1x H100 + 1x A100".
-std::string devices_words(const std::vector<std::string>& names, int64_t devices) {
+std::string devices_text(const std::vector<std::string>& names, int64_t devices) {
   if (static_cast<int64_t>(names.size()) != devices) return fmt::format("{} devices", devices);
   return counted_devices(names);
 }
@@ -60,7 +60,7 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   row.device_names = first_devices(provenance, key.devices);
   row.device_kind = run.study->device_kind;
   row.origin = cell.origin;
-  row.configuration = devices_words(row.device_names, key.devices) + ", " + configuration_words(key);
+  row.configuration = devices_text(row.device_names, key.devices) + ", " + configuration_text(key);
   if (key.devices > 1 && key.scaling == "weak") row.configuration += ", weak scaling";
   row.unit = "samples";
   row.n = cell.throughput.n;
@@ -88,7 +88,7 @@ std::string shape_of(const SensorResult& result) {
   if (text.size() > 1 && (text[0] == 'b' || text[0] == 'p') && space != std::string::npos &&
       text.find_first_not_of("0123456789", 1) == space)
     workload->second = text.substr(space + 1);
-  return workload_words(axes);
+  return format_workload(axes);
 }
 
 MeasuredRow sensor_row(const CostRun& run, const SensorResult& result) {
@@ -103,7 +103,7 @@ MeasuredRow sensor_row(const CostRun& run, const SensorResult& result) {
   row.device_names = result.row.devices;
   row.device_kind = result.row.device_kind;
   row.origin = result.row.origin;
-  row.configuration = devices_words(row.device_names, row.devices);
+  row.configuration = devices_text(row.device_names, row.devices);
   for (const char* name : {"mode", "merge", "policy", "schedule", "path"})
     if (const std::string value = axis<std::string>(record, name, ""); !value.empty() && value != "direct")
       row.configuration += fmt::format(", {}{}", std::string_view(name) == "merge" ? "merge " : "", value);

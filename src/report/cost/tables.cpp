@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/break_even.h"
 
 namespace amdahl {
@@ -80,7 +80,7 @@ CostTable cost_table(const CostReport& report, const CostWork& work) {
   const std::string& currency = report.currency;
   CostTable table;
   table.title = work.work;
-  table.head = {axis_words(first.size_name),
+  table.head = {format_axis(first.size_name),
                 "devices",
                 fmt::format("{}/s [95 % CI]", first.unit),
                 "n",
@@ -107,9 +107,9 @@ CostTable break_even_table(const CostReport& report) {
   table.title = "Break-even, between measured sizes only";
   table.head = {"work", "devices", "over", "worth it by", "at speedup", "answer"};
   for (const BreakEven& found : report.break_evens)
-    table.rows.push_back({found.work, found.configuration, axis_words(found.size_name),
+    table.rows.push_back({found.work, found.configuration, format_axis(found.size_name),
                           found.by_price ? "price" : "time", fmt::format("{:.2f}x", found.at_speedup),
-                          break_even_words(found)});
+                          break_even_text(found)});
   return table;
 }
 
@@ -126,7 +126,7 @@ CostTable alternatives_table(const CostReport& report) {
                     : std::string(kNone);
     };
     table.rows.push_back(
-        {fmt::format("{}, {} {}", one.work, axis_words(one.size_name), with_thousands(one.size)),
+        {fmt::format("{}, {} {}", one.work, format_axis(one.size_name), with_thousands(one.size)),
          printable(alternative.name, 80), money(alternative.purchase_price),
          alternative.gain ? fmt::format("{:.0f} to {:.0f} %", 100 * alternative.gain->low, 100 * alternative.gain->high)
                           : fmt::format("n/a: {}", alternative.why_absent),
@@ -137,7 +137,7 @@ CostTable alternatives_table(const CostReport& report) {
   return table;
 }
 
-std::string prices_words(const CostReport& report) {
+std::string prices_text(const CostReport& report) {
   return fmt::format("Prices are those of {}{}, in {}: edit them to what you pay.", report.prices,
                      report.as_of.empty() ? "" : fmt::format(" as of {}", printable(report.as_of, 40)),
                      printable(report.currency, 20));

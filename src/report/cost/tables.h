@@ -21,7 +21,7 @@ CostTable break_even_table(const CostReport& report);
 /// Marked as modelled; empty without alternatives.
 CostTable alternatives_table(const CostReport& report);
 /// Where the prices come from, and that they are to be edited.
-std::string prices_words(const CostReport& report);
+std::string prices_text(const CostReport& report);
 /// The formulas in a few lines.
 std::vector<std::string> cost_method();
 

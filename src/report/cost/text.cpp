@@ -5,7 +5,7 @@
 #include <map>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
 #include "report/cost/cost.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kVirtual = "Measured on CPU virtual devices, not GPUs.";
 
-std::string payoff_words(const CostReport& report) {
+std::string payoff_text(const CostReport& report) {
   std::map<Payoff, int> counts;
   int total = 0;
   for (const CostRow& row : report.rows) {
@@ -32,7 +32,7 @@ std::string payoff_words(const CostReport& report) {
   return fmt::format("Several devices {} of {} measured case{}.", fmt::join(parts, ", "), total, total == 1 ? "" : "s");
 }
 
-std::string best_words(const CostReport& report) {
+std::string best_text(const CostReport& report) {
   const CostRow *cheapest = nullptr, *fastest = nullptr;
   const std::vector<CostWork> works = works_of(report);
   if (works.size() != 1) return {};  // work of one kind cannot be weighed against another
@@ -43,7 +43,7 @@ std::string best_words(const CostReport& report) {
   }
   if (!fastest) return {};
   const auto place = [](const CostRow& row) {
-    return fmt::format("{}, {} {}", row.configuration, axis_words(row.size_name), with_thousands(row.size));
+    return fmt::format("{}, {} {}", row.configuration, format_axis(row.size_name), with_thousands(row.size));
   };
   std::string text = fmt::format(" Most work per hour: {} ({} {}).", place(*fastest),
                                  short_number(fastest->work_per_hour), fastest->unit);
@@ -85,12 +85,12 @@ bool is_virtual(const CostReport& report) { return report.rows.front().device_ki
 
 }  // namespace
 
-std::string cost_verdict(const CostReport& report) { return payoff_words(report) + best_words(report); }
+std::string cost_verdict(const CostReport& report) { return payoff_text(report) + best_text(report); }
 
 std::string cost_text(const CostReport& report) {
   std::string text = cost_verdict(report) + "\n";
   if (is_virtual(report)) text += fmt::format("{}\n", kVirtual);
-  text += prices_words(report) + "\n";
+  text += prices_text(report) + "\n";
   for (const CostTable& table : tables_of(report)) text += text_table(table);
   text += "\n";
   for (const std::string& line : cost_method()) text += line + "\n";
@@ -101,7 +101,7 @@ std::string cost_text(const CostReport& report) {
 std::string cost_markdown(const CostReport& report) {
   std::string text = fmt::format("**{}**\n\n", escape_markdown(cost_verdict(report)));
   if (is_virtual(report)) text += fmt::format("{}\n\n", kVirtual);
-  text += escape_markdown(prices_words(report)) + "\n";
+  text += escape_markdown(prices_text(report)) + "\n";
   for (const CostTable& table : tables_of(report)) text += markdown_table(table);
   text += "\n## How it was computed\n\n";
   for (const std::string& line : cost_method()) text += fmt::format("- {}\n", escape_markdown(line));

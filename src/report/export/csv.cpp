@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 
 namespace amdahl {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/cell_axes.h"
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 #include "stats/summary.h"
 
 namespace amdahl {

@@ -47,7 +47,7 @@ std::string match_text(const ArenaMatch& match) {
 std::string tally_text(const std::vector<ArenaMatch>& matches, std::string_view kind) {
   const std::vector<std::pair<std::string, int>> wins = arena_wins(matches, kind);
   if (wins.empty()) return {};
-  std::string text = fmt::format("\nfastest over {}:", device_words(kind).many);
+  std::string text = fmt::format("\nfastest over {}:", device_text(kind).many);
   for (const auto& [name, count] : wins)
     text += fmt::format(" {} at {}{}", name, count, name == wins.back().first ? "" : ",");
   text += " sizes and placements\n";

@@ -11,7 +11,7 @@ namespace amdahl {
 namespace {
 
 std::string title_of(const Record& record) {
-  return fmt::format("{}: {} bytes, {}", sweep_words(record), with_thousands(axis<int64_t>(record, "bytes", 0)),
+  return fmt::format("{}: {} bytes, {}", sweep_text(record), with_thousands(axis<int64_t>(record, "bytes", 0)),
                      axis<bool>(record, "in_place", false) ? "in place" : "out of place");
 }
 

@@ -30,7 +30,7 @@ std::vector<Ladder> ladders_of(const std::vector<ArenaMatch>& matches) {
   std::vector<Ladder> ladders;
   for (const ArenaMatch& match : matches) {
     const Record& record = *match.entries.front().record;
-    const std::string what = sweep_words(record);
+    const std::string what = sweep_text(record);
     const std::string placement = axis<bool>(record, "in_place", false) ? "in place" : "out of place";
     auto found = std::find_if(ladders.begin(), ladders.end(), [&](const Ladder& ladder) {
       return ladder.what == what && ladder.placement == placement && ladder.device_kind == match.device_kind;
@@ -55,7 +55,7 @@ HeatCell cell_of(const HeatMap& map, const ArenaEntry& entry, const ArenaEntry& 
                                       : fmt::format("+{:.{}f} %", behind, behind < 10 ? 1 : 0);
   cell.judgement = is_fastest ? map.outlined : map.plain;
   cell.further = {*entry.time_us, static_cast<int64_t>(calls.size()),
-                  axis<std::string>(*entry.record, "nccl_chose", ""), std::string(origin_words(entry.record->origin))};
+                  axis<std::string>(*entry.record, "nccl_chose", ""), std::string(origin_text(entry.record->origin))};
   return cell;
 }
 
@@ -91,7 +91,7 @@ std::optional<Chart> ladder_chart(const Ladder& ladder) {
 }
 
 /// "nccl-tree at 5 of 14"
-std::string wins_words(const std::vector<std::pair<std::string, int>>& wins) {
+std::string wins_text(const std::vector<std::pair<std::string, int>>& wins) {
   int all = 0;
   std::string text;
   for (const auto& [name, count] : wins) all += count;
@@ -109,18 +109,18 @@ std::string verdict_of(const std::vector<ArenaMatch>& matches) {
     text += text.empty() ? "" : " ";
     if (losses.empty()) {
       text += fmt::format("Over {}, {} is the fastest transport most often; the default was not measured.",
-                          device_words(kind).many, wins.front().first);
+                          device_text(kind).many, wins.front().first);
       continue;
     }
     const double median = percentile(losses, 50);
     constexpr double kNoisePercent = 3;  // less is noise of one sweep
     if (median < kNoisePercent)
       text += fmt::format("Over {}, the default, {}, is as good as any transport at most sizes.",
-                          device_words(kind).many, default_transport(kind));
+                          device_text(kind).many, default_transport(kind));
     else
       text += fmt::format(
           "Over {}, the default, {}, takes {:.2f}x as long as the fastest in the median; {} is the fastest most often.",
-          device_words(kind).many, default_transport(kind), 1 + median / 100, wins.front().first);
+          device_text(kind).many, default_transport(kind), 1 + median / 100, wins.front().first);
   }
   return text.empty() ? "No transport gave a result: see the notes." : text;
 }
@@ -137,7 +137,7 @@ std::vector<std::string> facts_of(const std::vector<Record>& records, const std:
           "{} sizes and buffer placements)",
           1 + percentile(losses, 100) / 100, default_transport(kind), 1 + percentile(losses, 50) / 100, losses.size()));
     facts.push_back(fmt::format("{} time{} the fastest: {} (sizes and placements over {})", wins.front().second,
-                                wins.front().second == 1 ? "" : "s", wins_words(wins), device_words(kind).many));
+                                wins.front().second == 1 ? "" : "s", wins_text(wins), device_text(kind).many));
   }
   const auto absent =
       std::count_if(records.begin(), records.end(), [](const Record& r) { return r.kind == "transport"; });
@@ -146,8 +146,8 @@ std::vector<std::string> facts_of(const std::vector<Record>& records, const std:
   return facts;
 }
 
-std::string row_words(const Record& record) {
-  return record.kind == "transport" ? axis<std::string>(record, "transport", "?") : collective_record_words(record);
+std::string format_row(const Record& record) {
+  return record.kind == "transport" ? axis<std::string>(record, "transport", "?") : collective_record_text(record);
 }
 
 }  // namespace
@@ -168,7 +168,7 @@ Page arena_page(const std::vector<Record>& records) {
   add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
   add_section(page, std::move(curves));
   page.provenance = page_provenance(records);
-  add_status_notes(page, records, row_words);
+  add_status_notes(page, records, format_row);
   return page;
 }
 

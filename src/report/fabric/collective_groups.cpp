@@ -13,7 +13,7 @@ namespace {
 CollectiveWords words_of(const Record& record) {
   const auto word = [&](const char* name) { return axis<std::string>(record, name, ""); };
   const int64_t devices = axis<int64_t>(record, "devices", 0), root = axis<int64_t>(record, "root", -1);
-  const DeviceWords kind = device_words(record.provenance.device_kind);
+  const DeviceWords kind = device_text(record.provenance.device_kind);
   return {word("collective"),
           word("dtype"),
           word("op"),
@@ -32,7 +32,7 @@ bool is_drawable(const Record& record) {
   return record.kind == "collective" && record.value("busbw").value_or(0) > 0 && bytes > 0 && bytes <= kMostBytes;
 }
 
-std::string joined_words(const CollectiveWords& words, const CollectiveWordFlags& chosen) {
+std::string joined_text(const CollectiveWords& words, const CollectiveWordFlags& chosen) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i)
     if (chosen[i] && !words[i].empty()) text += (text.empty() ? "" : ", ") + words[i];

@@ -25,6 +25,6 @@ struct CollectiveGroups {
 bool is_drawable(const Record& record);
 CollectiveGroups collective_groups(const std::vector<Record>& records);
 /// The chosen words, without empty ones: "all_reduce, nccl, in place".
-std::string joined_words(const CollectiveWords& words, const CollectiveWordFlags& chosen);
+std::string joined_text(const CollectiveWords& words, const CollectiveWordFlags& chosen);
 
 }  // namespace amdahl

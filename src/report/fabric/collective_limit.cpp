@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "base/nvls.h"
 #include "report/common/record_axes.h"
 

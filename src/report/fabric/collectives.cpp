@@ -25,7 +25,7 @@ std::vector<double> samples(const Record& record, const char* name) {
 
 /// What all rows of a table share; records that differ in it get tables of their own.
 std::string heading(const Record& record) {
-  return fmt::format("{}, {}, {}", sweep_words(record), word_or_none(record, "transport"),
+  return fmt::format("{}, {}, {}", sweep_text(record), word_or_none(record, "transport"),
                      word_or_none(record, "launch"));
 }
 
@@ -92,12 +92,12 @@ constexpr const char* kNcclHeader =
 
 }  // namespace
 
-std::string sweep_words(const Record& record) {
+std::string sweep_text(const Record& record) {
   const int64_t devices = axis<int64_t>(record, "devices", 0);
   std::string text = fmt::format("{}, {}", word_or_none(record, "collective"), word_or_none(record, "dtype"));
   if (record.axes.contains("op")) text += ", " + word_or_none(record, "op");
   if (record.axes.contains("root")) text += fmt::format(", root {}", axis<int64_t>(record, "root", 0));
-  const DeviceWords words = device_words(record.provenance.device_kind);
+  const DeviceWords words = device_text(record.provenance.device_kind);
   return text + fmt::format(" over {} {}", devices, devices == 1 ? words.one : words.many);
 }
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/collective_groups.h"
@@ -40,7 +40,7 @@ std::vector<ChartLine> lines_of(const CollectiveGroups& groups) {
     CollectiveWords without_placement = words;
     without_placement[kPlacementWord].clear();
     ChartLine line;
-    line.label = joined_words(words, labelled);
+    line.label = joined_text(words, labelled);
     line.style = styles.emplace(without_placement, static_cast<int>(styles.size())).first->second;
     line.hollow = words[kPlacementWord] == "in place";
     for (const Record* record : records) line.points.push_back(point_of(*record));
@@ -60,7 +60,7 @@ std::vector<ChartLimit> limits_of(const std::vector<Record>& records) {
   return limits;
 }
 
-std::string calls_words(const CollectiveGroups& groups) {
+std::string calls_text(const CollectiveGroups& groups) {
   size_t fewest = SIZE_MAX, most = 0;
   for (const auto& [words, records] : groups.lines)
     for (const Record* record : records)
@@ -86,7 +86,7 @@ std::vector<std::string> captions_of(const CollectiveGroups& groups) {
   else if (device != from.facts.end() && device->first.starts_with("device."))
     machine += ", " + device->second;
   if (!fact("nccl").empty()) machine += ", NCCL " + fact("nccl");
-  std::vector<std::string> captions{fmt::format("{}measured on {}, {}, amdahl {} ({})", calls_words(groups), machine,
+  std::vector<std::string> captions{fmt::format("{}measured on {}, {}, amdahl {} ({})", calls_text(groups), machine,
                                                 from.start_time, from.tool_version, from.commit)};
   if (from.device_kind != "cuda") captions.push_back("CPU virtual devices, not GPUs: threads share the host's memory");
   if (groups.undrawn > 0)
@@ -104,7 +104,7 @@ std::string collectives_curves(const std::vector<Record>& records) {
   for (size_t i = 0; i < shared.size(); ++i) shared[i] = !groups.differ[i] && i != kCollectiveWord;
   SizeChart chart;
   chart.title = "Bus bandwidth of collectives over size";
-  chart.subtitle = joined_words(groups.lines.front().first, shared);
+  chart.subtitle = joined_text(groups.lines.front().first, shared);
   chart.size_title = "size: bytes of the larger buffer of a rank";
   chart.value_title = "bus bandwidth, GB/s";
   chart.lines = lines_of(groups);

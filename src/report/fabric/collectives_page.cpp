@@ -21,7 +21,7 @@ namespace {
 
 bool is_ok(const Record& record) { return record.status.kind == Status::Kind::ok; }
 
-std::string placement_words(const Record& record) {
+std::string placement_text(const Record& record) {
   return axis<bool>(record, "in_place", false) ? "in place" : "out of place";
 }
 
@@ -37,7 +37,7 @@ std::vector<std::string> line_names(const CollectiveGroups& groups, std::optiona
   const auto says_more = [&](size_t word, const CollectiveWordFlags& flags) {
     std::map<std::string, std::string> told;
     for (const auto& [words, members] : groups.lines)
-      if (const auto [found, added] = told.emplace(joined_words(words, flags), words[word]);
+      if (const auto [found, added] = told.emplace(joined_text(words, flags), words[word]);
           !added && found->second != words[word])
         return true;
     return false;
@@ -56,7 +56,7 @@ std::vector<std::string> line_names(const CollectiveGroups& groups, std::optiona
       flags[kLaunchWord] = says_more(kLaunchWord, flags);
     }
   std::vector<std::string> names;
-  for (const auto& [words, members] : groups.lines) names.push_back(joined_words(words, chosen[panel_of(words)]));
+  for (const auto& [words, members] : groups.lines) names.push_back(joined_text(words, chosen[panel_of(words)]));
   return names;
 }
 
@@ -80,7 +80,7 @@ void add_limits(LinePlot& plot, const std::vector<Record>& records, std::optiona
   for (const Record& record : records)
     if (const auto limit = collective_limit(record); limit && is_drawable(record))
       limits.insert({panel_word == kCollectiveWord ? axis<std::string>(record, "collective", "")
-                     : panel_word                  ? placement_words(record)
+                     : panel_word                  ? placement_text(record)
                                                    : std::string(),
                      *limit});
   for (const auto& [panel, limit] : limits) plot.limits.push_back({panel, limit_text(limit), limit.gbps});
@@ -98,7 +98,7 @@ std::string summary_of(const std::vector<Record>& records, CollectiveQuantity qu
   }
   if (!best) return {};
   return fmt::format("{} line{}. {}: {} {}, {}.", lines, lines == 1 ? "" : "s", bandwidth ? "Highest" : "Shortest",
-                     format_number(best_value), bandwidth ? "GB/s" : "us", collective_record_words(*best));
+                     format_number(best_value), bandwidth ? "GB/s" : "us", collective_record_text(*best));
 }
 
 const Record* extreme_record(const std::vector<Record>& records, bool smallest) {
@@ -140,7 +140,7 @@ std::string verdict_of(const std::vector<Record>& records) {
   const auto limit = collective_limit(*fastest);
   return fmt::format(
       "{} exchange data at up to {} GB/s of bus bandwidth{}; a single call of the smallest messages takes {} us.",
-      devices_words(fastest->provenance), format_number(busbw),
+      devices_text(fastest->provenance), format_number(busbw),
       limit ? fmt::format(", {} of the {}", format_percent(busbw / limit->gbps), limit_text(*limit)) : "",
       format_number(percentile(samples_of(*small, "call_time"), 50)));
 }
@@ -153,14 +153,14 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
         fmt::format("{} GB/s: the highest bus bandwidth, {} ({} us per call back to back; single calls, timed in a "
                     "second loop, {} to "
                     "{} us from the 5th to the 95th percentile, n = {})",
-                    format_number(fastest->value("busbw").value_or(0)), collective_record_words(*fastest),
+                    format_number(fastest->value("busbw").value_or(0)), collective_record_text(*fastest),
                     format_number(fastest->value("time").value_or(0)), format_number(percentile(calls, 5)),
                     format_number(percentile(calls, 95)), calls.size()));
   }
   if (const Record* small = extreme_record(records, true)) {
     const Figure figure = median_figure(samples_of(*small, "call_time"), "us");
     facts.push_back(fmt::format("{}: a single call of the smallest size, {} ({})", figure.number,
-                                collective_record_words(*small), figure.basis));
+                                collective_record_text(*small), figure.basis));
   }
   const Verified verified = verified_of(records);
   facts.push_back(verified.checked == 0
@@ -224,10 +224,10 @@ PageTable measurements_table(const std::vector<Record>& records) {
       return calls.empty() ? TableValue{} : TableValue{percentile(calls, percent)};
     };
     table.table.rows.push_back(
-        {sweep_words(record), axis<std::string>(record, "transport", ""), axis<std::string>(record, "launch", ""),
-         bytes_of(record), placement_words(record), known(record.value("time")), part(50), part(95), part(99),
+        {sweep_text(record), axis<std::string>(record, "transport", ""), axis<std::string>(record, "launch", ""),
+         bytes_of(record), placement_text(record), known(record.value("time")), part(50), part(95), part(99),
          static_cast<int64_t>(calls.size()), known(record.value("algbw")), known(record.value("busbw")),
-         known(record.value("wrong")), std::string(origin_words(record.origin))});
+         known(record.value("wrong")), std::string(origin_text(record.origin))});
   }
   fold_constant_columns(table, {"what", "transport", "launch", "placement", "samples", "wrong", "origin"});
   return table;
@@ -235,9 +235,9 @@ PageTable measurements_table(const std::vector<Record>& records) {
 
 }  // namespace
 
-std::string collective_record_words(const Record& record) {
-  return fmt::format("{} of {}, {}, {}", sweep_words(record), binary_bytes(bytes_of(record)),
-                     axis<std::string>(record, "transport", "?"), placement_words(record));
+std::string collective_record_text(const Record& record) {
+  return fmt::format("{} of {}, {}, {}", sweep_text(record), binary_bytes(bytes_of(record)),
+                     axis<std::string>(record, "transport", "?"), placement_text(record));
 }
 
 std::optional<Chart> collective_chart(const std::vector<Record>& records, CollectiveQuantity quantity) {
@@ -290,7 +290,7 @@ Page collectives_page(const std::vector<Record>& records) {
   table.tables.push_back(measurements_table(records));
   if (!table.tables.front().table.rows.empty()) add_section(page, std::move(table));
   page.provenance = page_provenance(records);
-  add_status_notes(page, records, collective_record_words);
+  add_status_notes(page, records, collective_record_text);
   add_limit_notes(page, records);
   return page;
 }

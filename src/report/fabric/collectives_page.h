@@ -19,6 +19,6 @@ enum class CollectiveQuantity { bus_bandwidth, call_time };
 std::optional<Chart> collective_chart(const std::vector<Record>& records, CollectiveQuantity quantity);
 
 /// "all_reduce of 8 B over 4 GPUs, nccl, in place": a record in notes.
-std::string collective_record_words(const Record& record);
+std::string collective_record_text(const Record& record);
 
 }  // namespace amdahl

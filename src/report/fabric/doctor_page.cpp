@@ -77,7 +77,7 @@ std::vector<std::string> facts_of(const DoctorOutcome& outcome, bool judged) {
   return facts;
 }
 
-const char* severity_words(Severity severity) {
+const char* severity_text(Severity severity) {
   switch (severity) {
     case Severity::fault:
       return "fault: must be fixed";
@@ -97,7 +97,7 @@ PageSection findings_section(const DoctorOutcome& outcome) {
                          {"measured", "Measured"}, {"expected", "Expected"}, {"why", "Why it matters"},
                          {"remedy", "Fix"}};
   for (const Finding& finding : outcome.findings)
-    table.table.rows.push_back({std::string(severity_words(finding.severity)), finding.name, finding.where,
+    table.table.rows.push_back({std::string(severity_text(finding.severity)), finding.name, finding.where,
                                 finding.measured, finding.expected, finding.why, finding.remedy});
   std::set<std::string> named;
   for (const Finding& finding : outcome.findings) named.insert(finding.name);
@@ -131,8 +131,8 @@ std::optional<Chart> speed_chart(const std::vector<Record>& records, const char*
   return bar_chart(plot);
 }
 
-std::string evidence_words(const Record& record) {
-  if (record.kind == "collective") return collective_record_words(record);
+std::string evidence_text(const Record& record) {
+  if (record.kind == "collective") return collective_record_text(record);
   if (record.kind == "device-speed") return fmt::format("speed of device {}", axis<int64_t>(record, "device", 0));
   return fmt::format("{} {}, {} → {}", record.kind, axis<std::string>(record, "test", ""),
                      axis<std::string>(record, "source", ""), axis<std::string>(record, "destination", ""));
@@ -161,7 +161,7 @@ Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   add_section(page, machine_section(outcome.machine));
   page.provenance = page_provenance(outcome.records);
   for (const std::string& line : outcome.unseen) page.notes.push_back("skipped: " + printable(line));
-  add_status_notes(page, outcome.records, evidence_words);
+  add_status_notes(page, outcome.records, evidence_text);
   return page;
 }
 

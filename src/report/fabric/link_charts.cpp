@@ -45,10 +45,10 @@ std::vector<TableValue> sample_columns(const Record& record, const char* series)
   const SampleSummary summary = summarise(samples_of(record, series));
   const auto& ci = summary.median_ci;
   return {ci ? TableValue{ci->low} : TableValue{}, ci ? TableValue{ci->high} : TableValue{}, summary.n,
-          std::string(origin_words(record.origin))};
+          std::string(origin_text(record.origin))};
 }
 
-std::string range_words(const HeatMap& map, const char* unit) {
+std::string range_text(const HeatMap& map, const char* unit) {
   const auto [least, most] = std::minmax_element(map.cells.begin(), map.cells.end(),
                                                  [](const auto& a, const auto& b) { return a.value < b.value; });
   return fmt::format("{} pairs, {} to {} {}; lowest from {} to {}", map.cells.size(), format_number(least->value),
@@ -79,7 +79,7 @@ std::optional<Chart> pair_bandwidth_chart(const std::vector<Record>& records, co
   }
   if (map.cells.empty()) return std::nullopt;
   map.summary =
-      fmt::format("{}. {}.", range_words(map, "GB/s"),
+      fmt::format("{}. {}.", range_text(map, "GB/s"),
                   slow == 0 ? "None is outlined as slow" : fmt::format("{} outlined: {}", slow, map.outlined));
   return heat_map_chart(map);
 }
@@ -96,7 +96,7 @@ std::optional<Chart> pair_latency_chart(const std::vector<Record>& records, cons
                          format_number(link.latency_us), "", sample_columns(*record, "latency")});
   }
   if (map.cells.empty()) return std::nullopt;
-  map.summary = range_words(map, "us") + ".";
+  map.summary = range_text(map, "us") + ".";
   return heat_map_chart(map);
 }
 

@@ -17,7 +17,7 @@
 namespace amdahl {
 namespace {
 
-std::string way_words(const Record& record) {
+std::string way_text(const Record& record) {
   const std::string what = record.kind == "integrity" ? "integrity by " + word(record, "way") : word(record, "test");
   return fmt::format("{}, {} → {}", what, word(record, "source"), word(record, "destination"));
 }
@@ -40,14 +40,14 @@ PairExtremes extremes_of(const MachineSpec& machine, double min_gbps) {
   return pairs;
 }
 
-std::string way_words(const MachineSpec& machine, const LinkSpec& link) {
+std::string way_text(const MachineSpec& machine, const LinkSpec& link) {
   return fmt::format("{} → {}", link_end(machine, link.source), link_end(machine, link.destination));
 }
 
 std::string verdict_of(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps) {
   const PairExtremes pairs = extremes_of(machine, min_gbps);
   const IntegrityTotals integrity = integrity_totals(records);
-  const std::string devices = records.empty() ? "the devices" : devices_words(records.front().provenance);
+  const std::string devices = records.empty() ? "the devices" : devices_text(records.front().provenance);
   if (pairs.quarantined > 0 || integrity.corrupt > 0)
     return fmt::format("Data arrived wrong on {} of the paths between {}: they must not be used until that is fixed.",
                        std::max<size_t>(integrity.corrupt, static_cast<size_t>(pairs.quarantined)), devices);
@@ -55,7 +55,7 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
   if (pairs.slow > 0)
     return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.",
                        pairs.slow, pairs.measured, devices, pairs.slow == 1 ? "does not reach" : "do not reach",
-                       way_words(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
+                       way_text(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
                        pairs.slowest->expected_gbps > 0
                            ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
                            : "");
@@ -75,7 +75,7 @@ std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& ma
   const double expected = pairs.slowest->expected_gbps;
   return fmt::format(
       "{}: one direction of {}, the slowest of {} pairs of devices{} ({})", figure.number,
-      way_words(machine, *pairs.slowest), pairs.measured,
+      way_text(machine, *pairs.slowest), pairs.measured,
       expected > 0 ? fmt::format(", {:.0f} % of what is expected", 100 * pairs.slowest->measured_gbps / expected) : "",
       figure.basis);
 }
@@ -225,8 +225,8 @@ Page links_page(const std::vector<Record>& records, const MachineSpec& machine, 
   page.provenance = page_provenance(records);
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())
-      page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", way_words(machine, link), link.quarantine)));
-  add_status_notes(page, records, way_words);
+      page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", way_text(machine, link), link.quarantine)));
+  add_status_notes(page, records, way_text);
   return page;
 }
 

@@ -7,7 +7,7 @@
 #include "amdahl/units.h"
 #include "chart/document.h"
 #include "report/common/words.h"
-#include "report/page/table_words.h"
+#include "report/page/table_text.h"
 
 namespace amdahl {
 namespace {
@@ -127,7 +127,7 @@ std::string html_table(const DataTable& table, const std::string& caption, const
   if (rows)
     for (const std::vector<TableValue>& row : table.rows) {
       text += "<tr>";
-      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_words(row[i]), numbers[i]);
+      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_text(row[i]), numbers[i]);
       text += "</tr>\n";
     }
   return text + "</tbody></table></div>\n";
@@ -140,7 +140,7 @@ std::string button(const Chart& chart, std::string_view file, std::string_view w
 
 std::string figure(const Chart& chart, const HtmlAssets& assets) {
   const bool written = chart.table.rows.size() <= kWrittenRows;
-  const std::string_view origin = origin_words(chart.origin);
+  const std::string_view origin = origin_text(chart.origin);
   std::string text = fmt::format(
       "<figure id=\"{0}\" class=\"chart {1}{3}\">\n<div class=\"chart-head\"><h3>{2}</h3><span class=\"badge "
       "{1}\">{1}</span>"

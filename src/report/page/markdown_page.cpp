@@ -5,7 +5,7 @@
 #include "amdahl/units.h"
 #include "chart/document.h"
 #include "report/common/words.h"
-#include "report/page/table_words.h"
+#include "report/page/table_text.h"
 
 namespace amdahl {
 namespace {
@@ -20,7 +20,7 @@ std::string markdown_table(const DataTable& table) {
   text += "\n" + rule + "\n";
   for (size_t r = 0; r < table.rows.size() && r < kMarkdownRows; ++r) {
     text += "|";
-    for (const TableValue& value : table.rows[r]) text += fmt::format(" {} |", escape_markdown(table_words(value)));
+    for (const TableValue& value : table.rows[r]) text += fmt::format(" {} |", escape_markdown(table_text(value)));
     text += "\n";
   }
   if (table.rows.size() > kMarkdownRows)
@@ -32,7 +32,7 @@ std::string markdown_table(const DataTable& table) {
 std::string chart_text(const Chart& chart, const std::map<std::string, std::string>& pictures) {
   const auto picture = pictures.find(chart.id);
   std::string text = fmt::format("### {}\n\n", escape_markdown(chart.title));
-  if (chart.origin != Origin::measured) text += fmt::format("**{}, not measured**\n\n", origin_words(chart.origin));
+  if (chart.origin != Origin::measured) text += fmt::format("**{}, not measured**\n\n", origin_text(chart.origin));
   if (picture != pictures.end()) text += fmt::format("![{}]({})\n\n", escape_markdown(chart.summary), picture->second);
   text += fmt::format("{}\n\n", escape_markdown(chart.summary));
   const std::string table = markdown_table(chart.table);

@@ -11,7 +11,7 @@
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
 #include "report/common/words.h"
-#include "report/page/table_words.h"
+#include "report/page/table_text.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -29,7 +29,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return text;
 }
 
-std::string machine_words(const Provenance& provenance) {
+std::string machine_text(const Provenance& provenance) {
   const std::string cores = fact(provenance, "cores");
   return joined(
       {provenance.host, fact(provenance, "cpu"), cores.empty() ? "" : cores + " cores", fact(provenance, "os"),
@@ -37,7 +37,7 @@ std::string machine_words(const Provenance& provenance) {
       ", ");
 }
 
-std::string versions_words(const Provenance& provenance) {
+std::string versions_text(const Provenance& provenance) {
   std::vector<std::string> parts;
   const std::pair<const char*, const char*> kVersions[] = {{"cuda", "CUDA"},     {"cuda_driver", "driver API"},
                                                            {"nccl", "NCCL"},     {"cublas", "cuBLAS"},
@@ -49,7 +49,7 @@ std::string versions_words(const Provenance& provenance) {
 }
 
 /// NCCL's and CUDA's variables as they were set.
-std::string environment_words(const Provenance& provenance) {
+std::string environment_text(const Provenance& provenance) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : provenance.facts)
     if (name.starts_with("env.")) parts.push_back(fmt::format("{}={}", name.substr(4), value));
@@ -88,9 +88,9 @@ std::string page_qualifier(const std::vector<Record>& records) {
   return text;
 }
 
-std::string devices_words(const Provenance& provenance) {
+std::string devices_text(const Provenance& provenance) {
   const std::vector<std::string> names = numbered_devices(provenance);
-  const DeviceWords words = device_words(provenance.device_kind);
+  const DeviceWords words = device_text(provenance.device_kind);
   if (names.empty()) return std::string(words.many);
   if (provenance.device_kind == "cuda" || origin_of_devices(provenance) != Origin::measured)
     return counted_devices(names, " x ");
@@ -106,7 +106,7 @@ std::string page_devices(const std::vector<Record>& records) {
     last = &record.provenance;
     if (!largest || count(*last) > count(*largest)) largest = last;
   }
-  return largest ? devices_words(*largest) : std::string();
+  return largest ? devices_text(*largest) : std::string();
 }
 
 std::string page_host(const std::vector<Record>& records) {
@@ -117,10 +117,10 @@ std::string page_host(const std::vector<Record>& records) {
 
 std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records) {
   const std::pair<const char*, std::string (*)(const Provenance&)> kRows[] = {
-      {"Machine", machine_words},
-      {"Devices", [](const Provenance& p) { return devices_words(p); }},
-      {"Versions", versions_words},
-      {"Variables", environment_words},
+      {"Machine", machine_text},
+      {"Devices", [](const Provenance& p) { return devices_text(p); }},
+      {"Versions", versions_text},
+      {"Variables", environment_text},
       {"Tool", [](const Provenance& p) { return fmt::format("amdahl {} ({})", p.tool_version, p.commit); }},
       {"Command", [](const Provenance& p) { return p.command_line; }},
       {"Seed", [](const Provenance& p) { return fmt::to_string(p.seed); }},
@@ -186,7 +186,7 @@ void fold_constant_columns(PageTable& table, const std::vector<std::string>& col
     if (!std::all_of(data.rows.begin(), data.rows.end(),
                      [&](const std::vector<TableValue>& row) { return row[static_cast<size_t>(index)] == first; }))
       continue;
-    const std::string words = table_words(first), nothing = table_words(TableValue{});
+    const std::string words = table_text(first), nothing = table_text(TableValue{});
     if (!words.empty() && words != nothing)
       table.common += fmt::format("{}{}: {}", table.common.empty() ? "" : ", ", found->title, words);
     data.columns.erase(found);

@@ -19,7 +19,7 @@ std::string page_qualifier(const std::vector<Record>& records);
 std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records);
 
 /// "4 x NVIDIA H200", or "2 CPU virtual devices".
-std::string devices_words(const Provenance& provenance);
+std::string devices_text(const Provenance& provenance);
 
 /// The same of all records: of the largest machine, where they differ; empty without records.
 std::string page_devices(const std::vector<Record>& records);

@@ -29,13 +29,13 @@ bool is_drawable(const Record& record) {
          !samples_of(record, "throughput").empty() && !is_one_task(record);
 }
 
-std::string count_words(const Record& record, int64_t devices) {
-  const DeviceWords words = device_words(record.provenance.device_kind);
+std::string format_count(const Record& record, int64_t devices) {
+  const DeviceWords words = device_text(record.provenance.device_kind);
   return fmt::format("{} {}", devices, devices == 1 ? words.one : words.many);
 }
 
 /// "128x128x128" of the workload "p500000 128x128x128 f8": sizes of one grid are a line.
-std::string grid_words(const Record& record) {
+std::string grid_text(const Record& record) {
   const std::string workload = word(record, "workload");
   const size_t space = workload.find(' ');
   if (word(record, "op") != "voxelize" || space == std::string::npos) return {};
@@ -46,7 +46,7 @@ std::string grid_words(const Record& record) {
 using GroupWords = std::array<std::string, 7>;
 GroupWords words_of(const Record& record) {
   return {voxel_option(record),
-          grid_words(record),
+          grid_text(record),
           word(record, "dtype"),
           word(record, "cache").empty() ? "" : "cache " + word(record, "cache"),
           word(record, "launch"),
@@ -112,7 +112,7 @@ void sort_points(LinePlot& plot) {
                      [](const LinePoint& a, const LinePoint& b) { return a.x < b.x; });
 }
 
-std::string highest_words(const LinePlot& plot) {
+std::string highest_text(const LinePlot& plot) {
   const LineSeries* best = nullptr;
   const LinePoint* top = nullptr;
   for (const LineSeries& series : plot.series)
@@ -138,7 +138,7 @@ LinePlot rate_plot(const ChartedOperation& operation, const char* against) {
 }
 
 /// The workload without what all of the operation share: "b256" of "b256 30x512->50".
-std::string charted_words(const ChartedOperation& operation, const Record& record) {
+std::string charted_text(const ChartedOperation& operation, const Record& record) {
   std::set<std::string> shorts, wholes;
   const auto first_word = [](const std::string& text) { return text.substr(0, text.find(' ')); };
   for (const Record* other : operation.records)
@@ -155,8 +155,8 @@ std::optional<Chart> size_chart(const ChartedOperation& operation, const std::ve
   plot.series_title = by_voxels ? "Voxels" : by_grid ? "Grid" : "Devices";
   for (const Record* record : operation.records) {
     const std::string name = by_voxels ? voxel_option(*record)
-                             : by_grid ? grid_words(*record)
-                                       : count_words(*record, devices_of(*record));
+                             : by_grid ? grid_text(*record)
+                                       : format_count(*record, devices_of(*record));
     series_in(plot, operation.group(*record, by_voxels, by_grid), name, record->origin)
         .points.push_back(rate_point(*record, static_cast<double>(items_of(*record))));
   }
@@ -166,7 +166,7 @@ std::optional<Chart> size_chart(const ChartedOperation& operation, const std::ve
     for (const Record* record : operation.records) {
       const std::string group = operation.group(*record);
       if (crossover.group != fmt::format("{}\n{}", operation.name, group)) continue;
-      const std::string devices = count_words(*record, crossover.devices);
+      const std::string devices = format_count(*record, crossover.devices);
       ahead += fmt::format(" {}{}: ahead {}.", group.empty() ? "" : group + ", ", devices, crossover_place(crossover));
       const bool last = crossover.items == crossover.largest;
       if (crossover.num_sizes > 1)
@@ -174,7 +174,7 @@ std::optional<Chart> size_chart(const ChartedOperation& operation, const std::ve
                                   static_cast<double>(crossover.items)});
       break;
     }
-  plot.summary = highest_words(plot);
+  plot.summary = highest_text(plot);
   if (operation.counts.size() > 1)
     plot.summary += ahead.empty()
                         ? " At no measured size are several devices faster than one there and at every larger size."
@@ -189,7 +189,7 @@ std::optional<Chart> device_chart(const ChartedOperation& operation) {
   plot.series_title = "Workload";
   std::map<std::pair<std::string, std::string>, double> one;  // rate of one device, by panel and workload
   for (const Record* record : operation.records) {
-    const std::string panel = operation.group(*record), name = charted_words(operation, *record);
+    const std::string panel = operation.group(*record), name = charted_text(operation, *record);
     const LinePoint point = rate_point(*record, static_cast<double>(devices_of(*record)));
     if (devices_of(*record) == 1) one[{panel, name}] = point.y;
     series_in(plot, panel, name, record->origin).points.push_back(point);
@@ -199,7 +199,7 @@ std::optional<Chart> device_chart(const ChartedOperation& operation) {
       series_in(plot, line.first, line.second, Origin::modelled)
           .points.push_back({static_cast<double>(devices), rate * static_cast<double>(devices), std::nullopt, 0});
   sort_points(plot);
-  plot.summary = highest_words(plot) + " Modelled lines: as many times the rate of one device as there are devices.";
+  plot.summary = highest_text(plot) + " Modelled lines: as many times the rate of one device as there are devices.";
   return line_chart(plot);
 }
 
@@ -230,14 +230,14 @@ std::vector<DividedWork> divided_works(const std::vector<Record>& records) {
     if (!is_drawable(record) || !is_divided_work(record)) continue;
     const DividedWorkParts parts = divided_work_parts(record);
     auto found = std::find_if(works.begin(), works.end(), [&](const auto& work) { return work.parts == parts; });
-    if (found == works.end()) found = works.insert(works.end(), {parts, {}, {}, {}, divided_work_words(record)});
+    if (found == works.end()) found = works.insert(works.end(), {parts, {}, {}, {}, format_divided_work(record)});
     found->members.push_back(&record);
   }
   name_divided_works(works);
   return works;
 }
 
-std::string common_words(const DividedWork& work) {
+std::string common_text(const DividedWork& work) {
   std::string common = work.common;  // the chart's badge says that it is emulated
   if (constexpr std::string_view kEmulated = ", EMULATED"; common.find(kEmulated) != std::string::npos)
     common.erase(common.find(kEmulated), kEmulated.size());
@@ -268,7 +268,7 @@ std::optional<Chart> ways_chart(const DividedWork& work) {
     if (!best || bar.value > best->value) best = &bar;
   plot.summary = fmt::format("Highest of {}: {} with {} {}.", plot.bars.size(), best->name, format_number(best->value),
                              unit.unit) +
-                 common_words(work);
+                 common_text(work);
   return bar_chart(plot);
 }
 
@@ -296,7 +296,7 @@ std::optional<Chart> shares_chart(const DividedWork& work) {
     }
     plot.summary += fmt::format("{}{} {}", plot.summary.empty() ? "" : "; ", sensor_way(*record), shares);
   }
-  plot.summary += " % by device." + common_words(work);
+  plot.summary += " % by device." + common_text(work);
   return bar_chart(plot);
 }
 
@@ -344,7 +344,7 @@ std::string crossover_text(const std::vector<Record>& records) {
   for (const ChartedOperation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
-    const std::string several = count_words(*operation.records.front(), most), items = charted_items(operation);
+    const std::string several = format_count(*operation.records.front(), most), items = charted_items(operation);
     for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
       if (sizes.size() < 2) continue;
       const std::string what = printable(group.empty() ? operation.name : operation.name + ", " + group);

@@ -48,7 +48,7 @@ bool same_work(const SensorResult& r, const SensorResult& baseline, Notes& notes
   if (r.items == expected) return true;
   add_note(notes,
            fmt::format("{}: {} scaling of {} on {} devices left out: {} items per call where {} in {} ask for {}",
-                       r.row.run, r.scaling, workload_words(r.workload), r.devices, r.items, baseline.items,
+                       r.row.run, r.scaling, format_workload(r.workload), r.devices, r.items, baseline.items,
                        baseline.row.run, expected));
   return false;
 }
@@ -81,9 +81,9 @@ std::vector<Group> groups_of(const std::vector<SensorResult>& all, Notes& notes)
   for (const auto& [workload, members] : by_workload) {
     Group group = sorted_group(members, unmatched);
     if (group.num_single == 0)
-      add_note(unmatched, fmt::format("no result on one device of {}: left out", workload_words(workload)));
+      add_note(unmatched, fmt::format("no result on one device of {}: left out", format_workload(workload)));
     else if (group.num_single == group.members.size())
-      add_note(unmatched, fmt::format("results on one device alone of {}: left out", workload_words(workload)));
+      add_note(unmatched, fmt::format("results on one device alone of {}: left out", format_workload(workload)));
     else
       groups.push_back(std::move(group));
   }
@@ -137,7 +137,7 @@ void add_efficiency_by_sum(const Group& group, const SensorResult& r, const Sens
     const SensorResult* single = single_on(group, device);
     if (!single)
       return add_note(notes, fmt::format("no result of {} on one '{}': no efficiency with it",
-                                         workload_words(r.workload), printable(device, 60)));
+                                         format_workload(r.workload), printable(device, 60)));
     sum += mean_of(single->throughput);
     const auto [part, is_new] = alone.try_emplace(device, WeightedSamples{single->throughput, 0});
     part->second.weight += 1;

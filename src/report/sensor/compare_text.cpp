@@ -31,13 +31,13 @@ constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} sca
                                     {"points", ""},          {"input", ""},
                                     {"points_nan", ""},      {"points_outside", ""}};
 
-std::string devices_words(const SensorRow& row) {
+std::string devices_text(const SensorRow& row) {
   if (row.devices.empty()) return fmt::format("{} devices", axis_text(row.axes.at("devices")));
   return counted_devices(row.devices);
 }
 
 /// "data, strong scaling, merge peer, path direct": how the devices shared the work.
-std::string sharing_words(const SensorRow& row) {
+std::string sharing_text(const SensorRow& row) {
   std::vector<std::string> parts;
   std::set<std::string> said(std::begin(kWorkloadAxes), std::end(kWorkloadAxes));
   for (const AxisWords& words : kAxisWords) {
@@ -54,7 +54,7 @@ std::string sharing_words(const SensorRow& row) {
   return printable(fmt::format("{}", fmt::join(parts, ", ")), 160);
 }
 
-std::string label(const SensorRow& row) { return fmt::format("{}, {}", devices_words(row), sharing_words(row)); }
+std::string label(const SensorRow& row) { return fmt::format("{}, {}", devices_text(row), sharing_text(row)); }
 
 /// Four digits with a decimal multiple from a million on: "1.247G", "144.6M". Work of an hour has many digits.
 std::string compact(double value) {
@@ -72,18 +72,18 @@ std::string with_interval(double value, const std::optional<Interval>& ci) {
   return fmt::format("{} [{}, {}]", compact(value), compact(ci->low), compact(ci->high));
 }
 
-std::string speedup_words(const SensorRow& row) {
+std::string format_speedup(const SensorRow& row) {
   return row.speedup ? format_speedup(row.speedup->ratio, row.speedup->ci) : "baseline";
 }
 
 std::string recommendation_of(const SensorRow& row) {
   if (!row.recommendation || !row.speedup) return kAbsent;
   return recommendation_text(*row.recommendation, *row.speedup, row.device_kind, "samples") +
-         (row.origin == Origin::measured ? "" : fmt::format(" ({})", origin_words(row.origin)));
+         (row.origin == Origin::measured ? "" : fmt::format(" ({})", origin_text(row.origin)));
 }
 
 /// "batches" of "batches/s".
-std::string item_words(const WorkloadComparison& workload) {
+std::string item_text(const WorkloadComparison& workload) {
   return printable(workload.unit.substr(0, workload.unit.rfind('/')), 20);
 }
 
@@ -101,7 +101,7 @@ CostColumns cost_columns(const WorkloadComparison& workload) {
 }
 
 std::vector<std::string> header(const WorkloadComparison& workload, const std::string& currency, CostColumns columns) {
-  const std::string items = item_words(workload), unit = items + "/s";
+  const std::string items = item_text(workload), unit = items + "/s";
   std::vector<std::string> cells{"devices",           "sharing", unit + " [95 % CI]", "n",
                                  "speedup [95 % CI]", "verdict", "efficiency",        items + "/h"};
   if (columns.hourly) {
@@ -114,11 +114,11 @@ std::vector<std::string> header(const WorkloadComparison& workload, const std::s
 }
 
 std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
-  std::vector<std::string> cells{devices_words(row),
-                                 sharing_words(row),
+  std::vector<std::string> cells{devices_text(row),
+                                 sharing_text(row),
                                  with_interval(row.throughput, row.throughput_ci),
                                  std::to_string(row.n),
-                                 speedup_words(row),
+                                 format_speedup(row),
                                  row.speedup ? std::string(to_string(row.speedup->verdict)) : kAbsent,
                                  row.efficiency ? format_percent(*row.efficiency) : kAbsent,
                                  compact(row.work_per_hour)};
@@ -147,13 +147,13 @@ Table table_of(const WorkloadComparison& workload, const std::string& currency) 
 std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
   std::vector<std::string> lines{
-      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), speedup_words(multi))};
+      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), format_speedup(multi))};
   lines.push_back(
       fmt::format("best throughput: {}: {} {}", label(fastest), compact(fastest.throughput), workload.unit));
   if (workload.cheapest) {
     const SensorRow& cheapest = workload.rows[*workload.cheapest];
     lines.push_back(fmt::format("most for the price: {}: {} {} for 1 {}", label(cheapest),
-                                compact(cheapest.cost->work_per_price), item_words(workload), currency));
+                                compact(cheapest.cost->work_per_price), item_text(workload), currency));
   }
   return lines;
 }
@@ -198,7 +198,7 @@ std::string sensor_compare_text(const SensorComparison& comparison) {
   for (const std::string& line : preface(comparison)) text += line + "\n";
   const std::string currency = printable(comparison.currency, 10);
   for (const WorkloadComparison& workload : comparison.workloads) {
-    text += fmt::format("\n{}\n{}", workload_words(workload.axes), aligned_table(table_of(workload, currency)));
+    text += fmt::format("\n{}\n{}", format_workload(workload.axes), aligned_table(table_of(workload, currency)));
     for (const std::string& line : conclusions(workload, currency)) text += line + "\n";
   }
   if (!comparison.notes.empty()) text += "\n";
@@ -211,7 +211,7 @@ std::string sensor_compare_markdown(const SensorComparison& comparison) {
   for (const std::string& line : preface(comparison)) text += "\n" + escape_markdown(line) + "\n";
   const std::string currency = printable(comparison.currency, 10);
   for (const WorkloadComparison& workload : comparison.workloads) {
-    text += fmt::format("\n## {}\n\n{}\n", escape_markdown(workload_words(workload.axes)),
+    text += fmt::format("\n## {}\n\n{}\n", escape_markdown(format_workload(workload.axes)),
                         markdown_table(table_of(workload, currency)));
     for (const std::string& line : conclusions(workload, currency)) text += "- " + escape_markdown(line) + "\n";
   }

@@ -27,7 +27,7 @@ bool is_base(const Record& record, bool divided) {
 /// What a base must have in common with `many`. Data-parallel work of one device may have the mode "single", and under
 /// weak scaling it has a workload of its own.
 std::string work_of(const Record& record, const Record& many, bool divided) {
-  std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_words(record));
+  std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_text(record));
   if (divided)
     return text + fmt::format("\n{}\n{}\n{}\n{}", word(record, "mode"), word(record, "workload"), word(record, "path"),
                               word(record, "model"));
@@ -106,7 +106,7 @@ std::string voxel_option(const Record& record) {
   return text;
 }
 
-std::string voxel_words(const Record& record) {
+std::string voxel_text(const Record& record) {
   const std::string text = voxel_option(record);
   return text.empty() ? "-" : text;
 }
@@ -130,7 +130,7 @@ DividedWorkParts divided_work_parts(const Record& record) {
   return parts;
 }
 
-std::string divided_work_words(const Record& record) {
+std::string format_divided_work(const Record& record) {
   const DividedWorkParts parts = divided_work_parts(record);
   std::string text;
   for (size_t i = 0; i < kWorkloadPart; ++i)

@@ -35,9 +35,9 @@ std::string sensor_way(const Record& record);
 /// "mean deterministic"; empty for operations without voxels.
 std::string voxel_option(const Record& record);
 /// The same, "-" instead of nothing.
-std::string voxel_words(const Record& record);
+std::string voxel_text(const Record& record);
 /// What the ways to divide the same work share: a line, and the workload on a second one.
-std::string divided_work_words(const Record& record);
+std::string format_divided_work(const Record& record);
 
 /// The parts of these words, each at its place: records of one run differ in few of them.
 using DividedWorkParts = std::array<std::string, 9>;

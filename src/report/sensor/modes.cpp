@@ -124,7 +124,7 @@ std::string divided_work_text(const std::vector<Record>& records) {
   std::vector<std::pair<std::string, std::vector<Row>>> tables;
   for (const Record& record : records) {
     if (!is_divided_work(record)) continue;
-    const std::string title = divided_work_words(record);
+    const std::string title = format_divided_work(record);
     auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
     if (found == tables.end()) found = tables.insert(tables.end(), {title, {titles_of(record)}});
     found->second.push_back(row_of(records, record));

@@ -21,7 +21,7 @@ bool is_measured(const Record& record) {
   return record.kind == "sensor" && record.status.kind == Status::Kind::ok && !samples_of(record, "time").empty();
 }
 
-std::string record_words(const Record& record) {
+std::string record_text(const Record& record) {
   const bool tasks = word(record, "mode") == "task" && !is_one_task(record);
   std::string text = tasks
                          ? "all tasks"
@@ -72,13 +72,13 @@ std::vector<std::string> operations(const std::vector<Record>& records) {
   return names;
 }
 
-std::string rate_words(const Record& record) {
+std::string rate_text(const Record& record) {
   const RateUnit unit = rate_unit(record);
   return fmt::format("{} {}", format_number(mean_of(samples_of(record, "throughput")) / unit.divisor), unit.unit);
 }
 
 /// From which size on several devices are ahead, or that they never are.
-std::string crossover_words(const std::vector<Record>& records) {
+std::string format_crossover(const std::vector<Record>& records) {
   bool scaled = false;
   for (const Record& record : records)
     scaled = scaled || (is_measured(record) && !is_divided_work(record) && axis<int64_t>(record, "devices", 0) > 1 &&
@@ -105,8 +105,8 @@ std::string verdict_of(const std::vector<Record>& records) {
   const auto [best, gain] = best_gain(records);
   const Record* top = fastest(records, "");
   if (!top) return "Nothing could be measured: see the notes.";
-  const DeviceWords words = device_words(top->provenance.device_kind);
-  if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_words(*top), record_words(*top));
+  const DeviceWords words = device_text(top->provenance.device_kind);
+  if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_text(*top), record_text(*top));
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
   const std::string way = word(*best, "policy") + word(*best, "schedule");
   if (!gain.ci || gain.ci->low <= 1)
@@ -116,17 +116,17 @@ std::string verdict_of(const std::vector<Record>& records) {
     return fmt::format(
         "{} ({}) reach {:.2f} times the speed of the fastest of them alone: {}, not measured on such "
         "devices.",
-        sharing_devices(*best), way, gain.speedup, origin_words(best->origin));
+        sharing_devices(*best), way, gain.speedup, origin_text(best->origin));
   return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
                      way.empty() ? "" : fmt::format(" ({})", way), gain.speedup,
-                     word(*best, "mode") == "pipeline" ? "one after the other" : "one", crossover_words(records));
+                     word(*best, "mode") == "pipeline" ? "one after the other" : "one", format_crossover(records));
 }
 
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   if (const auto [best, gain] = best_gain(records); best)
     facts.push_back(fmt::format("{}: best speedup by the lower end of its interval, {} (95 % CI, n = {} and {})",
-                                format_speedup(gain.speedup, gain.ci), record_words(*best),
+                                format_speedup(gain.speedup, gain.ci), record_text(*best),
                                 samples_of(*best, "time").size(), samples_of(*gain.base, "time").size()));
   for (const std::string& op : operations(records)) {
     const Record* top = fastest(records, op);
@@ -136,7 +136,7 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
     for (double& rate : rates) rate /= unit.divisor;
     const Figure figure = mean_figure(rates, unit.unit);
     facts.push_back(
-        fmt::format("{}: the highest rate of {}, {} ({})", figure.number, op, record_words(*top), figure.basis));
+        fmt::format("{}: the highest rate of {}, {} ({})", figure.number, op, record_text(*top), figure.basis));
   }
   double checked = 0;
   int64_t cells = 0, failed = 0;
@@ -173,7 +173,7 @@ std::vector<TableValue> page_row(const std::vector<Record>& records, const Recor
           end_of(gain ? gain->ci : std::nullopt, true),
           end_of(gain ? gain->ci : std::nullopt, false),
           static_cast<int64_t>(time.size()),
-          std::string(origin_words(record.origin))};
+          std::string(origin_text(record.origin))};
 }
 
 PageTable cells_table(const std::vector<Record>& records) {
@@ -218,7 +218,7 @@ Page sensor_page(const std::vector<Record>& records) {
   cells.tables.push_back(cells_table(records));
   if (!cells.tables.front().table.rows.empty()) add_section(page, std::move(cells));
   page.provenance = page_provenance(records);
-  add_status_notes(page, records, record_words);
+  add_status_notes(page, records, record_text);
   return page;
 }
 

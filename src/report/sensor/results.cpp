@@ -172,7 +172,7 @@ std::vector<SensorResult> results_on(const std::vector<SensorRun>& runs, Role ro
   return found;
 }
 
-std::string workload_words(const Axes& workload) {
+std::string format_workload(const Axes& workload) {
   std::vector<std::string> parts;
   for (const char* name : kWorkloadAxes)
     if (const auto found = workload.find(name); found != workload.end()) parts.push_back(axis_text(found->second));

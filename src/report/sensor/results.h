@@ -32,7 +32,7 @@ std::vector<SensorResult> results_on(const std::vector<SensorRun>& runs, SensorR
                                      std::vector<std::string>& notes);
 
 /// "voxelize mean f32 p500000 128x128x128 f8 hot graph".
-std::string workload_words(const std::map<std::string, AxisValue>& workload);
+std::string format_workload(const std::map<std::string, AxisValue>& workload);
 
 /// Appends a note that is not there yet.
 void add_note(std::vector<std::string>& notes, const std::string& note);

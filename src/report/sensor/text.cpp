@@ -69,7 +69,7 @@ Row titles(const Record& first) {
 Row text_row(const std::vector<Record>& records, const Record& record) {
   Row row{printable(word(record, "workload"))};
   const bool voxels = word(record, "op") == "voxelize";
-  if (voxels) row.push_back(voxel_words(record));
+  if (voxels) row.push_back(voxel_text(record));
   if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
   const std::vector<double>* rate = find_samples(record, "throughput");
   row.push_back(mean_cell(record, "time"));
@@ -97,7 +97,7 @@ std::string faults_text(const std::vector<Record>& records) {
     if (record.kind == "sensor" && record.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}, {}, {}, {} devices: {}\n",
                           record.status.kind == Status::Kind::failed ? "FAILED" : "waived", word(record, "op"),
-                          printable(word(record, "workload")), voxel_words(record), axis<int64_t>(record, "devices", 0),
+                          printable(word(record, "workload")), voxel_text(record), axis<int64_t>(record, "devices", 0),
                           printable(record.status.reason));
   return text;
 }
@@ -110,11 +110,11 @@ std::string card_text(const Record& record) {
   for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
     if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
       text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
-                          printable(word(record, "workload")), voxel_words(record), i, (*before)[i], (*after)[i]);
+                          printable(word(record, "workload")), voxel_text(record), i, (*before)[i], (*after)[i]);
   for (size_t i = 0; reasons && i < reasons->size(); ++i)
     if (was_throttled((*reasons)[i]))
       text += fmt::format("note: {}, {}: device {} was throttled\n", printable(word(record, "workload")),
-                          voxel_words(record), i);
+                          voxel_text(record), i);
   return text;
 }
 

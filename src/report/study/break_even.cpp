@@ -24,7 +24,7 @@ std::optional<MeasuredSpeed> speed_of(const StudySummary& summary, const CellKey
 }  // namespace
 
 std::string break_even_configuration(const CellKey& key) {
-  return configuration_words(key) + (key.scaling == "weak" ? ", weak scaling" : "");
+  return configuration_text(key) + (key.scaling == "weak" ? ", weak scaling" : "");
 }
 
 std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group) {
@@ -45,7 +45,7 @@ std::vector<BreakEven> study_break_evens(const StudySummary& summary, const Stud
     for (const auto& [batch, point] : curve) points.push_back(point);
     found.push_back(find_break_even(std::move(points), 1));
     found.back().size_name = "global_batch";
-    found.back().work = group_words(group);
+    found.back().work = group_text(group);
     found.back().devices = line.first;
     found.back().configuration = line.second;
   }
@@ -53,12 +53,12 @@ std::vector<BreakEven> study_break_evens(const StudySummary& summary, const Stud
 }
 
 std::vector<std::string> break_even_lines(const StudySummary& summary, const StudyGroup& group) {
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   std::vector<std::string> lines;
   for (const BreakEven& found : study_break_evens(summary, group))
     lines.push_back(fmt::format("{} {} against one, {}: break-even (speedup 1) over the {}: {}.", found.devices,
-                                words.many, printable(found.configuration, 80), axis_words(found.size_name),
-                                break_even_words(found)));
+                                words.many, printable(found.configuration, 80), format_axis(found.size_name),
+                                break_even_text(found)));
   return lines;
 }
 

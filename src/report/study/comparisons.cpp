@@ -71,7 +71,7 @@ std::vector<Match> match_cells(const StudyCells& cells, StudySummary& summary) {
       matches.push_back({all[*single], cell});
     else
       summary.notes.push_back(
-          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", cell_words(key)));
+          fmt::format("{}: no one-device cell of the same batch was measured, so no speedup", format_cell(key)));
   }
   return matches;
 }

@@ -34,7 +34,7 @@ Finding notice(const char* name, std::string where) {
 bool is_judged(const StudyCell& cell) { return cell.key.devices > 1 && cell.status.kind == Status::Kind::ok; }
 
 Finding data_parallel(const StudyCell& cell) {
-  Finding finding = notice("data-parallel", cell_words(cell.key));
+  Finding finding = notice("data-parallel", format_cell(cell.key));
   finding.measured = "strategy dp (DataParallel), which gathers gradients on one device";
   finding.expected = "ddp, which spreads them over all";
   finding.why = "the one device's links and its update are what the others wait for";
@@ -46,7 +46,7 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   const StepAccount& account = *cell.account;
   const long percent = std::lround(100 * account.exposed_communication_us / account.step_us);
   if (percent <= kMuchPercent) return;
-  Finding much = notice("much-communication", cell_words(cell.key));
+  Finding much = notice("much-communication", format_cell(cell.key));
   much.measured = fmt::format("exposed communication is {} % of the step", percent);
   much.expected = fmt::format("at most {} %", kMuchPercent);
   much.why = "devices wait for data instead of computing";
@@ -55,7 +55,7 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   // The account by differences times both apart, so that what is exposed can come out longer than the whole.
   const double exposed = std::min(1.0, account.exposed_communication_us / account.total_communication_us);
   if (!(exposed > kMostlyExposed)) return;
-  Finding overlap = notice("missing-overlap", cell_words(cell.key));
+  Finding overlap = notice("missing-overlap", format_cell(cell.key));
   overlap.measured = fmt::format("{:.0f} % of the communication does not overlap with backward", 100 * exposed);
   overlap.expected = fmt::format("at most {:.0f} %", 100 * kMostlyExposed);
   overlap.why = cell.key.plan.overlap ? "backward ends before the gradients have been sent" : "overlap is off";
@@ -113,7 +113,7 @@ Finding small_batch(const SmallBatches& small) {
   Finding finding =
       notice("small-batch", fmt::format("{}, {} parameters, {} scaling, {}, {} devices, {}", small.key.model,
                                         with_thousands(small.key.num_parameters), small.key.scaling, small.key.math,
-                                        small.key.devices, configuration_words(small.key)));
+                                        small.key.devices, configuration_text(small.key)));
   finding.measured = fmt::format(
       "batch{} of {} per device; on one device {} instead of {} gives {} the samples/s, so {:.0f} % of the step does "
       "not depend on the batch",

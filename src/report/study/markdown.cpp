@@ -7,7 +7,7 @@
 #include <map>
 
 #include "amdahl/units.h"
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 #include "report/common/words.h"
 #include "report/study/break_even.h"
 #include "report/study/method.h"
@@ -37,13 +37,13 @@ std::string table(const Row& head, const std::vector<Row>& rows) {
   return text + "\n";
 }
 
-std::string rate_words(const StudyCell& cell) {
+std::string rate_text(const StudyCell& cell) {
   return fmt::format("{} (n={})", format_plus_minus(cell.throughput.mean, cell.throughput.ci), cell.throughput.n);
 }
 
-std::string bytes_words(const std::optional<double>& bytes) { return bytes ? format_bytes(*bytes) : "n/a"; }
+std::string bytes_text(const std::optional<double>& bytes) { return bytes ? format_bytes(*bytes) : "n/a"; }
 
-std::string utilisation_words(const StudyCell& single, const StudyCell& multi) {
+std::string utilisation_text(const StudyCell& single, const StudyCell& multi) {
   const auto one = [](const StudyCell& cell) {
     return cell.utilisation_percent ? fmt::format("{:.0f} %", *cell.utilisation_percent) : std::string("n/a");
   };
@@ -52,7 +52,7 @@ std::string utilisation_words(const StudyCell& single, const StudyCell& multi) {
 }
 
 // Step times in ms, whatever their size: the two sides must be comparable at a glance.
-std::string step_words(const StudyCell& single, const StudyCell& multi) {
+std::string step_text(const StudyCell& single, const StudyCell& multi) {
   return fmt::format("{} → {} ms", format_number(single.step_time_us.mean / 1000),
                      format_number(multi.step_time_us.mean / 1000));
 }
@@ -78,13 +78,13 @@ std::string result_table(const StudySummary& summary, const TableKey& key,
     const std::string batch = weak ? fmt::format("{} ({})", c->multi.device_batch(), c->multi.global_batch)
                                    : std::to_string(c->multi.global_batch);
     rows.push_back(
-        {batch, rate_words(*single), rate_words(*multi), format_speedup(c->test.ratio, c->test.ci),
-         escape_markdown(verdict_text(c->test)), format_percent(c->efficiency), step_words(*single, *multi),
-         fmt::format("{} → {}", bytes_words(single->memory_peak_bytes), bytes_words(multi->memory_peak_bytes)),
-         utilisation_words(*single, *multi), escape_markdown(recommendation_text(*c, summary.device_kind)),
-         escape_markdown(fmt::format("{} → {}", configuration_words(c->single), configuration_words(c->multi)))});
+        {batch, rate_text(*single), rate_text(*multi), format_speedup(c->test.ratio, c->test.ci),
+         escape_markdown(verdict_text(c->test)), format_percent(c->efficiency), step_text(*single, *multi),
+         fmt::format("{} → {}", bytes_text(single->memory_peak_bytes), bytes_text(multi->memory_peak_bytes)),
+         utilisation_text(*single, *multi), escape_markdown(recommendation_text(*c, summary.device_kind)),
+         escape_markdown(fmt::format("{} → {}", configuration_text(c->single), configuration_text(c->multi)))});
   }
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   const std::string batch_head = weak ? "Device batch (global)" : "Global batch";
   return fmt::format("### {}, {} parameters, {} scaling, {}: 1 → {} {}\n\n", escape_markdown(key.model),
                      with_thousands(key.num_parameters), escape_markdown(key.scaling), escape_markdown(key.math),
@@ -141,7 +141,7 @@ std::string averages_section(const StudySummary& summary) {
     rows.push_back(
         {escape_markdown(fmt::format("{}, {} scaling, {}, {}, {}", a.model, a.scaling, a.math, a.strategy, a.launch)),
          std::to_string(a.devices), std::to_string(a.num_batches), format_speedup(a.geometric_mean, a.ci),
-         average_words(a, summary.device_kind)});
+         average_text(a, summary.device_kind)});
   return "## Average speedup\n\nGeometric mean of the speedups over the batches of each row.\n\n" +
          table({"Configuration", "Devices", "Batches", "Average speedup [95 % CI]", "Recommendation"}, rows);
 }
@@ -154,7 +154,7 @@ struct TimeUnit {
 
 constexpr double kExplained = 0.02;  // beyond it the parts do not explain the step, and the report says so
 
-std::string unexplained_words(const StepAccount& account, const TimeUnit& unit) {
+std::string unexplained_text(const StepAccount& account, const TimeUnit& unit) {
   if (std::abs(account.unaccounted_us()) < 1e-6 * account.step_us) return "0";
   std::string time = format_number(account.unaccounted_us() / unit.us);
   if (!account.trusted()) return time;
@@ -173,11 +173,11 @@ Row account_row(const StudyCell& cell, const TimeUnit& unit) {
   return {escape_markdown(fmt::format("{}, {}, {}", cell.key.model, cell.key.scaling, cell.key.math)),
           std::to_string(cell.key.global_batch),
           std::to_string(cell.key.devices),
-          escape_markdown(configuration_words(cell.key)),
+          escape_markdown(configuration_text(cell.key)),
           std::to_string(a.n),
           a.measured_us > 0 ? time(a.measured_us) : "n/a",
           time(a.step_us),
-          account_ratio_words(a),
+          account_ratio_text(a),
           a.by_differences ? time(a.noise_us) : "n/a",
           time(a.forward_us),
           time(a.backward_us),
@@ -187,7 +187,7 @@ Row account_row(const StudyCell& cell, const TimeUnit& unit) {
           time(a.launch_gaps_us),
           time(a.input_us),
           time(a.optimizer_us),
-          unexplained_words(a, unit),
+          unexplained_text(a, unit),
           a.launch_kernels > 0 ? fmt::format("{} ({:.0f})", time(a.launch_floor_us), a.launch_kernels) : "n/a",
           time(a.total_communication_us),
           fmt::format("{} / {}", ratio(a.exposed_communication_us), ratio(a.total_communication_us)),
@@ -198,7 +198,7 @@ std::string break_even_section(const StudySummary& summary) {
   std::string lines;
   for (const StudyGroup& group : groups_of(summary))
     for (const std::string& line : break_even_lines(summary, group))
-      lines += fmt::format("- {}\n", escape_markdown(fmt::format("{}: {}", group_words(group), line)));
+      lines += fmt::format("- {}\n", escape_markdown(fmt::format("{}: {}", group_text(group), line)));
   return lines.empty() ? lines : "## Break-even\n\n" + lines + "\n";
 }
 
@@ -253,7 +253,7 @@ std::string cells_section(const StudySummary& summary) {
     if (cell.throughput.n == 0) continue;
     const SampleSummary& s = cell.throughput;
     const SampleSummary& t = cell.step_time_us;
-    rows.push_back({escape_markdown(cell_words(cell.key)), std::to_string(s.n), format_plus_minus(s.mean, s.ci),
+    rows.push_back({escape_markdown(format_cell(cell.key)), std::to_string(s.n), format_plus_minus(s.mean, s.ci),
                     format_number(s.sd), format_number(s.median), std::to_string(s.num_outliers),
                     format_plus_minus(s.mean_without_outliers, s.ci_without_outliers), format_plus_minus(t.mean, t.ci),
                     std::to_string(t.num_outliers)});
@@ -270,7 +270,7 @@ std::string missing_section(const StudySummary& summary) {
   std::vector<Row> rows;
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
-      rows.push_back({escape_markdown(cell_words(cell.key)),
+      rows.push_back({escape_markdown(format_cell(cell.key)),
                       cell.status.kind == Status::Kind::waived ? "waived" : "failed",
                       escape_markdown(cell.status.reason.empty() ? "no reason recorded" : cell.status.reason)});
   std::string text;
@@ -308,9 +308,9 @@ std::string study_markdown(const StudySummary& summary) {
   for (const AverageSpeedup& a : summary.averages)
     text += fmt::format("- {}, {} scaling, {}, {}, {} {}: average speedup {} (geometric mean over {} batch{}): {}.\n",
                         escape_markdown(a.model), escape_markdown(a.scaling), escape_markdown(a.math),
-                        escape_markdown(a.launch), a.devices, device_words(summary.device_kind).many,
+                        escape_markdown(a.launch), a.devices, device_text(summary.device_kind).many,
                         format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
-                        average_words(a, summary.device_kind));
+                        average_text(a, summary.device_kind));
   if (!summary.averages.empty()) text += "\n";
   return text + results_section(summary) + averages_section(summary) + break_even_section(summary) +
          serial_markdown(summary) + account_section(summary) + cells_section(summary) + missing_section(summary) +

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "amdahl/summary.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/page/page.h"
 #include "report/study/cells.h"
 

@@ -20,7 +20,7 @@ const StudyCell& cell_of(const StudySummary& summary, const CellKey& key) {
                        [&](const StudyCell& cell) { return cell.key == key; });
 }
 
-std::string way_words(const CellKey& key) { return fmt::format("{}, {}", key.launch, key.math); }
+std::string way_text(const CellKey& key) { return fmt::format("{}, {}", key.launch, key.math); }
 
 // A second device, in a sentence: the kind of a virtual one is named by the report around it.
 std::string_view short_name(const StudySummary& summary) {
@@ -32,13 +32,13 @@ bool several_models(const OneDeviceSummary& one) {
                      [&](const OneDeviceRow& row) { return row.cell.model != one.rows.front().cell.model; });
 }
 
-std::string batch_words(const OneDeviceSummary& one, const CellKey& key) {
+std::string batch_text(const OneDeviceSummary& one, const CellKey& key) {
   return several_models(one) ? fmt::format("{} ({})", with_thousands(key.global_batch), printable(key.model))
                              : with_thousands(key.global_batch);
 }
 
 // "16, 64 and 256"
-std::string list_words(const std::vector<std::string>& items) {
+std::string list_text(const std::vector<std::string>& items) {
   if (items.size() < 2) return items.empty() ? "" : items.front();
   return fmt::format("{} and {}", fmt::join(items.begin(), items.end() - 1, ", "), items.back());
 }
@@ -57,7 +57,7 @@ Bounds bounds_of(const OneDeviceSummary& one) {
   for (const OneDeviceRow& row : one.rows) {
     if (!row.two_devices) continue;
     ++bounds.known;
-    if (row.two_devices->cannot_pay) bounds.cannot_pay.push_back(batch_words(one, row.cell));
+    if (row.two_devices->cannot_pay) bounds.cannot_pay.push_back(batch_text(one, row.cell));
     if (!bounds.most || certain(*row.two_devices) > certain(*bounds.most->two_devices)) bounds.most = &row;
   }
   return bounds;
@@ -68,7 +68,7 @@ bool is_above_two(const SpeedupBound& bound) { return bound.ratio >= 2.005; }
 
 // The configurations that the bound compares, the fastest of B and of B/2: "graph, tf32".
 std::string bound_way(const SpeedupBound& bound) {
-  const std::string whole = way_words(bound.whole), half = way_words(bound.half);
+  const std::string whole = way_text(bound.whole), half = way_text(bound.half);
   return whole == half ? whole : fmt::format("{} / {}", whole, half);
 }
 
@@ -81,7 +81,7 @@ std::string above_two_sentence(const StudySummary& summary, const OneDeviceRow& 
       "global batch {}: T1({}) / T1({}) = {} is above 2{}: the step of one {} is less efficient per row at {} than at "
       "{} ({}), as when a library chooses other kernels. One {} with {} as two accumulated halves ({}) "
       "takes at most about 2 x T1({}) = {} us instead of {} us, and the bound against that is 2.00 (modelled)",
-      batch_words(*summary.one_device, row.cell), whole, half, format_speedup(bound.ratio, bound.ci),
+      batch_text(*summary.one_device, row.cell), whole, half, format_speedup(bound.ratio, bound.ci),
       bound.ci && bound.ci->low <= 2 ? ", which may be noise (its interval includes 2)" : "", short_name(summary),
       whole, half, bound_way(bound), short_name(summary), whole,
       named_reference({{"accumulate", std::to_string(2 * bound.whole.plan.accumulate)}}), half,
@@ -98,11 +98,11 @@ std::string bound_sentence(const StudySummary& summary, const OneDeviceSummary& 
                        device, format_speedup(most.ratio, most.ci));
   const std::string at_most = fmt::format(
       "at most {} as fast at global batch {} (modelled, of {}, without communication{})",
-      format_speedup(most.ratio, most.ci), batch_words(one, bounds.most->cell), bound_way(most),
+      format_speedup(most.ratio, most.ci), batch_text(one, bounds.most->cell), bound_way(most),
       is_above_two(most) ? fmt::format("; above 2: one {} would do better with two accumulated halves", device) : "");
   if (bounds.cannot_pay.empty()) return fmt::format(" With a second {}: {}.", device, at_most);
   return fmt::format(" A second {} cannot pay at global batch {}, whatever the link; with one, {}.", device,
-                     list_words(bounds.cannot_pay), at_most);
+                     list_text(bounds.cannot_pay), at_most);
 }
 
 std::string bound_text(const OneDeviceRow& row) {
@@ -140,7 +140,7 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
     const StudyCell& cell = cell_of(summary, row.cell);
     const auto& bound = row.two_devices;
     table.table.rows.push_back(
-        {row.cell.model, row.cell.global_batch, way_words(row.cell), cell.throughput.mean, cell.step_time_us.mean,
+        {row.cell.model, row.cell.global_batch, way_text(row.cell), cell.throughput.mean, cell.step_time_us.mean,
          end_of(cell.step_time_us.ci, true), end_of(cell.step_time_us.ci, false), cell.step_time_us.n,
          number_or_none(cell.utilisation_percent),
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
@@ -159,7 +159,7 @@ PageTable alternatives_page_table(const OneDeviceSummary& one) {
                          {"to", "Use"},      {"speed", "Speed (ratio)"},       {"low", "from"},
                          {"high", "to"},     {"num_runs", "n (runs)"},         {"verdict", "Verdict"}};
   for (const OneDeviceAlternative& a : one.alternatives)
-    table.table.rows.push_back({a.to.model, a.to.global_batch, way_words(a.from), way_words(a.to), a.test.ratio,
+    table.table.rows.push_back({a.to.model, a.to.global_batch, way_text(a.from), way_text(a.to), a.test.ratio,
                                 end_of(a.test.ci, true), end_of(a.test.ci, false), a.test.n_first,
                                 std::string(to_string(a.test.verdict))});
   fold_constant_columns(table, {"model", "num_runs"});
@@ -173,10 +173,10 @@ std::string one_device_headline(const StudySummary& summary) {
   const StudyCell &best = cell_of(summary, one.fastest), &asked = cell_of(summary, one.fastest_as_asked);
   std::string text = fmt::format("One {}: up to {} samples/s, {} at global batch {} ({})", short_name(summary),
                                  format_number(best.throughput.mean), printable(one.fastest.model),
-                                 with_thousands(one.fastest.global_batch), way_words(one.fastest));
-  if (way_words(one.fastest) != way_words(one.fastest_as_asked))
+                                 with_thousands(one.fastest.global_batch), way_text(one.fastest));
+  if (way_text(one.fastest) != way_text(one.fastest_as_asked))
     text += fmt::format(", {:.2f}x the fastest configuration that was asked for ({})",
-                        best.throughput.mean / asked.throughput.mean, way_words(one.fastest_as_asked));
+                        best.throughput.mean / asked.throughput.mean, way_text(one.fastest_as_asked));
   return text + "." + bound_sentence(summary, one);
 }
 
@@ -191,9 +191,9 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
         cell_of(summary, row.cell).throughput.mean >= kNearlyFastest * most.throughput.mean &&
         (!enough || row.cell.global_batch < enough->cell.global_batch))
       enough = &row;
-  sentences.push_back(fmt::format("best batch ({}): {} with {} samples/s; {} {}", way_words(one.fastest_as_asked),
-                                  batch_words(one, one.fastest_as_asked), format_number(most.throughput.mean),
-                                  batch_words(one, enough->cell),
+  sentences.push_back(fmt::format("best batch ({}): {} with {} samples/s; {} {}", way_text(one.fastest_as_asked),
+                                  batch_text(one, one.fastest_as_asked), format_number(most.throughput.mean),
+                                  batch_text(one, enough->cell),
                                   enough->cell == one.fastest_as_asked ? "is also the smallest batch within 5 % of that"
                                                                        : "is the smallest batch within 5 % of that"));
   if (one.alternatives.empty())
@@ -205,7 +205,7 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
     if (row.two_devices && row.two_devices->cannot_pay)
       sentences.push_back(fmt::format(
           "global batch {}: a second {} cannot pay at this batch, whatever the link (speedup at most {}, modelled)",
-          batch_words(one, row.cell), device, format_speedup(row.two_devices->ratio, row.two_devices->ci)));
+          batch_text(one, row.cell), device, format_speedup(row.two_devices->ratio, row.two_devices->ci)));
   for (const OneDeviceRow& row : one.rows)
     if (row.two_devices && is_above_two(*row.two_devices)) sentences.push_back(above_two_sentence(summary, row));
   if (bounds_of(one).known > 0)
@@ -227,7 +227,7 @@ std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset ch
         "launching", fmt::format("2 {}s at most (modelled)", short_name(summary)), "bound is of (B / B/2)"}}};
   for (const OneDeviceRow& row : one.rows) {
     const StudyCell& cell = cell_of(summary, row.cell);
-    batches.rows.push_back({printable(row.cell.model), with_thousands(row.cell.global_batch), way_words(row.cell),
+    batches.rows.push_back({printable(row.cell.model), with_thousands(row.cell.global_batch), way_text(row.cell),
                             format_number(cell.throughput.mean),
                             format_plus_minus(cell.step_time_us.mean, cell.step_time_us.ci, charset),
                             std::to_string(cell.step_time_us.n),
@@ -241,7 +241,7 @@ std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset ch
   TextTable others{fmt::format("What this {} still gives away", short_name(summary)),
                    {{"model", "global batch", "instead of", "use", "samples/s", "speed [95 % CI]", "n", "verdict"}}};
   for (const OneDeviceAlternative& a : one.alternatives)
-    others.rows.push_back({printable(a.to.model), with_thousands(a.to.global_batch), way_words(a.from), way_words(a.to),
+    others.rows.push_back({printable(a.to.model), with_thousands(a.to.global_batch), way_text(a.from), way_text(a.to),
                            format_number(cell_of(summary, a.to).throughput.mean),
                            format_speedup(a.test.ratio, a.test.ci), std::to_string(a.test.n_first),
                            std::string(to_string(a.test.verdict))});
@@ -253,7 +253,7 @@ PageSection one_device_section(const StudySummary& summary) {
   const OneDeviceSummary& one = *summary.one_device;
   PageSection section;
   section.anchor = "one-device";
-  section.title = fmt::format("One {}", device_words(summary.device_kind).one);
+  section.title = fmt::format("One {}", device_text(summary.device_kind).one);
   section.paragraphs = one_device_sentences(summary);
   section.tables.push_back(batch_page_table(summary, one));
   if (!one.alternatives.empty()) section.tables.push_back(alternatives_page_table(one));

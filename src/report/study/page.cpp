@@ -13,7 +13,7 @@
 #include "chart/study_samples.h"
 #include "chart/study_scaling.h"
 #include "chart/study_throughput.h"
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
@@ -53,7 +53,7 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
     if (group_of(c.multi) != group) continue;
     const std::string configuration = names.of(c.multi);
     table.table.rows.push_back(
-        {c.multi.global_batch, c.multi.devices, configuration.empty() ? configuration_words(c.multi) : configuration,
+        {c.multi.global_batch, c.multi.devices, configuration.empty() ? configuration_text(c.multi) : configuration,
          c.test.ratio, bound(c.test.ci, true), bound(c.test.ci, false), 100 * c.efficiency, verdict_text(c.test),
          format_p(c.test.p_holm), c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
   }
@@ -80,7 +80,7 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
     if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
     const SampleSummary &rate = cell.throughput, &step = cell.step_time_us;
     table.table.rows.push_back(
-        {cell.key.global_batch, cell.key.devices, configuration_words(cell.key), rate.mean, bound(rate.ci, true),
+        {cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.mean, bound(rate.ci, true),
          bound(rate.ci, false), step.mean, bound(step.ci, true), bound(step.ci, false), rate.n, step.num_outliers,
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue()});
   }
@@ -109,9 +109,9 @@ PageTable account_table(const std::vector<const StudyCell*>& cells) {
                          {"num_runs", "n (runs)"}};
   for (const StudyCell* cell : cells) {
     const StepAccount& a = *cell->account;
-    table.table.rows.push_back({cell->key.global_batch, cell->key.devices, configuration_words(cell->key),
+    table.table.rows.push_back({cell->key.global_batch, cell->key.devices, configuration_text(cell->key),
                                 a.measured_us > 0 ? TableValue(a.measured_us) : TableValue(), a.step_us,
-                                account_ratio_words(a), a.compute_us, a.exposed_communication_us, a.waiting_us,
+                                account_ratio_text(a), a.compute_us, a.exposed_communication_us, a.waiting_us,
                                 a.launch_gaps_us, a.launch_kernels > 0 ? TableValue(a.launch_floor_us) : TableValue(),
                                 a.input_us, a.optimizer_us, a.unaccounted_us(), a.n});
   }
@@ -138,9 +138,9 @@ std::string group_sentence(const StudySummary& summary, const StudyGroup& group)
   for (const AverageSpeedup& a : summary.averages) {
     if (a.model != group.model || a.scaling != group.scaling || a.math != group.math) continue;
     parts.push_back(fmt::format("{} {}, {}, {}: {} on average over {} batch{}, {}", a.devices,
-                                device_words(summary.device_kind).many, a.strategy, a.launch,
+                                device_text(summary.device_kind).many, a.strategy, a.launch,
                                 format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
-                                average_words(a, summary.device_kind)));
+                                average_text(a, summary.device_kind)));
   }
   if (parts.empty() && summary.one_device) return "All cells are of one device.";
   return parts.empty() ? std::string("No cell on several devices has a one-device baseline of the same batch.")
@@ -169,7 +169,7 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
   PageSection section;
   section.anchor = "scaling-" + group_slug(group);
   section.title = group_title(group, groups_of(summary));
-  section.paragraphs.push_back(fmt::format("{}. {}", group_words(group), group_sentence(summary, group)));
+  section.paragraphs.push_back(fmt::format("{}. {}", group_text(group), group_sentence(summary, group)));
   for (std::string& line : break_even_lines(summary, group)) section.paragraphs.push_back(std::move(line));
   add(section.charts, speedup_chart(summary, group));
   add(section.charts, efficiency_chart(summary, group));
@@ -190,7 +190,7 @@ void add_missing_cells(const StudySummary& summary, Page& page) {
   table.table.columns = {{"cell", "Cell"}, {"status", "Status"}, {"reason", "Reason"}};
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
-      table.table.rows.push_back({cell_words(cell.key),
+      table.table.rows.push_back({format_cell(cell.key),
                                   std::string(cell.status.kind == Status::Kind::waived ? "waived" : "failed"),
                                   cell.status.reason.empty() ? "no reason recorded" : cell.status.reason});
   if (table.table.rows.empty()) return;
@@ -208,7 +208,7 @@ std::string title_of(const StudySummary& summary) {
   std::set<std::string> hosts;
   for (const Provenance& p : summary.provenance)
     hosts.insert(device_names_of(p).empty() ? p.host : fmt::format("{} ({})", p.host, device_names_of(p)));
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   return fmt::format(
       "Training {} on {}: {}", fmt::join(models_of(summary), ", "),
       summary.one_device ? fmt::format("one {}", words.one) : fmt::format("one and on several {}", words.many),

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
 #include "stats/compare.h"
@@ -23,7 +23,7 @@ double term_us(const ScalingPrediction& p, std::string_view name) {
   return 0;
 }
 
-std::string measured_words(const ScalingPrediction& p) {
+std::string measured_text(const ScalingPrediction& p) {
   std::vector<std::string> parts;
   for (const MeasuredStep& m : p.measured)
     parts.push_back(
@@ -43,8 +43,8 @@ std::vector<std::string> row_of(const ScalingPrediction& p, const ScalingOutlook
   if (outlook.overlap) row.push_back(format_number(term_us(p, "hidden behind backward")));
   row.push_back(format_number(p.step_us));
   row.push_back(format_speedup(p.speedup, p.ci));
-  row.push_back(recommendation_words(p.recommendation, outlook.device_kind));
-  if (any_measured) row.push_back(measured_words(p));
+  row.push_back(format_recommendation(p.recommendation, outlook.device_kind));
+  if (any_measured) row.push_back(measured_text(p));
   return row;
 }
 

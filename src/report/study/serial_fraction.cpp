@@ -51,9 +51,9 @@ std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>&
   return fractions;
 }
 
-std::string serial_words(const SerialFraction& fraction, std::string_view device_kind) {
+std::string serial_text(const SerialFraction& fraction, std::string_view device_kind) {
   const SerialPoint &first = fraction.points.front(), &last = fraction.points.back();
-  const std::string_view many = device_words(device_kind).many;
+  const std::string_view many = device_text(device_kind).many;
   const std::string from_to = fmt::format("from {:.3f} on {} to {:.3f} on {} {}", first.fraction, first.devices,
                                           last.fraction, last.devices, many);
   switch (fraction.trend) {
@@ -79,11 +79,11 @@ TextTable serial_table(const StudySummary& summary) {
     for (const SerialPoint& point : fraction.points) {
       const bool first = &point == &fraction.points.front();
       table.rows.push_back({printable(fmt::format("{} {}", fraction.cell.model, fraction.cell.math)),
-                            with_thousands(fraction.cell.global_batch), printable(configuration_words(fraction.cell)),
+                            with_thousands(fraction.cell.global_batch), printable(configuration_text(fraction.cell)),
                             std::to_string(point.devices), fmt::format("{:.2f}x", point.speedup),
                             fraction_text(point.fraction, point.ci),
                             first ? fraction_text(fraction.fitted, fraction.fitted_ci) : "",
-                            first ? serial_words(fraction, summary.device_kind) : ""});
+                            first ? serial_text(fraction, summary.device_kind) : ""});
     }
   return table;
 }
@@ -107,9 +107,9 @@ PageSection serial_section(const StudySummary& summary) {
   for (const SerialFraction& fraction : summary.serial_fractions) {
     section.paragraphs.push_back(
         fmt::format("{} at global batch {}, {}: {}.", fraction.cell.model, with_thousands(fraction.cell.global_batch),
-                    configuration_words(fraction.cell), serial_words(fraction, summary.device_kind)));
+                    configuration_text(fraction.cell), serial_text(fraction, summary.device_kind)));
     for (const SerialPoint& point : fraction.points)
-      table.table.rows.push_back({fraction.cell.model, fraction.cell.global_batch, configuration_words(fraction.cell),
+      table.table.rows.push_back({fraction.cell.model, fraction.cell.global_batch, configuration_text(fraction.cell),
                                   point.devices, point.speedup, point.fraction, end_of(point.ci, true),
                                   end_of(point.ci, false), fraction.fitted, end_of(fraction.fitted_ci, true),
                                   end_of(fraction.fitted_ci, false)});

@@ -14,7 +14,7 @@ std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>&
                                              const BootstrapOptions& options = {});
 
 /// "e grows from 0.35 on 2 to 0.41 on 4 GPUs: overhead that grows with the devices, such as communication".
-std::string serial_words(const SerialFraction& fraction, std::string_view device_kind);
+std::string serial_text(const SerialFraction& fraction, std::string_view device_kind);
 
 /// One row per device count, with the fit of its batch. Empty without a fraction.
 TextTable serial_table(const StudySummary& summary);

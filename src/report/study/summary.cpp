@@ -145,7 +145,7 @@ StudyCells pool(const std::vector<Record>& records, const StudyOptions& options,
     }
     const int64_t run = axis<int64_t>(record, "run", true);
     if (!runs_seen.insert({key, run}).second)
-      throw damaged_record(record, fmt::format("is run {} of {}, which is there already", run, cell_words(key)));
+      throw damaged_record(record, fmt::format("is run {} of {}, which is there already", run, format_cell(key)));
     runs.ok.push_back(&record);
     runs.step_time_us.push_back(required_value(record, "step_time"));
     runs.throughput.push_back(required_value(record, "throughput"));
@@ -165,7 +165,7 @@ void note_missing_runs(const StudyCells& cells, StudySummary& summary) {
     std::map<std::pair<Status::Kind, std::string>, int> reasons;
     for (const Record* record : runs.others) ++reasons[{record->status.kind, record->status.reason}];
     for (const auto& [reason, count] : reasons)
-      summary.notes.push_back(fmt::format("{}: {} of {} run{} {}: {}", cell_words(key), count,
+      summary.notes.push_back(fmt::format("{}: {} of {} run{} {}: {}", format_cell(key), count,
                                           runs.ok.size() + runs.others.size(),
                                           runs.ok.size() + runs.others.size() == 1 ? "" : "s",
                                           reason.first == Status::Kind::waived ? "waived" : "failed",
@@ -188,10 +188,10 @@ void note_card_state(const StudyCells& cells, StudySummary& summary) {
     }
     if (lowest > 0 && highest > lowest * (1 + kClockTolerance))
       summary.notes.push_back(fmt::format("{}: the SM clock moved between {:.0f} and {:.0f} MHz over its runs",
-                                          cell_words(key), lowest, highest));
+                                          format_cell(key), lowest, highest));
     if (throttled > 0)
       summary.notes.push_back(
-          fmt::format("{}: the card was throttled in {} of {} runs", cell_words(key), throttled, runs.ok.size()));
+          fmt::format("{}: the card was throttled in {} of {} runs", format_cell(key), throttled, runs.ok.size()));
   }
 }
 
@@ -225,7 +225,7 @@ void note_busy_host(const StudyCells& cells, StudySummary& summary) {
       num_busy == 1 ? "" : fmt::format(" (in {} of {} cells they took less)", num_busy - 1, cells.size());
   summary.notes.push_back(
       fmt::format("{}: the host was busy: other programs took {:.2f} CPU cores while its steps were timed{}",
-                  cell_words(*busiest), most, others));
+                  format_cell(*busiest), most, others));
 }
 
 std::string conclude(const StudySummary& summary) {
@@ -233,7 +233,7 @@ std::string conclude(const StudySummary& summary) {
   if (summary.one_device) return one_device_headline(summary);
   if (total == 0)
     return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
-                       device_words(summary.device_kind).many);
+                       device_text(summary.device_kind).many);
   size_t counts[4] = {};
   for (const StudyComparison& c : summary.comparisons) ++counts[static_cast<size_t>(c.recommendation)];
   std::vector<std::string> parts;
@@ -241,7 +241,7 @@ std::string conclude(const StudySummary& summary) {
                            Recommendation::unclear}) {
     const size_t count = counts[static_cast<size_t>(r)];
     if (count == 0) continue;
-    const std::string words = recommendation_words(r, summary.device_kind);
+    const std::string words = format_recommendation(r, summary.device_kind);
     if (count < total)
       parts.push_back(fmt::format("{} in {} of {} comparisons", words, count, total));
     else

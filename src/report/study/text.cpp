@@ -23,7 +23,7 @@ std::vector<std::string> comparison_row(const StudySummary& summary, const Study
           c.multi.scaling == "weak" ? fmt::format("{}/device", c.multi.device_batch())
                                     : std::to_string(c.multi.global_batch),
           std::to_string(c.multi.devices),
-          printable(configuration_words(c.multi)),
+          printable(configuration_text(c.multi)),
           rate(c.single),
           rate(c.multi),
           format_speedup(c.test.ratio, c.test.ci),
@@ -49,7 +49,7 @@ std::string study_text(const StudySummary& summary, bool ascii) {
     text +=
         fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batch{}): {}\n",
                     printable(a.model), a.scaling, a.math, a.launch, a.devices, format_speedup(a.geometric_mean, a.ci),
-                    a.num_batches, a.num_batches == 1 ? "" : "es", average_words(a, summary.device_kind));
+                    a.num_batches, a.num_batches == 1 ? "" : "es", average_text(a, summary.device_kind));
   if (const TextTable serial = serial_table(summary); !serial.rows.empty())
     text += fmt::format("\n{}\n{}", serial.title, aligned_table(serial.rows));
   if (summary.one_device) {
@@ -61,7 +61,7 @@ std::string study_text(const StudySummary& summary, bool ascii) {
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",
-                          printable(cell_words(cell.key)), printable(cell.status.reason));
+                          printable(format_cell(cell.key)), printable(cell.status.reason));
   int64_t outliers = 0;
   for (const StudyCell& cell : summary.cells) outliers += cell.step_time_us.num_outliers;
   if (outliers > 0)

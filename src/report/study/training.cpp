@@ -36,7 +36,7 @@ std::string accuracy_of(const Record& record) {
 
 std::string training_subject(const Record& record) {
   const int64_t devices = count_of(record, "devices");
-  const DeviceWords words = device_words(record.provenance.device_kind);
+  const DeviceWords words = device_text(record.provenance.device_kind);
   return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", word_of(record, "model"),
                      with_thousands(count_of(record, "num_parameters")), count_of(record, "global_batch"),
                      word_of(record, "strategy"), devices, devices == 1 ? words.one : words.many);

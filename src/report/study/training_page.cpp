@@ -142,11 +142,11 @@ PageTable epochs_table(const std::vector<Record>& records) {
       table.table.rows.push_back({axis<int64_t>(record, "epoch", 0), known(record.value("train_loss")),
                                   known(record.value("validation_loss")), known(record.value("validation_accuracy")),
                                   known(record.value("throughput")), known(record.value("seconds")),
-                                  std::string(origin_words(record.origin))});
+                                  std::string(origin_text(record.origin))});
   return table;
 }
 
-std::string epoch_words(const Record& record) { return fmt::format("epoch {}", axis<int64_t>(record, "epoch", 0)); }
+std::string epoch_text(const Record& record) { return fmt::format("epoch {}", axis<int64_t>(record, "epoch", 0)); }
 
 }  // namespace
 
@@ -166,7 +166,7 @@ Page training_page(const std::vector<Record>& records) {
   speed.tables.push_back(epochs_table(records));
   add_section(page, std::move(speed));
   page.provenance = page_provenance(records);
-  add_status_notes(page, records, epoch_words);
+  add_status_notes(page, records, epoch_text);
   return page;
 }
 

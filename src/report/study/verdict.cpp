@@ -6,10 +6,10 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/study_groups.h"
 #include "chart/study_throughput.h"
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 #include "report/common/break_even.h"
 #include "report/study/break_even.h"
 #include "stats/compare.h"
@@ -27,7 +27,7 @@ bool pays(const StudyComparison& c) { return c.recommendation == Recommendation:
 
 const char* batch_name(const CellKey& key) { return key.scaling == "weak" ? "batch per device" : "global batch"; }
 
-std::string best_words(const StudyComparison& best, bool name_model) {
+std::string best_text(const StudyComparison& best, bool name_model) {
   return fmt::format("{:.2f} times as fast as one at {} {}{}", best.test.ratio, batch_name(best.multi),
                      with_thousands(fixed_batch(best.multi)), name_model ? fmt::format(" ({})", best.multi.model) : "");
 }
@@ -36,7 +36,7 @@ std::string best_words(const StudyComparison& best, bool name_model) {
 std::string break_even_sentence(const StudySummary& summary, const CellKey& key) {
   for (const BreakEven& found : study_break_evens(summary, group_of(key)))
     if (found.value && found.devices == key.devices && found.configuration == break_even_configuration(key))
-      return fmt::format(" Both take the same time at {} {}.", axis_words(found.size_name), break_even_place(found));
+      return fmt::format(" Both take the same time at {} {}.", format_axis(found.size_name), break_even_place(found));
   return {};
 }
 
@@ -53,7 +53,7 @@ std::string account_fact(const StudySummary& summary, const CellKey& key) {
         "measured "
         "step {})",
         format_percent(lost / a.step_us), format_number(a.step_us), format_percent(a.compute_us / a.step_us), a.n,
-        a.n == 1 ? "" : "s", account_ratio_words(a));
+        a.n == 1 ? "" : "s", account_ratio_text(a));
   }
   return {};
 }
@@ -65,7 +65,7 @@ std::string study_verdict(const StudySummary& summary) {
   std::set<std::string> models;
   for (const StudyComparison& c : summary.comparisons) models.insert(c.multi.model);
   const bool several_models = models.size() > 1;
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   const StudyComparison& best = best_of(summary);
   const auto paying = std::count_if(summary.comparisons.begin(), summary.comparisons.end(), pays);
   const auto total = static_cast<std::ptrdiff_t>(summary.comparisons.size());
@@ -74,24 +74,24 @@ std::string study_verdict(const StudySummary& summary) {
     return fmt::format(
         "{} {}: at best {} {} are {}.",
         unclear ? "It is not settled whether more are faster; stay with one" : "One is enough: stay with one",
-        words.one, best.multi.devices, words.many, best_words(best, several_models));
+        words.one, best.multi.devices, words.many, best_text(best, several_models));
   }
   if (paying == total)
     return fmt::format("Several {} are faster in {} measured: {} are up to {}.", words.many,
                        total == 1 ? "the one case" : fmt::format("all {} cases", total), best.multi.devices,
-                       best_words(best, several_models));
+                       best_text(best, several_models));
   if (const auto from = crossover_batch(summary, group_of(best.multi), best.multi.devices))
     return fmt::format("{}{} {} are faster by {:.0f} % or more at {}: up to {}.{} Below that, use one.",
                        several_models ? fmt::format("For {}, ", best.multi.model) : "", best.multi.devices, words.many,
                        100 * (kMultiBeneficial - 1), crossover_text(*from, batch_name(best.multi)),
-                       best_words(best, false), break_even_sentence(summary, best.multi));
+                       best_text(best, false), break_even_sentence(summary, best.multi));
   return fmt::format("Several {} are faster in {} of {} cases: {} are up to {}.", words.many, paying, total,
-                     best.multi.devices, best_words(best, several_models));
+                     best.multi.devices, best_text(best, several_models));
 }
 
 std::vector<std::string> study_facts(const StudySummary& summary) {
   if (summary.comparisons.empty()) return {};
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   const StudyComparison& best = best_of(summary);
   const auto& ci = best.efficiency_ci;
   std::vector<std::string> facts;

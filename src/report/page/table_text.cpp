@@ -1,13 +1,13 @@
-#include "report/page/table_words.h"
+#include "report/page/table_text.h"
 
 #include <cmath>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 
 namespace amdahl {
 
-std::string table_words(const TableValue& value) {
+std::string table_text(const TableValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* whole = std::get_if<int64_t>(&value)) return with_thousands(*whole);
   constexpr int kDigits = 4;  // ratios near 1 differ in the third place behind the point

@@ -1,4 +1,4 @@
-#include "base/number_words.h"
+#include "base/number_text.h"
 
 #include <fmt/format.h>
 
@@ -12,12 +12,12 @@
 
 namespace amdahl {
 
-DeviceWords device_words(std::string_view device_kind) {
+DeviceWords device_text(std::string_view device_kind) {
   if (device_kind == "cuda") return {"GPU", "GPUs", "single GPU", "multi-GPU"};
   return {"CPU virtual device", "CPU virtual devices", "one CPU virtual device", "several CPU virtual devices"};
 }
 
-std::string axis_words(std::string_view axis) {
+std::string format_axis(std::string_view axis) {
   constexpr std::string_view kCount = "num_";
   std::string words(axis.starts_with(kCount) ? axis.substr(kCount.size()) : axis);
   std::replace(words.begin(), words.end(), '_', ' ');

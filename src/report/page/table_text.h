@@ -9,7 +9,7 @@
 namespace amdahl {
 
 /// Three significant digits at least; whole numbers in full; "n/a" for what is missing.
-std::string table_words(const TableValue& value);
+std::string table_text(const TableValue& value);
 /// Of each column, whether every value that is there is a number. Shown right-aligned.
 std::vector<bool> number_columns(const DataTable& table);
 

@@ -19,10 +19,10 @@ struct DeviceWords {
   std::string_view single;  // "single GPU"
   std::string_view multi;   // "multi-GPU"
 };
-DeviceWords device_words(std::string_view device_kind);
+DeviceWords device_text(std::string_view device_kind);
 
 /// An axis as people say it: "global batch" of "global_batch", "parameters" of "num_parameters".
-std::string axis_words(std::string_view axis);
+std::string format_axis(std::string_view axis);
 
 /// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);

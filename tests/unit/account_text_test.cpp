@@ -1,6 +1,6 @@
 // What reports, charts and exports say of a step account: its ratio to the measured step, and percentages only when it
 // is near 1.
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 
 #include <gtest/gtest.h>
 

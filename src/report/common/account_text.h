@@ -11,7 +11,7 @@
 namespace amdahl {
 
 /// "1.73", accounted over measured step; "n/a" where the measured one is not known.
-std::string account_ratio_words(const StepAccount& account);
+std::string account_ratio_text(const StepAccount& account);
 
 /// Why no percentages are given: "its account is of a step of 49.5 us, 1.73 times the measured 28.6 us". Empty where
 /// the account is trusted.

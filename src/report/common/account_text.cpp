@@ -1,11 +1,11 @@
-#include "report/common/account_words.h"
+#include "report/common/account_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "report/common/words.h"
 
 namespace amdahl {
@@ -17,7 +17,7 @@ std::string cells_named(const std::vector<const StudyCell*>& cells) {
   std::vector<std::string> names;
   for (const StudyCell* cell : cells) {
     if (names.size() == kNamed) break;
-    names.push_back(cell_words(cell->key));
+    names.push_back(format_cell(cell->key));
   }
   const size_t rest = cells.size() - names.size();
   return fmt::format("{}{}", fmt::join(names, "; "), rest > 0 ? fmt::format("; and {} more", rest) : "");
@@ -33,14 +33,14 @@ std::vector<const StudyCell*> those(const std::vector<const StudyCell*>& cells, 
 
 }  // namespace
 
-std::string account_ratio_words(const StepAccount& account) {
+std::string account_ratio_text(const StepAccount& account) {
   return account.measured_us > 0 ? fmt::format("{:.3f}", account.ratio()) : "n/a";
 }
 
 std::string account_refusal(const StepAccount& account) {
   if (account.trusted()) return {};
   return fmt::format("its account is of a step of {} us, {} times the measured {} us", format_number(account.step_us),
-                     account_ratio_words(account), format_number(account.measured_us));
+                     account_ratio_text(account), format_number(account.measured_us));
 }
 
 std::vector<std::string> account_remarks(const std::vector<const StudyCell*>& cells) {
@@ -76,13 +76,13 @@ std::vector<std::string> account_remarks(const std::vector<const StudyCell*>& ce
     remarks.push_back(fmt::format(
         "No percentages for {} of {} cells, whose account differs from the measured step by more than {:.0f} %: the "
         "table of step accounts has every ratio. Most for {}: {}.",
-        refused.size(), cells.size(), 100 * kAccountTolerance, cell_words(worst->key),
+        refused.size(), cells.size(), 100 * kAccountTolerance, format_cell(worst->key),
         account_refusal(*worst->account)));
     return remarks;
   }
   for (const StudyCell* cell : refused)
     remarks.push_back(
-        fmt::format("No percentages for {}: {}.", cell_words(cell->key), account_refusal(*cell->account)));
+        fmt::format("No percentages for {}: {}.", format_cell(cell->key), account_refusal(*cell->account)));
   return remarks;
 }
 
