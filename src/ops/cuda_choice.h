@@ -1,4 +1,4 @@
-// Which way a dense product is computed, chosen by time once per problem.
+// Whether a dense-layer GEMM runs as one fused or as separate kernels: chosen by timing, once per problem.
 #pragma once
 
 #include <fmt/format.h>

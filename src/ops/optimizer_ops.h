@@ -1,4 +1,4 @@
-// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices that reach each other.
+// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices with peer access.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class OptimizerOps {
   virtual ~OptimizerOps() = default;
   virtual void adam_step(Stream& stream, const AdamStep& a) = 0;
   virtual void sgd_step(Stream& stream, const SgdStep& a) = 0;
-  /// Whether ranks that reach each other's memory can update parameters there.
+  /// Whether the backend can update parameters in the memory of other ranks.
   virtual bool has_peer_updates() const { return false; }
-  /// This rank's end of them. Null where the backend has none.
+  /// Makes this rank's updater. Null where the backend has no peer updates.
   virtual std::unique_ptr<PeerUpdater> join_peers(const PeerMemory& memory) {
     (void)memory;
     return nullptr;
