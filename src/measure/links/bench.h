@@ -1,8 +1,8 @@
 // Transfers between the memories of one machine, timed and verified.
 //
-// What a test measures is data: cells of concurrent flows (src/measure/links/tests.cpp). One host thread drives all
-// devices. Each flow has a stream of its own on the device that issues it; all are held at a gate until everything is
-// enqueued, warm up, and then start together.
+// Tests are data: cells of concurrent flows (src/measure/links/tests.cpp). One host thread drives all devices. Each
+// flow has a stream of its own on the device that issues it. All flows are held at a gate until everything is enqueued,
+// run their warm-up, and then start together.
 #pragma once
 
 #include <map>
@@ -34,16 +34,16 @@ struct Place {
 };
 
 struct Flow {
-  int issuer = 0;  // device whose stream and mover it is
+  int issuer = 0;  // device whose stream and mover it uses
   Place source, destination;
   Mover mover = Mover::engine;
-  int size_factor = 1;  // of the cell's size: a disturbance is made larger, so that it outlasts what is measured
+  int size_factor = 1;  // multiplies the cell's size: a disturbing flow is larger, so that it outlasts the measured one
 };
 
-/// Which rate of several flows counts.
+/// Which rate a cell with several flows reports.
 enum class Rate {
-  first,  // of flow 0, beside the others
-  sum,    // each flow's own, added
+  first,  // rate of flow 0 while the others run
+  sum,    // sum of each flow's own rate
   total,  // all bytes over the time from the start to the last end
 };
 
@@ -55,7 +55,7 @@ struct LinkCell {
 
 struct BenchSettings {
   size_t bytes = size_t{512} << 20;  // a flow's buffer
-  int times = 16, warmup = 4;        // copies of a sample, and before it
+  int times = 16, warmup = 4;        // copies per sample, and untimed ones before it
   int samples = 3;
   bool check = true;
   uint64_t seed = 42;
@@ -63,16 +63,16 @@ struct BenchSettings {
 };
 
 struct CellResult {
-  std::vector<double> gbps;       // one a sample; empty when nothing could be measured
+  std::vector<double> gbps;       // one per sample; empty when nothing could be measured
   std::vector<double> flow_gbps;  // medians of each flow
-  PatternFault fault;             // of all destinations together, when they were checked
-  int faulty_flow = -1;           // the first
+  PatternFault fault;             // over all destinations, if checked
+  int faulty_flow = -1;           // the first one with a fault; -1: none
 };
 
 class LinkBench {
  public:
-  /// `specs`: what the machine knows of each device. Lets every device reach every other that it can, unless
-  /// `use_peer_access` is false.
+  /// `specs`: one per device. Enables peer access between all devices that support it, unless `use_peer_access` is
+  /// false.
   LinkBench(std::vector<LinkDevice> devices, std::vector<DeviceSpec> specs, const MachineSpec& machine,
             bool use_peer_access);
 
@@ -80,10 +80,10 @@ class LinkBench {
   const DeviceSpec& spec(int device) const { return specs_[static_cast<size_t>(device)]; }
   /// "gpu 0", "cpu 0".
   std::string label(int device) const;
-  /// Empty when kernels of `from` reach the memory of `to`, else why not.
+  /// Empty when kernels of `from` can access the memory of `to`, else the reason why not.
   const std::string& unreachable(int from, int to) const;
   bool reaches(int from, int to) const { return unreachable(from, to).empty(); }
-  /// NUMA nodes of the host, -1 alone when they are unknown.
+  /// NUMA nodes of the host; {-1} when they are unknown.
   std::vector<int> numa_nodes() const;
 
   CellResult run(const LinkCell& cell, const BenchSettings& settings);
@@ -91,17 +91,18 @@ class LinkBench {
   /// From `source` to `destination` through pinned host memory in chunks.
   CellResult run_staged(int source, int destination, const BenchSettings& settings);
 
-  /// Samples of the mean time of a dependent load by `device` from `memory`, us.
+  /// Samples of the mean time in us of a dependent load by `device` from `memory`.
   std::vector<double> latency_us(int device, const Place& memory, int accesses, const BenchSettings& settings);
 
-  /// Buffers are kept from cell to cell; this lets go of them.
+  /// Frees the buffers, which are otherwise kept from cell to cell.
   void release() { buffers_.clear(); }
 
   Device& device(int index) { return *devices_[static_cast<size_t>(index)].device; }
   Transfer& transfer(int index) { return *devices_[static_cast<size_t>(index)].transfer; }
   StagedCopy::End end(int index) { return {&device(index), &transfer(index)}; }
   std::string cores_of(int numa_node) const;
-  /// Memory at a place, one piece a slot, at least `bytes`, valid until release() or a larger call for the same slot.
+  /// Memory of at least `bytes` at a place, one buffer per slot; valid until release() or a call for the same slot with
+  /// a larger size.
   void* memory(const Place& place, int slot, size_t bytes, int near_device);
 
  private:

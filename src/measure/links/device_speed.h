@@ -1,4 +1,4 @@
-// How fast the devices of a fleet are, all at once: matrix products and copies within their own memory.
+// Speed of all devices of a fleet measured at the same time: GEMMs, and copies within device memory.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@ namespace amdahl {
 
 struct SpeedSettings {
   int devices = 1;
-  int64_t matrix = 8192;  // rows, columns and depth of the product
+  int64_t matrix = 8192;  // M, N and K of the GEMM
   size_t copy_bytes = size_t{512} << 20;
-  double seconds = 0.4;  // of each sample of products
+  double seconds = 0.4;  // duration of each GEMM sample
   int samples = 5;
   double timeout_seconds = 60;
   Provenance provenance;
 };
 
-/// One Record of kind "device-speed" a device: axis device (DeviceSpec::index); series matrix_rate (TFLOP/s, dense
-/// products in the fleet's math mode) and copy_rate (GB/s, bytes read plus bytes written). `loaded` is called on the
-/// thread of each rank while its products run.
+/// One Record of kind "device-speed" per device: axis device (DeviceSpec::index); series matrix_rate (TFLOP/s, dense
+/// GEMMs in the fleet's math mode) and copy_rate (GB/s, bytes read plus bytes written). `loaded` is called on the
+/// thread of each rank while its GEMMs run.
 std::vector<Record> measure_device_speed(Fleet& fleet, const SpeedSettings& settings,
                                          const std::function<void(const DeviceSpec& device)>& loaded);
 

@@ -1,4 +1,4 @@
-// What link Records say of the machine.
+// Transfers results between link Records and the MachineSpec.
 #pragma once
 
 #include <string>
@@ -13,14 +13,13 @@ namespace amdahl {
 /// fault) and DeviceSpec::copy_gbps from Records of kinds "link" and "integrity".
 void note_links(MachineSpec& machine, const std::vector<Record>& records);
 
-/// Takes away what note_links sets.
+/// Clears the fields that note_links sets.
 void forget_measurements(MachineSpec& machine);
 
-/// The machine as far as Records tell it: devices, and a link for each ordered pair of them, of which nothing but its
-/// ends is known.
+/// The machine as described by Records: its devices, and one link per ordered pair of devices with only its ends known.
 MachineSpec machine_of_records(const std::vector<Record>& records);
 
-/// One line for each measured pair below kLeastPart of what is expected of it, or below `min_gbps`.
+/// One line for each measured pair below kLeastPart of its expected bandwidth, or below `min_gbps`.
 std::vector<std::string> slow_links(const MachineSpec& machine, double min_gbps);
 inline constexpr double kLeastPart = 0.9;
 

@@ -1,4 +1,4 @@
-// Calls that start together with all that follows them, on devices that have no graphs.
+// Holds a stream until a whole sequence of calls is enqueued, on devices without graphs.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,18 @@
 
 namespace amdahl {
 
-/// Makes what moves bytes on a device, and has its gates; the composition root knows the backends.
+/// Makes a device's Transfer, which provides the gates. Supplied by the composition root, which knows the backends.
 using MakeTransfer = std::unique_ptr<Transfer> (*)(Device& device);
 
-/// Without it a host that enqueues short calls more slowly than the device works them off would be what is timed, and
-/// differently for one device than for several that wait for each other first.
+/// Without it, a host that enqueues short calls more slowly than the device executes them would be measured instead of
+/// the device, and by a different amount for one device than for several that wait for each other.
 class CallQueue {
  public:
-  /// Where the device has graphs nothing is held: their launch is one call of the host. Nor without `make_transfer`.
+  /// Holds nothing on devices with graphs, whose launch is one host call, or without `make_transfer`.
   CallQueue(Device& device, MakeTransfer make_transfer, double timeout_seconds);
 
-  /// Runs `enqueue`; what it puts into the stream starts when all of it is there. It must not wait for the stream.
+  /// Runs `enqueue`; the work that it enqueues on `stream` starts when `enqueue` returns. `enqueue` must not wait for
+  /// the stream.
   void run(Stream& stream, const std::function<void()>& enqueue);
 
  private:

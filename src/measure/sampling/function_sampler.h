@@ -1,4 +1,4 @@
-// Samples of a function's time: warmed up until it is stable, several calls in each sample, stopped by a rule.
+// Samples of a function's run time: warm-up until it is stable, several calls per sample, and a stopping rule.
 #pragma once
 
 #include <chrono>
@@ -8,13 +8,14 @@
 
 namespace amdahl {
 
-/// Takes the samples of one function one by one, so that those of several can alternate.
+/// Takes the samples of one function one at a time, so that samples of several functions can alternate. Not
+/// thread-safe.
 class FunctionSampler {
  public:
   /// Error{usage} for options out of range.
   FunctionSampler(std::function<void()> work, const SamplingOptions& options);
 
-  /// Calls until WarmUpRule is satisfied, and settles how many calls a sample has.
+  /// Calls the function until WarmUpRule is satisfied, and chooses the number of calls per sample.
   void warm_up();
   void take_sample();
   /// Whether no further sample is needed: `samples` were taken, or the interval is as narrow as `rel_ci` asks.

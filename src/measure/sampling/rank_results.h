@@ -1,7 +1,7 @@
-// What the ranks of one measurement tell each other: any struct whose fields are listed once.
+// Serialised results that the ranks of a measurement exchange: any struct whose fields are listed once.
 //
 // A result type T has `template <class Archive> void visit_fields(Archive&, T&)` in its namespace, which calls the
-// archive with the fields in a fixed order: numbers, texts, vectors of them, and other result types.
+// archive with the fields in a fixed order: numbers, strings, vectors of them, and other result types.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace amdahl {
 
-/// Fields to bytes. Ranks may run on different hosts of one architecture.
+/// Fields to bytes, in the host's representation: ranks may run on different hosts of the same architecture.
 class ResultWriter {
  public:
   template <class... Fields>
@@ -45,7 +45,7 @@ class ResultWriter {
   std::string bytes_;
 };
 
-/// Bytes to fields, in the same order. `bytes` must outlive it. Error{internal} where they end too early.
+/// Bytes to fields, in the same order. `bytes` must outlive it. Error{internal} when they end too early.
 class ResultReader {
  public:
   explicit ResultReader(const std::string& bytes) : bytes_(bytes) {}
@@ -69,7 +69,7 @@ class ResultReader {
   template <class Element>
   void read(std::vector<Element>& elements) {
     const size_t size = read_size();
-    if (size > bytes_.size() - at_) too_short();  // an element takes a byte at least
+    if (size > bytes_.size() - at_) too_short();  // an element takes at least one byte
     elements.resize(size);
     for (Element& element : elements) read(element);
   }

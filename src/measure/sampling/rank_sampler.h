@@ -1,4 +1,4 @@
-// Sampling on several ranks: what they must agree on before, between and after samples.
+// Sampling on several ranks: the values that they must agree on before, between and after samples.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace amdahl {
 
-/// What is warmed up: work in blocks of steps.
+/// The work of a warm-up, run in blocks of steps.
 struct WarmUpWork {
-  int64_t least_steps = 0;                       // before anything is judged
-  int64_t multiple = 1;                          // blocks have a multiple of so many steps: those of one sample
-  std::function<double(int64_t steps)> step_us;  // runs a block; us of one step on this rank
+  int64_t least_steps = 0;                       // before stability is evaluated
+  int64_t multiple = 1;                          // the steps of a block are a multiple of this: the steps of one sample
+  std::function<double(int64_t steps)> step_us;  // runs a block and returns the us per step on this rank
   std::function<double()> clock_mhz;             // of this rank's device; negative when unknown
 };
 
@@ -36,14 +36,14 @@ class RankSampler {
   double timeout_seconds_;
 };
 
-/// The same on one rank alone.
+/// The same for a single rank.
 WarmUp warm_up_alone(const WarmUpWork& work);
 
-/// Every rank's text, by rank, as "device 2: ..." of the first that has one; empty when none has.
+/// The first non-empty text by rank, as "device 2: ..."; empty when no rank has one. Collective.
 std::string first_error(Communicator& communicator, const std::string& own, Deadline deadline);
 
-/// Calls `allocate`; what an Error{out_of_memory} of any rank says, on all ranks, empty when all have room. Ranks ask
-/// this before any of them waits for another in a collective.
+/// Calls `allocate` on every rank and returns on all ranks the message of an Error{out_of_memory} of any rank, or an
+/// empty string. To be called before any rank waits for another in a collective.
 std::string error_of_allocating(Communicator& communicator, Deadline deadline, const std::function<void()>& allocate);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// When the first run of a cell may begin: after time under load, with stable clocks and times that no longer change.
+// When the first run of a cell may begin: after a minimum time under load, with stable clocks and step times.
 #pragma once
 
 #include <cstdint>
@@ -6,33 +6,33 @@
 
 namespace amdahl {
 
-/// How a warm-up ended; stored with the run that it came before.
+/// How a warm-up ended; stored with the run that follows it.
 struct WarmUp {
   int64_t steps = 0;
   double load_us = 0;        // of its steps, on the slowest rank
-  double drift_percent = 0;  // of the last blocks, by Sen's slope
-  bool settled = false;      // false: the limit of time came first
+  double drift_percent = 0;  // drift over the last blocks, by Sen's slope
+  bool settled = false;      // false: the time limit ended it
 };
 
-/// Decides from blocks of steps. A processor raises its clocks over tenths of a second under load, and a graph, a cache
-/// or an allocator settles within the first steps: both must have happened.
+/// Decides from blocks of steps. A processor raises its clocks over tenths of a second under load, and graphs, caches
+/// and allocators settle within the first steps: the rule waits for both.
 class WarmUpRule {
  public:
-  static constexpr double kBlockUs = 10'000;  // a block takes at least this long: shorter ones are noise
+  static constexpr double kBlockUs = 10'000;  // minimum duration of a block: shorter ones are dominated by noise
   static constexpr double kLeastLoadUs =
-      300'000;  // under load before anything is judged, where there is a clock to rise
-  static constexpr double kLeastClocklessUs = 100'000;  // likewise without one
+      300'000;  // minimum time under load before stability is evaluated, on devices with a clock reading
+  static constexpr double kLeastClocklessUs = 100'000;  // the same, on devices without a clock reading
   static constexpr double kMostLoadUs = 3'000'000;
   static constexpr double kClockTolerance = 0.01;
 
-  /// `least_steps`: before anything is judged, whatever their time.
+  /// `least_steps`: minimum number of steps, whatever their duration.
   explicit WarmUpRule(int64_t least_steps) : least_steps_(least_steps) {}
 
-  /// Steps of the next block.
+  /// Number of steps of the next block.
   int64_t next_block() const;
   /// `step_us`: the slowest rank's mean over the block; `clock_mhz`: of a device after it, negative when unknown.
   void add(int64_t steps, double step_us, double clock_mhz);
-  /// True once it is over.
+  /// True once the warm-up is over.
   bool done() const;
   WarmUp result() const;
 

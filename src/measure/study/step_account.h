@@ -1,4 +1,4 @@
-// The step account: where the microseconds of a step went, over all ranks, by differences of steps with parts left out.
+// The step account: a step's time divided into parts, over all ranks, by differences between steps with parts left out.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,14 @@
 namespace amdahl {
 
 /// Parts of a step in us, averaged over ranks. compute + exposed_communication + waiting + launch_gaps + input +
-/// optimizer = step, and forward + backward = compute, by construction. See PartTimes for the times it is made from:
+/// optimizer = step, and forward + backward = compute, by construction. Computed from PartTimes:
 ///   forward = forward_work, backward = backward_work - forward_work, optimizer = local_work - backward_work
-///   launch_gaps = local - local_work; 0 where a graph is replayed, whose gaps cannot be left out
-///   exposed_communication + waiting = staged - local, divided as a stamped step divides its stalls
+///   launch_gaps = local - local_work; 0 for graph replay, whose gaps cannot be separated
+///   exposed_communication + waiting = staged - local, divided in the proportion found in a stamped step's stalls
 ///   input = full - staged
-/// and the time by which a rank's full step is shorter than the slowest rank's is waiting.
-/// A time above that of the step with more parts is noise and is taken for it: no part is negative, the sum stays.
+/// The time by which a rank's full step is shorter than the slowest rank's counts as waiting.
+/// A time above that of the step with more parts is noise and is clamped to it: no part is negative, and the sum is
+/// unchanged.
 struct AccountedStep {
   double step = 0, forward = 0, backward = 0;
   double compute = 0, exposed_communication = 0, waiting = 0, launch_gaps = 0, input = 0, optimizer = 0;
@@ -23,8 +24,8 @@ struct AccountedStep {
   double noise = 0, fused_update = 0;           // likewise
 };
 
-/// `times[rank]` of one run. A collective ends on all ranks together, so the rank with the shortest one arrived last:
-/// what a rank's collective lasted beyond that is waiting for the slowest rank.
+/// `times[rank]` of one run. A collective ends on all ranks together, so the rank on which it was shortest arrived
+/// last; the excess of another rank's collective over that is waiting for the slowest rank.
 AccountedStep account_step(const std::vector<PartTimes>& times);
 
 }  // namespace amdahl

@@ -23,10 +23,10 @@ class BatchPool {
  private:
   size_t num_batches_ = 0;
   int64_t feature_floats_ = 0, target_floats_ = 0;  // per batch
-  std::unique_ptr<Buffer> features_, targets_;      // null on ranks that receive their data each step
+  std::unique_ptr<Buffer> features_, targets_;      // null on ranks that receive their rows each step
 };
 
-/// Batches the pool holds for this data set.
+/// Number of batches that the pool holds for this data set.
 int64_t pool_batches(int64_t data_rows, int64_t global_batch, int max_batches);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// From the stamps of all ranks to a StepTrace on one clock.
+// Merges the stamps of all ranks into a StepTrace on one clock.
 #pragma once
 
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace amdahl {
 
-/// What one rank saw, in us since its own origin: a stamp on its device that was made while nothing else ran.
+/// The events of one rank, in us since its origin: a stamp on its device recorded while nothing else ran.
 struct RankTrace {
   std::string device, host;
-  bool own_clock = false;       // the device's clock is not its host's, which was read before and after the origin
-  double origin_us = 0;         // the origin on the host's steady clock; the middle of the two readings with own_clock
-  double window_us = 0;         // between these two readings
-  double barrier_us = 0;        // when this rank left a barrier of all ranks, on the host's steady clock
-  double barrier_width_us = 0;  // how long it was in it
+  bool own_clock = false;          // device and host clocks differ; the host's was read before and after the origin
+  double origin_us = 0;            // origin on the host's steady clock; with own_clock the midpoint of the two readings
+  double window_us = 0;            // between these two readings
+  double barrier_us = 0;           // when this rank left a barrier over all ranks, on the host's steady clock
+  double barrier_width_us = 0;     // time this rank spent in that barrier
   std::vector<TraceEvent> events;  // `rank` not yet set
 };
 
-/// What a step's stamps say, in us since `origin`, a stamp of the same device. Everything has passed.
+/// Converts a step's stamps to events in us since `origin`, a stamp of the same device. All stamps must have completed.
 std::vector<TraceEvent> stamped_events(Device& device, const StepStamps& stamps, const Event& origin, int64_t step);
 
-/// Ranks of one host have its steady clock in common; those of another are taken to have left the barrier when rank 0
-/// did. `start_us` of the earliest event becomes 0. Fills ranks and events.
+/// Ranks of one host share its steady clock; ranks of other hosts are aligned by assuming that they left the barrier at
+/// the same time as rank 0. `start_us` of the earliest event becomes 0. Fills ranks and events.
 StepTrace merge_traces(const std::vector<RankTrace>& ranks);
 
-/// us from the start of a traced step to that of the next on the same rank, the median; how long the step itself is
-/// where no two follow each other.
+/// Median time in us from the start of a traced step to the start of the next one on the same rank; the duration of the
+/// step itself when no two traced steps are consecutive.
 double traced_step_us(const StepTrace& trace);
-/// What the stamps of a trace do to its steps: "A traced step takes 49.5 us, the measured one 28.6 us (median over 5
-/// runs): ...". Empty without measured steps.
+/// A sentence on how much the stamps slow the traced steps: "A traced step takes 49.5 us, the measured one 28.6 us
+/// (median over 5 runs): ...". Empty without measured steps.
 std::string stamps_text(const StepTrace& trace, const std::vector<double>& measured_us);
 
 /// For exchange_results().

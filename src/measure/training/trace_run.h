@@ -11,13 +11,13 @@
 namespace amdahl {
 
 struct TracedSteps {
-  int64_t first = 0, end = 0;  // [first, end), the steps before without stamps
+  int64_t first = 0, end = 0;  // [first, end); earlier steps run without stamps
   LaunchMode launch = LaunchMode::eager;
   double timeout_seconds = 60;
 };
 
-/// Steps follow each other without the host waiting in between, but for every 60th. Collective over the ranks of the
-/// trainer's plan. `stamps` gets what is used, and must outlive the trainer.
+/// The host does not wait between steps, except after every 60th. Collective over the ranks of the trainer's plan.
+/// `stamps` receives the stamps used and must outlive the trainer.
 RankTrace trace_steps(const RankContext& rank, Trainer& trainer, const BatchPool& pool, const TracedSteps& steps,
                       std::vector<std::unique_ptr<StepStamps>>& stamps);
 
