@@ -65,9 +65,8 @@ class Layer {
   /// d_input [rows, input width], with the epilogue of the layer below applied.
   virtual void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                               const GradientEpilogue& below, bool accumulate) = 0;
-  /// Gradient of some rows of the weight. The bias gradient is computed by backward_input of the layer above;
-  /// `own_bias` says that there is none, so that this call computes it. `reserved_sms`: SMs that concurrent work
-  /// occupies.
+  /// Gradient of some rows of the weight. The bias gradient is computed by backward_input of the layer above; with
+  /// `own_bias` there is no such layer, so this call computes it. `reserved_sms`: SMs that concurrent work occupies.
   virtual void backward_weight(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
                                WeightRows part, bool own_bias, bool accumulate, int reserved_sms) = 0;
   /// All gradients; with `d_input` null, those of the parameters only.

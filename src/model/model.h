@@ -28,7 +28,7 @@ enum class GradientOrder {
   layerwise,    // both gradients of a layer, last layer first
   dgrad_first,  // all input gradients, then weight gradients, the largest first: their communication hides behind the
                 // rest
-  two_streams,  // input gradients on one stream, weight gradients beside them on another as soon as they can start
+  two_streams,  // input gradients on one stream, weight gradients concurrently on another
 };
 
 /// How backward runs, and the callbacks for finished gradients.

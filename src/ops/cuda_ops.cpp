@@ -1,4 +1,4 @@
-// The CUDA families whose calls are one launch each, and the Ops of a CUDA device.
+// The CUDA families with one launch per call, and the Ops of a CUDA device.
 #include "ops/cuda_ops.h"
 
 #include "ops/cuda_context.h"
@@ -37,7 +37,7 @@ class CudaElementwiseOps final : public ElementwiseOps {
   explicit CudaElementwiseOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
   void bias_activation(Stream& stream, const BiasActivation& a) override {
     const KernelLaunch& launch = context_->begin(stream).launch;
-    const bool drops = a.dropout.p > 0;  // the mask is that of the output after dropout, so dropout writes it
+    const bool drops = a.dropout.p > 0;  // the mask describes the output after dropout, so the dropout kernel writes it
     launch_bias_relu(launch, a.y, a.bias, a.relu, drops ? nullptr : a.mask, a.batch, a.width);
     if (drops) launch_dropout(launch, {nullptr, nullptr, a.bias, a.y, a.batch, 0, a.width, a.relu, a.mask, a.dropout});
   }

@@ -1,8 +1,9 @@
-// One update across devices: sum this rank's part of all ranks' gradients in rank order, Adam, parameters to all ranks.
+// One update across devices: sums this rank's part of all ranks' gradients in rank order, applies Adam, and writes the
+// parameters to all ranks.
 //
-// An update is a round of the team. A rank's gradients may be read once it has arrived at the first barrier; its memory
-// is its own again after the second. Peers' data are read by plain loads past L1, never through the read-only path:
-// they change between updates.
+// An update is one round of the team. A rank's gradients may be read once it has arrived at the first barrier; other
+// ranks no longer access its memory after the second. Peers' data are read by plain loads that bypass L1, never through
+// the read-only path, because they change between updates.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
 #include "ops/peer_update.h"
@@ -25,8 +26,8 @@ struct PeerLaunch {
 
 struct PeerUpdate {
   int64_t begin;          // floats of the layout
-  int64_t num_vectors;    // groups of four floats from there
-  int64_t front_vectors;  // of these, at the start
+  int64_t num_vectors;    // groups of four floats from `begin`
+  int64_t front_vectors;  // of these, the ones in the front, which come first
   float *m, *v;
   AdamParameters adam;
   bool last;
@@ -39,9 +40,9 @@ __device__ __forceinline__ void add(float4& sum, const float4& term) {
   sum.x += term.x, sum.y += term.y, sum.z += term.z, sum.w += term.w;
 }
 
-/// The vectors first, first + kPeerThreads, ... (kUnroll of them) as far as they are in range. kRanks 0: known at run
-/// time. kPlain: all are in range and ordinary parameters; no branch then keeps the loads from being in flight
-/// together.
+/// Updates vectors first, first + kPeerThreads, ... (kUnroll of them), as far as they are in range. kRanks 0: the
+/// number of ranks is known only at run time. kPlain: all are in range and none is in the front, so that no branch
+/// separates the loads and all of them are in flight together.
 template <int kRanks, int kUnroll, bool kPlain>
 __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule,
                                              int64_t first) {
@@ -53,7 +54,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     for (int k = 0; k < kUnroll; ++k)
       if (const int64_t i = first + k * kPeerThreads; kPlain || i < u.num_vectors) work(k, i);
   };
-  // All loads before the first use: the far ones take microseconds.
+  // All loads before the first use: remote ones take microseconds.
 #pragma unroll
   for (int r = 0; r < kHeld; ++r) each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[r], u.begin, i)); });
   each([&](int k, int64_t i) {
@@ -82,7 +83,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     *vector_at(u.m, 0, i) = m[k];
     *vector_at(u.v, 0, i) = v[k];
 #pragma unroll
-    for (int j = 0; j < num_ranks; ++j) {  // ranks write to different ones at a time
+    for (int j = 0; j < num_ranks; ++j) {  // staggered, so that ranks write to different peers at a time
       const int to = p.team.rank + j < num_ranks ? p.team.rank + j : p.team.rank + j - num_ranks;
       __stcg(vector_at(p.params[to], u.begin, i), w[k]);
     }
@@ -92,7 +93,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 template <int kRanks, int kUnroll>
 __global__ void __launch_bounds__(kPeerThreads, 1)
     peer_adam_kernel(const __grid_constant__ PeerLaunch p, const __grid_constant__ PeerUpdate u) {
-  const uint64_t update = this_round(p.team);  // the last block to finish counts it
+  const uint64_t update = this_round(p.team);  // advanced by the last block to finish
   if (!arrive_and_wait(p.team, kEntered, update, blockIdx.x == 0)) {
     if (threadIdx.x == 0) set_broken(p.team);
     return;
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
   __shared__ bool last_block;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence_system();  // this block's writes, before the count that lets the last block speak for all
+    __threadfence_system();  // orders this block's writes before the count, so that the last block can arrive for all
     last_block = finish_block(p.team);
     __threadfence_system();
   }
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
 
 using PeerKernel = void (*)(PeerLaunch, PeerUpdate);
 
-// About eight far loads in flight a thread.
+// About eight remote loads in flight per thread.
 PeerKernel kernel_for(int num_ranks) {
   switch (num_ranks) {
     case 2:
@@ -165,7 +166,7 @@ class CudaPeerUpdater final : public PeerUpdater {
   }
 
  private:
-  const PeerMemory memory_;  // before the team, whose end it must outlive
+  const PeerMemory memory_;  // declared before the team, so that it outlives it
   const std::shared_ptr<CudaTeam> team_;
   PeerLaunch launch_{};
 };
