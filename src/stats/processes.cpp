@@ -33,7 +33,7 @@ struct Estimate {
   double df = 0;
 };
 
-/// P(T > t) of difference / error beyond `bound`; a certain difference has a p of 0 or 1.
+/// P(T > t) of difference / error beyond `bound`; with error 0, p is 0 or 1.
 double upper_tail(const Estimate& e, double bound) {
   const double beyond = e.difference - bound;
   if (e.error > 0) return student_t_upper_tail(beyond / e.error, e.df);
@@ -57,7 +57,7 @@ Estimate welch_estimate(const Moments& faster, const Moments& slower) {  // of l
   return e;
 }
 
-/// What `runs` per process add to a spread that was calibrated with more: variance of their median.
+/// Additional variance of a process's median when a process has fewer runs than in the calibration.
 double missing_variance(const ProcessSamples& samples, double calibrated_runs) {
   double within = 0, n = 0;
   for (const auto& [process, runs] : samples) {

@@ -12,7 +12,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kImpossible = 1.05;  // of the physical peak: a measurement above it is wrong, not fast
+constexpr double kImpossible = 1.05;  // times the physical peak: a higher measurement is an error
 
 struct Cell {
   int64_t bytes = 0;
@@ -22,7 +22,7 @@ struct Cell {
 
 }  // namespace
 
-/// What one rank measured, or why it could not.
+/// The measurement of one rank, or its error.
 struct SweepResult {
   double time_us = 0;
   std::vector<double> call_us;
@@ -37,7 +37,7 @@ void visit_fields(Archive& archive, SweepResult& result) {
 
 namespace {
 
-/// The slowest rank's times; all ranks' wrong elements; the first error, with its rank.
+/// The slowest rank's times, the sum of wrong elements, and the first error with its rank.
 SweepResult merge(const std::vector<SweepResult>& ranks) {
   SweepResult all;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -51,7 +51,7 @@ SweepResult merge(const std::vector<SweepResult>& ranks) {
   return all;
 }
 
-/// One size and placement on one rank.
+/// The measurement of one size and placement on one rank.
 class CellRank {
  public:
   CellRank(RankContext& rank, const SweepSettings& settings, const Cell& cell, Stream& stream)
@@ -102,7 +102,7 @@ class CellRank {
                        {send_, recv_, cell_.shape.call, settings_.type, settings_.op, settings_.root}, stream_);
   }
 
-  /// Test data to send, and what no result looks like where results will lie.
+  /// Fills the send buffer with test data and the receive buffer with a value that no result has.
   void fill() {
     const size_t recv_bytes = cell_.shape.recv * element_, send_bytes = cell_.shape.send * element_;
     std::vector<char> host(std::max<size_t>({recv_bytes, send_bytes, 1}), static_cast<char>(0xdb));
@@ -125,8 +125,8 @@ class CellRank {
     return data_.count_wrong(host.data(), *settings_.row, world_, cell_.shape.recv);
   }
 
-  /// Host threads leave a barrier many microseconds apart; the all-reduce makes what follows it start together on the
-  /// devices.
+  /// Host threads leave a barrier many microseconds apart; the all-reduce makes the calls after it start at the same
+  /// time on the devices.
   void run_lined_up(const std::function<void()>& enqueue) {
     rank_.communicator.barrier(deadline());
     queue_.run(stream_, [&] {
@@ -155,12 +155,13 @@ class CellRank {
     const std::unique_ptr<Graph> graph = rank_.device.capture(stream_, [&] {
       for (int i = 0; i < settings_.graph; ++i) call();
     });
-    graph->launch(stream_);  // the first launch uploads
+    graph->launch(stream_);  // the first launch uploads the graph
     stream_.synchronize(deadline());
     return timed_us(settings_.iterations, [&] { graph->launch(stream_); }) / settings_.graph;
   }
 
-  /// Of a second loop, with an event after every call: each from the end of the one before it.
+  /// Times of each call of a second loop, with an event after every call: from the end of the previous call to its own
+  /// end.
   std::vector<double> each_us() {
     std::vector<std::unique_ptr<Event>> stamps;
     for (int i = 0; i <= settings_.iterations; ++i) stamps.push_back(rank_.device.make_event());

@@ -8,21 +8,21 @@
 
 namespace amdahl {
 
-/// A flow with what it needs: memory, stream, marks.
+/// A flow with its memory, stream and events.
 struct LinkBench::Lane {
   void* destination = nullptr;
   void* source = nullptr;
   size_t bytes = 0;
   std::unique_ptr<Stream> stream;
-  std::unique_ptr<Event> started, ended;    // in time
-  std::unique_ptr<Event> released, passed;  // in order
+  std::unique_ptr<Event> started, ended;    // time stamps
+  std::unique_ptr<Event> released, passed;  // for ordering between streams
 };
 
 namespace {
 
 double gbps_of(double bytes, double us) { return us > 0 ? bytes / us * 1e-3 : 0; }
 
-/// The device that writes and checks the content of a place: its own, or for host memory the one that issues the flow.
+/// The device that writes and checks the contents of a place: the device itself, or for host memory the flow's issuer.
 int owner_of(const Place& place, const Flow& flow) { return place.is_host() ? flow.issuer : place.device; }
 
 bool is_pageable(const Place& place) { return place.is_host() && place.host == HostMemory::pageable; }
@@ -39,7 +39,7 @@ LinkBench::LinkBench(std::vector<LinkDevice> devices, std::vector<DeviceSpec> sp
       if (from == to) continue;
       const Device& one = *devices_[from].device;
       std::string& why = unreachable_[from][to];
-      if (one.backend() == BackendKind::cpu) continue;  // threads of one process share their memory
+      if (one.backend() == BackendKind::cpu) continue;  // threads of one process share memory
       if (!use_peer_access) why = "peer access is left out";
       if (why.empty()) why = devices_[from].device->reach(*devices_[to].device).reason;
     }
@@ -91,7 +91,7 @@ void LinkBench::fill(const LinkCell& cell, std::vector<Lane>& lanes, const Bench
     lane.released = issuer.make_event(), lane.passed = issuer.make_event();
     const auto write = [&](const Place& place, void* at, bool complement) {
       const int owner = owner_of(place, flow);
-      if (is_pageable(place)) {  // kernels do not reach it: through memory of the device
+      if (is_pageable(place)) {  // kernels cannot access it: go through pinned memory
         void* pinned = memory(Place::on_host(HostMemory::pinned, -1), slot++, lane.bytes, owner);
         transfer(owner).write_pattern(*lane.stream, pinned, lane.bytes, Pattern::random, settings.seed + i, complement);
         transfer(owner).copy(*lane.stream, at, pinned, lane.bytes, Mover::engine, 1);
@@ -115,7 +115,7 @@ void LinkBench::sample(const LinkCell& cell, std::vector<Lane>& lanes, const Ben
   const auto copy = [&](const Flow& flow, Lane& lane, int times) {
     transfer(flow.issuer).copy(*lane.stream, lane.destination, lane.source, lane.bytes, flow.mover, times);
   };
-  // Copies of the driver through host memory wait on the host: a gate would hold them for ever.
+  // The driver's copies through host memory block the host, so a gate would never open (deadlock).
   const bool gated = std::none_of(cell.flows.begin(), cell.flows.end(), [&](const Flow& flow) {
     const bool between = !flow.source.is_host() && !flow.destination.is_host() && flow.source != flow.destination;
     return is_pageable(flow.source) || is_pageable(flow.destination) ||

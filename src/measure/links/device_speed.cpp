@@ -62,7 +62,7 @@ class RankSpeed {
  private:
   Deadline deadline() const { return Deadline::after_seconds(settings_.timeout_seconds); }
 
-  /// Values that are neither equal nor zero: power and speed of products depend on what is multiplied.
+  /// Non-zero, differing values: power and speed of GEMMs depend on the data.
   void fill(Buffer& buffer) {
     std::vector<float> host(buffer.bytes() / sizeof(float));
     uint32_t state = 12345;
@@ -80,7 +80,7 @@ class RankSpeed {
                                     {x_->as<float>(), w_->as<float>(), nullptr, y_->as<float>(), n, n, n, false});
   }
 
-  /// All ranks start together; `meanwhile` runs on the host once everything is enqueued.
+  /// Starts all ranks together; `meanwhile` runs on the host once all work is enqueued.
   template <class Work, class Meanwhile>
   double timed_us(int times, const Work& work, const Meanwhile& meanwhile) {
     const std::unique_ptr<Event> start = rank_.device.make_event(), end = rank_.device.make_event();

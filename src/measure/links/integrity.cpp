@@ -20,12 +20,12 @@ std::string_view to_string(Way way) {
 bool by_kernel(Way way) { return way == Way::kernel_read || way == Way::kernel_write; }
 bool by_source(Way way) { return way == Way::engine_write || way == Way::kernel_write; }
 
-/// Where a transfer begins in its buffers and how long it is.
+/// Offsets of a transfer in its buffers, and its length.
 struct Shape {
   size_t source_offset, destination_offset, bytes;
 };
 
-/// Whole, a byte, odd sizes around a word, a vector and a page, and every kind of misalignment.
+/// The whole buffer, one byte, odd sizes around a word, a vector and a page, and misaligned offsets.
 std::vector<Shape> shapes(size_t whole) {
   std::vector<Shape> list{{0, 0, whole}};
   for (const size_t bytes : {size_t{1}, size_t{7}, size_t{17}, size_t{4095}, whole / 3 | 1})
@@ -44,7 +44,7 @@ struct Fault {
   Shape shape;
 };
 
-/// Transfers of one ordered pair of devices, checked.
+/// Runs and checks transfers of one ordered pair of devices.
 class PairProbe {
  public:
   PairProbe(LinkBench& bench, int source, int destination, const LinkRun& run)
@@ -57,7 +57,7 @@ class PairProbe {
         source_data_(static_cast<char*>(bench.memory(Place::on(source), 0, run.integrity_bytes, source))),
         data_(static_cast<char*>(bench.memory(Place::on(destination), 1, run.integrity_bytes, destination))) {}
 
-  /// The transfer alone, not yet checked; `data` then holds what arrived.
+  /// Runs the transfer without a check; `data` then holds the received bytes.
   void transfer(Way way, const Shape& shape, Pattern pattern, uint64_t seed) {
     char* out = data_ + shape.destination_offset;
     const char* in = source_data_ + shape.source_offset;
@@ -96,7 +96,7 @@ class PairProbe {
   std::optional<StagedCopy> staged_;
 };
 
-/// Copies both ways between two devices, enqueued anew before each transfer that they shall disturb.
+/// Copies in both directions between two devices, enqueued again before each transfer that they disturb.
 class Traffic {
  public:
   Traffic(LinkBench& bench, int one, int other, const LinkRun& run) : bench_(bench), run_(run), ends_{one, other} {
@@ -109,7 +109,7 @@ class Traffic {
   ~Traffic() {
     try {
       for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(run_.bench.timeout_seconds));
-    } catch (...) {  // the transfers' own waits have the same error to tell
+    } catch (...) {  // the transfers' own waits report the same error
     }
   }
   Traffic(const Traffic&) = delete;
@@ -206,7 +206,7 @@ void run_integrity_proof(LinkBench& bench, const LinkRun& run, int count,
     const Pattern pattern = i % 2 == 0 ? Pattern::random : Pattern::address;
     const uint64_t seed = random();
     probe.transfer(Way::engine_write, whole, pattern, seed);
-    // Damage: kind 0 flips one bit, 1 zeroes and 2 puts back the old content of up to 64 bytes.
+    // Damage: kind 0 flips one bit, 1 zeroes up to 64 bytes, and 2 restores their old content.
     const uint64_t kind = below(3), offset = below(whole.bytes - 64), length = kind == 0 ? 1 : 1 + below(64);
     std::vector<uint8_t> bytes(length);
     PatternFault expected;
@@ -217,7 +217,7 @@ void run_integrity_proof(LinkBench& bench, const LinkRun& run, int count,
                               : static_cast<uint8_t>(~wanted);
       judge_byte(expected, offset + at, wanted, bytes[at]);
     }
-    if (!expected.found()) continue;  // zeroes over zeroes
+    if (!expected.found()) continue;  // the damage changed nothing
     ++i;
     bench.device(destination).copy_in(probe.destination_stream(), probe.data() + offset, bytes.data(), length);
     probe.wait(probe.destination_stream());

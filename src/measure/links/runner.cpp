@@ -1,4 +1,4 @@
-// A link test's cells to Records.
+// Runs the cells of a link test and makes their Records.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Record record_of(const LinkTest& test, const LinkCell& cell, const LinkRun& run)
   return record;
 }
 
-/// Why kernels cannot run a cell: a pair of devices that does not reach.
+/// The reason why kernels cannot run a cell: a pair of devices without access; else empty.
 std::string kernels_waived(const LinkBench& bench, const LinkCell& cell) {
   for (const Flow& flow : cell.flows)
     for (const Place& place : {flow.source, flow.destination})
@@ -54,7 +54,7 @@ void run_latency(LinkBench& bench, const LinkCell& cell, const LinkRun& run, Rec
       {"latency", "us", bench.latency_us(flow.issuer, flow.source, run.latency_accesses, run.bench)});
 }
 
-/// Medians of each size, and the line through them.
+/// The median of each size, and the line fitted through them.
 void run_sweep_cell(LinkBench& bench, const LinkCell& cell, const LinkRun& run, Record& record) {
   Series sizes{"bytes", "bytes", {}}, times{"time", "us", {}}, rates{"bandwidth_by_size", "GB/s", {}};
   for (const size_t bytes : run.sweep_bytes) {
@@ -71,7 +71,7 @@ void run_sweep_cell(LinkBench& bench, const LinkCell& cell, const LinkRun& run, 
   record.axes["mover"] = std::string(to_string(cell.flows[0].mover));
   for (Series* series : {&sizes, &times, &rates}) record.series.push_back(std::move(*series));
   record.series.push_back({"alpha", "us", {fit.alpha_us}});
-  // Where noise makes larger transfers the faster ones there is no line, and so no bandwidth.
+  // If noise makes larger transfers faster, the fit gives no bandwidth.
   if (fit.beta_gbps > 0) record.series.push_back({"beta", "GB/s", {fit.beta_gbps}});
   record.series.push_back({"worst_ratio", "1", {fit.worst_ratio}});
 }

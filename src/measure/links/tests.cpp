@@ -11,9 +11,9 @@ namespace amdahl {
 namespace {
 
 using Cells = std::vector<LinkCell>;
-enum class Side { read, write };  // who issues a copy between devices: its destination or its source
+enum class Side { read, write };  // issuer of a copy between devices: destination (read) or source (write)
 
-constexpr int kDisturbance = 2;  // times the size: it outlasts what is measured
+constexpr int kDisturbance = 2;  // size factor of disturbing flows: they outlast the measured one
 
 Flow between(int from, int to, Mover mover, Side side) {
   return {side == Side::read ? to : from, Place::on(from), Place::on(to), mover, 1};
@@ -34,7 +34,7 @@ Cells pairs(const LinkScope& scope, Mover mover, Side side) {
   });
 }
 
-/// Both directions of a pair at once, added.
+/// Both directions of a pair at the same time; rates are added.
 Cells both_ways(const LinkScope& scope, Mover mover, Side side) {
   return ordered_pairs(scope, [&](int from, int to) {
     return LinkCell{scope.label(from),
@@ -53,7 +53,7 @@ Flow with_host(int device, const Place& host, bool to_device, Mover mover, int s
   return {device, to_device ? host : own, to_device ? own : host, mover, size_factor};
 }
 
-/// Host and each device, alone.
+/// Copies between the host and each device, one at a time.
 Cells host_alone(const LinkScope& scope, bool to_device, Mover mover, HostMemory kind = HostMemory::pinned) {
   Cells cells;
   for (int i = 0; i < scope.devices; ++i) {
@@ -63,8 +63,8 @@ Cells host_alone(const LinkScope& scope, bool to_device, Mover mover, HostMemory
   return cells;
 }
 
-/// Host and each device, while larger copies go the other way (`opposite`) and between all other devices and the host
-/// (`others`).
+/// Copies between the host and each device, while larger copies run in the opposite direction (`opposite`) and between
+/// the host and all other devices (`others`).
 Cells host_disturbed(const LinkScope& scope, bool to_device, Mover mover, bool opposite, bool others) {
   Cells cells = host_alone(scope, to_device, mover);
   for (int i = 0; i < scope.devices; ++i) {
@@ -82,7 +82,7 @@ Cells host_disturbed(const LinkScope& scope, bool to_device, Mover mover, bool o
   return cells;
 }
 
-/// Every NUMA node's memory and each device.
+/// Copies between the memory of every NUMA node and each device.
 Cells host_by_node(const LinkScope& scope, bool to_device) {
   Cells cells;
   for (const int node : scope.numa_nodes)
@@ -94,7 +94,7 @@ Cells host_by_node(const LinkScope& scope, bool to_device) {
   return cells;
 }
 
-/// All peers into one device (`inbound`), or one device out to all: the bytes of all of them over the time.
+/// All peers to one device (`inbound`), or one device to all peers; the rate is all bytes over the total time.
 Cells one_and_all(const LinkScope& scope, bool inbound, Mover mover, Side side) {
   Cells cells;
   for (int i = 0; i < scope.devices; ++i) {
@@ -108,7 +108,7 @@ Cells one_and_all(const LinkScope& scope, bool inbound, Mover mover, Side side) 
   return cells;
 }
 
-/// One cell of many flows: the bytes of all of them over the time.
+/// One cell of many flows; the rate is all bytes over the total time.
 Cells together(std::string label, std::vector<Flow> flows) {
   if (flows.empty()) return {};
   return {{std::move(label), "total", std::move(flows), Rate::total}};
@@ -116,7 +116,7 @@ Cells together(std::string label, std::vector<Flow> flows) {
 
 Cells all_to_all(const LinkScope& scope) {
   std::vector<Flow> flows;
-  for (int step = 1; step < scope.devices; ++step)  // every device sends to another one at each step
+  for (int step = 1; step < scope.devices; ++step)  // in each step, every device sends to a different one
     for (int from = 0; from < scope.devices; ++from)
       flows.push_back(between(from, (from + step) % scope.devices, Mover::engine, Side::write));
   return together("all to all", std::move(flows));
@@ -129,7 +129,8 @@ Cells ring(const LinkScope& scope) {
   return together("ring", std::move(flows));
 }
 
-/// Each device of the first half with its counterpart in the second, both ways. An odd one out rests.
+/// Each device of the first half with its counterpart in the second, in both directions. With an odd number, one device
+/// stays idle.
 Cells bisection(const LinkScope& scope) {
   std::vector<Flow> flows;
   const int half = scope.devices / 2;
@@ -147,7 +148,7 @@ Cells local_copies(const LinkScope& scope, Mover mover) {
   return cells;
 }
 
-/// The same kernel of each device, reading memory here, there and on the host.
+/// The same kernel on each device, reading local, peer and host memory.
 Cells localities(const LinkScope& scope) {
   Cells cells = local_copies(scope, Mover::kernel);
   for (LinkCell& cell : pairs(scope, Mover::kernel, Side::read)) cells.push_back(std::move(cell));
@@ -155,7 +156,7 @@ Cells localities(const LinkScope& scope) {
   return cells;
 }
 
-/// A device's own memory, alone and while the next device's copies come in and go out.
+/// A device's local memory, alone and during copies to and from the next device.
 Cells memory_and_traffic(const LinkScope& scope) {
   Cells cells;
   for (const LinkCell& alone : local_copies(scope, Mover::kernel)) {

@@ -12,7 +12,7 @@
 namespace amdahl {
 namespace {
 
-constexpr int kLeastJudged = 5;  // samples before rel_ci may stop
+constexpr int kLeastJudged = 5;  // minimum number of samples before rel_ci may stop sampling
 
 void check(const SamplingOptions& options) {
   constexpr int kMostSamples = 1'000'000;

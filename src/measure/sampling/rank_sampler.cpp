@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-/// A block's time and the clock after it, of one rank or as agreed by all.
+/// A block's time and the clock after it, of one rank or agreed on by all.
 struct BlockTime {
   double step_us = 0, clock_mhz = -1;
 };

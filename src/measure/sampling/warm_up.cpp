@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-constexpr size_t kWindow = 10;  // blocks that must show no trend, and at least a tenth of a second
+constexpr size_t kWindow = 10;  // blocks tested for a trend; together at least a tenth of a second
 
 std::span<const double> window_of(const std::vector<double>& blocks) {
   return std::span(blocks).last(std::min(blocks.size(), kWindow));
@@ -18,7 +18,7 @@ std::span<const double> window_of(const std::vector<double>& blocks) {
 }  // namespace
 
 int64_t WarmUpRule::next_block() const {
-  constexpr int64_t kFirst = 2;  // tells how long a step takes
+  constexpr int64_t kFirst = 2;  // first estimate of the step time
   if (block_us_.empty()) return std::max<int64_t>(kFirst, least_steps_ / kTrendBlocks);
   const double wanted = std::ceil(kBlockUs / std::max(block_us_.back(), 1e-3));
   return std::max<int64_t>({1, least_steps_ / kTrendBlocks, static_cast<int64_t>(std::min(wanted, 1e7))});

@@ -89,7 +89,7 @@ double StudyCellRank::timed_steps(int lead, int steps, RankRun* run) {
   Stream& stream = trainer_.compute_stream();
   for (int i = 0; i < lead + steps; ++i) {
     if (i == lead) stream.stamp(*start_);
-    if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the steps that are queued
+    if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the queued steps
     const size_t batch = static_cast<size_t>(i < lead ? i : i - lead) % pool_.size();
     trainer_.step(pool_.features(batch), pool_.targets(batch));
   }
@@ -122,8 +122,8 @@ WarmUp StudyCellRank::warm_up() {
 }
 
 void StudyCellRank::prepare(int rehearsals) {
-  constexpr double kRehearsalUs = 1e6;  // of timed steps, where a whole run takes longer
-  measure(1);                           // makes graphs and chooses algorithms
+  constexpr double kRehearsalUs = 1e6;  // limit of a rehearsal's timed steps; a shorter run is rehearsed whole
+  measure(1);                           // captures graphs and chooses algorithms
   warmed_ = warm_up();
   const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
   const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
@@ -142,7 +142,7 @@ RankRun StudyCellRank::run() {
     limit_waits(limits.collective_seconds, limits.host_seconds);
   }
   RankRun run = measure(settings_.steps);
-  if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are cold
+  if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
   if (!warmed_) return run;
   run.warmup_steps = static_cast<double>(warmed_->steps);
   run.warmup_us = warmed_->load_us;
@@ -173,14 +173,14 @@ RankRun StudyCellRank::measure(int steps) {
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller `learning_rate`, or check the data for extreme values");
   check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
-  run.parts = parts_.measure(run.step_us);  // leaves other parameters on each rank
+  run.parts = parts_.measure(run.step_us);  // leaves different parameters on each rank
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
-  own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run made and keeps
+  own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run allocated and keeps
   return run;
 }
 
 RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
-  trainer_.step(pool_.features(0), pool_.targets(0));  // choices that a first step makes, where no run was before
+  trainer_.step(pool_.features(0), pool_.targets(0));  // lets Ops choose algorithms if no run has
   trainer_.reset();
   return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
 }

@@ -16,17 +16,17 @@ namespace amdahl {
 namespace {
 
 constexpr int kProbeSteps = 3;
-constexpr int kRehearsals = 1;  // runs of a cell that do not count, before its first that does
-// Of the first cell on a device in a process. On an H200, copies of initial weights from the host change what launches
-// cost: a graph takes 1.2 us less before the fourth of them than ever after.
+constexpr int kRehearsals = 1;  // discarded runs of a cell before its first counted one
+// Rehearsals of the first cell on a device in a process. On an H200, copies of initial weights from the host change the
+// launch cost: a graph takes 1.2 us less before the fourth such copy than after it.
 constexpr int kFirstRehearsals = 3;
-constexpr int kAccountSteps = 60;  // about what the step account of a run takes, in steps
+constexpr int kAccountSteps = 60;  // approximate duration of a run's step account, in steps
 
-// All ranks of one cell, and what is known of it so far.
+// All ranks of one cell, and its state and results so far.
 struct Cell {
   StudyCellSpec spec;
   TrainerOptions options;
-  std::vector<std::unique_ptr<Ops>> ops;              // by rank, of a math mode that is not the fleet's; else null
+  std::vector<std::unique_ptr<Ops>> ops;              // by rank, for a math mode other than the fleet's; else null
   std::vector<std::unique_ptr<StudyCellRank>> ranks;  // by rank; other processes' ranks stay null
   std::vector<double> step_times_us;
   bool prepared = false;  // warmed up
@@ -69,7 +69,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
   return record;
 }
 
-// Where the step went, see AccountedStep.
+// Adds the step account to a Record, see AccountedStep.
 void add_account(Record& record, const std::vector<RankRun>& ranks) {
   std::vector<PartTimes> times;
   for (const RankRun& rank : ranks) times.push_back(rank.parts);
@@ -167,8 +167,8 @@ void make_room(Cell& cell) {
   cell.ranks.resize(static_cast<size_t>(cell.spec.devices));
 }
 
-// Warms the cell up, once. Apart from the first run, so that this begins as every other does. `used`: how many of the
-// fleet's devices a cell of this process has used before.
+// Warms the cell up, once. Separate from the first run, so that it starts under the same conditions as every other run.
+// `used`: how many of the fleet's devices a cell of this process has used before.
 void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
   if (std::exchange(cell.prepared, true)) return;
   const int rehearsals = cell.spec.devices > *used ? kFirstRehearsals : kRehearsals;
@@ -176,7 +176,7 @@ void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settin
   *used = std::max(*used, cell.spec.devices);
 }
 
-// One run of one cell over all its ranks. Returns what every rank measured.
+// One run of one cell over all its ranks. Returns the measurements of every rank.
 std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
   std::vector<RankRun> result;
   make_room(cell);
@@ -190,7 +190,7 @@ std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySett
   return result;
 }
 
-// One more run of the cell, with stamps of every piece.
+// One extra run of the cell, with stamps of every piece.
 StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
   StepTrace result;
   const TraceRequest& wanted = *settings.trace;
@@ -219,7 +219,7 @@ bool settled(const std::vector<Cell>& cells, double rel_ci) {
   });
 }
 
-// Of a whole study.
+// Progress of a whole study.
 struct Progress {
   int finished = 0;      // runs
   int devices_used = 0;  // by the cells measured so far in this process

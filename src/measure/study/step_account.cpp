@@ -12,7 +12,7 @@ constexpr double AccountedStep::*kMeans[] = {&AccountedStep::step,        &Accou
                                              &AccountedStep::launch_gaps, &AccountedStep::input,
                                              &AccountedStep::optimizer,   &AccountedStep::launch_floor};
 
-// Of each collective, over the ranks.
+// The shortest time of each collective over the ranks.
 std::vector<double> shortest_collectives(const std::vector<PartTimes>& times) {
   std::vector<double> shortest(times.front().communication.collectives.size(), std::numeric_limits<double>::infinity());
   for (const PartTimes& rank : times)
@@ -20,7 +20,8 @@ std::vector<double> shortest_collectives(const std::vector<PartTimes>& times) {
   return shortest;
 }
 
-// Part of a rank's stalls that it waited for others, in a stamped step; all is exposed where nothing stalled.
+// Share of a rank's stalls in a stamped step that was waiting for other ranks; 0 without stalls: all is exposed
+// communication.
 double waiting_share(const StampedTimes& stamped, const std::vector<double>& shortest) {
   double stalled = 0, waiting = 0;
   for (size_t k = 0; k < shortest.size(); ++k) {

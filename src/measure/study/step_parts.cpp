@@ -12,7 +12,7 @@ namespace amdahl {
 namespace {
 
 constexpr int kRounds = 3;
-constexpr double kBlockUs = 5000;  // a block takes about this long
+constexpr double kBlockUs = 5000;  // target duration of a block
 constexpr int kFewestSteps = 4, kMostSteps = 50;
 
 }  // namespace
@@ -32,7 +32,7 @@ PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool&
       start_(rank.device.make_event()),
       end_(rank.device.make_event()) {}
 
-// Eager once, so that each part has chosen its algorithms before it is captured.
+// Runs each part eagerly once, so that its algorithms are chosen before it is captured.
 void PartTimer::prepare() {
   if (prepared_) return;
   for (const StepPart part : {StepPart::forward, StepPart::backward, trainer_.local_part()})
@@ -48,14 +48,14 @@ PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps) {
     const size_t batch = static_cast<size_t>(i) % pool_.size();
     trainer_.part_step(pool_.features(batch), pool_.targets(batch), part, mode);
   };
-  // A graph is made at its first launch, which must not fall into the block.
+  // Captures the graphs now rather than at their first launch, which would be timed.
   if (mode == LaunchMode::graph)
     for (size_t batch = 0; batch < pool_.size(); ++batch)
       trainer_.prepare_part(pool_.features(batch), pool_.targets(batch), part);
   trainer_.synchronize();
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
   const double busy_before = stream.busy_us();
-  // Busy time is of all steps, and so must be the time it is compared with.
+  // Busy time covers all steps, so the wall time compared with it must as well: no lead steps.
   const int lead = busy_before < 0 ? kLeadSteps : 0;
   for (int i = 0; i < lead; ++i) step(i);
   stream.stamp(*start_);
@@ -96,7 +96,7 @@ void PartTimer::one_round(int steps, Rounds& rounds) {
 
 PartTimes PartTimer::measure(double step_us) {
   prepare();
-  step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // all take as many steps
+  step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const int steps =
       static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), kFewestSteps, kMostSteps));
   Rounds rounds;
@@ -114,7 +114,7 @@ PartTimes PartTimer::measure(double step_us) {
   times.noise = (*most - *least) / 2;
   times.fused_update = trainer_.fuses_update();
   if (trainer_.local_part() == StepPart::full) return times;
-  trainer_.stamped_times(pool_.features(0), pool_.targets(0));  // makes the events, or captures its graph
+  trainer_.stamped_times(pool_.features(0), pool_.targets(0));  // creates the events, or captures the graph
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
   times.communication = trainer_.stamped_times(pool_.features(0), pool_.targets(0));
   return times;

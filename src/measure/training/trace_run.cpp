@@ -12,8 +12,8 @@
 namespace amdahl {
 namespace {
 
-// Stamps of as many steps are kept at once. A multiple of every small pool of batches, so that each set of stamps
-// always goes with the same batch and a graph is captured once for both.
+// Number of steps whose stamps are kept at once. A multiple of every small pool size, so that each set of stamps always
+// belongs to the same batch and one graph is captured for both.
 constexpr int64_t kStepsAtOnce = 60;
 
 double now_us() {
@@ -43,7 +43,7 @@ class RankTracer {
     }
     prepare();
     set_clock();
-    // Threads of one process are one to a profiler.
+    // To a profiler, the threads of one process are one: only one of them starts the capture.
     const bool speaks = rank_.rank == 0 || !rank_.communicator.shares_address_space();
     if (speaks) start_profiler_capture();
     for (int64_t begin = steps_.first; begin < steps_.end; begin += kStepsAtOnce)
@@ -58,10 +58,10 @@ class RankTracer {
   const float* targets(int64_t step) const { return pool_.targets(static_cast<size_t>(step) % pool_.size()); }
   StepStamps& stamps(int64_t step) { return *stamps_[static_cast<size_t>((step - steps_.first) % kStepsAtOnce)]; }
   Deadline deadline() const { return Deadline::after_seconds(steps_.timeout_seconds); }
-  // A host time as the events have it.
+  // Converts a host time to the time base of the events.
   double since_origin(double host_us) const { return host_us - trace_.origin_us; }
 
-  // Graphs are made now, or making them would show as gaps between the traced steps.
+  // Captures the graphs now, because capturing would show as gaps between traced steps.
   void prepare() {
     const auto wanted = static_cast<size_t>(std::min(kStepsAtOnce, steps_.end - steps_.first));
     while (stamps_.size() < wanted) stamps_.push_back(std::make_unique<StepStamps>(rank_.device, true));
@@ -70,7 +70,7 @@ class RankTracer {
     trainer_.synchronize();
   }
 
-  // The narrowest of a few attempts: a stamp that the host was interrupted around says little.
+  // Uses the narrowest window of several attempts, because an interrupted host makes a window useless.
   void set_clock() {
     constexpr int kAttempts = 20;
     Stream& stream = trainer_.compute_stream();
@@ -90,7 +90,7 @@ class RankTracer {
       origin_ = std::move(stamp);
       if (exact) break;
     }
-    rank_.communicator.barrier(deadline());  // everybody is here: the second one measures itself alone
+    rank_.communicator.barrier(deadline());  // all ranks have arrived: the second barrier's width is its own
     const double entered = now_us();
     rank_.communicator.barrier(deadline());
     trace_.barrier_us = now_us();

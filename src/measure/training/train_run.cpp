@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
-// The data set on a rank's device, and the staging rows of the batch at hand.
+// The data set on a rank's device, and the staging buffers of the current batch.
 class ResidentData {
  public:
   ResidentData(RankContext& rank, Trainer& trainer, const Dataset& data, const Split& split, Deadline deadline)
@@ -39,13 +39,13 @@ class ResidentData {
     trainer_.synchronize();
   }
 
-  /// Row order of an epoch.
+  /// Sets the row order of an epoch.
   void select(const std::vector<int32_t>& rows, Deadline deadline) {
     if (rows.empty()) return;
     rank_.device.copy_in(stream(), indices_->data(), rows.data(), rows.size() * sizeof(int32_t));
     stream().synchronize(deadline);
   }
-  /// One step on rows [first, first + global batch) of the epoch's order.
+  /// Runs one step on rows [first, first + global batch) of the epoch's order.
   void step(int64_t first) {
     if (mine_.rows() > 0) gather(first + mine_.begin, mine_.rows(), *batch_features_, *batch_targets_);
     trainer_.step(batch_features_->as<float>(), batch_targets_->as<float>());
@@ -91,8 +91,8 @@ void require_finite(double loss, const char* what, int epoch) {
               "a smaller `learning_rate`, or check the data for extreme values");
 }
 
-/// What `auto_timeout` goes by: the longest time between the ends of two steps of the first epoch, from the third on
-/// and with what rank 0 does after the last.
+/// The basis of `auto_timeout`: the longest time between the ends of two consecutive steps of the first epoch, from the
+/// third step on, including rank 0's work after the last one.
 class StepClock {
  public:
   void step_ended() {
@@ -100,7 +100,7 @@ class StepClock {
     if (++steps_ > kCold) longest_ = std::max(longest_, std::chrono::duration<double>(now - last_).count());
     last_ = now;
   }
-  /// The longest of all ranks, as deadlines of what follows. Collective.
+  /// Sets later deadlines from the longest time over all ranks. Collective.
   void limit_waits(RankContext& rank, Trainer& trainer, const TrainerOptions& options) {
     const double longest = RankSampler(rank.communicator, options.timeout_seconds).slowest(longest_);
     const AutoTimeouts limits = auto_timeouts(longest, 1);
@@ -143,7 +143,7 @@ void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& set
       checks_seconds += std::chrono::duration<double>(Clock::now() - check_start).count();
     }
     const double loss = trainer.sum_over_ranks(local).loss;
-    if (rank.rank == 0) {  // it has the weights under every strategy
+    if (rank.rank == 0) {  // rank 0 has the weights under every strategy
       EpochResult result;
       result.epoch = epoch;
       result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - checks_seconds;

@@ -13,7 +13,7 @@ std::unique_ptr<PeerUpdater> connect_peers(const SyncContext& context) {
   std::unique_ptr<PeerUpdater> updater =
       context.ops.optimizer().join_peers({share(context.model.shared_params()), share(context.model.shared_grads()),
                                           share(allocate_zeroed(context.device, kTeamFlagBytes, deadline))});
-  communicator.barrier(deadline);  // every rank has allocated what it needs before any goes on
+  communicator.barrier(deadline);  // every rank has allocated its memory before any rank continues
   return updater;
 }
 

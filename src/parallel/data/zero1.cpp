@@ -1,17 +1,17 @@
-// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state for
-// its part of every bucket only. Gradients are reduced to the part's owner, which updates it; the new parameters then
-// go to everybody. All of that runs on the communication stream, while backward goes on.
+// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state only
+// for its part of every bucket. Gradients are reduce-scattered to the owner of the part, which updates it; the new
+// parameters are then all-gathered. All of this runs on the communication stream and overlaps backward.
 //
-// By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks
-// reach each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks
-// after the front.
+// With collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank. If the ranks can
+// access each other's memory and the optimizer is Adam, one kernel per bucket does all of this instead; rank 0 then
+// also updates the front.
 #include "parallel/data/bucketed_sync.h"
 #include "parallel/data/peer_connection.h"
 
 namespace amdahl {
 namespace {
 
-// What a rank hands over for a bucket: the front once, its gradients' part and its parameters' part.
+// Payload of a rank for a bucket: the front once, and its part of the gradients and of the parameters.
 size_t payload_bytes(const Shards& shards) {
   return static_cast<size_t>(shards.front().floats() + 2 * shards.part_floats) * sizeof(float);
 }
@@ -54,8 +54,8 @@ class ShardedDataParallel final : public BucketedSync {
 
   void send_directly(const Shards& shards, bool last) {
     const SyncContext& c = context();
-    // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for
-    // that.
+    // In the first step a rank may allocate or time alternatives, which can synchronize with other devices. The barrier
+    // ensures that no rank's kernel waits for a rank that is still doing so.
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
     PeerAdam update;
     update.last = last;
