@@ -49,7 +49,7 @@ struct WeightRows {
 /// Device pointers to a layer's parameters and gradients; `bias` is null for a layer without bias.
 struct LayerParameters {
   float *weight = nullptr, *bias = nullptr;      // [rows, columns] and [rows] of the shard held here
-  float *d_weight = nullptr, *d_bias = nullptr;  // likewise
+  float *d_weight = nullptr, *d_bias = nullptr;  // their gradients, same shapes
 };
 
 class Layer {

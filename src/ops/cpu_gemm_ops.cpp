@@ -16,7 +16,7 @@
 namespace amdahl {
 namespace {
 
-// A row-major matrix whose rows lie `stride` floats apart.
+// A row-major matrix with `stride` floats from one row to the next.
 struct Matrix {
   const float* data;
   int64_t stride;

@@ -44,13 +44,13 @@ struct GemmProblem {
 };
 
 struct GemmCall {
-  GemmProblem problem;  // alignments are filled in by CudaGemm
+  GemmProblem problem;  // CudaGemm fills in the alignments
   const float* a;
   const float* b;
   float* d;
   float alpha = 1.0f;
   const float* vector = nullptr;  // read or written, depending on the epilogue
-  const uint8_t* mask = nullptr;  // likewise
+  const uint8_t* mask = nullptr;  // read or written, depending on the epilogue
 };
 
 struct GemmWorkspace {

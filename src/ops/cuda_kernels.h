@@ -45,7 +45,7 @@ void launch_gather_rows(const KernelLaunch& launch, const float* table, const in
                         int64_t rows, int64_t width);
 /// Whether launch_transpose supports a matrix: groups of four floats in both directions. `out` must be 16-byte aligned.
 bool transposes(const float* in, int64_t rows, int64_t columns, int64_t stride);
-/// out[columns, rows] = in^T, whose rows lie `stride` floats apart.
+/// out[columns, rows] = in^T; `in` has a row stride of `stride` floats.
 void launch_transpose(const KernelLaunch& launch, const float* in, int64_t stride, float* out, int64_t rows,
                       int64_t columns);
 void launch_increment(const KernelLaunch& launch, uint64_t* counter);

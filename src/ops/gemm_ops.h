@@ -55,9 +55,9 @@ struct DenseBackwardInput {
   const uint8_t* mask = nullptr;  // of `activation`, which must be set too
 };
 
-/// dw[O,I] = (accumulate ? dw : 0) + dy[B,O]^T x[B,I]; when dbias is set, dbias[O] likewise from column sums of dy.
-/// Rows of dy lie `dy_stride` floats apart (0: O), so that the gradient of a subset of the outputs can be computed by
-/// itself.
+/// dw[O,I] = (accumulate ? dw : 0) + dy[B,O]^T x[B,I]; when dbias is set, dbias[O] = (accumulate ? dbias : 0) + column
+/// sums of dy. The row stride of dy is `dy_stride` floats (0: O), so that the gradient of a subset of the outputs can
+/// be computed by itself.
 struct DenseBackwardWeight {
   const float* x;
   const float* dy;
@@ -87,7 +87,7 @@ class GemmOps {
     if (input) dense_backward_input(stream, *input);
   }
   /// Whether dense_backward is faster than the two single calls at this number of rows. If so, both gradients of a
-  /// layer are computed together; if not, a strategy that overlaps communication may ask for another order.
+  /// layer are computed together; if not, a strategy that overlaps communication may choose another order.
   virtual bool fuses_backward(int64_t batch) const {
     (void)batch;
     return false;

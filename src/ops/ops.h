@@ -42,7 +42,7 @@ class Ops {
   Families families_;
 };
 
-/// Ops may time alternatives when a problem is first seen outside a capture: run each step once eagerly before
+/// Ops may time alternatives at the first use of a problem outside a capture: run each step once eagerly before
 /// capturing or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;

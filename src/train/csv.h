@@ -34,7 +34,7 @@ struct CsvOptions {
 ///   "column=value" per value (sorted, at most 1,000). If at least 90 % of a column's values are numbers, a word in it
 ///   is an error instead.
 /// - Target: one categorical column, or one of integers with at most 100 distinct values, gives classes
-///   (cross-entropy) unless `task` says otherwise; everything else is regression (mse).
+///   (cross-entropy) unless `task` overrides it; everything else is regression (mse).
 ///
 /// Error{usage}: no such file, unknown or repeated column names in the options, a task that does not fit the target.
 /// Error{data_corrupt}: unreadable content. Error{non_finite}: NaN, infinity or a number too large for 32 bits.

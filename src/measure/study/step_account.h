@@ -21,7 +21,7 @@ struct AccountedStep {
   double compute = 0, exposed_communication = 0, waiting = 0, launch_gaps = 0, input = 0, optimizer = 0;
   double total_communication = 0;               // hidden and exposed, without waiting; from stamps
   double launch_floor = 0, launch_kernels = 0;  // see PartTimes
-  double noise = 0, fused_update = 0;           // likewise
+  double noise = 0, fused_update = 0;           // see PartTimes
 };
 
 /// `times[rank]` of one run. A collective ends on all ranks together, so the rank on which it was shortest arrived

@@ -19,8 +19,8 @@ struct TrainSettings {
 /// Trains on the whole data set, shuffled anew each epoch by the seed; rows that do not fill a global batch are skipped
 /// in that epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss is NaN or
 /// infinite, Error{check_failed} when ranks that should hold the same parameters do not (check_replicas),
-/// Error{interrupted} within an epoch once the fleet is told to stop. `data` must be standardised on the split's
-/// training rows already. The result is that of the root process.
+/// Error{interrupted} within an epoch once the fleet is stopped (Fleet::end_runs_when). `data` must be standardised on
+/// the split's training rows already. The result is that of the root process.
 struct TrainedModel {
   std::vector<EpochResult> epochs;
   std::vector<float> parameters;  // after the last epoch, in layout order

@@ -1,5 +1,5 @@
 // Base class of strategies that communicate bucket by bucket: on the communication stream as soon as backward has
-// completed a bucket, or after backward if the plan says so.
+// completed a bucket, or after backward without plan.overlap.
 #pragma once
 
 #include <memory>

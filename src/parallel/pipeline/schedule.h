@@ -67,7 +67,7 @@ struct PipelineSchedule {
 /// (rank r holds stages r and 2p - 1 - r). More than 2^24 forwards of all ranks together are not feasible.
 Feasibility schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks);
 
-/// Throws Error{usage} with the reason if schedule_feasible says no.
+/// Throws Error{usage} with the reason when the numbers are not feasible.
 void require_schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks);
 
 /// Makes the schedule; it passes `check_schedule` and has no deadlock. Error{usage} when it is not feasible.

@@ -37,7 +37,7 @@ struct TensorContext {
 };
 
 /// `options` for a Model that holds this rank's shards: its forward gives every rank the whole output, its loss is the
-/// same on every rank, and its gradients are those of the shards. Error{usage} when tensor_feasible says no.
+/// same on every rank, and its gradients are those of the shards. Error{usage} when not feasible (tensor_feasible).
 ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options);
 
 }  // namespace amdahl
