@@ -23,8 +23,7 @@ struct HeatMap {
   TableColumn row, column, value;
   std::vector<TableColumn> further;  // additional columns of the table
   std::string judgement_title;       // empty: no cell is outlined
-  std::string outlined,
-      plain;  // judgements with and without an outline: "below 90 % of what is expected", "as expected"
+  std::string outlined, plain;       // judgements: "below 90 % of what is expected", "as expected"
   std::vector<std::string> rows;     // row order, top to bottom
   std::vector<std::string> columns;  // column order; empty: sizes in bytes, ascending
   double full = 0;                   // value with the strongest colour; 0: the largest

@@ -18,7 +18,7 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
 struct BatchCrossover {
   int64_t batch = 0;    // recommended at this batch and every larger one
   int64_t below = 0;    // largest batch at which they are not recommended
-  int64_t largest = 0;  // measured
+  int64_t largest = 0;  // largest measured batch
 
   auto operator<=>(const BatchCrossover&) const = default;
 };

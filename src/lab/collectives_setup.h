@@ -20,8 +20,7 @@ std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int device
 
 /// NVLink connectivity between all GPUs.
 struct NvlinkFabric {
-  double link_gbps =
-      0;  // bandwidth of all links of a device in one direction, GB/s; 0: not fully connected, or unknown
+  double link_gbps = 0;          // of all links of a device in one direction; 0: not fully connected, or unknown
   bool switches_reduce = false;  // the links connect to switches that can reduce in the network (NVLS)
 };
 /// Sets link_gbps and peak_gbps. With reduction in the switches, all-reduce sends and receives its data once instead of
