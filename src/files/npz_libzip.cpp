@@ -38,7 +38,7 @@ std::string text_of(int code) {
 std::string read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& stat, const std::string& origin) {
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) refuse(origin, zip_strerror(archive));
-  // Maximum expansion of deflate: a size in the directory beyond it is rejected.
+  // Maximum expansion of deflate: memory is reserved in advance only for sizes that the compressed bytes can produce.
   constexpr zip_uint64_t kMostExpansion = 1032;
   std::string bytes;
   if (stat.size / kMostExpansion <= stat.comp_size) bytes.reserve(stat.size);

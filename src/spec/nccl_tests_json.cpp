@@ -31,7 +31,7 @@ constexpr ProgramRow kPrograms[] = {{"all_reduce_perf", "all_reduce", true, fals
                                     {"gather_perf", "gather", false, true},
                                     {"scatter_perf", "scatter", false, true}};
 
-// nccl-tests' names of types; types that only it has keep their name.
+// nccl-tests' types and amdahl's names for them; other types keep nccl-tests' name.
 constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
     {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"bfloat16", "bf16"},
     {"int32", "i32"}, {"int64", "i64"},  {"uint8", "u8"}};
