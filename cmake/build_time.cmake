@@ -1,7 +1,7 @@
-# Build time of code whose own speed nobody waits for: commands, reports, file formats, tests. It is compiled with light
-# optimisation, several sources as one, so that headers and templates are compiled once for all of them: names in
-# anonymous namespaces must differ within such a target, or within its folder where it has folders. AMDAHL_UNITY=OFF
-# compiles each source by itself, which is faster where few have changed.
+# Reduces the build time of code whose run time does not matter: commands, reports, file formats, tests. It is compiled
+# with light optimisation in unity builds, so that headers and templates are compiled once for several sources: names in
+# anonymous namespaces must be unique within such a target, or within its folder if it has folders. AMDAHL_UNITY=OFF
+# compiles each source separately, which is faster when few have changed.
 option(AMDAHL_UNITY "Compile several sources of commands, reports and tests as one" ON)
 
 function(cold_target target)

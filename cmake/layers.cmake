@@ -1,7 +1,7 @@
 # One static library per folder of src/. The link graph mirrors docs/layers.txt, which tests/arch enforces on includes.
 
 # amdahl_layer(NAME SOURCES a.cpp ... [LAYERS base stats ...] [LINK targets...] [INCLUDE dirs...] [COLD])
-# COLD: nobody waits for its own speed, see build_time.cmake.
+# COLD: its run time does not matter, see build_time.cmake.
 function(amdahl_layer name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;LAYERS;LINK;INCLUDE" ${ARGN})
   add_library(amdahl_${name} STATIC ${ARG_SOURCES})

@@ -1,4 +1,4 @@
-// Puts a camera's and a joint sensor's samples onto common times, and a point cloud into a grid, on this computer.
+// Resamples the data of a camera and of a joint sensor to common times, and voxelizes a point cloud, on the CPU.
 //
 // With an installed amdahl: g++ -std=c++20 preprocess.cpp -lamdahl
 #include <amdahl/sensor.h>

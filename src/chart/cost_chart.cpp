@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Sizes from which on a configuration pays: a rule each.
+/// Sizes from which a configuration pays: one rule each.
 std::vector<const BreakEven*> marks_of(const CostReport& report, const CostPlot& plot) {
   std::vector<const BreakEven*> marks;
   for (const BreakEven& found : report.break_evens)
@@ -30,7 +30,7 @@ bool energy_was_read(const CostReport& report, const CostPlot& plot) {
   });
 }
 
-/// Rows of results; rows of break-evens have no work, but where they lie.
+/// Rows of results, then rows of break-evens, which have a position instead of work values.
 DataTable table_of(const CostReport& report, const CostPlot& plot) {
   DataTable table;
   const std::string currency = report.currency;
@@ -105,7 +105,7 @@ struct PanelLayers {
   bool intervals = false, marks = false;
 };
 
-/// One panel: lines with points, intervals where there are any, rules at break-even sizes.
+/// One panel: lines with points, intervals if there are any, rules at break-even sizes.
 ordered_json panel(const CostPlot& plot, const DataTable& table, const char* field, const std::string& title,
                    PanelLayers with) {
   const ordered_json x = size_axis(plot, table), y = work_axis(table, field, title);

@@ -49,10 +49,11 @@ struct Part {
   double (*time_us)(const StepAccount&);
 };
 
-// Stamps leave launch gaps in forward and backward, which then say nothing of compute.
+// Whether forward and backward divide the compute time. With timestamps they include launch gaps and do not.
 bool divides(const StepAccount& a) { return a.forward_us + a.backward_us <= a.compute_us * (1 + 1e-9); }
 
-// In the order of the bar. What no part explains is one when it is positive; a longer account passes the tick instead.
+// Parts in the order of the bar. Unexplained time is a part if it is positive; an account longer than the step extends
+// beyond the tick.
 constexpr std::array<Part, 8> kParts{{
     {"forward", [](const StepAccount& a) { return divides(a) ? a.forward_us : 0; }},
     {"backward", [](const StepAccount& a) { return divides(a) ? a.backward_us : 0; }},
@@ -79,7 +80,7 @@ std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const
 
 double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
 
-// Of how many accounts the shares are refused.
+// States for how many accounts the shares are withheld.
 std::string refused_text(const std::vector<const StudyCell*>& cells) {
   const auto refused =
       std::count_if(cells.begin(), cells.end(), [](const StudyCell* cell) { return !cell->account->trusted(); });
@@ -114,7 +115,7 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
       format_number(worst->account->step_us), worst->account->n);
 }
 
-// Columns and parts that are nowhere more than nothing are left out of the legend.
+// Whether a part is above zero in some cell; others are left out of columns and legend.
 bool is_drawn(const Part& part, const std::vector<const StudyCell*>& cells) {
   return std::any_of(cells.begin(), cells.end(), [&](const StudyCell* cell) {
     return part.time_us(*cell->account) > 1e-3 * cell->account->step_us;

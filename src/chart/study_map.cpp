@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The colour is the speedup's logarithm: twice and half as fast are equally far from none.
+// The colour encodes the logarithm of the speedup, so that factors 2 and 1/2 are equally far from 1.
 constexpr std::string_view kMapSpec = R"json({
   "width": 460, "height": "$height",
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
@@ -50,7 +50,7 @@ struct MapKey {
   auto operator<=>(const MapKey&) const = default;
 };
 
-using ModelKey = std::pair<int64_t, std::string>;  // parameters, name: ascending by size
+using ModelKey = std::pair<int64_t, std::string>;  // parameters, name: sorted by size
 
 std::string model_label(const ModelKey& model) {
   const double millions = static_cast<double>(model.first) / 1e6;
@@ -73,7 +73,7 @@ const char* short_text(Recommendation recommendation) {
   return "unclear";
 }
 
-using Best = std::map<std::pair<ModelKey, int64_t>, const StudyComparison*>;  // by model and batch
+using Best = std::map<std::pair<ModelKey, int64_t>, const StudyComparison*>;  // best comparison by model and batch
 
 Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   Chart chart;

@@ -44,11 +44,11 @@ constexpr std::string_view kTooltip = R"json([
   {"field": "step_time_us", "title": "Step time (us)", "format": ",.4~r"},
   {"field": "deviation_percent", "title": "From the median (%)", "format": "+.2f"}])json";
 
-// How far the axis reaches: as far as runs that are no outliers, and half as far again. One run that took twice as long
-// must not squash all others into a line; it is drawn at the end of the axis with its value.
+// Range of the axis: that of all runs without outliers, extended by half. An outlier that took twice as long must not
+// compress all others; it is drawn at the end of the axis with its value.
 struct Reach {
-  double low = 0, high = 0;             // percent, of what is drawn in its place
-  std::optional<double> below, beyond;  // where those stand that lie outside, if any do
+  double low = 0, high = 0;             // percent, range of values drawn at their position
+  std::optional<double> below, beyond;  // positions of values outside of the range, if any
   double first() const { return below ? *below * 1.02 : low; }
   double last() const { return beyond ? *beyond * 1.02 : high; }
 };
@@ -74,13 +74,13 @@ Reach reach_of(const std::vector<const CellSamples*>& cells) {
   return reach;
 }
 
-// Beside the farthest of those runs of a cell that lie beyond: "at +91.3 %", "3 runs, the last at +91.3 %".
+// Label at the farthest run of a cell outside of the range: "at +91.3 %", "3 runs, the last at +91.3 %".
 std::string beyond_text(size_t count, double farthest) {
   const std::string value = fmt::format("at {:+.1f} %", farthest);
   return count == 1 ? value : fmt::format("{} runs, the last {}", count, value);
 }
 
-// The runs of a cell on one side of the axis, and the row of the farthest.
+// The runs of a cell outside of the axis on one side, and the row of the farthest.
 struct Outside {
   size_t count = 0, row = 0;
   double farthest = 0;

@@ -27,7 +27,7 @@ Origin origin_of(const StudySummary& summary, const StudyGroup& group) {
   return Origin::measured;
 }
 
-// One shape of both charts: lines over devices, intervals, and what cannot be had for more devices.
+// Common structure of both charts: lines over devices, intervals, and the ideal line.
 struct ScalingChart {
   const char *field, *title, *format;
   bool efficiency;

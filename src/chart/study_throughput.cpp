@@ -50,8 +50,8 @@ std::string brief_crossover(const BatchCrossover& crossover) {
   return fmt::format("batch {}{}", crossover.batch == crossover.largest ? "" : ">= ", with_thousands(crossover.batch));
 }
 
-// "2 and 4 GPUs faster at batch >= 1,024, not at 256"; beside the dotted line, where there is less room, "2 and 4 GPUs
-// faster at batch >= 1,024".
+// "2 and 4 GPUs faster at batch >= 1,024, not at 256"; at the dotted rule, with less room, "2 and 4 GPUs faster at
+// batch >= 1,024".
 std::map<int64_t, std::string> format_crossover(const StudySummary& summary, const StudyGroup& group,
                                                 const DeviceWords& words, bool brief) {
   std::map<BatchCrossover, std::vector<int64_t>> devices_at;
@@ -84,7 +84,7 @@ DataTable table_of(const std::vector<const StudyCell*>& cells, const Configurati
     const int64_t batch = fixed_batch(cell->key);
     TableValue crossing;
     if (const auto found = crossovers.find(batch); cell->key.devices > 1 && found != crossovers.end()) {
-      crossing = found->second;  // once a batch
+      crossing = found->second;  // one label per batch
       crossovers.erase(found);
     }
     table.rows.push_back({series, batch, cell->key.devices, cell->throughput.mean,
@@ -135,7 +135,7 @@ std::string crossover_text(const BatchCrossover& crossover, std::string_view bat
 }
 
 std::optional<BatchCrossover> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
-  std::map<int64_t, bool> pays;  // by batch; any configuration will do
+  std::map<int64_t, bool> pays;  // by batch, in any configuration
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group && c.multi.devices == devices)
       pays[fixed_batch(c.multi)] |= c.recommendation == Recommendation::multi_device;

@@ -1,4 +1,4 @@
-// A completion script for bash that needs nothing but bash itself.
+// Completion script for bash without dependencies.
 #include <fmt/format.h>
 
 #include "cli/command_tree.h"

@@ -11,7 +11,7 @@ namespace amdahl::cli {
 
 namespace {
 
-constexpr int kWaived = 77;  // what test harnesses read as "skipped"
+constexpr int kWaived = 77;  // the exit code that test harnesses read as "skipped"
 
 }  // namespace
 

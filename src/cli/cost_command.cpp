@@ -1,4 +1,4 @@
-// What measured work costs.
+// Options and command of `amdahl cost`.
 #include <fmt/format.h>
 
 #include <memory>

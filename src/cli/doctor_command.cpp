@@ -11,7 +11,7 @@
 namespace amdahl::cli {
 
 int doctor_command(DoctorArgs args) {
-  args.config.environment = process_environment();  // the user's, without the log's variables
+  args.config.environment = process_environment();  // the user's environment, before NcclLog sets its variables
   const NcclLog log;
   args.config.nccl_log = log.path();
   TerminalObserver observer(args.talk.quiet);

@@ -40,7 +40,7 @@ OptionWords format_plan(const PlanField& field, const FieldWord& word) {
   int64_t number = 0;
   const char* const end = words.value.data() + words.value.size();
   if (std::holds_alternative<bool PlanOptions::*>(field.member))
-    words.value.clear();  // the option is there or not
+    words.value.clear();  // a flag without a value
   else if (std::from_chars(words.value.data(), end, number).ptr == end && !words.value.empty())
     words.value = fmt::format("{}", static_cast<double>(number) / static_cast<double>(field.option_unit));
   return words;
@@ -62,7 +62,7 @@ OptionWords words_in(const std::string& command, const FieldWord& word, bool nam
   return {option, word.value.value_or("")};
 }
 
-/// How many of the words are the name of a command; the last one is always a field.
+/// Number of leading words that name a command; the last word is always a field.
 size_t verb_size(const std::vector<FieldWord>& words, const CommandNode& root) {
   size_t size = 0;
   std::string name;
@@ -73,7 +73,7 @@ size_t verb_size(const std::vector<FieldWord>& words, const CommandNode& root) {
   return size;
 }
 
-/// What the namer goes by: written before there are threads, never freed, for errors may be made to the last.
+/// Tables of the namer: written before threads start and never freed, because errors may be created until exit.
 struct Names {
   CommandNode root;
   std::string command;

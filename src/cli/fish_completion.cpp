@@ -1,4 +1,4 @@
-// A completion script for fish: one line per command, option and list of values.
+// Completion script for fish: one line per command, option and list of values.
 #include <fmt/format.h>
 
 #include "cli/command_tree.h"
@@ -26,7 +26,7 @@ std::string fish_quoted(const std::string& text) {
   return result + "'";
 }
 
-/// What is offered for a value or a positional: "-x -a 'eager graph'".
+/// Arguments for the candidates of a value or positional: "-x -a 'eager graph'".
 std::string arguments(const Offer& offer) {
   if (offer.choices.empty()) return offer.files ? " -F" : "";
   const std::string choices = fish_quoted(fmt::format("{}", fmt::join(offer.choices, " ")));

@@ -20,7 +20,7 @@ struct ParsedSensorBench {
   CLI::App* sub = nullptr;
 };
 
-/// "30x512,100x64".
+/// Parses "30x512,100x64".
 std::vector<StreamShape> parse_shapes(const std::string& text) {
   std::vector<StreamShape> streams;
   for (const std::string& item : split_list(text)) {
@@ -50,7 +50,7 @@ std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
   return modes;
 }
 
-/// "1:0.5,2:0.8" to devices and the parts of their speed.
+/// Parses "1:0.5,2:0.8" into devices and their relative speeds.
 std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
   std::vector<HeldBackDevice> held;
   for (const std::string& item : split_list(text)) {
@@ -66,7 +66,7 @@ std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
   return held;
 }
 
-// NCCL reads its variables from the process when it is opened: they must be there before the verb runs.
+// NCCL reads its variables from the environment when it is opened: they must be set before the verb runs.
 void keep_apart() { set_environment(nccl_settings("pcie-host", {}, process_environment())); }
 
 int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {

@@ -1,4 +1,4 @@
-// What the commands of `amdahl sensor` that read files print.
+// Output of the commands of `amdahl sensor` that read files.
 #include <fmt/format.h>
 
 #include "cli/commands.h"

@@ -1,4 +1,4 @@
-// Commands that only print what their verb returns.
+// Commands that only print the result of their verb.
 #include <fmt/format.h>
 
 #include <cstdio>

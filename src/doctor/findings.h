@@ -1,4 +1,4 @@
-// What can be wrong with a machine, each as a check of evidence: the table behind `amdahl doctor`.
+// The table of checks behind `amdahl doctor`: each examines the evidence for one kind of fault.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace amdahl {
 
-/// Rates of a device while all of them work: the best of its samples, which noise does not lower.
+/// Rates of a device while all devices work: the maximum over samples, which noise does not lower.
 struct DeviceSpeed {
   int index = 0;
   double matrix_tflops = 0, copy_gbps = 0;  // 0: not measured
@@ -20,16 +20,16 @@ struct DeviceSpeed {
 
 struct Evidence {
   MachineSpec machine;
-  std::vector<DeviceState> idle, loaded;  // before anything ran, and in the midst of matrix products
+  std::vector<DeviceState> idle, loaded;  // before the load, and during GEMMs
   std::vector<DeviceSpeed> speeds;
   HostState host;
-  std::vector<Record> records;                     // of links, integrity and collectives
+  std::vector<Record> records;                     // records of links, integrity and collectives
   std::map<std::string, std::string> environment;  // of this process
-  /// What NCCL says it moves data by: "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0". Ranks of one host.
+  /// Transports reported in NCCL's log: "P2P/CUMEM", "SHM/direct/direct", "NET/Socket/0". Keys are ranks of one host.
   std::map<std::pair<int, int>, std::string> nccl_transports;
   double min_gbps = 0;
-  std::vector<Finding> training;              // what a study shows (report/study/findings)
-  std::vector<std::string> training_checked;  // names of what it has evidence for or against
+  std::vector<Finding> training;              // findings of a study (report/study/findings)
+  std::vector<std::string> training_checked;  // names of the checks for which the study has evidence
 };
 
 using Findings = std::vector<Finding>;
@@ -41,16 +41,16 @@ struct FindingRow {
   std::string_view name;
   std::string_view looks_at;  // "peer access of every pair"
   std::vector<Finding> (*check)(const Evidence& evidence);
-  bool (*has_evidence)(const Evidence& evidence);  // false: nothing can be said either way
+  bool (*has_evidence)(const Evidence& evidence);  // false: the check cannot be evaluated
 };
 
 const std::vector<FindingRow>& finding_table();
 std::vector<Finding> find_all(const Evidence& evidence);
 
-/// Lines of NCCL's log (NCCL_DEBUG=INFO): "... Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
+/// Parses NCCL's log (NCCL_DEBUG=INFO) for lines such as "... Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".
 std::map<std::pair<int, int>, std::string> parse_nccl_transports(const std::string& log);
 
-// The rows by what they look at; each adds its own to the table.
+// Rows of the table, by subject.
 std::vector<FindingRow> topology_findings();
 std::vector<FindingRow> health_findings();
 std::vector<FindingRow> measured_findings();

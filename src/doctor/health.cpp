@@ -1,4 +1,4 @@
-// Findings of the cards' own readings.
+// Findings from the GPUs' sensor readings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 Findings busy_gpu(const Evidence& evidence) {
   constexpr double kIdlePercent = 5;
-  constexpr int64_t kIdleBytes = int64_t{4} << 30;  // a driver's own share is below 1 GiB
+  constexpr int64_t kIdleBytes = int64_t{4} << 30;  // the driver itself uses less than 1 GiB
   Findings found;
   for (const DeviceState& state : evidence.idle) {
     const bool busy =
@@ -51,7 +51,7 @@ struct Reason {
   const char* text;
   Finding::Severity severity;
 };
-// nvmlClocksEventReasons of nvml.h. Idle, application clocks and synchronised boost are settings, not error.
+// nvmlClocksEventReasons of nvml.h. Idle, application clocks and synchronised boost are settings, not faults.
 constexpr Reason kReasons[] = {{0x04, "power cap", kNotice},
                                {0x08, "hardware slowdown", kFault},
                                {0x20, "software thermal slowdown", kWarning},

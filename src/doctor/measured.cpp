@@ -1,4 +1,4 @@
-// Findings of what was measured.
+// Findings from measurements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ Findings unlike_gpus(const Evidence& evidence) {
     for (const DeviceSpeed& speed : evidence.speeds) {
       const double own = speed.*rate.value, most = best[name_of(speed.index)];
       if (own <= 0 || own >= (1 - kApart) * most) continue;
-      // Chips differ in what they compute for the same power: told, but no defect while it is the cap that holds them.
+      // Chips differ in throughput at the same power: reported, but not a defect while the power cap limits them.
       const bool capped = at_power_cap(evidence, speed.index) && own >= (1 - kApartAtPowerCap) * most;
       found.push_back({"", capped ? kNotice : kWarning, gpu_name(speed.index),
                        fmt::format("{} {:.1f} {}", rate.what, own, rate.unit),
@@ -92,7 +92,7 @@ Findings unlike_gpus(const Evidence& evidence) {
   return found;
 }
 
-/// The largest all-reduce of the records, its bus bandwidth beside the slowest pair's.
+/// Compares the bus bandwidth of the largest all-reduce with the bandwidth of the slowest pair.
 Findings slow_collective(const Evidence& evidence) {
   constexpr double kLeastPart = 0.6;
   double busbw = 0;

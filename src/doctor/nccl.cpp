@@ -1,4 +1,4 @@
-// Findings of NCCL: its version, its settings, and what it chose.
+// Findings about NCCL: its version, its settings, and its choices.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ Findings nccl_settings(const Evidence& evidence) {
   return found;
 }
 
-/// What makes an overlapped step run one launch at a time, as DataParallel does.
+/// Settings that serialise launches and so prevent overlap within a step, as DataParallel does.
 Findings serial_launches(const Evidence& evidence) {
   const std::string value = value_of(evidence, "CUDA_LAUNCH_BLOCKING");
   if (value.empty() || value == "0") return {};
@@ -86,7 +86,7 @@ bool parse_version(const std::string& text, Version& version) {
   return std::sscanf(text.c_str(), "%d.%d.%d", &version[0], &version[1], &version[2]) == 3;
 }
 
-/// Faults that NCCL's own release notes name as fixed in a version. `since`: where the feature first was.
+/// Bugs that NCCL's release notes list as fixed in a version. `since`: first version with the feature.
 struct KnownFault {
   Version since, fixed;
   Finding::Severity severity;

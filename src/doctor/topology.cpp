@@ -1,4 +1,4 @@
-// Findings of what the machine is: nothing needs to have run.
+// Findings from the topology, without any measurement.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 bool are_gpus(const MachineSpec& machine) { return !machine.devices.empty() && machine.devices.front().kind == "cuda"; }
 
-/// Whether some pair's data crosses PCIe rather than NVLink.
+/// Whether the data of some pair cross PCIe rather than NVLink.
 bool some_pair_on_pcie(const MachineSpec& machine) {
   return std::any_of(machine.links.begin(), machine.links.end(),
                      [](const LinkSpec& link) { return link.path != PathKind::nvlink && link.path != PathKind::host; });
@@ -87,7 +87,7 @@ Findings wrong_numa_binding(const Evidence& evidence) {
 }
 
 Findings small_shm(const Evidence& evidence) {
-  constexpr int64_t kEnough = int64_t{1} << 30;  // what NCCL's troubleshooting guide asks containers to have
+  constexpr int64_t kEnough = int64_t{1} << 30;  // minimum for containers in NCCL's troubleshooting guide
   if (evidence.host.shm_bytes < 0 || evidence.host.shm_bytes >= kEnough || !are_gpus(evidence.machine)) return {};
   return {{"", kWarning, "host", fmt::format("/dev/shm has {} MiB", evidence.host.shm_bytes >> 20), "1,024 MiB or more",
            "ranks of one host exchange data there when they cannot reach each other's GPU; data loaders use it too",

@@ -1,4 +1,4 @@
-// Findings of how training is set up: what a study shows, which is judged where its cells are summarised.
+// Findings about the training configuration from a study; they are determined where its cells are summarised.
 #include <algorithm>
 #include <iterator>
 

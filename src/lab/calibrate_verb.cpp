@@ -1,4 +1,4 @@
-// Calibrate: the spread of processes that runs of several processes show, into the machine file.
+// Calibrate: computes the spread between processes from runs of several processes and writes it to the machine file.
 #include <fmt/format.h>
 
 #include <filesystem>

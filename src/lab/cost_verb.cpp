@@ -1,4 +1,4 @@
-// Cost: what measured work costs, from run folders or their JSON and a price table.
+// Cost of measured work, from run folders or their JSON and a price table.
 #include <fmt/format.h>
 
 #include "amdahl/amdahl.h"
@@ -21,7 +21,7 @@ CostRun read_cost_run(const std::string& path, std::vector<std::string>& notes) 
   for (const std::string& note : found.notes) notes.push_back(fmt::format("{}: {}", path, note));
   CostRun run{path, std::nullopt, std::move(found.records)};
   if (found.kind == "sensor") return run;
-  if (found.summary) {  // it has no runs to summarise again
+  if (found.summary) {  // already summarised
     run.study = std::move(found.summary);
     run.records.clear();
   } else {

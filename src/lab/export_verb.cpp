@@ -1,4 +1,4 @@
-// Verbs that hand a run on to other programs: exports and metrics.
+// Verbs that export a run to other programs: tables and metrics.
 #include "amdahl/export.h"
 
 #include "amdahl/amdahl.h"

@@ -37,7 +37,7 @@ MachineSpec machine_of_run(const fs::path& folder, const std::vector<Record>& re
     return machine_of_records(records);
   }
   MachineSpec machine = machine_from_json(read_file(file, Cause::store_corrupt), file.string());
-  forget_measurements(machine);  // the records say what they are
+  forget_measurements(machine);  // they are recomputed from the records
   return machine;
 }
 

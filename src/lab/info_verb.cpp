@@ -1,4 +1,4 @@
-// What this build and machine can do.
+// Capabilities of this build and machine.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "device/device.h"

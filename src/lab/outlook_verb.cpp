@@ -1,4 +1,4 @@
-// What several devices would do, from the records of one.
+// Predicted results of several devices, from records of one.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What outcomes look like: the public to_text, to_json, ... of each, by the functions of report and spec.
+// The public to_text, to_json, ... of each outcome, implemented with the functions of report and spec.
 #include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
 #include "amdahl/sensor_files.h"

@@ -1,4 +1,4 @@
-// Compare of sensor runs on one device, on several and on unlike ones, with what they cost.
+// Compare of sensor runs on one device, on several and on heterogeneous devices, with their cost.
 #include <fmt/format.h>
 
 #include "amdahl/amdahl.h"

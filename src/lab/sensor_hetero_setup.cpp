@@ -17,7 +17,7 @@ namespace {
 
 bool shares_one_job(const SensorBenchConfig& config) { return sensor_operations(config).size() == 1; }
 
-/// Devices of each run, the CPU's share counted: all GPUs there are, or two virtual devices, unless told.
+/// Device counts, including the CPU device: by default all GPUs, or two virtual devices.
 std::vector<int> device_counts(const SensorBenchConfig& config) {
   std::vector<int64_t> counts = config.devices;
   if (counts.empty()) counts = {default_device_counts(config.engine).back()};

@@ -1,4 +1,4 @@
-// What the devices of this machine are to each other.
+// The topology between the devices of this machine.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "topology/machine_probe.h"

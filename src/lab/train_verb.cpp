@@ -1,4 +1,4 @@
-// Training to an end.
+// Training for a given number of epochs.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -42,7 +42,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   return settings;
 }
 
-/// What the ranks of a launched job must have alike.
+/// What must be equal on all ranks of a launched job.
 JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   JobFacts facts = training_identity(config.engine, config.training, setup.model, setup.data);
   facts.insert({{"command", "train"},
@@ -84,7 +84,7 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
 
 TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch) {
   TrainConfig config = given;
-  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // or the replicas drift apart
+  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // otherwise the replicas diverge
   check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);
@@ -121,7 +121,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   if (folder) folder->end();
   if (folder) outcome.report_path = run_report(config.output_dir, true).report_path;
-  fleet->agree("done");  // nobody leaves while a peer still works
+  fleet->agree("done");  // no process exits while a peer still works
   return outcome;
 }
 

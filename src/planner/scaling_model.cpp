@@ -14,7 +14,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kGradientBytes = 4;  // of a parameter: gradients are f32 in every math mode
+constexpr double kGradientBytes = 4;  // per parameter: gradients are f32 in every math mode
 
 auto work_of(const CellKey& key) {
   return std::tie(key.model, key.num_parameters, key.optimizer, key.plan.accumulate, key.data);
@@ -35,7 +35,7 @@ std::string format_cell(const StudyCell& cell) {
 struct StepAt {
   Moments step;
   PredictedTerm term;
-  double backward_share = -1;  // of the step; negative: unknown
+  double backward_share = -1;  // share of the step; negative: unknown
 };
 
 double backward_share(const StudyCell& cell) {
@@ -43,7 +43,7 @@ double backward_share(const StudyCell& cell) {
 }
 
 StepAt step_at(const Curve& curve, int64_t batch) {
-  const auto above = curve.lower_bound(batch);  // a batch of the curve or less: never its end
+  const auto above = curve.lower_bound(batch);  // batch is at most the largest of the curve: never end()
   const StudyCell& cell = *above->second;
   if (above->first == batch || above == curve.begin()) {
     const bool exact = above->first == batch;
@@ -67,7 +67,7 @@ StepAt step_at(const Curve& curve, int64_t batch) {
 
 std::string words(double value) { return format_number(value); }
 
-// What communication takes that backward does not hide.
+// Adds the communication time that is not hidden by the backward pass.
 void add_communication(const LinkModel& link, const StepAt& step, double bytes, bool overlap,
                        ScalingPrediction& prediction) {
   const int64_t n = prediction.devices;
@@ -99,7 +99,7 @@ ScalingPrediction predict(const Curve& curve, const StudyCell& whole, int64_t de
   add_communication(link, step, kGradientBytes * static_cast<double>(whole.key.num_parameters), overlap, prediction);
   for (const PredictedTerm& term : prediction.terms) prediction.step_us += term.us;
   Moments several = step.step;
-  several.mean = prediction.step_us;  // what is modelled adds no spread
+  several.mean = prediction.step_us;  // the model adds no spread
   const PairTest test = test_moments(several, moments_of(whole), Direction::smaller_is_faster);
   prediction.speedup = test.ratio;
   prediction.ci = test.ci;
@@ -125,7 +125,7 @@ std::vector<Curve> curves_of(const StudySummary& summary, const ScalingQuestion&
   return curves;
 }
 
-// Cells of the same batch and math on that many devices, strong scaling.
+// Adds measured cells of the same batch, math and device count, strong scaling.
 void add_measured(const StudySummary& summary, ScalingPrediction& prediction) {
   for (const StudyCell& cell : summary.cells)
     if (cell.key.devices == prediction.devices && cell.key.global_batch == prediction.single.global_batch &&
@@ -148,7 +148,7 @@ ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& lin
       if (question.global_batch > 0 && question.global_batch != batch) continue;
       without_account |= backward_share(*cell) < 0;
       for (const int64_t devices : question.devices) {
-        if (devices > batch) continue;  // a device without a row
+        if (devices > batch) continue;  // some device would have no row
         outlook.predictions.push_back(predict(curve, *cell, devices, link, question.overlap));
         add_measured(summary, outlook.predictions.back());
       }

@@ -1,4 +1,4 @@
-// What `cost` prints as JSON: docs/schema/cost.schema.json.
+// The JSON output of `cost`: docs/schema/cost.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

@@ -1,4 +1,4 @@
-// benchmark_MODEL_MODE_gpu.json of the published training study to Records of kind "study-run", one a run.
+// Converts benchmark_MODEL_MODE_gpu.json of the published training study to Records of kind "study-run", one per run.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -12,10 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kStudyDevices = 2;  // of the published study; a file says "multi_gpu" and no number
+constexpr int64_t kStudyDevices = 2;  // the published study used two; the file says only "multi_gpu"
 constexpr const char* kStudyRemedy = "the JSON that the study's benchmark wrote to the end";
 
-/// Numbers that its writer turned into text are numbers here.
+/// Accepts numbers that were written as strings.
 double loose_number(const Fields& fields, const char* name) {
   if (!fields.has(name) || !fields.value().at(name).is_string()) return fields.number(name);
   const std::string text = fields.text(name);
@@ -37,13 +37,13 @@ int64_t loose_count(const Fields& fields, const char* name) {
 Provenance provenance_of(const std::string& model) {
   Provenance p;
   p.tool_version = "the published training study";
-  p.host = "unknown";  // the file does not say
+  p.host = "unknown";  // not in the file
   p.device_kind = "cuda";
   p.facts = {{"tool", "published study"}, {"model_type", model}};
   return p;
 }
 
-/// Milliseconds, MB and percent as they stand there: shown by nobody yet, but not lost.
+/// Keeps the other series in their units (ms, MB, percent); no report shows them.
 void add_other_series(Record& record, const Fields& run) {
   constexpr std::pair<const char*, const char*> kOthers[] = {
       {"memory_usage_mb", "MiB"}, {"gpu_utilization", "percent"}, {"communication_time_ms", "ms"}};

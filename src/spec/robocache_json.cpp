@@ -1,7 +1,7 @@
-// The JSON of RoboCache's single-GPU and multi-GPU benchmarks to Records of kind "sensor".
+// Converts the JSON of RoboCache's single-GPU and multi-GPU benchmarks to Records of kind "sensor".
 //
-// Neither file says what was measured, but both scripts measure one fixed job: fusing 4 rows on each GPU of streams
-// 30x512, 100x64 and 200x12 to 50 times in bf16, and voxelizing 500,000 points on each GPU into 128^3.
+// The files do not describe the workload, but both scripts measure one fixed job: fusing, on each GPU, 4 rows of
+// streams 30x512, 100x64 and 200x12 at 50 target times in bf16, and voxelizing 500,000 points on each GPU into 128^3.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 using nlohmann::json;
 using Axes = std::map<std::string, AxisValue>;
 
-constexpr int64_t kRows = 4, kPoints = 500'000;  // of one GPU
+constexpr int64_t kRows = 4, kPoints = 500'000;  // per GPU
 constexpr const char* kStreams = "30x512+100x64+200x12->50";
 constexpr const char* kGrid = "128x128x128";
 constexpr const char* kVoxelModes[] = {"count", "occupancy", "mean", "max"};
-constexpr const char* kMultiMode = "occupancy";  // the one that the multi-GPU script measures
+constexpr const char* kMultiMode = "occupancy";  // the mode that the multi-GPU script measures
 constexpr double kUsPerMs = 1000;
 constexpr const char* kLeftOut[] = {"memory_bandwidth", "communication_overhead"};
 constexpr const char* kRoboCacheRemedy =
@@ -42,7 +42,7 @@ Devices devices_of(const Fields& document) {
 Provenance provenance_of(const Fields& document, const Devices& devices) {
   Provenance p;
   p.tool_version = fmt::format("RoboCache ({} GPU{})", devices.count(), devices.count() == 1 ? "" : "s");
-  p.host = "unknown";  // the file does not say
+  p.host = "unknown";  // not in the file
   p.device_kind = "cuda";
   p.facts = {{"tool", "robocache"}, {"architecture", document.text("architecture")}};
   for (size_t i = 0; i < devices.names.size(); ++i) p.facts[fmt::format("device.{}", i)] = devices.names[i];
@@ -55,7 +55,7 @@ Axes common_axes(const Devices& devices, int64_t items_each) {
             {"items", items_each * devices.count()},
             {"launch", std::string("eager")},
             {"cache", std::string("hot")}};
-  if (devices.count() > 1) axes["scaling"] = std::string("weak");  // each GPU has as much, whatever their number
+  if (devices.count() > 1) axes["scaling"] = std::string("weak");  // the work per GPU is constant
   return axes;
 }
 

@@ -1,4 +1,4 @@
-// A cell of a study on job devices: what its runs measured on every rank.
+// Runs one cell of a study on job devices and returns the measurements of all ranks.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace amdahl::test {
 
-/// `runs[run][rank]` of one cell, its step account included.
+/// `runs[run][rank]` of one cell, including its step account.
 inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const TrainerOptions& options, int runs, int steps) {
   StudySettings settings;
   settings.model = options.model;

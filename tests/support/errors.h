@@ -1,11 +1,11 @@
-// The error that a call ends with.
+// Captures the error that a call throws.
 #pragma once
 
 #include "amdahl/error.h"
 
 namespace amdahl {
 
-/// What `call` throws; an Error{internal} of its own when it throws none.
+/// The Error that `call` throws; Error{internal} when it throws none.
 template <class Call>
 Error error_of(const Call& call) {
   try {

@@ -34,7 +34,7 @@ JobDevices cpu_job_devices(int count) {
   JobDevices job;
   job.devices = make_cpu_devices(count);
   for (auto& device : job.devices) job.ops.push_back(make_cpu_ops(*device, {}));
-  if (count == 1)  // as fleets do
+  if (count == 1)  // as in fleets
     job.communicators.push_back(make_lone_communicator(*job.devices[0]));
   else
     job.communicators = make_inproc_communicators(count, 30);

@@ -1,4 +1,4 @@
-// How long a test waits for what must happen.
+// Timeout of tests for events that must happen.
 #pragma once
 
 #include "base/deadline.h"

@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-// The cells' names, the first few in full.
+// Names of the cells: the first few in full, then a count.
 std::string cells_named(const std::vector<const StudyCell*>& cells) {
   constexpr size_t kNamed = 3;
   std::vector<std::string> names;

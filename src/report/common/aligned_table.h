@@ -1,4 +1,4 @@
-// Tables of the terminal.
+// Text tables for the terminal.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace amdahl {
 
-/// Columns padded to equal width (code points), two spaces between them; the first column is left-aligned, others
-/// right.
+/// Pads columns to equal width (in code points), separated by two spaces; the first column is left-aligned, the others
+/// right-aligned.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace amdahl

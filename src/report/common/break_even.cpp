@@ -15,7 +15,8 @@ namespace {
 
 using Height = std::function<double(const SpeedupPoint&)>;
 
-/// Where the line between two points has the height `threshold`; the two lie on either side of it, or one on it.
+/// The size at which the line between two points reaches `threshold`; the points are on either side of it, or one is on
+/// it.
 double between(const SpeedupPoint& a, const SpeedupPoint& b, double threshold, const Height& height) {
   const double from = std::log(height(a)), to = std::log(height(b));
   const double part = to == from ? 0 : (std::log(threshold) - from) / (to - from);
@@ -89,7 +90,7 @@ std::string break_even_place(const BreakEven& found) {
   const auto end = [](const std::optional<double>& size, const char* side, double measured) {
     return size ? size_text(*size) : fmt::format("{} {}", side, size_text(measured));
   };
-  // What the intervals leave open: an end that is absent lies outside of the measured range.
+  // Range given by the intervals: a missing end is outside of the measured range.
   const std::string interval = found.has_interval
                                    ? fmt::format(" [{}, {}]", end(found.low, "below", found.measured_low),
                                                  end(found.high, "above", found.measured_high))

@@ -16,7 +16,7 @@ std::string state_text(const FailureRank& rank) {
   return text;
 }
 
-/// The call that the rank was in, or would have come to: the first unfinished one. Else its last.
+/// The call in which the rank was: the first unfinished one, otherwise its last.
 std::vector<std::string> row_of(const FailureRank& rank) {
   std::vector<std::string> row{std::to_string(rank.rank), printable(rank.host, 40), state_text(rank)};
   if (rank.calls.empty()) {

@@ -1,4 +1,4 @@
-// Why a run ended early, in words.
+// Text of a run's failure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace amdahl {
 
 /// "the run ended early: rank-died: rank 2 on node7 was lost (signal 9)".
 std::string failure_line(const Failure& failure);
-/// The line, its remedy, and a table with the last call of every rank. Plain text.
+/// The line, the remedy, and a table with the last call of every rank. Plain text.
 std::string failure_text(const Failure& failure);
 
 }  // namespace amdahl

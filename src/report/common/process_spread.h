@@ -1,4 +1,4 @@
-// How far fresh processes of one machine lie apart, from runs that were spread over several.
+// Spread of results between fresh processes on one machine, from runs distributed over several processes.
 #pragma once
 
 #include <map>
@@ -11,28 +11,28 @@
 
 namespace amdahl {
 
-/// A spread of fewer processes than this is no calibration: its own uncertainty would be above 40 %.
+/// Minimum number of processes for a calibration: with fewer, the relative uncertainty of the spread exceeds 40 %.
 inline constexpr int64_t kFewestCalibrationProcesses = 5;
 
-/// The process that measured a record: its axis "process", 0 without one. Throws damaged_record for other types.
+/// The process that measured a record: its axis "process", 0 without it. Throws damaged_record for a wrong type.
 int64_t process_of(const Record& record);
 
-/// A cell's axes as text, without "run" and "process": what a ProcessSpread is found by.
+/// The axes of a cell as text, without "run" and "process": the key of a ProcessSpread.
 std::string spread_cell(const std::map<std::string, AxisValue>& axes);
 
-/// One spread for each cell of these records (study-run: step_time; collective, sensor: time; link: bandwidth or
-/// latency) that at least kFewestCalibrationProcesses processes measured.
+/// One spread per cell (study-run: step_time; collective, sensor: time; link: bandwidth or latency) that at least
+/// kFewestCalibrationProcesses processes measured.
 std::vector<ProcessSpread> spreads_in(const std::vector<Record>& records);
 
-/// Records as one process would have left them, for tables and charts: of those that differ in axis "process" alone one
-/// is left, in the place of the first. A series of single numbers becomes their median, one of several samples all of
-/// them; a failed one among them fails it, with the process in the reason.
+/// Pools records that differ only in axis "process" into one, at the position of the first, for tables and charts.
+/// Series with one sample become the median over the processes; other series are concatenated. If one of the records
+/// failed, the pooled one fails, with the process in the reason.
 std::vector<Record> pooled_processes(const std::vector<Record>& records);
 
-/// `known` with those of the same cell replaced by `fresh`, the others kept.
+/// Merges two lists: spreads of `fresh` replace those of `known` for the same cell.
 std::vector<ProcessSpread> merge_spreads(std::vector<ProcessSpread> known, const std::vector<ProcessSpread>& fresh);
 
-/// The spread to judge a cell by: its own, else the largest of its kind of record and device; nothing without one.
+/// The spread for a cell: its own, otherwise the largest of its kind of record and device; nullopt without one.
 std::optional<CalibratedSpread> find_spread(const std::vector<ProcessSpread>& spreads, const std::string& kind,
                                             const std::string& device_kind, const std::string& cell);
 

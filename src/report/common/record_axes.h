@@ -1,4 +1,4 @@
-// Axes of records as reports read them.
+// Access to axes and series of records.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace amdahl {
 
-/// An axis of that type, or `fallback`.
+/// The value of an axis of type T, otherwise `fallback`.
 template <class T>
 T axis(const Record& record, const char* name, T fallback) {
   const auto found = record.axes.find(name);
@@ -17,17 +17,17 @@ T axis(const Record& record, const char* name, T fallback) {
   return value ? *value : fallback;
 }
 
-/// A text axis, empty without it.
+/// The value of a text axis; empty when it is missing.
 inline std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 
-/// Samples of a series, null without any.
+/// Samples of a series; null without samples.
 inline const std::vector<double>* find_samples(const Record& record, const char* name) {
   for (const Series& series : record.series)
     if (series.name == name && !series.samples.empty()) return &series.samples;
   return nullptr;
 }
 
-/// "all_reduce, f32, sum over 2 GPUs": what a sweep measures, without how.
+/// "all_reduce, f32, sum over 2 GPUs": what a sweep measures, without transport, launch or placement.
 std::string sweep_text(const Record& record);
 
 }  // namespace amdahl

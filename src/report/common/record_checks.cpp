@@ -21,7 +21,7 @@ Error damaged_record(const Record& record, const std::string& problem) {
 }
 
 void require_speed(const Record& record, const std::string& series, double sample) {
-  constexpr double kSmallest = 1e-100;  // ratios of such samples are still numbers
+  constexpr double kSmallest = 1e-100;  // ratios of such samples are still finite
   if (sample >= kSmallest && std::isfinite(sample)) return;
   throw damaged_record(record, fmt::format("has {} in '{}', which is positive when measured", sample, series));
 }

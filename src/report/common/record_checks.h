@@ -1,4 +1,4 @@
-// What every reader of records demands of them.
+// Validity checks shared by all readers of records.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace amdahl {
 
-/// Error{store_corrupt} about a record, with the file and line it was read from; `problem` is what the record does.
+/// Makes an Error{store_corrupt} with the file and line of the record; `problem` is the predicate of the message.
 Error damaged_record(const Record& record, const std::string& problem);
-/// Throws it when `sample` of `series` can be no time and no rate: zero, negative or not finite.
+/// Throws damaged_record when `sample` of `series` is zero, negative or not finite, and so neither a time nor a rate.
 void require_speed(const Record& record, const std::string& series, double sample);
 
-/// Distinct device names in a provenance: its facts "device", "devices", "device.0" and "device.0.name"; of virtual
-/// devices without their number.
+/// Distinct device names in a provenance: its facts "device", "devices", "device.0" and "device.0.name"; names of
+/// virtual devices without their index.
 std::string device_names_of(const Provenance& provenance);
 
 }  // namespace amdahl

@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-/// Further runs of an estimate, or why none are asked for.
+/// The estimated number of further runs, or why none are requested.
 std::string further_text(int64_t more_runs, const PairTest& test, std::string_view unit, const std::string& why_not) {
   if (more_runs == 0) return {};
   if (test.level != TestLevel::runs) unit = "processes";
@@ -22,7 +22,7 @@ std::string further_text(int64_t more_runs, const PairTest& test, std::string_vi
 
 std::string in_brackets(const std::string& text) { return text.empty() ? text : fmt::format(" ({})", text); }
 
-/// A share of 1 in percent, as few digits as tell it from 0.
+/// A fraction in percent, with the fewest digits that distinguish it from 0.
 std::string percent_text(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.001 ? 2 : 1); }
 
 }  // namespace

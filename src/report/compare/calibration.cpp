@@ -10,7 +10,7 @@
 namespace amdahl {
 namespace {
 
-/// The difference that five processes a side resolve: Welch's test at the significance of a verdict, in 8 of 10 trials.
+/// The difference that five processes per side resolve: Welch's test at the significance of a verdict, with power 0.8.
 std::string resolved(double relative_sd) {
   constexpr double kNoncentrality = 3.67;  // of Student's t with 8 degrees of freedom, 0.025 two-tailed, power 0.8
   return fmt::format("{:.1f} %", 100 * std::expm1(kNoncentrality * relative_sd * std::sqrt(2.0 / 5)));

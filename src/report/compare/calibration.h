@@ -1,4 +1,4 @@
-// What `calibrate` says of the spread of processes.
+// The text output of `calibrate`: the spread between processes.
 #pragma once
 
 #include <string>

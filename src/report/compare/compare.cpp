@@ -23,7 +23,7 @@ namespace {
 
 using AxisSet = std::set<std::string>;
 
-/// What one side knows of a cell: every sample, or no more than their summary.
+/// The data of one side for a cell: all samples, or only their summary.
 struct CellSamples {
   ProcessSamples processes;
   std::optional<SampleSummary> summarised;
@@ -33,13 +33,12 @@ struct CellSamples {
 };
 
 struct Side {
-  std::map<std::pair<std::string, Axes>, CellSamples> cells;  // by kind and matched axes
+  std::map<std::pair<std::string, Axes>, CellSamples> cells;  // cells by kind and matched axes
   int64_t num_without_result = 0;
 };
 
 std::string axes_text(const Axes& axes) {
-  // Of a study, the axes that tell cells apart first; the rest only matters when it differs, and then it is in the
-  // JSON.
+  // For a study, the axes named first; others are named only if they differ, and are in the JSON.
   static constexpr const char* kNamed[] = {"model", "scaling", "math", "global_batch", "devices", "strategy", "launch"};
   std::vector<std::string> parts;
   if (axes.contains("model")) {
@@ -73,7 +72,8 @@ std::string sides(const CompareOptions& options, const std::set<std::string>& a,
   return fmt::format("{} against {}", side(options.name_a, options.tool_a, a), side(options.name_b, options.tool_b, b));
 }
 
-// Refuses or notes what makes two runs unlike. Axes whose values are disjoint join `ignored` when that is allowed.
+// Rejects or notes differences between two runs. Axes whose values are disjoint are added to `ignored` when that is
+// allowed.
 void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options,
                    AxisSet& ignored, RunComparison& result) {
   const auto kind = [](const Record& r) { return r.provenance.device_kind; };
@@ -97,14 +97,14 @@ void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, c
     result.notes.push_back(difference(what, left, right));
   };
   const auto host = [](const Record& r) { return r.provenance.host; };
-  // Other tools write the names of devices in ways of their own.
+  // Other tools write device names differently.
   const bool own = std::none_of(a.begin(), a.end(), is_foreign) && std::none_of(b.begin(), b.end(), is_foreign);
   const auto names = [&](const Record& r) { return own ? device_names_of(r.provenance) : std::string(); };
   check("host", distinct(a, host), distinct(b, host));
   check("device name", distinct(a, names), distinct(b, names));
   for (const char* axis : {"math", "launch"}) {
     if (std::any_of(options.pairs.begin(), options.pairs.end(), [&](const auto& pair) { return pair.axis == axis; }))
-      continue;  // the caller has named both values
+      continue;  // the caller paired the values
     const auto get = [axis](const Record& r) { return axis_or_empty(r, axis); };
     const std::set<std::string> left = distinct(a, get), right = distinct(b, get);
     std::vector<std::string> shared;
@@ -127,7 +127,7 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
   std::set<std::pair<std::string, Axes>> seen_runs;
   for (const Record& record : records) {
     if (record.kind == "study-run" && !is_foreign(record))
-      cell_key_of(record);  // a damaged axis would make a cell of its own
+      cell_key_of(record);  // a damaged axis would create a separate cell
     const auto series = std::find_if(record.series.begin(), record.series.end(),
                                      [&](const Series& s) { return s.name == options.series; });
     if (record.status.kind != Status::Kind::ok || series == record.series.end()) {
@@ -162,7 +162,7 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
   return side;
 }
 
-/// Which devices were no more than emulated.
+/// Adds a note that names emulated devices.
 void note_emulated(const std::vector<Record>& records, const std::string& name, RunComparison& result) {
   std::set<std::string> devices;
   for (const Record& record : records)
@@ -171,7 +171,7 @@ void note_emulated(const std::vector<Record>& records, const std::string& name, 
     result.notes.push_back(fmt::format("{} is emulated: it was measured on {}", name, fmt::join(devices, "; ")));
 }
 
-/// What would compare more cells, and what was paired.
+/// Notes which pairs would match more cells, and which were used.
 void note_pairs(const Side& left, const Side& right, const CompareOptions& options, RunComparison& result) {
   std::vector<Axes> only_a, only_b;
   for (const auto& [key, cell] : left.cells)
@@ -185,7 +185,7 @@ void note_pairs(const Side& left, const Side& right, const CompareOptions& optio
   if (!proposal.pairs.empty()) result.notes.push_back(proposal_text(proposal, options.name_a, options.name_b));
 }
 
-/// Between two runs of a host's processors, which were measured one after the other.
+/// Drift between two runs on the CPUs of a host, measured one after the other.
 double drift_of(const CompareOptions& options, const std::string& device_kind) {
   return device_kind == "cpu-virtual" && !options.same_run ? kHostDrift : 0;
 }
@@ -211,7 +211,7 @@ PairTest test_cell(const CellSamples& a, const CellSamples& b, const CellCompari
   if (options.same_run)
     return test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
   PairTest test = test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
-  test.level = TestLevel::none;  // a ratio and nothing more
+  test.level = TestLevel::none;  // a ratio without a test
   test.ci.reset();
   test.p_welch = test.p_same = test.p_holm = 1;
   test.verdict = Verdict::unclear;

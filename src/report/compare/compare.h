@@ -1,4 +1,4 @@
-// Runs against each other, cell by cell.
+// Compares runs cell by cell.
 #pragma once
 
 #include <string>
@@ -14,27 +14,28 @@ namespace amdahl {
 struct CompareOptions {
   std::string name_a = "A";          // the baseline
   std::string name_b = "B";          // the candidate
-  std::string tool_a{}, tool_b{};    // what measured them, named where the two are unlike
-  std::string series = "step_time";  // compared quantity; a unit of "us" means smaller is faster, else larger is
+  std::string tool_a{}, tool_b{};    // tools that measured them, named when they differ
+  std::string series = "step_time";  // compared quantity; smaller is faster if its unit is "us", otherwise larger
   std::vector<std::string> differing_axes{};  // axes that may differ between the two, for example "launch"
-  std::vector<AxisPair> pairs{};              // values of an axis that stand for the same cell
-  bool allow_unlike = false;             // other hosts, device names, math or launch modes: noted instead of refused
-  bool may_be_empty = false;             // no cell in common is an answer, not an error
-  bool same_run = false;                 // both sides are cells of one run, measured in turns by the same processes
-  std::vector<ProcessSpread> spreads{};  // of this machine, where a side has one process only
+  std::vector<AxisPair> pairs{};              // axis values that identify the same cell
+  // different hosts, device names, math or launch modes: noted instead of refused
+  bool allow_unlike = false;
+  bool may_be_empty = false;             // having no cell in common is not an error
+  bool same_run = false;                 // both sides are cells of one run, measured alternately by the same processes
+  std::vector<ProcessSpread> spreads{};  // of this machine, for sides with one process only
   BootstrapOptions bootstrap{};
 };
 
-/// Matches the cells of both sets by kind and all axes but "run" and `differing_axes`, and tests each pair,
-/// Holm-adjusted over all of them. Cells that `pairs` pair have "ddp:zero1" in that axis. Throws Error{usage} when
-/// provenance differs (device kind always; host, device names, math and launch unless allowed), when nothing matches,
-/// or when two cells of one side match the same cell of the other. Records that differ in axis "process" alone are one
-/// cell of several processes, and tested as stats/processes says; those of one process on both sides of the same run by
-/// their runs; a summary.json by its moments.
+/// Matches the cells of both sets by kind and all axes except "run" and `differing_axes`, and tests each pair,
+/// Holm-adjusted over all pairs. Cells matched through `pairs` have "ddp:zero1" in that axis. Throws Error{usage} when
+/// the provenance differs (device kind always; host, device names, math and launch unless allowed), when nothing
+/// matches, or when two cells of one side match the same cell of the other. Records that differ only in axis "process"
+/// are one cell of several processes and are tested as described in stats/processes; cells measured by one process on
+/// both sides of the same run are tested by their runs; cells of a summary.json by their moments.
 RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Record>& b,
                            const CompareOptions& options = {});
 
-/// Holm's adjustment anew over all cells of all comparisons, with the verdicts that follow.
+/// Repeats Holm's adjustment over all cells of all comparisons and updates the verdicts.
 void judge_together(RunsComparison& comparison);
 
 /// Cells in which the candidate B is slower than the baseline A by more than `percent`, judged by the near end of the

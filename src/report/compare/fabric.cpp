@@ -17,7 +17,8 @@ using AxisSet = std::set<std::string>;
 
 struct SeriesRow {
   std::string_view kind, series;
-  // Ours alone, of samples that are each a measurement of its own: all of them count, and all axes tell cells apart.
+  // For amdahl's own records whose samples are independent measurements: all samples count, and all axes distinguish
+  // cells.
   bool exact = false;
 };
 
@@ -27,9 +28,9 @@ constexpr SeriesRow kSeries[] = {{"collective", "time"},
                                  {"sensor", "time", true},
                                  {"study-run", "throughput"}};
 
-constexpr const char* kSeen = "nccl_chose";  // what was seen, not what was asked for: tells no cells apart
+constexpr const char* kSeen = "nccl_chose";  // an observation, not a setting: does not distinguish cells
 
-/// Records of one kind that have the series, with its median alone unless the row is exact.
+/// Records of one kind that have the series, reduced to its median unless the row is exact.
 std::vector<Record> with_series(const std::vector<Record>& records, const SeriesRow& row) {
   std::vector<Record> kept;
   for (const Record& record : records) {
@@ -38,7 +39,8 @@ std::vector<Record> with_series(const std::vector<Record>& records, const Series
       if (series.name != row.series || series.samples.empty()) continue;
       kept.push_back(record);
       kept.back().axes.erase(kSeen);
-      if (row.kind == "sensor") kept.back().axes.erase("device");  // where a task was placed, by costs measured then
+      // placement of a task by measured costs, not a setting
+      if (row.kind == "sensor") kept.back().axes.erase("device");
       kept.back().series = {series};
       if (!row.exact) kept.back().series.front().samples = {percentile(series.samples, 50)};
     }
@@ -50,7 +52,7 @@ AxisSet axes_of(const std::vector<Record>& records) {
   AxisSet names;
   for (const Record& record : records)
     for (const auto& [name, value] : record.axes) names.insert(name);
-  names.erase(kProcessAxis);  // not what is measured, but how often
+  names.erase(kProcessAxis);  // counts repetitions, does not describe the measurement
   return names;
 }
 
@@ -74,7 +76,7 @@ void join(RunComparison& result, const RunComparison& part) {
   if (result.proposed.empty()) result.proposed = part.proposed;
 }
 
-/// Axes that one side alone has tell its cells from nothing on the other.
+/// Ignores axes that only one side has: they cannot distinguish its cells from the other side's.
 CompareOptions shared_axes_only(CompareOptions options, const std::vector<Record>& a, const std::vector<Record>& b,
                                 const SeriesRow& row, RunComparison& result) {
   const AxisSet left = axes_of(a), right = axes_of(b);
@@ -94,7 +96,8 @@ struct Sides {
   std::vector<Record> a, b;
 };
 
-/// Records of another tool know other axes for each operation, so that each is compared by itself; else all together.
+/// Another tool's records have different axes per operation, so each operation is compared separately; otherwise all
+/// together.
 std::map<std::string, Sides> by_operation(const std::vector<Record>& a, const std::vector<Record>& b, bool foreign) {
   std::map<std::string, Sides> parts;
   const auto operation = [&](const Record& record) {

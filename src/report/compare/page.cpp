@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-/// Which candidate a cell belongs to.
+/// The index of the candidate that a cell belongs to.
 size_t run_of(const RunsComparison& comparison, const CellComparison* cell) {
   for (size_t run = 0; run < comparison.against.size(); ++run) {
     const auto& cells = comparison.against[run].cells;
@@ -20,7 +20,7 @@ size_t run_of(const RunsComparison& comparison, const CellComparison* cell) {
   return 0;
 }
 
-/// The varying axes of a row: all its columns but those that every table has.
+/// The varying axes of a row: all columns except those that every table has.
 std::string format_cell(const ComparisonTable& table, size_t row) {
   std::vector<std::string> words;
   for (size_t column = 0; column < table.head.size() && table.head[column] != "run" && table.head[column] != "A";
@@ -29,8 +29,7 @@ std::string format_cell(const ComparisonTable& table, size_t row) {
   return words.empty() ? std::string("the one cell") : fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// The quantity alone, "step_time in us" of "step_time in us, model large, math tf32, ...", where it is that of one
-/// table.
+/// The quantity only, "step_time in us" of "step_time in us, model large, math tf32, ...", if only one table has it.
 std::string short_title(const std::vector<ComparisonTable>& tables, size_t index) {
   const auto quantity = [](const ComparisonTable& table) { return table.title.substr(0, table.title.find(", ")); };
   const std::string words = quantity(tables[index]);
@@ -72,10 +71,10 @@ PageTable page_table(const ComparisonTable& table) {
   return page;
 }
 
-/// The three cells that moved most, of those with a verdict.
+/// The three cells with the largest change among those with a verdict.
 std::vector<std::string> facts_of(const RunsComparison& comparison, const std::vector<ComparisonTable>& tables) {
   struct Move {
-    double ratio;  // at least 1, whichever is faster
+    double ratio;  // at least 1: slower over faster
     std::string words;
   };
   std::vector<Move> moves;

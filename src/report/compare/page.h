@@ -1,4 +1,4 @@
-// A comparison as a page: verdict, speeds with their intervals, every cell.
+// The page of a comparison: verdict, speeds with their intervals, all cells.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// `json` is what compare prints as JSON, so that the page can be read again.
+/// `json`: the JSON output of compare, embedded so that the page can be read back.
 Page compare_page(const RunsComparison& comparison, const std::string& json);
 
 }  // namespace amdahl

@@ -14,7 +14,7 @@
 namespace amdahl {
 namespace {
 
-/// Other values of these are another measurement, and not another way of the same one.
+/// Axes of what is measured, not of how: cells that differ in them are never paired.
 constexpr const char* kMeasured[] = {"model",      "num_parameters", "global_batch", "scaling",  "data",
                                      "collective", "bytes",          "count",        "op",       "test",
                                      "source",     "destination",    "dtype",        "workload", "items",
@@ -24,7 +24,7 @@ bool is_measured(const std::string& axis) {
   return std::find(std::begin(kMeasured), std::end(kMeasured), axis) != std::end(kMeasured);
 }
 
-/// The axes that differ between two cells; nothing when these are cells of different measurements.
+/// The axes in which two cells differ; nullopt when they are different measurements.
 std::optional<std::vector<AxisPair>> difference(const Axes& a, const Axes& b) {
   std::vector<AxisPair> pairs;
   if (a.size() != b.size()) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<std::vector<AxisPair>> difference(const Axes& a, const Axes& b) {
   return pairs;
 }
 
-constexpr size_t kMostPairs = 1'000'000;  // of cells that are looked at
+constexpr size_t kMostPairs = 1'000'000;  // limit of cell pairs examined
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void require_paired_values(const std::vector<Record>& records, const std::string
 PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Axes>& only_b) {
   PairProposal best;
   if (only_a.size() * only_b.size() > kMostPairs) return best;
-  std::map<std::string, PairProposal> proposals;  // by their words
+  std::map<std::string, PairProposal> proposals;  // by their text
   for (const Axes& a : only_a)
     for (const Axes& b : only_b)
       if (const auto pairs = difference(a, b); pairs && !pairs->empty()) {

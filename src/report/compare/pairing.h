@@ -1,4 +1,5 @@
-// Cells of two runs that differ in how, not in what, is measured: found, proposed and taken for the same cell.
+// Pairs cells of two runs that differ in how the work is done, not in what is measured: finds, proposes and applies
+// pairs.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,22 @@ namespace amdahl {
 
 using Axes = std::map<std::string, AxisValue>;
 
-/// The axes as the other side's cell has them: a paired value becomes "ddp:zero1" on both.
+/// The axes with every paired value replaced by a common one, "ddp:zero1", so that the cells of both sides match.
 Axes paired_axes(Axes axes, const std::vector<AxisPair>& pairs, bool of_a);
 
-/// Error{usage} when a side has no record with the value that is to be paired, naming those it has.
+/// Error{usage} when a side has no record with a value to be paired; it lists the values it has.
 void require_paired_values(const std::vector<Record>& records, const std::string& name,
                            const std::vector<AxisPair>& pairs, bool of_a);
 
 struct PairProposal {
-  std::vector<AxisPair> pairs;  // none: nothing to propose
-  int64_t num_cells = 0;        // of each side that this would compare
+  std::vector<AxisPair> pairs;  // empty: no proposal
+  int64_t num_cells = 0;        // cells per side that it would compare
 };
-/// What would compare most of the cells that only one side has, with the fewest axes. Axes that say what or how much is
-/// measured (model, batch, bytes) are never proposed.
+/// The pairs that match the most cells which only one side has, with the fewest axes. Axes of the workload or its size
+/// (model, batch, bytes) are never proposed.
 PairProposal propose_pairs(const std::vector<Axes>& only_a, const std::vector<Axes>& only_b);
 
-/// "`pairs` strategy=ddp:zero1", as users know it.
+/// "`pairs` strategy=ddp:zero1", as users write it.
 std::string format_pair(const std::vector<AxisPair>& pairs);
 /// "strategy ddp of A with zero1 of B".
 std::string pair_text(const std::vector<AxisPair>& pairs, const std::string& name_a, const std::string& name_b);

@@ -18,18 +18,18 @@ namespace {
 
 using AxisSet = std::set<std::string>;
 
-// In this order in a table, before all others. "count" says what "bytes" and "dtype" say; bucket, optimizer and the
-// like are told where they vary.
+// Order of the leading table columns. "count" is omitted because "bytes" and "dtype" imply it; bucket, optimizer and
+// the like are shown if they vary.
 constexpr const char* kColumns[] = {"model",      "num_parameters", "global_batch", "test",    "source", "destination",
                                     "collective", "dtype",          "op",           "root",    "mode",   "workload",
                                     "strategy",   "devices",        "bytes",        "in_place"};
 constexpr const char* kHidden = "count";
-constexpr size_t kMostUnmatched = 5;  // cells without a counterpart that are listed; the JSON has all
+constexpr size_t kMostUnmatched = 5;  // limit of listed cells without a counterpart; the JSON has all
 constexpr size_t kLongestAxis = 60;
 
 struct Entry {
   const CellComparison* cell;
-  size_t run;  // of RunsComparison::against
+  size_t run;  // index into RunsComparison::against
 };
 
 std::string axis_of(const CellComparison& cell, const std::string& name) {
@@ -37,7 +37,7 @@ std::string axis_of(const CellComparison& cell, const std::string& name) {
   return found == cell.axes.end() ? "-" : printable(axis_text(found->second), kLongestAxis);
 }
 
-/// Axes of these cells, those that vary apart from those that do not.
+/// Axes of these cells, split into varying and constant ones.
 std::pair<std::vector<std::string>, std::vector<std::string>> columns_of(const std::vector<Entry>& entries) {
   AxisSet names;
   for (const Entry& entry : entries)
@@ -57,7 +57,7 @@ std::pair<std::vector<std::string>, std::vector<std::string>> columns_of(const s
   return {varying, fixed};
 }
 
-/// By the first columns first, and within a cell in the order of the runs.
+/// Sorts by the columns in order, and within a cell by run.
 void sort_entries(std::vector<Entry>& entries, const std::vector<std::string>& columns) {
   std::stable_sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     for (const std::string& name : columns) {
@@ -76,7 +76,7 @@ std::string value_text(const SampleSummary& value, Charset charset) {
 }
 
 std::string speed_text(const PairTest& speed) {
-  // Three decimals without an interval: differences of a percent are what is looked for.
+  // Three decimals without an interval, to show differences of a percent.
   return speed.ci ? format_speedup(speed.ratio, speed.ci) : fmt::format("{:.3f}x", speed.ratio);
 }
 
@@ -171,7 +171,7 @@ void add_unmatched(const std::vector<std::string>& cells, const std::string& nam
                                 named_reference({{"json"}})));
 }
 
-/// What the verdicts rest on, one line for each method used.
+/// The basis of the verdicts, one line per method used.
 std::string method_text(const RunsComparison& comparison) {
   std::set<TestLevel> levels;
   for (const RunComparison& run : comparison.against)
@@ -206,7 +206,7 @@ std::string comparison_verdict(const RunsComparison& comparison) {
 }
 
 std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison, Charset charset) {
-  std::vector<std::pair<std::string, std::string>> order;  // kind and series, as they come
+  std::vector<std::pair<std::string, std::string>> order;  // kind and series, in order of appearance
   std::map<std::pair<std::string, std::string>, std::vector<Entry>> entries;
   for (size_t run = 0; run < comparison.against.size(); ++run)
     for (const CellComparison& cell : comparison.against[run].cells) {

@@ -35,7 +35,7 @@ ResultDevices devices_of(const CostRow& row) {
   return {row.run, row.devices, row.device_names, row.device_kind, row.origin};
 }
 
-/// What the row's devices draw, for money an hour; 0 where nothing says.
+/// Electricity cost per hour of the row's devices; 0 if unknown.
 double electricity(const PriceTable& prices, const CostRow& row) {
   double watts = 0;
   for (const std::string& name : devices_of(row).priced_names())
@@ -44,10 +44,10 @@ double electricity(const PriceTable& prices, const CostRow& row) {
 }
 
 struct Purchase {
-  std::optional<double> price;  // of devices and machine
+  std::optional<double> price;  // price of devices and machine
 };
 
-/// Price of an hour and work for the money; the purchase, when all of it is bought.
+/// Adds the price per hour and the work per unit of money; returns the purchase price, if everything is bought.
 Purchase add_prices(const PriceTable& prices, CostRow& row, Notes& notes) {
   const auto cost = cost_of(prices, devices_of(row), row.throughput, notes);
   if (!cost) return {};
@@ -89,7 +89,7 @@ Payoff payoff_of(const CostGain& gain) {
   return Payoff::unclear;
 }
 
-/// Months until the further hardware is paid back by the further work, valued at what one device's work costs.
+/// Months until the additional work, valued at the one-device cost of work, pays for the additional hardware.
 void add_payback(const PriceTable& prices, const CostRow& one, const CostRow& several, double invest, CostGain& gain) {
   gain.further_invest = invest;
   const double benefit =
@@ -121,7 +121,7 @@ void add_gains(const PriceTable& prices, const std::vector<Purchase>& purchases,
     CostRow& row = rows[i].row;
     if (row.devices < 2) continue;
     std::optional<size_t> baseline;
-    if (!row.device_names.empty())  // of unknown devices none is known to be of the same kind
+    if (!row.device_names.empty())  // unknown devices cannot be matched to a kind
       baseline = find_baseline(candidates, {work_of(row), rows[i].baseline_size, "", row.device_names});
     if (!baseline) {
       add_note(notes, fmt::format("{}: {} on {} has no result of one device to be compared with", row.run, row.work,
@@ -136,7 +136,7 @@ void add_gains(const PriceTable& prices, const std::vector<Purchase>& purchases,
   }
 }
 
-/// One line of points: what is the same for all, and the rows by their size.
+/// One curve: the common fields, and its rows by size.
 struct Curve {
   std::string size_name, work, configuration;
   int64_t devices = 2;
@@ -184,12 +184,12 @@ void add_break_even(const Curve& curve, bool by_price, double threshold, CostRep
 void add_break_evens(const Rows& rows, CostReport& report) {
   for (const auto& [name, curve] : curves_of(rows, report.notes)) {
     add_break_even(curve, false, 1, report);
-    const CostGain& gain = *curve.rows.begin()->second->gain;  // the same devices at every size, so the same prices
+    const CostGain& gain = *curve.rows.begin()->second->gain;  // same devices, and so the same prices, at every size
     if (gain.break_even_speedup) add_break_even(curve, true, *gain.break_even_speedup, report);
   }
 }
 
-/// What of the assumed gain arrives in the whole step; nothing, and why, when that cannot be said.
+/// The part of the assumed gain that reaches the whole step; nullopt, and the reason, when it cannot be determined.
 std::optional<Interval> gain_of_step(const AlternativePrice& alternative, double input_share, std::string& why) {
   if (!alternative.gain_low) {
     why = "the table gives no gain";
@@ -204,7 +204,7 @@ std::optional<Interval> gain_of_step(const AlternativePrice& alternative, double
   return Interval{whole(*alternative.gain_low), whole(*alternative.gain_high)};
 }
 
-/// Price of an hour with the alternative beside, or in the place of, the baseline's device.
+/// Price per hour with the alternative in addition to, or instead of, the baseline's device.
 std::optional<double> price_with(const PriceTable& prices, const AlternativePrice& alternative, const CostRow& one) {
   const double hours = paid_hours(prices);
   if (!(hours > 0) || !one.hourly_price) return std::nullopt;
@@ -215,7 +215,7 @@ std::optional<double> price_with(const PriceTable& prices, const AlternativePric
   return own + (machine ? machine->purchase_price / hours : 0);
 }
 
-/// Why an alternative that takes a device's place has no figures; empty where it has.
+/// Why an alternative that replaces a device has no numbers; empty if it has.
 std::string why_not_replaced(const AlternativePrice& alternative, const MeasuredRow& one) {
   constexpr double kBytesOfGb = 1e9;
   if (!alternative.replaces_device) return {};
@@ -227,7 +227,7 @@ std::string why_not_replaced(const AlternativePrice& alternative, const Measured
 
 void add_alternatives(const PriceTable& prices, const Rows& rows, CostReport& report) {
   for (const CostWork& work : works_of(report)) {
-    std::optional<size_t> best;  // of one device: the most work for the money, or the most work
+    std::optional<size_t> best;  // one-device row with the most work per unit of money, or the most work
     for (const size_t i : work.rows) {
       const CostRow& row = report.rows[i];
       if (row.devices == 1 && !row.device_names.empty() && (!best || row.throughput > report.rows[*best].throughput))

@@ -1,4 +1,4 @@
-// From records and a price table to what work costs. Pure; the formulas are those of docs/cost.md.
+// Computes the cost of work from records and a price table. Pure; docs/cost.md has the formulas.
 #pragma once
 
 #include <optional>
@@ -11,24 +11,24 @@
 
 namespace amdahl {
 
-/// A run that was read: a study by its summary (and its records where they are at hand), or records of sensors.
+/// One input run: a study by its summary (with its records if available), or sensor records.
 struct CostRun {
   std::string name;
   std::optional<StudySummary> study;
   std::vector<Record> records;
 };
 
-/// A row for every configuration with a result; every row of several devices against the best row of one device of its
-/// kind at the same work and size, over all runs. Throws Error{usage} without any result and for CPU virtual devices
-/// beside GPUs, and Error{store_corrupt} for a damaged record.
+/// One row per configuration with a result. Every multi-device row is compared with the best one-device row of its
+/// device kind for the same work and size, over all runs. Throws Error{usage} when there is no result and for CPU
+/// virtual devices mixed with GPUs, and Error{store_corrupt} for a damaged record.
 CostReport summarise_cost(const std::vector<CostRun>& runs, const PriceTable& prices);
 
-/// One sentence with numbers for who decides.
+/// One sentence with numbers for the decision.
 std::string cost_verdict(const CostReport& report);
 std::string cost_text(const CostReport& report);
 std::string cost_markdown(const CostReport& report);
 
-/// The works of a report, in the order of their first row, with the indices of their rows.
+/// The kinds of work in a report, in the order of their first row, with the indices of their rows.
 struct CostWork {
   std::string work;
   std::vector<size_t> rows;

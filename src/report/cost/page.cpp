@@ -31,8 +31,7 @@ std::string size_title(const std::string& size_name) {
   return size_name == "global_batch" ? "Global batch" : "Items of a call";
 }
 
-/// The first of its words, "large" of "large, 2,021,379 parameters, tf32": all of them where that is not one work
-/// alone.
+/// The first word of a work, "large" of "large, 2,021,379 parameters, tf32"; the whole text if the word is ambiguous.
 std::string work_title(const CostWork& work, const std::vector<CostWork>& all) {
   const auto format_first = [](const CostWork& one) { return one.work.substr(0, one.work.find(", ")); };
   const auto same = std::count_if(all.begin(), all.end(),
@@ -49,7 +48,7 @@ void add_table_section(Page& page, const char* anchor, const char* title, const 
   page.sections.push_back(std::move(section));
 }
 
-/// The three cases of several devices that pay best, or come nearest to it.
+/// The three multi-device cases that pay best or come closest to it.
 std::vector<std::string> facts_of(const CostReport& report) {
   struct Fact {
     double ratio;

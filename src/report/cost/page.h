@@ -1,4 +1,5 @@
-// Cost as a page: verdict, work per hour and for the money, break-evens, what else the money could buy.
+// The page of a cost report: verdict, work per hour and per unit of money, break-evens, and alternatives for the same
+// money.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace amdahl {
 
-/// `json` is what cost prints as JSON, so that the page can be read again.
+/// `json`: the JSON output of cost, embedded so that the page can be read back.
 Page cost_page(const CostReport& report, const std::string& json);
 
 }  // namespace amdahl

@@ -28,7 +28,7 @@ std::string devices_text(const std::vector<std::string>& names, int64_t devices)
 
 Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
 
-/// J for a sample, where the runs' records say how much energy their timed steps took.
+/// Energy per sample in J, if the records have the energy of their timed steps.
 std::optional<double> joule_per_sample(const std::vector<Record>& records, const StudyCell& cell) {
   double joule = 0, samples = 0;
   for (const Record& record : records) {
@@ -72,14 +72,13 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   measured.time_us = moments(cell.step_time_us);
   measured.throughput = moments(cell.throughput);
   measured.memory_bytes = cell.memory_peak_bytes;
-  // No input has no share, whatever step the account is of.
+  // Zero input time means a zero share, for any account.
   if (cell.account && cell.account->input_us <= 0) measured.input_share = 0;
   if (cell.account && cell.account->trusted()) measured.input_share = cell.account->input_us / cell.account->step_us;
   return measured;
 }
 
-/// A workload's text begins with its items ("b256 30x512->50", "p500000 128x128x128"): what is behind them is its
-/// shape.
+/// A workload's text begins with its items ("b256 30x512->50", "p500000 128x128x128"); the rest is its shape.
 std::string shape_of(const SensorResult& result) {
   std::map<std::string, AxisValue> axes = result.workload;
   const auto workload = axes.find("workload");
@@ -136,8 +135,8 @@ void add_sensors(const CostRun& run, std::vector<MeasuredRow>& rows, std::vector
   }
   if (without > 0)
     add_note(notes, fmt::format("{}: {} record{} without a result", run.name, without, without == 1 ? "" : "s"));
-  std::vector<std::string> elsewhere;                         // that a record belongs to another side is no news here
-  const std::vector<SensorRun> one{{run.name, run.records}};  // results point into it
+  std::vector<std::string> elsewhere;                         // notes about other sides are not needed here
+  const std::vector<SensorRun> one{{run.name, run.records}};  // must outlive the results
   for (const Role role : roles)
     for (const SensorResult& result : results_on(one, role, sides, elsewhere)) rows.push_back(sensor_row(run, result));
 }

@@ -1,4 +1,4 @@
-// Measured configurations before their prices. Private to the reports of cost.
+// Measured configurations before pricing. Private to the cost reports.
 #pragma once
 
 #include "report/cost/cost.h"
@@ -6,16 +6,17 @@
 
 namespace amdahl {
 
-/// A row with what comparing needs beside it.
+/// A row with the additional data that comparisons need.
 struct MeasuredRow {
   CostRow row;
-  std::string family;  // of a study the work without its model: rows of one family differ in parameters; else empty
-  int64_t baseline_size = 0;  // of one device that does the same work: under weak scaling the share of one
-  bool by_time = true;        // speedup of times (strong scaling) or of throughputs
+  // for a study, the work without the model: rows of one family differ in parameters; otherwise empty
+  std::string family;
+  int64_t baseline_size = 0;  // size of the same work on one device: under weak scaling its share
+  bool by_time = true;        // true: speedup of times (strong scaling); false: of throughputs
   Moments time_us, throughput;
-  std::optional<double> memory_bytes;  // peak of a device
+  std::optional<double> memory_bytes;  // peak per device
   double input_share =
-      -1;  // of the step that is input, from its account; negative: not known, or not of the measured step
+      -1;  // share of the step spent on input, from its account; negative: unknown, or not of the measured step
 };
 
 /// Every configuration of the runs. Throws what summarise_cost throws.

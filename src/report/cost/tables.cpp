@@ -36,14 +36,14 @@ std::string worth_text(const CostGain& gain) {
   return money(*gain.break_even_price) + interval_text(gain.break_even_price_ci, money);
 }
 
-/// "sample" of "samples", "batch" of "batches".
+/// Singular: "sample" of "samples", "batch" of "batches".
 std::string one_of(const std::string& unit) {
   for (const std::string_view plural : {"ches", "shes", "xes", "sses"})
     if (unit.ends_with(plural)) return unit.substr(0, unit.size() - 2);
   return unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit;
 }
 
-/// Rows of one configuration may then be the same but for their run.
+/// Whether there are several runs: rows of one configuration may then differ only in the run.
 bool of_several_runs(const CostReport& report) {
   return std::any_of(report.rows.begin(), report.rows.end(),
                      [&](const CostRow& row) { return row.run != report.rows.front().run; });
@@ -95,7 +95,7 @@ CostTable cost_table(const CostReport& report, const CostWork& work) {
                 "payback"};
   for (const size_t i : work.rows) table.rows.push_back(row_text(report.rows[i]));
   if (!of_several_runs(report)) return table;
-  constexpr size_t kRunColumn = 2;  // behind size and devices
+  constexpr size_t kRunColumn = 2;  // after size and devices
   table.head.insert(table.head.begin() + kRunColumn, "run");
   for (size_t i = 0; i < table.rows.size(); ++i)
     table.rows[i].insert(table.rows[i].begin() + kRunColumn, printable(report.rows[work.rows[i]].run, 80));

@@ -1,4 +1,4 @@
-// The tables of a cost report, the same on the terminal, in Markdown and on a page.
+// The tables of a cost report, shared by terminal, Markdown and page.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ struct CostTable {
 };
 
 CostTable cost_table(const CostReport& report, const CostWork& work);
-/// By time and by price, a row each; empty without a break-even that could be looked for.
+/// One row per break-even, by time or by price; empty without break-evens.
 CostTable break_even_table(const CostReport& report);
 /// Marked as modelled; empty without alternatives.
 CostTable alternatives_table(const CostReport& report);
-/// Where the prices come from, and that they are to be edited.
+/// The source of the prices, and that the user should edit them.
 std::string prices_text(const CostReport& report);
 /// The formulas in a few lines.
 std::vector<std::string> cost_method();

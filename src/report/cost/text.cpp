@@ -35,9 +35,9 @@ std::string payoff_text(const CostReport& report) {
 std::string best_text(const CostReport& report) {
   const CostRow *cheapest = nullptr, *fastest = nullptr;
   const std::vector<CostWork> works = works_of(report);
-  if (works.size() != 1) return {};  // work of one kind cannot be weighed against another
+  if (works.size() != 1) return {};  // different kinds of work are not comparable
   for (const CostRow& row : report.rows) {
-    if (row.origin != Origin::measured) continue;  // what stands in for a device is not recommended
+    if (row.origin != Origin::measured) continue;  // emulated devices are not recommended
     if (!fastest || row.throughput > fastest->throughput) fastest = &row;
     if (row.work_per_price && (!cheapest || *row.work_per_price > *cheapest->work_per_price)) cheapest = &row;
   }

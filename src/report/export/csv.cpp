@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-// A cell of text. Spreadsheets run what begins like a formula, whoever wrote it.
+// A text cell, protected against being evaluated as a formula by spreadsheets.
 std::string text_cell(std::string_view text) {
   constexpr std::string_view kDangerous = "=+-@\t\r\n'";
   std::string cell(text);

@@ -1,4 +1,4 @@
-// Records as one long table, for spreadsheets and data frames.
+// Records as one table in long format, for spreadsheets and data frames.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace amdahl {
 
-/// RFC 4180, a row a sample; a record without samples has one row without series. Axes are columns "axis.NAME", empty
-/// where a record lacks them. Text that a spreadsheet could take for a formula, or that begins with an apostrophe, gets
-/// an apostrophe before it; numbers are as they were measured, in every digit.
+/// RFC 4180, one row per sample; a record without samples has one row without series. Axes are columns "axis.NAME",
+/// empty if a record lacks them. Text that a spreadsheet could interpret as a formula, or that begins with an
+/// apostrophe, is prefixed with an apostrophe; numbers have full precision.
 std::string records_csv(const std::vector<Record>& records);
 
 }  // namespace amdahl

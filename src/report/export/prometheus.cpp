@@ -29,7 +29,7 @@ constexpr BaseUnit kUnits[] = {{"us", "seconds", 1e-6},    {"s", "seconds", 1},
                                {"MHz", "hertz", 1e6},      {"C", "celsius", 1},
                                {"W", "watts", 1},          {"TFLOP/s", "flops", 1e12}};
 
-// Letters, digits and underscores: what names of metrics and labels may hold.
+// Letters, digits and underscores: the characters allowed in names of metrics and labels.
 std::string name_of(std::string_view text) {
   std::string name;
   for (const char c : text) {
@@ -75,7 +75,7 @@ std::string value_text(const AxisValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
-// Lines of a metric must stand together, after what it is; a map keeps them so.
+// The lines of a metric must be contiguous after its header; a map keeps them together.
 class Metrics {
  public:
   void add(const std::string& name, const std::string& help, const Labels& labels, double value) {
@@ -144,7 +144,8 @@ class Pools {
     pool.help = fmt::format("{} of an amdahl run, {}", series.name, suffix.empty() ? "a number without unit" : suffix);
     pool.labels = labels;
     pool.factor = found ? known->factor : 1;
-    if (record.axes.contains("epoch")) pool.samples.clear();  // epochs are no samples of one thing: the last one counts
+    // epochs are not samples of one quantity: only the last counts
+    if (record.axes.contains("epoch")) pool.samples.clear();
     pool.samples.insert(pool.samples.end(), series.samples.begin(), series.samples.end());
   }
 
@@ -165,7 +166,7 @@ class Pools {
   std::map<std::string, Pool> pools_;
 };
 
-// "2026-01-31T12:00:00Z" in seconds since 1970; nothing for another text.
+// Converts "2026-01-31T12:00:00Z" to seconds since 1970; nullopt for other texts.
 std::optional<double> seconds_of(const std::string& utc) {
   std::tm time{};
   if (std::sscanf(utc.c_str(), "%d-%d-%dT%d:%d:%dZ", &time.tm_year, &time.tm_mon, &time.tm_mday, &time.tm_hour,

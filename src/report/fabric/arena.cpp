@@ -43,7 +43,7 @@ std::string match_text(const ArenaMatch& match) {
   return text + default_text(match);
 }
 
-/// How often each transport was the fastest of its kind, and what the default lost over all sizes.
+/// The wins per transport of one kind, and the loss of the default over all sizes.
 std::string tally_text(const std::vector<ArenaMatch>& matches, std::string_view kind) {
   const std::vector<std::pair<std::string, int>> wins = arena_wins(matches, kind);
   if (wins.empty()) return {};
@@ -75,11 +75,11 @@ std::string quoted(const std::string& value) {
   return text + "'";
 }
 
-/// What forcing one transport does to the default's times.
+/// Effect of forcing one transport on the default's times.
 struct Bid {
   std::string transport;
   int better = 0;
-  std::vector<double> saved;  // percent of the default's time, at every size of both
+  std::vector<double> saved;  // percent of the default's time, at every size that both have
 };
 
 std::optional<Bid> best_bid(const std::vector<ArenaMatch>& matches,

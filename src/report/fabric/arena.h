@@ -1,4 +1,4 @@
-// Transports set against each other, from their records alone.
+// Compares transports, from their records only.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace amdahl {
 
-/// A table for each sweep, size and placement: every transport's time, the fastest marked, and what the default loses
-/// against it; then how often each was the fastest, and which gave nothing and why. Transports between GPUs and those
-/// in host memory are judged apart, by the default of their kind ("nccl", "threads").
+/// One table per sweep, size and placement: the time of every transport, the fastest marked, and the loss of the
+/// default; then the number of wins per transport, and which transports gave no result and why. Transports between GPUs
+/// and transports in host memory are compared separately, each against the default of its kind ("nccl", "threads").
 std::string arena_text(const std::vector<Record>& records);
 
-/// Lines for a shell: `settings` (variables by transport, of those that an environment alone selects) of the transport
-/// that is better than the default at most sizes, or a comment that none is. A transport counts as better from 3 % on:
-/// less is noise of one sweep.
+/// Shell lines with the `settings` (variables by transport, for transports selected by environment variables only) of
+/// the transport that is faster than the default at most sizes, or a comment that there is none. A transport counts as
+/// faster from 3 % on; less is within the noise of one sweep.
 std::string arena_environment(const std::vector<Record>& records,
                               const std::map<std::string, std::map<std::string, std::string>>& settings);
 

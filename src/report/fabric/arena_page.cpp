@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kKinds[] = {"cuda", "cpu-virtual"};
 
-/// Matches of one sweep and placement, a size each.
+/// Matches of one sweep and placement, one per size.
 struct Ladder {
   std::string what, placement, device_kind;
   std::vector<const ArenaMatch*> sizes;
@@ -49,7 +49,7 @@ HeatCell cell_of(const HeatMap& map, const ArenaEntry& entry, const ArenaEntry& 
   cell.row = entry.transport;
   cell.column = axis<int64_t>(*entry.record, "bytes", 0);
   cell.value = behind;
-  constexpr double kTimesFrom = 1000;  // percent: from here on "59x" is read faster than "+5,824 %"
+  constexpr double kTimesFrom = 1000;  // percent: from here on "59x" reads better than "+5,824 %"
   cell.words = is_fastest             ? "fastest"
                : behind >= kTimesFrom ? fmt::format("{:.0f}x", 1 + behind / 100)
                                       : fmt::format("+{:.{}f} %", behind, behind < 10 ? 1 : 0);
@@ -59,7 +59,7 @@ HeatCell cell_of(const HeatMap& map, const ArenaEntry& entry, const ArenaEntry& 
   return cell;
 }
 
-/// How far each transport is behind the fastest, size by size.
+/// Time of each transport above the fastest, per size.
 std::optional<Chart> ladder_chart(const Ladder& ladder) {
   HeatMap map;
   map.id = slug("behind " + ladder.what + " " + ladder.placement);
@@ -113,7 +113,7 @@ std::string verdict_of(const std::vector<ArenaMatch>& matches) {
       continue;
     }
     const double median = percentile(losses, 50);
-    constexpr double kNoisePercent = 3;  // less is noise of one sweep
+    constexpr double kNoisePercent = 3;  // less is within the noise of one sweep
     if (median < kNoisePercent)
       text += fmt::format("Over {}, the default, {}, is as good as any transport at most sizes.",
                           device_text(kind).many, default_transport(kind));

@@ -1,4 +1,4 @@
-// The page of an arena: transports set against each other.
+// The page of an arena run, which compares transports.
 #pragma once
 
 #include <vector>

@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-/// The variables that were set: facts "env.NAME".
+/// The environment variables of the run: facts "env.NAME".
 std::map<std::string, std::string> variables_of(const Provenance& provenance) {
   constexpr std::string_view kPrefix = "env.";
   std::map<std::string, std::string> variables;
@@ -26,7 +26,7 @@ std::map<std::string, std::string> variables_of(const Provenance& provenance) {
 std::string limit_refusal(const Record& record) {
   const auto collective = axis<std::string>(record, "collective", "");
   if (!record.value("peak") || record.value("link_limit") || collective != "all_reduce" ||
-      axis<int64_t>(record, "devices", 0) < 3)  // of two devices both limits are the same
+      axis<int64_t>(record, "devices", 0) < 3)  // with two devices both limits are equal
     return {};
   const bool windows = axis<std::string>(record, "transport", "").find("symmetric") != std::string::npos;
   const std::string refusal = nvls_refusal(variables_of(record.provenance), collective, windows);

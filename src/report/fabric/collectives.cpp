@@ -23,7 +23,7 @@ std::vector<double> samples(const Record& record, const char* name) {
   return {};
 }
 
-/// What all rows of a table share; records that differ in it get tables of their own.
+/// Fields shared by all rows of a table; records that differ in them get separate tables.
 std::string heading(const Record& record) {
   return fmt::format("{}, {}, {}", sweep_text(record), word_or_none(record, "transport"),
                      word_or_none(record, "launch"));

@@ -1,4 +1,4 @@
-// Tables of a sweep over collectives, from its records alone.
+// Tables of a sweep over collectives, from its records only.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace amdahl {
 
-/// One line a size and placement: time of the loop, percentiles of the second loop's calls, bandwidths, wrong elements;
-/// and which column is from which loop.
+/// One line per size and placement: time of the loop, percentiles of the single calls of the second loop, bandwidths,
+/// wrong elements; and which column is from which loop.
 std::string collectives_text(const std::vector<Record>& records);
-/// The columns of nccl-tests, out of place and in place side by side, so that parsers of its output read this one too.
+/// The output format of nccl-tests, out of place and in place side by side, for existing parsers of it.
 std::string collectives_nccl_tests(const std::vector<Record>& records);
 
 }  // namespace amdahl

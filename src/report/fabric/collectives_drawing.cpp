@@ -33,7 +33,7 @@ ChartPoint point_of(const Record& record) {
 
 std::vector<ChartLine> lines_of(const CollectiveGroups& groups) {
   std::vector<ChartLine> lines;
-  std::map<CollectiveWords, int> styles;  // both placements have the same
+  std::map<CollectiveWords, int> styles;  // both placements share a style
   CollectiveWordFlags labelled = groups.differ;
   labelled[kCollectiveWord] = true;
   for (const auto& [words, records] : groups.lines) {
@@ -72,7 +72,7 @@ std::string calls_text(const CollectiveGroups& groups) {
                         : fmt::format("each mark: mean of {} to {} calls, ", fewest, most);
 }
 
-/// Where the numbers come from.
+/// The provenance of the numbers.
 std::vector<std::string> captions_of(const CollectiveGroups& groups) {
   const Provenance& from = groups.lines.front().second.front()->provenance;
   const auto fact = [&](const char* name) {
@@ -80,7 +80,7 @@ std::vector<std::string> captions_of(const CollectiveGroups& groups) {
     return found == from.facts.end() ? std::string() : found->second;
   };
   std::string machine = from.host;
-  const auto device = from.facts.lower_bound("device.");  // the first one's name
+  const auto device = from.facts.lower_bound("device.");  // name of the first device
   if (from.device_kind != "cuda")
     machine += ", " + fact("cpu");
   else if (device != from.facts.end() && device->first.starts_with("device."))

@@ -1,4 +1,4 @@
-// A sweep over collectives as a picture.
+// A sweep over collectives as a drawing.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace amdahl {
 
-/// SVG of bus bandwidth (GB/s) over size (bytes), log-log: a line for each collective, transport and placement, and
-/// for whatever else the records differ in; the rate that no bus bandwidth can exceed dashed, where records have a
-/// series "peak". Failed records that still have a bandwidth are crosses; those without one are counted below the
-/// picture. Empty when none has one.
+/// SVG of bus bandwidth (GB/s) over size (bytes), log-log: one line per collective, transport, placement and every
+/// other field in which the records differ; the upper bound of the bus bandwidth is dashed if records have a series
+/// "peak". Failed records with a bandwidth are crosses; those without are counted below the drawing. Empty when no
+/// record has a bandwidth.
 std::string collectives_curves(const std::vector<Record>& records);
 
 }  // namespace amdahl

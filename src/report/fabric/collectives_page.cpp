@@ -27,13 +27,13 @@ std::string placement_text(const Record& record) {
 
 int64_t bytes_of(const Record& record) { return axis<int64_t>(record, "bytes", 0); }
 
-/// A name for each line: the words in which lines of its panel differ, and the collective where there are no panels.
-/// Panels are by one of the words, which their lines then leave out.
+/// A name per line: the fields in which the lines of its panel differ, and the collective if there are no panels. If a
+/// field defines the panels, the names omit it.
 std::vector<std::string> line_names(const CollectiveGroups& groups, std::optional<size_t> panel_word) {
   std::map<std::string, CollectiveWordFlags> chosen;  // by panel
   std::map<std::string, const CollectiveWords*> first;
   const auto panel_of = [&](const CollectiveWords& words) { return panel_word ? words[*panel_word] : ""; };
-  // Where words differ only together, as the launch does with the transport, one of them says it.
+  // Of fields that vary together, such as launch and transport, only one is named.
   const auto says_more = [&](size_t word, const CollectiveWordFlags& flags) {
     std::map<std::string, std::string> told;
     for (const auto& [words, members] : groups.lines)
@@ -112,7 +112,7 @@ const Record* extreme_record(const std::vector<Record>& records, bool smallest) 
   return found;
 }
 
-/// How many measurements were verified, how many of them were wrong.
+/// Number of verified measurements, and of wrong ones.
 struct Verified {
   int64_t checked = 0, wrong = 0, failed = 0;
 };
@@ -170,7 +170,7 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   return facts;
 }
 
-/// Records whose limit is not drawn, by reason.
+/// Adds notes on records whose limit is not drawn, by reason.
 void add_limit_notes(Page& page, const std::vector<Record>& records) {
   std::map<std::string, int64_t> refused;
   for (const Record& record : records)
@@ -185,7 +185,7 @@ TableValue known(const std::optional<double>& value) {
   return {};
 }
 
-/// "all_reduce, all_gather", of many their number.
+/// "all_reduce, all_gather"; the number of collectives if there are many.
 std::string collective_names(const std::vector<Record>& records) {
   constexpr size_t kMostNames = 3;
   std::vector<std::string> names;

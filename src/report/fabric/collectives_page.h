@@ -12,13 +12,13 @@ namespace amdahl {
 
 Page collectives_page(const std::vector<Record>& records);
 
-/// What a line chart shows of collective Records over their sizes.
+/// The quantity that a chart shows over the sizes of collective records.
 enum class CollectiveQuantity { bus_bandwidth, call_time };
-/// A line a collective, transport and placement; failed records are left out. Bus bandwidth has the physical limit
-/// where records know it, the time of a single call its 5th and 95th percentiles.
+/// One line per collective, transport and placement; failed records are left out. Bus bandwidth includes the physical
+/// limit if records have it; call time includes the 5th and 95th percentiles of single calls.
 std::optional<Chart> collective_chart(const std::vector<Record>& records, CollectiveQuantity quantity);
 
-/// "all_reduce of 8 B over 4 GPUs, nccl, in place": a record in notes.
+/// "all_reduce of 8 B over 4 GPUs, nccl, in place": how notes name a record.
 std::string collective_record_text(const Record& record);
 
 }  // namespace amdahl

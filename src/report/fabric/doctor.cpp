@@ -40,7 +40,7 @@ const Series* series_of(const Record& record, const char* name) {
   return nullptr;
 }
 
-/// A row a device: what it does and what its way to the next one carries.
+/// One row per device with its throughput, then the range of the pairs' bandwidths and latencies.
 std::string measurements(const DoctorOutcome& outcome) {
   std::vector<std::vector<std::string>> table{{"device", "GEMM TFLOP/s", "copies GB/s"}};
   for (const Record& record : outcome.records) {

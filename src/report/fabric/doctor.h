@@ -1,4 +1,4 @@
-// What `amdahl doctor` found, for people.
+// The text report of `amdahl doctor`.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// Header, a line a finding with measured, expected, why and remedy, what was found in order, what was not looked at,
-/// verdict. Everything but text and json of `outcome` is read.
+/// Header, one line per finding with measured, expected, reason and remedy, the checks that passed, the checks that
+/// were not done, and the verdict. Uses all fields of `outcome` except text and json.
 std::string doctor_text(const DoctorOutcome& outcome);
 
 }  // namespace amdahl

@@ -6,8 +6,8 @@
 
 namespace amdahl {
 
-/// Reads machine, findings, checked, unseen and records of `outcome`. `judged` is false where only what was measured
-/// is left of a run: then nothing is said of findings.
+/// Uses machine, findings, checked, unseen and records of `outcome`. `judged` is false when a run has only
+/// measurements; findings are then not mentioned.
 Page doctor_page(const DoctorOutcome& outcome, bool judged = true);
 
 }  // namespace amdahl

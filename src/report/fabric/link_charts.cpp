@@ -18,7 +18,7 @@
 namespace amdahl {
 namespace {
 
-/// Both ends of every way in the order of the machine.
+/// Names of all devices, in the order of the machine.
 std::vector<std::string> ends_of(const MachineSpec& machine) {
   std::vector<std::string> ends;
   for (const DeviceSpec& device : machine.devices) ends.push_back(link_end(machine, device.index));

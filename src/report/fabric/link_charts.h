@@ -1,4 +1,4 @@
-// Charts of link Records.
+// Charts of link records.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace amdahl {
 
-/// Copy engines between devices as a heat map, ways outlined that carry less than they should.
+/// Copy-engine bandwidth between devices as a heat map; links below the expected bandwidth are outlined.
 std::optional<Chart> pair_bandwidth_chart(const std::vector<Record>& records, const MachineSpec& machine,
                                           double min_gbps);
-/// Loads from another device's memory.
+/// Latency of loads from another device's memory.
 std::optional<Chart> pair_latency_chart(const std::vector<Record>& records, const MachineSpec& machine);
-/// Bandwidth over size of a sweep's pairs, each with its fitted line; `mover` says what moves the data.
+/// Bandwidth over size for the pairs of a sweep, each with its fitted line; `mover` names what moves the data.
 std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const std::string& test,
                                       const std::string& mover);
 /// Copies between host memory and each device, both directions.

@@ -65,7 +65,7 @@ ExpectedParts expected_parts(const MachineSpec& machine) {
 }
 
 bool is_slow(const LinkSpec& link, double min_gbps) {
-  constexpr double kLeastPart = 0.9;  // as `amdahl links` fails for
+  constexpr double kLeastPart = 0.9;  // the limit at which `amdahl links` fails
   return link.measured_gbps > 0 && link.measured_gbps < std::max(min_gbps, kLeastPart * link.expected_gbps);
 }
 

@@ -21,7 +21,7 @@ const Series* find_series(const Record& record, const char* name) {
   return nullptr;
 }
 
-/// The figure of a cell: bandwidth, latency, or a fitted line.
+/// The value of a cell: bandwidth, latency, or a fitted line.
 std::string cell_text(const Record& record) {
   if (record.status.kind == Status::Kind::waived) return "waived";
   const Series *gbps = find_series(record, "bandwidth"), *latency = find_series(record, "latency");
@@ -45,7 +45,8 @@ std::string matrix_of(const std::vector<const Record*>& records) {
     cells[{rows.back(), columns.back()}];
     cells[{word(*record, "source"), word(*record, "destination")}] = cell_text(*record);
   }
-  if (rows.size() > 1 && rows.size() == columns.size()) columns = rows;  // pairs: the same order both ways
+  // device pairs: same order for rows and columns
+  if (rows.size() > 1 && rows.size() == columns.size()) columns = rows;
   std::vector<std::vector<std::string>> table{{""}};
   for (const std::string& column : columns) table[0].push_back(column);
   for (const std::string& row : rows) {

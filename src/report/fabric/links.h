@@ -1,4 +1,4 @@
-// Link measurements for people: one matrix per test.
+// Link measurements as text: one matrix per test.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace amdahl {
 
-/// Medians in GB/s or us, sources down, destinations across; then integrity, what is expected of the links, and the
-/// lines of `slow`.
+/// Medians in GB/s or us, one row per source and one column per destination; then integrity, expected rates of the
+/// links, and the lines of `slow`.
 std::string links_text(const std::vector<Record>& records, const MachineSpec& machine,
                        const std::vector<std::string>& slow);
 

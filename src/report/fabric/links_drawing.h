@@ -1,4 +1,4 @@
-// The pairs of devices as a picture.
+// The bandwidth between all pairs of devices as a drawing.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// LinkSpec::measured_gbps of every ordered pair as SVG, pairs below what is expected outlined; empty when none was
-/// measured.
+/// Heat map (SVG) of LinkSpec::measured_gbps of every ordered pair; pairs below the expected bandwidth are outlined.
+/// Empty when nothing was measured.
 std::string links_heat_map(const MachineSpec& machine);
 
 }  // namespace amdahl

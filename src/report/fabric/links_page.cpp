@@ -80,7 +80,7 @@ std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& ma
       figure.basis);
 }
 
-/// Of the records of a test the one with the least or the most of a series.
+/// The record of a test with the minimum or maximum of a series.
 const Record* extreme_record(const std::vector<Record>& records, const char* test, const char* series, bool most) {
   const Record* found = nullptr;
   double best = 0;
@@ -122,7 +122,7 @@ std::string integrity_fact(const std::vector<Record>& records) {
   return text + ")";
 }
 
-/// A row a test: what its ways reach, from the least to the most.
+/// One row per test: minimum and maximum over its links.
 PageTable tests_table(const std::vector<Record>& records) {
   PageTable table;
   table.caption = "All tests: medians of their paths";

@@ -9,10 +9,10 @@
 
 namespace amdahl {
 
-/// `machine` carries what the records say of its links; pairs below `min_gbps` (0: none was asked for) are slow too.
+/// `machine` includes the measured values of its links; pairs below `min_gbps` (0: no limit) are slow too.
 Page links_page(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps);
 
-/// Sections that other pages show as well; each without charts when nothing of it was measured.
+/// Sections shared with other pages; each has no charts when nothing for it was measured.
 PageSection pairs_section(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps);
 PageSection machine_section(const MachineSpec& machine);
 

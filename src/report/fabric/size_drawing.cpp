@@ -16,10 +16,10 @@ namespace {
 constexpr int kLeft = 76, kTop = 64, kPlotWidth = 620, kPlotHeight = 400, kBelow = 64, kLegendGap = 20, kRow = 20,
               kLetter = 7;
 
-// Okabe and Ito's colours, which also the colour-blind tell apart, without the yellow, which paper swallows.
+// Okabe and Ito's colours for colour-blind readers, without yellow, which is too faint on white.
 constexpr std::array<const char*, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#000000", "#e69f00", "#56b4e9", "#7a4b2a"};
-// Outlines around (0, 0): circle, square, triangle, diamond, triangle on its head.
+// Marker outlines around (0, 0): circle, square, triangle, diamond, inverted triangle.
 constexpr std::array<const char*, 5> kShapes{"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-4 -4h8v8h-8z", "M0 -5L5 4H-5z",
                                              "M0 -5L5 0L0 5L-5 0z", "M0 5L5 -4H-5z"};
 static_assert(kChartStyles == kColours.size() * kShapes.size());
@@ -42,13 +42,14 @@ struct Range {
 /// A logarithmic axis: values to pixels.
 struct Axis {
   Range range;
-  double first, last;  // pixels of its ends
+  double first, last;  // pixel positions of its ends
   double at(double value) const {
     return first + (last - first) * std::log(value / range.low) / std::log(range.high / range.low);
   }
 };
 
-/// The largest of 1, 2 and 5 times a power of ten that is at most `value`, and the smallest that is at least it.
+/// step_below: the largest of 1, 2 and 5 times a power of ten that is at most `value`; step_above: the smallest that is
+/// at least `value`.
 double step_below(double value) {
   const double decade = std::pow(10, std::floor(std::log10(value)));
   for (const double step : {10.0, 5.0, 2.0})
@@ -101,7 +102,7 @@ constexpr const char* kGrid = "stroke=\"#d0d0d0\" stroke-width=\"1\"";
 constexpr const char* kFineGrid = "stroke=\"#ececec\" stroke-width=\"1\"";
 constexpr const char* kLimit = "class=\"limit\" stroke=\"#444444\" stroke-width=\"1.5\" stroke-dasharray=\"7 4\"";
 
-/// Powers of two, labelled so far apart that the labels do not touch.
+/// Ticks at powers of two, with labels far enough apart not to overlap.
 std::string size_ticks(const Axis& sizes) {
   constexpr int kMostLabels = 9;
   const int first = static_cast<int>(std::lround(std::log2(sizes.range.low))),
@@ -116,10 +117,10 @@ std::string size_ticks(const Axis& sizes) {
   return text;
 }
 
-/// Decades, and between them 2 and 5, which have labels only where few decades leave room for them.
+/// Ticks at decades and at 2 and 5 between them; the latter have labels only if there are few decades.
 std::string value_ticks(const Axis& values) {
   const bool few = std::log10(values.range.high / values.range.low) <= 3.1;
-  const double slack = 1.000001;  // of powers that are not exact
+  const double slack = 1.000001;  // for rounding errors of powers
   std::string text;
   for (int power = static_cast<int>(std::floor(std::log10(values.range.low) + 1e-9));
        std::pow(10, power) <= values.range.high * slack; ++power)

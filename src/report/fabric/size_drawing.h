@@ -1,5 +1,5 @@
-// Lines over transfer sizes, both axes logarithmic, as an SVG that also prints in grey: every line has a mark of its
-// own shape, and limits are the only dashed lines.
+// Line chart over transfer sizes as SVG, both axes logarithmic, readable in greyscale: every line has its own marker
+// shape, and only limits are dashed.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 namespace amdahl {
 
 struct ChartPoint {
-  double bytes = 0, value = 0;  // from 1 to 2^60; above 0
-  bool failed = false;          // drawn as a cross, and no line leads through it
-  std::string title;            // shown when pointed at
+  double bytes = 0, value = 0;  // bytes: 1 to 2^60; value: above 0
+  bool failed = false;          // drawn as a cross, not connected by the line
+  std::string title;            // tooltip
 };
 
 struct ChartLine {
   std::string label;
-  int style = 0;                   // lines of one style share colour and shape
-  bool hollow = false;             // marks without filling, a thinner line
-  std::vector<ChartPoint> points;  // ascending sizes
+  int style = 0;                   // lines with the same style have the same colour and marker
+  bool hollow = false;             // hollow markers, thinner line
+  std::vector<ChartPoint> points;  // in ascending sizes
 };
 
 struct ChartLimit {
@@ -27,16 +27,17 @@ struct ChartLimit {
 
 struct SizeChart {
   std::string title, subtitle;
-  std::string size_title, value_title;  // of the axes, with units
+  std::string size_title, value_title;  // axis titles with units
   std::vector<ChartLine> lines;
   std::vector<ChartLimit> limits;
-  std::vector<std::string> captions;  // lines below
+  std::vector<std::string> captions;  // text lines below the chart
 };
 
-/// Styles that differ; line styles above repeat them.
+/// Number of distinct styles; larger style numbers wrap around.
 inline constexpr int kChartStyles = 40;
 
-/// Classes of its elements: "curve" a line, "mark" and "failed" its points, "limit". Empty when there is no point.
+/// Renders the chart. CSS classes of its elements: "curve" (line), "mark" and "failed" (points), "limit". Empty when
+/// there is no point.
 std::string size_chart_svg(const SizeChart& chart);
 
 }  // namespace amdahl

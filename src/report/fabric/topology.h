@@ -1,4 +1,4 @@
-// A MachineSpec for people: the matrix of paths, and drawings.
+// A MachineSpec as text and drawings: the matrix of paths, and the graph.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace amdahl {
 
-/// Matrix in the letters of `nvidia-smi topo -m`, what is behind it (links, versions, rates, peer access), and a legend
-/// of the letters that occur.
+/// Matrix in the notation of `nvidia-smi topo -m`, details (links, versions, rates, peer access), and a legend of the
+/// symbols used.
 std::string topology_matrix(const MachineSpec& machine);
-/// Graphviz: devices, NUMA nodes and switches, an edge for each unordered pair or its links to a switch.
+/// Graphviz source: devices, NUMA nodes and switches, one edge per unordered pair or per connection to a switch.
 std::string topology_dot(const MachineSpec& machine);
-/// The same as a picture of its own.
+/// The same graph as SVG.
 std::string topology_svg(const MachineSpec& machine);
 
 /// "GPU0", or "CPU0" for a virtual device.

@@ -1,4 +1,4 @@
-// Drawings of a machine: NUMA nodes hold their devices; NVLinks are drawn, PCIe is what remains.
+// Drawings of a machine: devices within NUMA nodes; NVLinks are drawn, the other connections are PCIe.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ bool through_switch(const MachineSpec& machine) {
                      [](const LinkSpec& link) { return link.through_switch; });
 }
 
-/// Links of a device into the switches: the most that any of its pairs has.
+/// Links of a device to the switches: the maximum over its pairs.
 int links_to_switch(const MachineSpec& machine, int device) {
   int most = 0;
   for (const LinkSpec& link : machine.links)
@@ -23,7 +23,7 @@ int links_to_switch(const MachineSpec& machine, int device) {
   return most;
 }
 
-/// Pairs to draw an edge of their own for: NVLinks without a switch, and any other pair once.
+/// Pairs that get their own edge: NVLinks without a switch, and every other pair once.
 std::vector<const LinkSpec*> own_edges(const MachineSpec& machine) {
   std::vector<const LinkSpec*> edges;
   for (const LinkSpec& link : machine.links)
@@ -54,7 +54,7 @@ constexpr int kBoxWidth = 150, kBoxHeight = 64, kGap = 24, kNodePadding = 20, kS
               kDeviceTop = 190, kHeight = 330;
 
 struct Place {
-  int x = 0;  // of the box's left edge
+  int x = 0;  // of the left edge of the box
   int middle() const { return x + kBoxWidth / 2; }
 };
 
@@ -68,7 +68,7 @@ std::string words(const char* kind, int x, int y, const std::string& text) {
 }
 
 std::string device_drawing(const DeviceSpec& device, const Place& place) {
-  constexpr size_t kMostLetters = 20;  // of 12 px, in the box
+  constexpr size_t kMostLetters = 20;  // letters of 12 px that fit into the box
   const std::string maker = "NVIDIA ";
   const std::string name = device.name.starts_with(maker) ? device.name.substr(maker.size()) : device.name;
   std::string text = box("device", place.x, kDeviceTop, kBoxWidth, kBoxHeight);
@@ -78,7 +78,7 @@ std::string device_drawing(const DeviceSpec& device, const Place& place) {
 }
 
 std::string edge_drawing(const LinkSpec& link, const Place& from, const Place& to) {
-  // Neighbours are joined low, far ones high, so that labels stay apart.
+  // Edges between adjacent boxes are lower than those between distant ones, so that labels do not overlap.
   const int height = std::min(130, 30 + (to.x - from.x) / 6);
   const char* kind = !link.quarantine.empty() ? "bad" : link.path == PathKind::nvlink ? "nvlink" : "pcie";
   const int middle = (from.middle() + to.middle()) / 2;

@@ -62,7 +62,7 @@ std::string device_line(const DeviceSpec& device) {
   return line + '\n';
 }
 
-/// Pairs that are alike are said once: what it is, then which pairs.
+/// Groups pairs with equal properties: the properties, then the pairs.
 std::string pair_lines(const MachineSpec& machine) {
   std::map<std::string, std::vector<std::string>> pairs;
   for (const LinkSpec& link : machine.links) {

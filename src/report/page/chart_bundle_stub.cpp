@@ -1,4 +1,4 @@
-// A build without the chart bundle: pages have tables instead of charts, and say why.
+// Built without the chart bundle: pages have tables instead of charts, and say why.
 #include "report/page/html_assets.h"
 
 namespace amdahl {

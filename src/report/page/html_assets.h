@@ -1,12 +1,13 @@
-// What a page carries besides its content: style, script, and the library that draws charts. Written into sources by
-// the build (cmake/embed_text.cmake).
+// Assets embedded in a page: style, script, and the chart library. The build writes them into sources
+// (cmake/embed_text.cmake).
 #pragma once
 
 #include <string_view>
 
 namespace amdahl {
 
-/// A text inside the program. The hash, lower-case hex, is what the page's content policy admits.
+/// A text compiled into the program. `sha256` is in lower-case hex; the page's content security policy admits only this
+/// hash.
 struct EmbeddedText {
   std::string_view text;
   std::string_view sha256;
@@ -15,11 +16,11 @@ struct EmbeddedText {
 struct HtmlAssets {
   EmbeddedText style;
   EmbeddedText script;
-  EmbeddedText bundle;              // Vega, Vega-Lite and Vega-Embed; empty when this build has none
-  std::string_view bundle_missing;  // why and how to get it; empty when there is one
+  EmbeddedText bundle;              // Vega, Vega-Lite and Vega-Embed; empty if this build lacks them
+  std::string_view bundle_missing;  // why the bundle is missing and how to get it; empty if present
 };
 
-/// Those of this build.
+/// The assets of this build.
 HtmlAssets html_assets();
 
 }  // namespace amdahl

@@ -12,10 +12,10 @@
 namespace amdahl {
 namespace {
 
-// Longer tables are written by the script once they are opened: as text they would double the file.
+// Longer tables are created by the script when they are opened: as HTML they would double the file size.
 constexpr size_t kWrittenRows = 400;
 
-// Inside <script> the text of JSON must not end the element; outside of strings JSON has no '<'.
+// JSON inside <script> must not end the element; outside of strings JSON has no '<'.
 std::string script_safe(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());
@@ -64,7 +64,7 @@ std::string head(const Page& page, const HtmlAssets& assets) {
       page.qualifier.empty() ? "" : escape_xml(fmt::format(" ({})", page.qualifier)), assets.style.text);
 }
 
-// "2.93x [2.90, 2.96]: 4 GPUs against one" leads with its number.
+// Emphasises the leading number of a fact: "2.93x [2.90, 2.96]: 4 GPUs against one".
 std::string fact(const std::string& text) {
   const size_t colon = text.find(": ");
   if (colon == std::string::npos || text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0)
@@ -106,7 +106,7 @@ std::string table_head(const DataTable& table, const std::vector<bool>& numbers)
   return text + "</tr></thead>\n";
 }
 
-// Pixels of a plot in a card that has another one beside it, on a window of 1,400: wider charts have their row alone.
+// Plot width in pixels of a card next to another one, in a window of 1,400 pixels: wider charts get their own row.
 constexpr int kHalfPlot = 480;
 
 constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
@@ -116,7 +116,7 @@ std::string cell(const std::string& words, bool number) {
   return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
 }
 
-// `label` names the scrollable region for those who reach it by keyboard.
+// `label` names the scrollable region for keyboard and screen reader users.
 /// `caption` is HTML.
 std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
   const std::vector<bool> numbers = number_columns(table);
@@ -159,7 +159,7 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
   return text;
 }
 
-// As an image: styles of the drawing reach nothing else, and the policy admits them.
+// As an image: the drawing's styles affect nothing else, and the content security policy allows them.
 std::string picture_figure(const Picture& picture) {
   return fmt::format(
       "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<img alt=\"{1}. {2}\" "

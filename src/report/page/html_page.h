@@ -1,4 +1,4 @@
-// A Page as one HTML file that opens from a disk: style, script, charts and data inside, nothing fetched.
+// Renders a Page as one self-contained HTML file: style, script, charts and data are embedded, nothing is fetched.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// The same page and assets give the same bytes. Error{internal} for a chart that is none.
+/// Deterministic: the same page and assets give the same bytes. Error{internal} for an invalid chart.
 std::string html_page(const Page& page, const HtmlAssets& assets);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// A Page as Markdown, for repositories and pull requests.
+// Renders a Page as Markdown, for repositories and pull requests.
 #pragma once
 
 #include <map>
@@ -8,9 +8,9 @@
 
 namespace amdahl {
 
-/// `pictures` has the path of each chart's picture by the chart's id, as it stands in the file; charts without one keep
-/// their table, and `why_none`, if not empty, says once why there is no picture. Tables beyond `kMarkdownRows` rows are
-/// cut, and say so.
+/// `pictures`: chart id -> path of its picture as written into the file. Charts without a picture keep only their
+/// table; `why_none`, if not empty, gives the reason once. Tables with more than `kMarkdownRows` rows are truncated,
+/// with a remark.
 std::string markdown_page(const Page& page, const std::map<std::string, std::string>& pictures,
                           const std::string& why_none);
 

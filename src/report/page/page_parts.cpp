@@ -48,7 +48,7 @@ std::string versions_text(const Provenance& provenance) {
   return joined(parts, ", ");
 }
 
-/// NCCL's and CUDA's variables as they were set.
+/// NCCL's and CUDA's environment variables of the run.
 std::string environment_text(const Provenance& provenance) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : provenance.facts)
@@ -56,7 +56,7 @@ std::string environment_text(const Provenance& provenance) {
   return joined(parts, " ");
 }
 
-/// As many digits as the interval leaves certain, and one more; three significant ones at least.
+/// The digits that the interval makes certain, and one more; at least three significant digits.
 std::string as_exact_as(double value, const std::optional<Interval>& interval) {
   const double half = interval ? interval->half_width() : 0;
   std::string short_form = format_number(value);
@@ -135,7 +135,7 @@ std::vector<std::pair<std::string, std::string>> page_provenance(const std::vect
       last = &record.provenance;
       if (const std::string value = words(record.provenance); seen.insert(value).second) values.push_back(value);
     }
-    constexpr size_t kMost = 3;  // an arena starts a process for each transport
+    constexpr size_t kMost = 3;  // an arena has one command line per transport
     const size_t more = values.size() > kMost ? values.size() - kMost : 0;
     values.resize(values.size() - more);
     if (more > 0) values.push_back(fmt::format("and {} more, in the records", more));

@@ -10,7 +10,7 @@ namespace amdahl {
 std::string table_text(const TableValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* whole = std::get_if<int64_t>(&value)) return with_thousands(*whole);
-  constexpr int kDigits = 4;  // ratios near 1 differ in the third place behind the point
+  constexpr int kDigits = 4;  // ratios near 1 differ in the third decimal place
   if (const auto* number = std::get_if<double>(&value); number && std::isfinite(*number))
     return format_number(*number, kDigits);
   return "n/a";

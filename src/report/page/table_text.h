@@ -1,4 +1,4 @@
-// Tables of pages: what a cell shows, and which columns are numbers.
+// Text of table cells on pages, and which columns are numeric.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace amdahl {
 
-/// Three significant digits at least; whole numbers in full; "n/a" for what is missing.
+/// At least three significant digits; integers in full; "n/a" for missing values.
 std::string table_text(const TableValue& value);
-/// Of each column, whether every value that is there is a number. Shown right-aligned.
+/// Per column, whether all present values are numbers; these columns are right-aligned.
 std::vector<bool> number_columns(const DataTable& table);
 
 }  // namespace amdahl

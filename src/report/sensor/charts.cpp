@@ -34,7 +34,7 @@ std::string format_count(const Record& record, int64_t devices) {
   return fmt::format("{} {}", devices, devices == 1 ? words.one : words.many);
 }
 
-/// "128x128x128" of the workload "p500000 128x128x128 f8": sizes of one grid are a line.
+/// "128x128x128" of the workload "p500000 128x128x128 f8": sizes of one grid form a line.
 std::string grid_text(const Record& record) {
   const std::string workload = word(record, "workload");
   const size_t space = workload.find(' ');
@@ -42,7 +42,7 @@ std::string grid_text(const Record& record) {
   return workload.substr(space + 1, workload.find(' ', space + 1) - space - 1);
 }
 
-/// What may tell groups of records apart, in words; the voxel mode first.
+/// Fields that may distinguish groups of records, as text; the voxel mode first.
 using GroupWords = std::array<std::string, 7>;
 GroupWords words_of(const Record& record) {
   return {voxel_option(record),
@@ -54,12 +54,12 @@ GroupWords words_of(const Record& record) {
           word(record, "scaling").empty() ? "" : word(record, "scaling") + " scaling"};
 }
 
-/// Records of one operation in which all devices do the same, and which of their words differ.
+/// Records of one operation in which all devices do the same work, and the fields in which they differ.
 struct ChartedOperation {
   std::string name;
   std::vector<const Record*> records;
   std::array<bool, 7> differ{};
-  std::set<int64_t> counts;  // of devices
+  std::set<int64_t> counts;  // device counts
 
   std::string group(const Record& record, bool without_voxels = false, bool without_grid = false) const {
     const GroupWords words = words_of(record);
@@ -98,7 +98,7 @@ LinePoint rate_point(const Record& record, double x) {
   return point;
 }
 
-/// The series of that name, panel and origin, made when it is the first of it.
+/// The series with that name, panel and origin; created if it does not exist.
 LineSeries& series_in(LinePlot& plot, const std::string& panel, const std::string& name, Origin origin) {
   for (LineSeries& series : plot.series)
     if (series.panel == panel && series.name == name && series.origin == origin) return series;
@@ -137,7 +137,7 @@ LinePlot rate_plot(const ChartedOperation& operation, const char* against) {
   return plot;
 }
 
-/// The workload without what all of the operation share: "b256" of "b256 30x512->50".
+/// The workload without the part shared by the whole operation: "b256" of "b256 30x512->50".
 std::string charted_text(const ChartedOperation& operation, const Record& record) {
   std::set<std::string> shorts, wholes;
   const auto first_word = [](const std::string& text) { return text.substr(0, text.find(' ')); };
@@ -187,7 +187,7 @@ std::optional<Chart> device_chart(const ChartedOperation& operation) {
   LinePlot plot = rate_plot(operation, "devices");
   plot.x = {"devices", "Devices"};
   plot.series_title = "Workload";
-  std::map<std::pair<std::string, std::string>, double> one;  // rate of one device, by panel and workload
+  std::map<std::pair<std::string, std::string>, double> one;  // one-device rate by panel and workload
   for (const Record* record : operation.records) {
     const std::string panel = operation.group(*record), name = charted_text(operation, *record);
     const LinePoint point = rate_point(*record, static_cast<double>(devices_of(*record)));
@@ -205,12 +205,12 @@ std::optional<Chart> device_chart(const ChartedOperation& operation) {
 
 // ---- work that is divided ----
 
-/// Ways to divide the same work. Its words are long, and most of them are the same for all that a page shows.
+/// Methods that divide the same work. The texts are long, and mostly equal for all records of a page.
 struct DividedWork {
   DividedWorkParts parts;
   std::vector<const Record*> members;
-  std::string name;    // what it is and what tells it from the others: "voxelize, count"
-  std::string common;  // the other words
+  std::string name;    // name with the distinguishing fields: "voxelize, count"
+  std::string common;  // the other fields
   std::string slug_text;
 };
 
@@ -238,7 +238,7 @@ std::vector<DividedWork> divided_works(const std::vector<Record>& records) {
 }
 
 std::string common_text(const DividedWork& work) {
-  std::string common = work.common;  // the chart's badge says that it is emulated
+  std::string common = work.common;  // the chart's badge marks it as emulated
   if (constexpr std::string_view kEmulated = ", EMULATED"; common.find(kEmulated) != std::string::npos)
     common.erase(common.find(kEmulated), kEmulated.size());
   return common.empty() ? std::string() : fmt::format(" Of {}.", common);
@@ -300,7 +300,7 @@ std::optional<Chart> shares_chart(const DividedWork& work) {
   return bar_chart(plot);
 }
 
-/// By group of an operation: where so many devices are ahead of one.
+/// Per group of an operation: the sizes at which several devices are faster than one.
 std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const ChartedOperation& operation,
                                                int64_t devices) {
   std::map<std::string, AheadBySize> ahead;

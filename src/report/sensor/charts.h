@@ -1,4 +1,4 @@
-// Charts of sensor Records.
+// Charts of records of kind "sensor".
 #pragma once
 
 #include <string>
@@ -10,25 +10,24 @@
 
 namespace amdahl {
 
-/// A chart an operation: work a second against the size of the work, a line a count of devices (or a voxel mode, where
-/// there is one count). Where several devices overtake one for good is marked.
+/// One chart per operation: work per second over work size, one line per device count (or per voxel mode, if there is
+/// one count). Marks the size from which several devices are faster than one.
 std::vector<Chart> sensor_size_charts(const std::vector<Record>& records);
 
-/// A chart an operation: work a second against devices, a line a workload with its ideal. Of what was measured on
-/// several counts.
+/// One chart per operation: work per second over the number of devices, one line per workload with its ideal. Only for
+/// work measured on several device counts.
 std::vector<Chart> sensor_device_charts(const std::vector<Record>& records);
 
-/// For each work that is divided in several ways (task, pipeline, hetero): work a second a way with the most that is
-/// possible, and what each device does of it.
+/// For each workload that was divided by several methods (task, pipeline, hetero): work per second per method with its
+/// upper bound, and the share of each device.
 std::vector<Chart> divided_work_charts(const std::vector<Record>& records);
 
-/// Of each group that is ahead at its largest size.
+/// The crossovers of all groups in which several devices are faster at the largest size.
 std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records);
-/// A line for each group that was measured at several sizes: from which on several devices are ahead, or that they are
-/// not.
+/// One line per group measured at several sizes: the size from which several devices are faster, or that they are not.
 std::string crossover_text(const std::vector<Record>& records);
 
-/// "M points/s" for a rate in points/s, and what to divide by.
+/// Display unit of a rate and its divisor: "M points/s" and 1e6 for a rate in points/s.
 struct RateUnit {
   std::string unit;
   double divisor = 1;

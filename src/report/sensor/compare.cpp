@@ -32,7 +32,7 @@ void require_alike(const std::vector<SensorResult>& all, const SensorCompareOpti
   if (hosts.size() > 1) add_note(notes, fmt::format("hosts differ: {}", fmt::join(hosts, ", ")));
 }
 
-/// One workload: the baseline, other single results by throughput, then the rest by role and devices.
+/// One workload: the baseline, other single-device results by throughput, then the rest by role and devices.
 struct Group {
   std::vector<const SensorResult*> members;
   size_t num_single = 0;
@@ -40,7 +40,7 @@ struct Group {
   const SensorResult& baseline() const { return *members.front(); }
 };
 
-/// Strong scaling: as many items as the baseline; weak: as many for each device. Other modes set no number.
+/// Strong scaling: the same items as the baseline; weak scaling: the same items per device. Other modes set no number.
 bool same_work(const SensorResult& r, const SensorResult& baseline, Notes& notes) {
   const int64_t expected = r.scaling == "strong" ? baseline.items
                            : r.scaling == "weak" ? r.devices * baseline.items
@@ -128,11 +128,11 @@ const SensorResult* single_on(const Group& group, const std::string& device) {
   return best ? group.members[*best] : nullptr;
 }
 
-/// Throughput over the sum of what the row's devices do alone.
+/// Efficiency: throughput / sum of the single-device throughputs of the row's devices.
 void add_efficiency_by_sum(const Group& group, const SensorResult& r, const SensorCompareOptions& options,
                            SensorRow& row, Notes& notes) {
   double sum = 0;
-  std::map<std::string, WeightedSamples> alone;  // by device
+  std::map<std::string, WeightedSamples> alone;  // samples by device
   for (const std::string& device : row.devices) {
     const SensorResult* single = single_on(group, device);
     if (!single)
@@ -161,7 +161,7 @@ void add_efficiency(const Group& group, const SensorResult& r, const SensorCompa
   if (const auto& ci = row.speedup->ci) row.efficiency_ci = Interval{ci->low / devices, ci->high / devices};
 }
 
-/// Strong scaling compares times of the same call; otherwise the work done in the same time counts.
+/// Strong scaling compares times of the same call; other modes compare throughput.
 PairSamples pair_of(const SensorResult& r, const SensorResult& baseline) {
   if (r.scaling == "strong") return {r.time_us, baseline.time_us};
   return {r.throughput, baseline.throughput, Direction::larger_is_faster};
@@ -185,7 +185,7 @@ void add_speedups(const std::vector<Group>& groups, const SensorCompareOptions& 
 
 void choose(WorkloadComparison& workload) {
   const std::vector<SensorRow>& rows = workload.rows;
-  const auto leads = [&](size_t i, size_t other) {  // what was measured before what was emulated
+  const auto leads = [&](size_t i, size_t other) {  // measured results precede emulated ones
     const bool measured = rows[i].origin == Origin::measured;
     if (measured != (rows[other].origin == Origin::measured)) return measured;
     return rows[i].throughput > rows[other].throughput;

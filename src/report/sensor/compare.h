@@ -1,4 +1,4 @@
-// Sensor runs on one device, on several and on unlike ones, against each other and against their price.
+// Compares sensor runs on one device, on several and on heterogeneous devices, including their prices.
 #pragma once
 
 #include <string>
@@ -22,17 +22,18 @@ struct SensorSides {
 
 struct SensorCompareOptions {
   std::optional<PriceTable> prices;
-  bool allow_unlike = false;  // CPU virtual devices beside GPUs
+  bool allow_unlike = false;  // allow comparing CPU virtual devices with GPUs
   BootstrapOptions bootstrap{};
 };
 
-/// Of `single`, what ran on one device; of `multi`, on several; of `hetero`, in mode hetero; the rest is named in
-/// notes. Speedups are tested as compare_runs does, Holm-adjusted over all rows. Throws Error{usage} for a side without
-/// a result, for sides without a common workload and for device kinds that differ and may not, and Error{store_corrupt}
-/// for a record that lacks an axis or a series.
+/// Uses the records of `single` on one device, of `multi` on several devices, and of `hetero` in mode hetero; notes
+/// name the rest. Speedups are tested like compare_runs, Holm-adjusted over all rows. Throws Error{usage} for a side
+/// without a result, for sides without a common workload and for different device kinds unless allowed;
+/// Error{store_corrupt} for a record that lacks an axis or a series.
 SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOptions& options = {});
 
-/// A table a workload, its recommendation, the fastest and the cheapest; notes. Markdown has the same tables.
+/// One table per workload with its recommendation, the fastest and the cheapest; then notes. Markdown has the same
+/// tables.
 std::string sensor_compare_text(const SensorComparison& comparison);
 std::string sensor_compare_markdown(const SensorComparison& comparison);
 

@@ -21,7 +21,7 @@ constexpr const char* kAbsent = "-";
 
 struct AxisWords {
   const char* axis;
-  const char* pattern;  // how its value is written; empty: not at all, the table or the title says it
+  const char* pattern;  // format of its value; empty: omitted, because the table or the title has it
 };
 
 constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} scaling"},
@@ -36,7 +36,7 @@ std::string devices_text(const SensorRow& row) {
   return counted_devices(row.devices);
 }
 
-/// "data, strong scaling, merge peer, path direct": how the devices shared the work.
+/// "data, strong scaling, merge peer, path direct": how the work was divided.
 std::string sharing_text(const SensorRow& row) {
   std::vector<std::string> parts;
   std::set<std::string> said(std::begin(kWorkloadAxes), std::end(kWorkloadAxes));
@@ -56,7 +56,7 @@ std::string sharing_text(const SensorRow& row) {
 
 std::string label(const SensorRow& row) { return fmt::format("{}, {}", devices_text(row), sharing_text(row)); }
 
-/// Four digits with a decimal multiple from a million on: "1.247G", "144.6M". Work of an hour has many digits.
+/// Four digits with an SI prefix from a million on: "1.247G", "144.6M". Hourly work has many digits.
 std::string compact(double value) {
   static constexpr std::pair<double, const char*> kMultiples[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}};
   for (const auto& [multiple, letter] : kMultiples)
@@ -143,7 +143,7 @@ Table table_of(const WorkloadComparison& workload, const std::string& currency) 
   return table;
 }
 
-/// What to do, as lines without an end.
+/// The recommendations, as lines without a line end.
 std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
   std::vector<std::string> lines{
@@ -165,7 +165,7 @@ bool on_virtual_devices(const SensorComparison& comparison) {
   return false;
 }
 
-/// What holds for all tables, as lines without an end.
+/// Text that applies to all tables, as lines without a line end.
 std::vector<std::string> preface(const SensorComparison& comparison) {
   std::vector<std::string> lines;
   if (on_virtual_devices(comparison)) lines.emplace_back("Measured on CPU virtual devices, not GPUs.");

@@ -18,7 +18,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Whether a result can have a price at all.
+/// Whether a result can be priced.
 bool can_be_priced(const ResultDevices& devices, std::vector<std::string>& notes) {
   if (devices.origin != Origin::measured) {
     add_note(notes, fmt::format("{}: a result on {} has no price: it is not measured on devices that have one",
@@ -57,7 +57,7 @@ std::optional<double> price_of_an_hour(const PriceTable& prices, const DevicePri
   if (!device.purchase_price || !prices.amortisation_months) return std::nullopt;
   double price = *device.purchase_price / paid_hours(prices);
   if (prices.electricity_per_kwh) {
-    if (!device.watts) return std::nullopt;  // an hour without its electricity would look too cheap
+    if (!device.watts) return std::nullopt;  // without electricity the hour would look too cheap
     price += *device.watts / 1000 * *prices.electricity_per_kwh;
   }
   if (!(price > 0)) return std::nullopt;

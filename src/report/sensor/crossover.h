@@ -1,4 +1,4 @@
-// From which size on several devices are faster than one.
+// The size from which several devices are faster than one.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,20 @@
 
 namespace amdahl {
 
-/// From that size on, `devices` devices are faster than one at every larger size that was measured, their intervals
-/// apart.
+/// At `items` and every larger measured size, `devices` devices are faster than one, with disjoint intervals.
 struct Crossover {
-  std::string group;  // operation and whatever else tells groups apart
-  std::string unit;   // of a size: "points", "rows"
+  std::string group;  // operation and further fields that distinguish groups
+  std::string unit;   // unit of sizes: "points", "rows"
   int64_t devices = 0, items = 0;
-  int64_t below = 0;     // the next smaller size measured, where they are not; 0: there is none
-  int64_t largest = 0;   // size measured
-  size_t num_sizes = 0;  // measured; of one size alone nothing is crossed
+  int64_t below = 0;     // next smaller measured size, where they are not faster; 0: none
+  int64_t largest = 0;   // largest measured size
+  size_t num_sizes = 0;  // number of measured sizes; with one there is no crossover
 };
 
-/// By size: whether one device is clearly slower.
+/// Size -> whether one device is significantly slower.
 using AheadBySize = std::map<int64_t, bool>;
 
-/// Nothing where one is not slower at the largest size; group and devices are left for the caller.
+/// nullopt when one device is not slower at the largest size; the caller sets group and devices.
 std::optional<Crossover> crossover_of(const AheadBySize& sizes, const std::string& unit);
 
 /// "from 64 rows on, not at 4", "at 1,024 rows, the largest size measured, not at 64", "at every size measured, 64 to

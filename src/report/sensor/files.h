@@ -1,4 +1,4 @@
-// What `amdahl sensor` says of the files it read.
+// The text output of `amdahl sensor` for the files it read.
 #pragma once
 
 #include <string>

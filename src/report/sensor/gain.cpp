@@ -14,7 +14,8 @@
 namespace amdahl {
 namespace {
 
-/// Divided work: by one device, or in sequence. Otherwise all devices do the same, and one device does it alone.
+/// For divided work, a base is the result of one device or of sequential execution. Otherwise all devices do the same
+/// work, and a base is the result of one device.
 bool is_base(const Record& record, bool divided) {
   if (record.kind != "sensor" || (divided && is_one_task(record)) ||
       !find_samples(record, divided ? "time" : "throughput"))
@@ -24,8 +25,8 @@ bool is_base(const Record& record, bool divided) {
   return axis<int64_t>(record, "devices", 0) == 1;
 }
 
-/// What a base must have in common with `many`. Data-parallel work of one device may have the mode "single", and under
-/// weak scaling it has a workload of its own.
+/// Fields that a base must share with `many`. One-device data-parallel work may have the mode "single", and under weak
+/// scaling it has a different workload.
 std::string work_of(const Record& record, const Record& many, bool divided) {
   std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_text(record));
   if (divided)
@@ -36,7 +37,7 @@ std::string work_of(const Record& record, const Record& many, bool divided) {
   return word(many, "scaling") == "weak" ? text : text + '\n' + word(record, "workload");
 }
 
-/// The same work by one device, or in sequence; null without such a record.
+/// The same work by one device, or sequentially; null without such a record.
 const Record* base_of(const std::vector<Record>& records, const Record& record) {
   const bool divided = is_divided_work(record);
   std::vector<BaselineCandidate> candidates(records.size());
@@ -67,7 +68,7 @@ std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const 
   SensorGain gain;
   gain.base = base;
   if (base == &record) return gain;
-  const double items = divided ? 1 : work_items(record) / work_items(*base);  // divided work is the same work
+  const double items = divided ? 1 : work_items(record) / work_items(*base);  // divided work has the same total
   gain.speedup = items * mean_of(*one) / mean_of(*own);
   gain.ci = bootstrap_ratio_of_means({*one, *own});
   if (gain.ci) gain.ci = Interval{gain.ci->low * items, gain.ci->high * items};

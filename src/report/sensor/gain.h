@@ -1,4 +1,4 @@
-// What a sensor record is set against: the same work on one device, or in sequence; and the words that name it.
+// Baseline of a sensor record: the same work on one device, or in sequence; and the texts that name it.
 #pragma once
 
 #include <array>
@@ -11,38 +11,38 @@
 
 namespace amdahl {
 
-/// Against `base`, by throughput: under strong scaling the ratio of times.
+/// Gain over `base` in throughput; under strong scaling the ratio of times.
 struct SensorGain {
-  const Record* base = nullptr;  // the record itself where it is its own
+  const Record* base = nullptr;  // the record itself when it is its own baseline
   double speedup = 1;
   std::optional<Interval> ci;
-  double efficiency = 1;  // speedup over devices
+  double efficiency = 1;  // speedup / devices
 };
-/// Nothing for a record without times, or whose base was not measured.
+/// nullopt for a record without times or whose baseline was not measured.
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record);
 
-/// Of modes in which devices do different things: task, pipeline, hetero.
+/// Whether the record's mode divides different work among devices: task, pipeline, hetero.
 bool is_divided_work(const Record& record);
-/// A task among others, not all of them.
+/// Whether the record is one task of several, not all of them together.
 bool is_one_task(const Record& record);
 
-/// Items of one device's worth under weak scaling, of all under strong.
+/// Items per device under weak scaling, of all devices under strong scaling.
 int64_t base_items(const Record& record);
-/// "2 devices", or where one was limited their names: "1 x NVIDIA H200 + 1 x NVIDIA H200, 32 of 132 SMs, emulated".
+/// "2 devices", or, if one is SM-limited, their names: "1 x NVIDIA H200 + 1 x NVIDIA H200, 32 of 132 SMs, emulated".
 std::string sharing_devices(const Record& record);
-/// How divided work differs from the same work divided otherwise: policy, schedule, or "on 2".
+/// How the division of work differs from other divisions of the same work: policy, schedule, or "on 2".
 std::string sensor_way(const Record& record);
 /// "mean deterministic"; empty for operations without voxels.
 std::string voxel_option(const Record& record);
-/// The same, "-" instead of nothing.
+/// Like voxel_option, with "-" instead of empty.
 std::string voxel_text(const Record& record);
-/// What the ways to divide the same work share: a line, and the workload on a second one.
+/// What all divisions of the same work share: one line, and the workload on a second one.
 std::string format_divided_work(const Record& record);
 
-/// The parts of these words, each at its place: records of one run differ in few of them.
+/// The fields of that text, each at a fixed index; records of one run differ in few of them.
 using DividedWorkParts = std::array<std::string, 9>;
 DividedWorkParts divided_work_parts(const Record& record);
-/// Places of the parts that are separate lines of the words: the workload, and the voxel mode behind it.
+/// Indices of the fields that are on a separate line: the workload, followed by the voxel mode.
 inline constexpr size_t kWorkloadPart = 7, kVoxelPart = 8;
 
 }  // namespace amdahl

@@ -24,7 +24,7 @@ std::string median_text(const Record& record, const char* name) {
   return values.empty() ? "-" : format_number(median_of(values));
 }
 
-/// "70 / 30": one number a device.
+/// "70 / 30": one number per device.
 std::string device_texts(const Record& record, const char* name) {
   std::vector<std::string> texts;
   for (const double value : samples_of(record, name))
@@ -38,13 +38,13 @@ std::string speedup_text(const std::vector<Record>& records, const Record& recor
   return gain->base == &record ? "1" : format_speedup(gain->speedup, gain->ci);
 }
 
-/// Mean and half of its 95 % interval.
+/// Mean and half-width of its 95 % interval.
 std::string mean_text(const Record& record, const char* name) {
   const std::vector<double> values = samples_of(record, name);
   return values.empty() ? "-" : format_plus_minus(mean_of(values), t_interval(values), Charset::ascii);
 }
 
-/// Time over the least that is possible.
+/// Time / lower bound.
 std::string bound_text(const Record& record) {
   const std::vector<double> time = samples_of(record, "time"), bound = samples_of(record, "makespan_bound");
   if (time.empty() || bound.empty() || !(bound.front() > 0)) return "n/a";
@@ -102,7 +102,7 @@ Row row_of(const std::vector<Record>& records, const Record& record) {
   return word(record, "mode") == "pipeline" ? pipeline_row(records, record) : divided_row(records, record);
 }
 
-/// What the columns of the modes mean, those that there are.
+/// Explains the columns of the modes that are present.
 std::string legend(const std::vector<Record>& records) {
   std::string text;
   const auto add = [&](const char* mode, const char* words) {

@@ -1,4 +1,4 @@
-// Tables of the sensor benchmark's modes in which devices do different things: task, pipeline and hetero.
+// Tables of the sensor benchmark's modes in which devices do different work: task, pipeline and hetero.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// A table for each mode, workload and way to run; each row beside the same work on one device.
+/// One table per mode, workload and launch configuration; each row is compared with the same work on one device.
 std::string divided_work_text(const std::vector<Record>& records);
 
 }  // namespace amdahl

@@ -32,14 +32,13 @@ std::string record_text(const Record& record) {
   return way.empty() ? text : text + ", " + way;
 }
 
-/// Whether `a` goes before `b` in a headline: what was measured before what was emulated, then the larger figure.
+/// Whether `a` precedes `b` in a headline: measured before emulated, then the larger number.
 bool leads(const Record& a, double of_a, const Record& b, double of_b) {
   const bool measured_a = a.origin == Origin::measured, measured_b = b.origin == Origin::measured;
   return measured_a == measured_b ? of_a > of_b : measured_a;
 }
 
-/// Of records on several devices, or divided, the one whose speedup is the largest for sure: by the low end of its
-/// interval.
+/// Among multi-device and divided-work records, the one with the highest lower end of its speedup interval.
 std::pair<const Record*, SensorGain> best_gain(const std::vector<Record>& records) {
   std::pair<const Record*, SensorGain> best{nullptr, {}};
   for (const Record& record : records) {
@@ -77,7 +76,7 @@ std::string rate_text(const Record& record) {
   return fmt::format("{} {}", format_number(mean_of(samples_of(record, "throughput")) / unit.divisor), unit.unit);
 }
 
-/// From which size on several devices are ahead, or that they never are.
+/// The size from which several devices are faster, or that they never are.
 std::string format_crossover(const std::vector<Record>& records) {
   bool scaled = false;
   for (const Record& record : records)

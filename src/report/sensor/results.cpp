@@ -108,21 +108,21 @@ void add_samples(SensorResult& result, const Record& record) {
   result.throughput.insert(result.throughput.end(), throughput.samples.begin(), throughput.samples.end());
 }
 
-/// Why a record is left out; nothing when it belongs to the side.
+/// Why a record is left out; nullopt when it belongs to the side.
 std::optional<std::string> misfit(const Record& record, Role role) {
   if (record.kind != "sensor") return fmt::format("of kind {}", printable(record.kind, 40));
   if (record.status.kind != Status::Kind::ok)
     return fmt::format("{}: {}", record.status.kind == Status::Kind::failed ? "failed" : "waived",
                        printable(record.status.reason, 200));
   const Role own = role_of(record);
-  // Its time is that of the one device it was placed on: what several devices gain is in the record of all tasks.
+  // The record's time is of the one device it was placed on; the gain of several devices is in the record of all tasks.
   if (record.axes.contains("device") && required_count(record, "devices") > 1)
     return "a task on one of several devices";
   if (own == role) return std::nullopt;
   return fmt::format("{}, which {} takes", words_of(own).wanted, named(words_of(own).field));
 }
 
-/// The records of one run that belong to a side, those of one configuration pooled.
+/// The results of one run for a side, with the records of each configuration pooled.
 std::vector<SensorResult> results_in(const SensorRun& run, Role role, const SensorSides& sides,
                                      std::vector<std::string>& notes) {
   std::vector<SensorResult> found;

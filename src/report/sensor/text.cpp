@@ -21,7 +21,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// What all rows of a table share.
+/// Fields shared by all rows of a table.
 std::string heading(const Record& record) {
   std::string text = fmt::format("{}, mode {}", word(record, "op"), word(record, "mode"));
   if (!word(record, "scaling").empty()) text += fmt::format(", {} scaling", word(record, "scaling"));
@@ -33,7 +33,7 @@ std::string heading(const Record& record) {
   return text;
 }
 
-/// "1,234.5 +- 12.3": mean and half of its interval.
+/// "1,234.5 +- 12.3": mean and half-width of its interval.
 std::string mean_cell(const Record& record, const char* name) {
   const std::vector<double>* values = find_samples(record, name);
   return values ? format_plus_minus(mean_of(*values), t_interval(*values), Charset::ascii) : "n/a";
@@ -102,7 +102,7 @@ std::string faults_text(const std::vector<Record>& records) {
   return text;
 }
 
-/// Cards that did not stay the same while they were measured.
+/// GPUs whose state (clock, throttling) changed during the measurement.
 std::string card_text(const Record& record) {
   std::string text;
   const auto *before = find_samples(record, "sm_clock_before"), *after = find_samples(record, "sm_clock"),
@@ -118,7 +118,7 @@ std::string card_text(const Record& record) {
   return text;
 }
 
-/// Points of files that lie in no voxel, once for each cloud.
+/// Points of files outside of all voxels, once per cloud.
 std::string fates_text(const std::vector<Record>& records) {
   std::set<std::string> notes;
   for (const Record& record : records) {

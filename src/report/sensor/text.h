@@ -1,4 +1,4 @@
-// Tables of sensor measurements, from their records alone.
+// Tables of sensor measurements, made from their records only.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace amdahl {
 
-/// A table for each operation, mode and way to run; times with their intervals, throughput, and where several counts of
-/// devices did the same work, speedup and efficiency against one.
+/// One table per operation, mode and launch configuration: times with intervals, throughput, and for work measured on
+/// several device counts the speedup and efficiency relative to one device.
 std::string sensor_text(const std::vector<Record>& records);
 
 }  // namespace amdahl

@@ -28,7 +28,7 @@ std::string break_even_configuration(const CellKey& key) {
 }
 
 std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group) {
-  using Curve = std::map<int64_t, SpeedupPoint>;  // by global batch
+  using Curve = std::map<int64_t, SpeedupPoint>;  // points by global batch
   std::map<std::pair<int64_t, std::string>, Curve> curves;
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;

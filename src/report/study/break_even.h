@@ -1,4 +1,4 @@
-// Where several devices take the time of one: by the same interpolation as `amdahl cost`.
+// The batch at which several devices take the same time as one, by the same interpolation as `amdahl cost`.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace amdahl {
 
-/// One for each number of devices and configuration of the group that was measured at two batches or more: speedup 1
-/// over the global batch.
+/// One per device count and configuration of the group that was measured at two batches or more: where the speedup over
+/// the global batch is 1.
 std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group);
 
-/// BreakEven::configuration of a cell's curve: "ddp, graph".
+/// The value of BreakEven::configuration for a cell: "ddp, graph".
 std::string break_even_configuration(const CellKey& key);
 
 /// "2 GPUs against one, ddp, graph: break-even (speedup 1) over the global batch: from about ...; measured from ... .",
-/// a line each; empty where there is none.
+/// one line each; empty if there is none.
 std::vector<std::string> break_even_lines(const StudySummary& summary, const StudyGroup& group);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// A study's records pooled into cells, and the cells compared with each other.
+// Pools the records of a study into cells, and compares the cells.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace amdahl {
 
-// All runs of one cell; samples of a series are parallel to `ok`.
+// All runs of one cell; the sample vectors are parallel to `ok`.
 struct CellRuns {
   std::vector<const Record*> ok;
   std::vector<const Record*> others;  // failed or waived
@@ -22,19 +22,19 @@ struct CellRuns {
 
 using StudyCells = std::map<CellKey, CellRuns>;
 
-/// Two cells of one study, measured in turns.
+/// Two cells of one study, measured alternately.
 struct CellPair {
   const CellRuns* first;
   const CellRuns* second;
-  bool by_throughput = false;  // where their batches differ; else by step time
+  bool by_throughput = false;  // if their batches differ; otherwise by step time
 };
-/// Tests of the runs, or of the processes where both cells have several. Holm's adjustment spans all of them.
+/// Tests the runs, or the processes if both cells have several. Holm's adjustment covers all pairs.
 std::vector<PairTest> test_cells(const std::vector<CellPair>& pairs, const BootstrapOptions& options);
 
-/// Step times in us that count as independent: runs of one process, or the median of each of several.
+/// Independent step times in us: one per run of a single process, or the median of each of several processes.
 std::vector<double> independent_step_times(const CellRuns& runs);
 
-/// Every cell on several devices against the best one-device cell of its batch, and the averages over batches.
+/// Compares every multi-device cell with the best one-device cell of its batch, and computes the averages over batches.
 void compare_study_cells(const StudyCells& cells, const StudyOptions& options, StudySummary& summary);
 
 }  // namespace amdahl

@@ -19,7 +19,7 @@ std::string work_of(const CellKey& key) {
                      key.backend);
 }
 
-// One device is the same configuration under either name of the scaling mode; the cell's own mode is preferred.
+// A one-device cell is valid for either scaling mode; the same mode is preferred.
 std::vector<BaselineCandidate> baseline_candidates(const std::vector<const StudyCells::value_type*>& cells) {
   std::vector<BaselineCandidate> candidates;
   for (const auto* cell : cells) {
@@ -36,7 +36,7 @@ struct Match {
   const StudyCells::value_type* multi;
 };
 
-// Strong scaling compares step times, T1 / Tn; weak scaling throughputs, since the batches differ.
+// Strong scaling compares step times, T1 / Tn; weak scaling compares throughputs, because the batches differ.
 CellPair pair_of(const Match& match) {
   return {&match.multi->second, &match.single->second, match.multi->first.scaling == "weak"};
 }
@@ -46,8 +46,8 @@ PairSamples samples_of(const CellPair& pair) {
   return {pair.first->step_time_us, pair.second->step_time_us, Direction::smaller_is_faster};
 }
 
-// Both sides were measured in turns by the same processes: within the one process by their runs, over several by what
-// each process says.
+// Both sides were measured alternately by the same processes. With one process the runs are tested, with several one
+// value per process.
 bool several_processes(const CellPair& pair) {
   return std::min(pair.first->step_time_by_process.size(), pair.second->step_time_by_process.size()) > 1;
 }
@@ -94,7 +94,7 @@ void compare_cells(const std::vector<Match>& matches, const StudyOptions& option
   }
 }
 
-// What the bootstrap of an average draws from: runs of one process, or the medians of several, kept in `medians`.
+// The samples for the bootstrap of an average: runs of one process, or the medians of several, which `medians` owns.
 SamplePair resampled(const CellPair& pair, std::deque<std::vector<double>>& medians) {
   PairSamples samples = samples_of(pair);
   if (several_processes(pair)) {
@@ -109,7 +109,7 @@ SamplePair resampled(const CellPair& pair, std::deque<std::vector<double>>& medi
 }
 
 void average_speedups(const std::vector<Match>& matches, const StudyOptions& options, StudySummary& summary) {
-  std::map<CellKey, std::vector<size_t>> groups;  // key without its batch
+  std::map<CellKey, std::vector<size_t>> groups;  // by key without batch
   for (size_t i = 0; i < matches.size(); ++i) {
     CellKey group = matches[i].multi->first;
     group.global_batch = 0;
@@ -125,7 +125,7 @@ void average_speedups(const std::vector<Match>& matches, const StudyOptions& opt
     average.devices = key.devices;
     average.num_batches = static_cast<int64_t>(members.size());
     std::vector<SamplePair> pairs;
-    std::deque<std::vector<double>> medians;  // that pairs point to
+    std::deque<std::vector<double>> medians;  // storage that pairs point to
     double log_sum = 0;
     bool multi = false, single = false;
     for (size_t i : members) {

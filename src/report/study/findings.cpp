@@ -19,9 +19,9 @@
 namespace amdahl {
 namespace {
 
-constexpr long kMuchPercent = 20;       // of the step, in whole percent as printed
-constexpr double kMostlyExposed = 0.5;  // of all communication
-constexpr double kMostlyFixed = 0.5;    // of the step
+constexpr long kMuchPercent = 20;       // share of the step, in whole percent as printed
+constexpr double kMostlyExposed = 0.5;  // share of all communication
+constexpr double kMostlyFixed = 0.5;    // share of the step
 
 Finding notice(const char* name, std::string where) {
   Finding finding;
@@ -52,7 +52,7 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   much.why = "devices wait for data instead of computing";
   much.remedy = "a larger batch per device has less of it per sample";
   found.push_back(std::move(much));
-  // The account by differences times both apart, so that what is exposed can come out longer than the whole.
+  // The account by differences times the two separately, so exposed can exceed total.
   const double exposed = std::min(1.0, account.exposed_communication_us / account.total_communication_us);
   if (!(exposed > kMostlyExposed)) return;
   Finding overlap = notice("missing-overlap", format_cell(cell.key));
@@ -75,7 +75,7 @@ std::string finding_work(const CellKey& key) {
                      key.optimizer, key.data);
 }
 
-/// The fastest cell of one device with that batch which computes as `multi` does on each of its devices.
+/// The fastest one-device cell with that batch and the compute settings of each device of `multi`.
 const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& multi, int64_t batch) {
   std::vector<BaselineCandidate> candidates;
   for (const StudyCell& cell : summary.cells) {
@@ -87,7 +87,7 @@ const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& mul
   return best ? &summary.cells[*best] : nullptr;
 }
 
-/// Samples/s of twice the batch of each device over those of the batch, on one device; nothing without an interval.
+/// Ratio of the one-device throughputs at twice the batch per device and at that batch; nullopt without an interval.
 std::optional<PairTest> gain_of_doubling(const StudySummary& summary, const CellKey& multi) {
   const int64_t batch = multi.device_batch();
   if (multi.plan.accumulate != 1 || multi.devices * batch != multi.global_batch) return std::nullopt;
@@ -102,7 +102,7 @@ std::optional<PairTest> gain_of_doubling(const StudySummary& summary, const Cell
 double fixed_share(double gain) { return std::clamp(2 - 2 / gain, 0.0, 1.0); }
 
 struct SmallBatches {
-  CellKey key;                        // of the largest
+  CellKey key;                        // key of the largest batch
   std::map<int64_t, PairTest> gains;  // by batch per device
 };
 

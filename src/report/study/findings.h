@@ -1,4 +1,4 @@
-// What a study's cells show about how training is set up, with the remedy.
+// Findings of a study about the training configuration, with remedies.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 namespace amdahl {
 
 struct TrainingFindings {
-  std::vector<Finding> found;        // notices: a study may measure such a set-up on purpose
-  std::vector<std::string> checked;  // names of those that the study has evidence for or against
+  std::vector<Finding> found;        // severity notice: a study may measure such a configuration on purpose
+  std::vector<std::string> checked;  // names of the findings for which the study has evidence
 };
 
-/// Of cells of several devices. By cell: data-parallel (strategy dp), much-communication (exposed for more than 20 % of
-/// the step), missing-overlap (of that, more than half of all communication). By configuration: small-batch (at the
-/// batch per device, most of the step of one device does not depend on the batch; docs/method.md).
+/// Findings of multi-device cells. Per cell: data-parallel (strategy dp), much-communication (exposed communication
+/// above 20 % of the step), missing-overlap (in addition, more than half of all communication is exposed). Per
+/// configuration: small-batch (at the batch per device, most of the one-device step time does not depend on the batch;
+/// docs/method.md).
 TrainingFindings training_findings(const StudySummary& summary);
 
-/// The same, a line each.
+/// The same findings, one line each.
 std::vector<std::string> study_findings(const StudySummary& summary);
 
 }  // namespace amdahl

@@ -24,7 +24,7 @@ bool starts_as_number(const std::string& cell) {
   return cell == "n/a" || (!cell.empty() && std::string_view("0123456789+-*").find(cell[0]) != std::string_view::npos);
 }
 
-// Columns of numbers are right-aligned.
+// A Markdown table; numeric columns are right-aligned.
 std::string table(const Row& head, const std::vector<Row>& rows) {
   std::string text = fmt::format("| {} |\n|", fmt::join(head, " | "));
   for (size_t i = 0; i < head.size(); ++i) {
@@ -51,7 +51,7 @@ std::string utilisation_text(const StudyCell& single, const StudyCell& multi) {
   return fmt::format("{} → {}", one(single), one(multi));
 }
 
-// Step times in ms, whatever their size: the two sides must be comparable at a glance.
+// Step times, always in ms: the two must be comparable at a glance.
 std::string step_text(const StudyCell& single, const StudyCell& multi) {
   return fmt::format("{} → {} ms", format_number(single.step_time_us.mean / 1000),
                      format_number(multi.step_time_us.mean / 1000));
@@ -146,13 +146,13 @@ std::string averages_section(const StudySummary& summary) {
          table({"Configuration", "Devices", "Batches", "Average speedup [95 % CI]", "Recommendation"}, rows);
 }
 
-// One unit for the whole table: ms once a step takes at least 1 ms.
+// One unit for the whole table: ms when some step takes at least 1 ms.
 struct TimeUnit {
   const char* name;
   double us;
 };
 
-constexpr double kExplained = 0.02;  // beyond it the parts do not explain the step, and the report says so
+constexpr double kExplained = 0.02;  // above this difference the parts do not explain the step, and the report says so
 
 std::string unexplained_text(const StepAccount& account, const TimeUnit& unit) {
   if (std::abs(account.unaccounted_us()) < 1e-6 * account.step_us) return "0";

@@ -1,4 +1,4 @@
-// The Markdown report of a study. Pure text from a summary: rebuilding it from the same files gives the same bytes.
+// The Markdown report of a study. Deterministic: the same summary gives the same bytes.
 #pragma once
 
 #include <string>

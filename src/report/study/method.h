@@ -1,4 +1,4 @@
-// Where a study's numbers come from and how they were made, in words.
+// Provenance and method of a study, as text.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace amdahl {
 
-/// Tool, command line, host, versions: what they are called and all their values, "; " between them.
+/// Tool, command line, host, versions: names with all their values, separated by "; ".
 std::vector<std::pair<std::string, std::string>> study_provenance(const StudySummary& summary);
 
-/// How it was measured and judged, a statement each.
+/// How the study was measured and judged, one statement per entry.
 std::vector<std::string> study_method(const StudySummary& summary);
 
 }  // namespace amdahl

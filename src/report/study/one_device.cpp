@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-// Cells that do the same work, whatever their batch and the way they compute it.
+// The key of the work of a cell, without batch, launch and math mode.
 auto same_work_key(const CellKey& key) {
   return std::tie(key.model, key.num_parameters, key.scaling, key.optimizer, key.plan.accumulate, key.data);
 }
@@ -23,9 +23,9 @@ Way way_of(const CellKey& key) { return {key.launch, key.math}; }
 
 using Cells = std::vector<const StudyCell*>;
 
-// The launch and math mode that was asked for. Of several that were measured alike, the plainest.
+// The requested launch and math mode. If several were measured equally often, the simplest.
 Way asked_way(const Cells& cells) {
-  std::map<Way, std::pair<int64_t, int64_t>> counts;  // cells, runs
+  std::map<Way, std::pair<int64_t, int64_t>> counts;  // number of cells, number of runs
   for (const StudyCell* cell : cells) {
     auto& [num_cells, num_runs] = counts[way_of(cell->key)];
     ++num_cells;
@@ -54,13 +54,13 @@ const StudyCell* fastest_of_batch(const Cells& cells, int64_t batch) {
 
 std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const StudyCells& runs,
                                      const BootstrapOptions& options) {
-  const int64_t half = (batch + 1) / 2;  // the larger half: of two devices the slower one ends the step
+  const int64_t half = (batch + 1) / 2;  // the larger half: the slower of two devices ends the step
   const StudyCell *whole = fastest_of_batch(cells, batch), *part = fastest_of_batch(cells, half);
   if (half == batch || !whole || !part) return std::nullopt;
   SpeedupBound bound;
   bound.whole = whole->key;
   bound.half = part->key;
-  // As if half of the batch were the faster of two configurations of the same work.
+  // Tested like two configurations of the same work, with half of the batch as the faster one.
   const PairTest test = test_cells({{&runs.at(part->key), &runs.at(whole->key)}}, options).front();
   bound.ratio = test.ratio;
   bound.ci = test.ci;
@@ -68,8 +68,7 @@ std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const St
   return bound;
 }
 
-// A launch mode is set against the one that was asked for; a math mode against the math that was asked for, launched
-// alike.
+// A launch mode is compared with the requested one; a math mode with the requested math at the same launch mode.
 void add_alternatives(const Cells& cells, const Way& asked, std::vector<OneDeviceAlternative>& alternatives) {
   for (const StudyCell* cell : cells) {
     const Way way = way_of(cell->key);

@@ -1,4 +1,4 @@
-// How a study on one device is written: terminal, Markdown and page.
+// Texts of a study on one device, for terminal, Markdown and page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kNearlyFastest = 0.95;  // of the highest throughput: a batch that need not be larger
+constexpr double kNearlyFastest = 0.95;  // share of the highest throughput at which a batch is large enough
 
 const StudyCell& cell_of(const StudySummary& summary, const CellKey& key) {
   return *std::find_if(summary.cells.begin(), summary.cells.end(),
@@ -22,7 +22,7 @@ const StudyCell& cell_of(const StudySummary& summary, const CellKey& key) {
 
 std::string way_text(const CellKey& key) { return fmt::format("{}, {}", key.launch, key.math); }
 
-// A second device, in a sentence: the kind of a virtual one is named by the report around it.
+// Name of a device within a sentence; for virtual devices the surrounding report names the kind.
 std::string_view short_name(const StudySummary& summary) {
   return summary.device_kind == "cuda" ? "GPU" : "virtual device";
 }
@@ -43,7 +43,7 @@ std::string list_text(const std::vector<std::string>& items) {
   return fmt::format("{} and {}", fmt::join(items.begin(), items.end() - 1, ", "), items.back());
 }
 
-// The batches at which a second device cannot pay, and the bound that certainly leaves the most.
+// The batches at which a second device cannot pay, and the bound that is certain to leave the largest gain.
 struct Bounds {
   std::vector<std::string> cannot_pay;
   const OneDeviceRow* most = nullptr;
@@ -63,7 +63,7 @@ Bounds bounds_of(const OneDeviceSummary& one) {
   return bounds;
 }
 
-// Two decimals say more than 2.00: one step of the whole batch takes longer than two of half of it.
+// Whether the bound exceeds 2.00 in two decimals: one step of the whole batch then takes longer than two of half of it.
 bool is_above_two(const SpeedupBound& bound) { return bound.ratio >= 2.005; }
 
 // The configurations that the bound compares, the fastest of B and of B/2: "graph, tf32".
@@ -72,7 +72,7 @@ std::string bound_way(const SpeedupBound& bound) {
   return whole == half ? whole : fmt::format("{} / {}", whole, half);
 }
 
-// What a bound above 2 means, and what one device could do about it.
+// The meaning of a bound above 2, and how one device could be used better.
 std::string above_two_sentence(const StudySummary& summary, const OneDeviceRow& row) {
   const SpeedupBound& bound = *row.two_devices;
   const std::string whole = with_thousands(bound.whole.global_batch), half = with_thousands(bound.half.global_batch);
@@ -185,7 +185,7 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
   const std::string_view device = short_name(summary);
   std::vector<std::string> sentences;
   const StudyCell& most = cell_of(summary, one.fastest_as_asked);
-  const OneDeviceRow* enough = nullptr;  // the smallest batch that is nearly as fast
+  const OneDeviceRow* enough = nullptr;  // smallest batch with nearly the highest throughput
   for (const OneDeviceRow& row : one.rows)
     if (row.cell.model == one.fastest_as_asked.model &&
         cell_of(summary, row.cell).throughput.mean >= kNearlyFastest * most.throughput.mean &&

@@ -88,7 +88,7 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
   return table;
 }
 
-// What the account chart draws, beside the step that was measured.
+// The data of the account chart, with the measured step.
 PageTable account_table(const std::vector<const StudyCell*>& cells) {
   PageTable table;
   table.caption = "Step account: means over runs in us; ratio is accounted / measured step";
@@ -147,7 +147,7 @@ std::string group_sentence(const StudySummary& summary, const StudyGroup& group)
                        : fmt::format("{}.", fmt::join(parts, "; "));
 }
 
-// The step times of every cell with a result, in the order of the records.
+// Step times of every cell with a result, in record order.
 std::vector<CellSamples> samples_of(const StudySummary& summary, const std::vector<Record>& records) {
   std::map<CellKey, std::vector<double>> times;
   for (const Record& record : records)

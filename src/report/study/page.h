@@ -1,4 +1,4 @@
-// A study as a page: verdict, charts with their tables, every cell, and how it was measured.
+// The page of a study: verdict, charts with their tables, all cells, and the method.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace amdahl {
 
-/// `records` are those that `summary` was made of; of them the samples are drawn.
+/// `records`: the records that `summary` was made from; used to draw samples.
 Page study_page(const StudySummary& summary, const std::vector<Record>& records);
 
 }  // namespace amdahl

@@ -48,7 +48,7 @@ std::vector<std::string> row_of(const ScalingPrediction& p, const ScalingOutlook
   return row;
 }
 
-// What a term's source says once for all batches; of T1(B/n) it differs from row to row.
+// The sources of the terms, once for all batches; that of T1(B/n) differs per row.
 std::vector<std::string> sources(const ScalingOutlook& outlook) {
   std::vector<std::string> lines;
   for (const ScalingPrediction& p : outlook.predictions)

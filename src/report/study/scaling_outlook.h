@@ -1,4 +1,4 @@
-// Predicted scaling in words.
+// Predicted scaling as text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace amdahl {
 
-/// A row per batch and device count, then where each term comes from. Without colour.
+/// One row per batch and device count, then the source of each term. Without colour.
 std::string outlook_text(const ScalingOutlook& outlook);
 
 }  // namespace amdahl

@@ -12,7 +12,7 @@
 namespace amdahl {
 namespace {
 
-constexpr size_t kLeastCounts = 2;  // of several devices; with one device they are three
+constexpr size_t kLeastCounts = 2;  // multi-device counts; three with one device
 
 const char* kHow =
     "Karp-Flatt metric of each device count, e = (1/S - 1/n) / (1 - 1/n), and the serial fraction f of Amdahl's law, "

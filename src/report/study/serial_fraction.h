@@ -1,4 +1,4 @@
-// The serial fraction of Amdahl's law where three or more device counts were measured at a batch.
+// The serial fraction of Amdahl's law, for batches measured on three or more device counts.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace amdahl {
 
-/// One per batch and configuration whose strong scaling was measured on at least two counts of several devices against
-/// the same one-device cell.
+/// One per batch and configuration with strong scaling measured on at least two multi-device counts against the same
+/// one-device cell.
 std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>& comparisons, const StudyCells& runs,
                                              const BootstrapOptions& options = {});
 
 /// "e grows from 0.35 on 2 to 0.41 on 4 GPUs: overhead that grows with the devices, such as communication".
 std::string serial_text(const SerialFraction& fraction, std::string_view device_kind);
 
-/// One row per device count, with the fit of its batch. Empty without a fraction.
+/// One row per device count, with the fit of its batch. Empty without a serial fraction.
 TextTable serial_table(const StudySummary& summary);
-/// Nothing to show when the summary has no fraction: then it has no tables.
+/// A section for the page; without tables when the summary has no serial fraction.
 PageSection serial_section(const StudySummary& summary);
 
 }  // namespace amdahl

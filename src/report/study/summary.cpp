@@ -37,7 +37,7 @@ T axis(const Record& record, const char* name, bool required) {
       fmt::format("{} axis '{}'", found == record.axes.end() ? "lacks" : "has a value of another type in", name));
 }
 
-// A count that can be one: later arithmetic relies on it.
+// An integer axis within [minimum, maximum], as later arithmetic requires.
 int64_t count_axis(const Record& record, const char* name, int64_t minimum, int64_t maximum, bool required) {
   const int64_t count = axis<int64_t>(record, name, required);
   if (count == 0 && !required) return 0;
@@ -118,7 +118,7 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
   return cell;
 }
 
-// One name per distinct value, for the refusal to pool what is not alike.
+// Throws or notes when there is more than one distinct value: such runs are not pooled unless allowed.
 void require_alike(const std::set<std::string>& values, std::string_view what, bool allowed, StudySummary& summary) {
   if (values.size() < 2) return;
   const std::string difference = fmt::format("{} differ: {}", what, fmt::join(values, "; "));
@@ -173,7 +173,7 @@ void note_missing_runs(const StudyCells& cells, StudySummary& summary) {
   }
 }
 
-// Flags the cells during whose runs the card did not stay the same.
+// Flags cells during whose runs the state of the GPU changed.
 void note_card_state(const StudyCells& cells, StudySummary& summary) {
   for (const auto& [key, runs] : cells) {
     double lowest = 0, highest = 0;
@@ -195,9 +195,9 @@ void note_card_state(const StudyCells& cells, StudySummary& summary) {
   }
 }
 
-// Flags the cells of CPU virtual devices during whose steps other programs had the processors.
+// Flags cells of CPU virtual devices during whose steps other programs used the CPUs.
 void note_busy_host(const StudyCells& cells, StudySummary& summary) {
-  constexpr double kNoticed = 0.05;  // of one processor
+  constexpr double kNoticed = 0.05;  // share of one CPU
   const CellKey* busiest = nullptr;
   double most = 0;
   size_t num_busy = 0;
@@ -271,7 +271,7 @@ void collect_provenance(const std::vector<Record>& records, StudySummary& summar
 
 CellKey cell_key_of(const Record& record) {
   const bool required =
-      record.status.kind == Status::Kind::ok;  // a cell that failed early may not know all of its axes
+      record.status.kind == Status::Kind::ok;  // a cell that failed at an early stage may lack some of its axes
   CellKey key;
   key.model = axis<std::string>(record, "model", true);
   key.num_parameters = count_axis(record, "num_parameters", 0, kLargestCount, required);

@@ -1,4 +1,4 @@
-// From the records of a study to its summary. Pure: the same records give the same summary.
+// Summarises the records of a study. Pure: the same records give the same summary.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct StudyOptions {
 };
 
 /// Pools the "study-run" records into cells, compares every multi-device cell with the best one-device cell of its
-/// batch, and concludes. Other kinds of record are left alone; failed and waived runs are counted and named. Throws
+/// batch, and concludes. Other kinds of record are ignored; failed and waived runs are counted and named. Throws
 /// Error{usage} when cpu-virtual and cuda records are mixed, or hosts or device names differ and that is not allowed;
 /// Error{store_corrupt} when an ok record lacks an axis or series of the contract.
 StudySummary summarise_study(const std::vector<Record>& records, const StudyOptions& options = {});

@@ -1,4 +1,4 @@
-// The terminal's view of a study: one aligned table, the verdict of every batch in words, the conclusion.
+// The terminal output of a study: one aligned table, the verdict of every batch, the conclusion.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace amdahl {
 
-/// Plain text without colour. With `ascii`, only ASCII of our own; names of the user stay as they are.
+/// Plain text without colour. With `ascii`, amdahl's own text is ASCII only; user-given names are unchanged.
 std::string study_text(const StudySummary& summary, bool ascii);
 
 }  // namespace amdahl

@@ -9,7 +9,7 @@
 
 namespace amdahl {
 
-/// `name` is the run's, for pages of several; `anchor` of the section and id of its chart. Nothing without events.
+/// `name`: of the run, for pages about several; `anchor`: of the section, and id of its chart. nullopt without events.
 std::optional<PageSection> trace_section(const StepTrace& trace, const std::string& name, const std::string& anchor);
 
 }  // namespace amdahl

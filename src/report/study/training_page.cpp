@@ -18,7 +18,7 @@ constexpr const char* kEpochKind = "train-epoch";
 
 bool is_epoch(const Record& record) { return record.kind == kEpochKind && record.status.kind == Status::Kind::ok; }
 
-/// A series of the epochs as a line.
+/// A series over the epochs as a line.
 LineSeries line_of(const std::vector<Record>& records, const char* series, const std::string& name) {
   LineSeries line;
   line.name = name;

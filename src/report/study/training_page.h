@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// `records` holds at least one epoch.
+/// `records` must not be empty.
 Page training_page(const std::vector<Record>& records);
 
 }  // namespace amdahl

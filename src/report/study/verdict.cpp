@@ -32,7 +32,7 @@ std::string best_text(const StudyComparison& best, bool name_model) {
                      with_thousands(fixed_batch(best.multi)), name_model ? fmt::format(" ({})", best.multi.model) : "");
 }
 
-// Where one and several take the same time, of the configuration that is the fastest.
+// The batch at which one and several devices take the same time, for the fastest configuration.
 std::string break_even_sentence(const StudySummary& summary, const CellKey& key) {
   for (const BreakEven& found : study_break_evens(summary, group_of(key)))
     if (found.value && found.devices == key.devices && found.configuration == break_even_configuration(key))

@@ -1,4 +1,4 @@
-// What a study means, for people who read one sentence.
+// The verdict of a study in one sentence, and the facts that support it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace amdahl {
 /// that, one is the safe choice."
 std::string study_verdict(const StudySummary& summary);
 
-/// At most three facts behind it: the best speedup, what it costs in efficiency, and where the step's time goes.
+/// At most three supporting facts: the best speedup, its efficiency, and the distribution of the step time.
 std::vector<std::string> study_facts(const StudySummary& summary);
 
 }  // namespace amdahl
