@@ -98,7 +98,10 @@ std::vector<double> process_medians(const ProcessSamples& samples) {
 
 PairTest test_processes(const ProcessPair& pair) {
   const double sign = pair.direction == Direction::smaller_is_faster ? 1 : -1;
-  const double drift = pair.paired ? 0 : pair.drift;
+  const std::vector<double> differences =
+      pair.paired ? paired_differences(pair.first, pair.second, sign) : std::vector<double>{};
+  const bool paired = differences.size() > 1;  // fewer common processes: compared as independent ones
+  const double drift = paired ? 0 : pair.drift;
   const Moments a = with_drift(moments_of(log_medians(pair.first)), drift);
   const Moments b = with_drift(moments_of(log_medians(pair.second)), drift);
   PairTest test;
@@ -109,9 +112,7 @@ PairTest test_processes(const ProcessPair& pair) {
   test.ratio = std::exp(sign * (b.mean - a.mean));
   test.p_mann_whitney.reset();
   test.level = TestLevel::none;
-  const std::vector<double> differences =
-      pair.paired ? paired_differences(pair.first, pair.second, sign) : std::vector<double>{};
-  if (differences.size() > 1) {
+  if (paired) {
     const Moments d = moments_of(differences);
     test.level = TestLevel::processes;
     test.ratio = std::exp(d.mean);

@@ -15,8 +15,6 @@
 namespace amdahl {
 namespace {
 
-constexpr double kNoise = 0.03;
-
 std::string entry_text(const ArenaEntry& entry, const ArenaEntry* fastest) {
   if (!entry.time_us) return fmt::format("  {:<22} FAILED: {}\n", entry.transport, entry.record->status.reason);
   const double behind = percent_above(*entry.time_us, *fastest->time_us);
@@ -90,7 +88,7 @@ std::optional<Bid> best_bid(const std::vector<ArenaMatch>& matches,
     const ArenaEntry* standard = match.find("nccl");
     if (!standard) continue;
     Bid* winner = nullptr;
-    double least = *standard->time_us * (1 - kNoise);
+    double least = *standard->time_us * (1 - kSweepNoise);
     for (Bid& bid : bids) {
       const ArenaEntry* entry = match.find(bid.transport);
       if (!entry || entry == standard) continue;
@@ -134,7 +132,7 @@ std::string arena_environment(const std::vector<Record>& records,
   text += fmt::format(
       "# {} is at least {:.0f} % faster than the default, and the fastest, at {} of them; time saved: {:.1f} % in the "
       "median, {:.1f} % at the worst size\n",
-      best->transport, kNoise * 100, best->better, percentile(best->saved, 50), percentile(best->saved, 0));
+      best->transport, kSweepNoise * 100, best->better, percentile(best->saved, 50), percentile(best->saved, 0));
   for (const auto& [name, value] : settings.at(best->transport))
     text += fmt::format("export {}={}\n", name, quoted(value));
   return text;

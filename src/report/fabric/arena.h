@@ -9,6 +9,9 @@
 
 namespace amdahl {
 
+/// Smaller relative differences between transports are within the noise of one sweep.
+inline constexpr double kSweepNoise = 0.03;
+
 /// One table per sweep, size and placement: the time of every transport, the fastest marked, and the loss of the
 /// default; then the number of wins per transport, and which transports gave no result and why. Transports between GPUs
 /// and transports in host memory are compared separately, each against the default of its kind ("nccl", "threads").
@@ -16,7 +19,7 @@ std::string arena_text(const std::vector<Record>& records);
 
 /// Shell lines with the `settings` (variables by transport, for transports selected by environment variables only) of
 /// the transport that is faster than the default at most sizes, or a comment that there is none. A transport counts as
-/// faster from 3 % on; less is within the noise of one sweep.
+/// faster from kSweepNoise on.
 std::string arena_environment(const std::vector<Record>& records,
                               const std::map<std::string, std::map<std::string, std::string>>& settings);
 

@@ -10,6 +10,7 @@
 #include "chart/heat_map.h"
 #include "report/common/record_axes.h"
 #include "report/common/words.h"
+#include "report/fabric/arena.h"
 #include "report/fabric/arena_matches.h"
 #include "report/fabric/collectives_page.h"
 #include "report/page/page_parts.h"
@@ -113,8 +114,7 @@ std::string verdict_of(const std::vector<ArenaMatch>& matches) {
       continue;
     }
     const double median = percentile(losses, 50);
-    constexpr double kNoisePercent = 3;  // less is within the noise of one sweep
-    if (median < kNoisePercent)
+    if (median < 100 * kSweepNoise)
       text += fmt::format("Over {}, the default, {}, is as good as any transport at most sizes.",
                           device_text(kind).many, default_transport(kind));
     else
