@@ -131,7 +131,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
       ->capture_default_str();
 }
 
-void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
+void add_heterogeneous_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
   sub->add_option("--limit-sms", texts.hold_back,
                   "hetero: DEVICE:FRACTION, limit a GPU to that fraction of its SMs (a CPU device to that fraction of "
                   "its speed), for example 1:0.5");
@@ -189,7 +189,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--merge", config.merge,
                   "data: how grids become one: auto, collective, bitmask, peer, bytes or none; hetero: auto or host")
       ->capture_default_str();
-  add_unlike_options(sub, config, texts);
+  add_heterogeneous_options(sub, config, texts);
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();

@@ -83,13 +83,13 @@ std::optional<NcclChoice> parse_line(std::string_view line) {
   NcclChoice choice{collective_before(before.substr(0, start)), *bytes, "", channels_of(line), false};
   const std::string_view rest = line.substr(mark + kMark.size());
   if (const std::string_view kernel = word_after(rest, "Kernel "); !kernel.empty()) {
-    choice.way = kernel;
+    choice.method = kernel;
     choice.symmetric = true;
     return choice;
   }
   const std::string_view algorithm = word_after(rest, "Algo "), protocol = word_after(rest, "proto ");
   if (algorithm.empty() || protocol.empty()) return std::nullopt;
-  choice.way = named(algorithm, kAlgorithms) + ' ' + named(protocol, kProtocols);
+  choice.method = named(algorithm, kAlgorithms) + ' ' + named(protocol, kProtocols);
   return choice;
 }
 
@@ -108,14 +108,15 @@ std::vector<NcclChoice> parse_nccl_choices(std::string_view output) {
 std::string describe_nccl_choice(const std::vector<NcclChoice>& choices, const NcclCall& call) {
   const std::string collective = letters(call.collective);
   const bool shared = collective == "allgather" || collective == "reducescatter";
-  std::vector<std::string> ways;
+  std::vector<std::string> methods;
   for (const NcclChoice& choice : choices) {
     const int64_t bytes = choice.symmetric && shared ? choice.bytes * call.ranks : choice.bytes;
     if (bytes != call.bytes || (!choice.collective.empty() && choice.collective != collective)) continue;
-    const std::string way = choice.channels > 0 ? fmt::format("{} x{}", choice.way, choice.channels) : choice.way;
-    if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
+    const std::string method =
+        choice.channels > 0 ? fmt::format("{} x{}", choice.method, choice.channels) : choice.method;
+    if (std::find(methods.begin(), methods.end(), method) == methods.end()) methods.push_back(method);
   }
-  return fmt::format("{}", fmt::join(ways, " / "));
+  return fmt::format("{}", fmt::join(methods, " / "));
 }
 
 }  // namespace amdahl

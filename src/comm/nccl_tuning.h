@@ -11,7 +11,7 @@ namespace amdahl {
 struct NcclChoice {
   std::string collective;  // "allreduce"; empty: this version does not say
   int64_t bytes = 0;
-  std::string way;         // "RING LL", or the name of a kernel on symmetric memory
+  std::string method;      // "RING LL", or the name of a kernel on symmetric memory
   int channels = 0;        // 0: this version does not say
   bool symmetric = false;  // `bytes` is then what one rank sends (all-gather) or receives (reduce-scatter)
 };

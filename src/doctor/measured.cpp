@@ -55,7 +55,7 @@ bool at_power_cap(const Evidence& evidence, int index) {
 }
 
 /// Devices whose rate is more than 3 % below the best of their model.
-Findings unlike_gpus(const Evidence& evidence) {
+Findings heterogeneous_gpus(const Evidence& evidence) {
   constexpr double kApart = 0.03, kApartAtPowerCap = 0.06;
   struct Rate {
     const char* what;
@@ -143,7 +143,7 @@ std::vector<FindingRow> measured_findings() {
            [](const Evidence& e) { return has_record(e, "link"); }},
           {"failed-memory-pattern", "integrity of every pair and method", failed_memory_pattern,
            [](const Evidence& e) { return has_record(e, "integrity"); }},
-          {"unlike-gpus", "matrix and memory speed of GPUs of one model", unlike_gpus,
+          {"unlike-gpus", "matrix and memory speed of GPUs of one model", heterogeneous_gpus,
            [](const Evidence& e) { return e.speeds.size() > 1; }},
           {"slow-collective", "all-reduce against the pairs", slow_collective,
            [](const Evidence& e) { return has_record(e, "collective") && has_record(e, "link"); }},

@@ -49,14 +49,14 @@ std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, c
                                   FleetNeeds needs = FleetNeeds::math);
 
 /// GPUs of this process, and what makes them heterogeneous.
-struct UnlikeDevices {
+struct HeterogeneousDevices {
   int num_gpus = 1;
   std::vector<double> sm_shares;  // share of each GPU's SMs that is used; empty: all SMs
   bool cpu_share = false;         // a CPU virtual device is added as the last device
 };
 /// A fleet of heterogeneous devices, for sensor operations only, not for models. The communicator of a fleet with a CPU
 /// device only exchanges messages; no collective moves data between devices of different kinds.
-std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& devices);
+std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& devices);
 
 std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
 std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);

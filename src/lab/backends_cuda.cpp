@@ -87,7 +87,7 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
       config);
 }
 
-std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& unlike) {
+std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& unlike) {
   FleetParts parts;
   parts.device_kind = "cuda";
   parts.needs = FleetNeeds::devices;

@@ -74,9 +74,10 @@ VoxelGrid grid_of(const SensorBenchConfig& config) {
 }
 
 /// The merge method that `merge` names.
-std::optional<MergeWay> named_merge(const SensorBenchConfig& config) {
-  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::peer, MergeWay::bytes})
-    if (to_string(way) == config.merge) return way;
+std::optional<MergeMethod> named_merge(const SensorBenchConfig& config) {
+  for (const MergeMethod method :
+       {MergeMethod::collective, MergeMethod::bitmask, MergeMethod::peer, MergeMethod::bytes})
+    if (to_string(method) == config.merge) return method;
   return std::nullopt;
 }
 
@@ -93,7 +94,7 @@ void check_cloud(const SensorBenchConfig& config) {
   require_within("`features`", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "`points` is empty", "`points=500000`");
   for (const int64_t points : config.points) require_within("`points`", points, 0, kMostItems);
-  const std::optional<MergeWay> named = named_merge(config);
+  const std::optional<MergeMethod> named = named_merge(config);
   if (!named) return;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, *named);
@@ -139,9 +140,9 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
   return jobs;
 }
 
-MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
-  if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
-  if (const std::optional<MergeWay> named = named_merge(config)) return *named;
+MergeMethod merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
+  if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeMethod::none;
+  if (const std::optional<MergeMethod> named = named_merge(config)) return *named;
   // In memory shared by ranks, packing to bytes costs more than adding integers.
   if (choose_backend(config.engine, FleetNeeds::devices).name == "cpu") return best_merge(job.options.mode);
   return best_merge(job.options.mode, num_voxels(job.grid), (job.num_items + devices - 1) / devices, devices);

@@ -139,11 +139,11 @@ std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices
   const bool gpus = choose_backend(config.engine, FleetNeeds::devices).name == "cuda";
   if (!gpus || (config.hold_back.empty() && !config.cpu_share))
     return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
-  UnlikeDevices unlike;
+  HeterogeneousDevices unlike;
   unlike.num_gpus = devices - (config.cpu_share ? 1 : 0);
   unlike.cpu_share = config.cpu_share;
   unlike.sm_shares = speeds_of(config, devices);
-  return make_unlike_fleet(config.engine, unlike);
+  return make_heterogeneous_fleet(config.engine, unlike);
 }
 
 }  // namespace amdahl

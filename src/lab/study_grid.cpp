@@ -90,12 +90,12 @@ void add_extras(const StudyConfig& config, std::vector<std::vector<StudyCellSpec
   std::set<int64_t> planned(config.batch_sizes.begin(), config.batch_sizes.end());
   for (std::vector<StudyCellSpec>& group : groups) {
     const StudyCellSpec whole = group.front();
-    std::vector<StudyCellSpec> extras = other_ways(whole, modes);
+    std::vector<StudyCellSpec> extras = other_methods(whole, modes);
     StudyCellSpec half = whole;
     half.global_batch = (whole.global_batch + 1) / 2;
     if (feasible(config, half) && planned.insert(half.global_batch).second) {
       extras.push_back(half);
-      for (const StudyCellSpec& way : other_ways(half, modes)) extras.push_back(way);
+      for (const StudyCellSpec& method : other_methods(half, modes)) extras.push_back(method);
     }
     for (StudyCellSpec& extra : extras) {
       extra.extra = true;
@@ -143,12 +143,12 @@ StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
   return grid;
 }
 
-std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeModes& modes) {
-  std::vector<StudyCellSpec> ways;
+std::vector<StudyCellSpec> other_methods(const StudyCellSpec& cell, const ComputeModes& modes) {
+  std::vector<StudyCellSpec> methods;
   const auto add = [&](LaunchMode launch, MathMode math) {
-    ways.push_back(cell);
-    ways.back().launch = launch;
-    ways.back().math = math;
+    methods.push_back(cell);
+    methods.back().launch = launch;
+    methods.back().math = math;
   };
   for (const LaunchMode launch : modes.launches)
     if (launch != cell.launch) add(launch, cell.math);
@@ -156,7 +156,7 @@ std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeMo
       std::find(modes.launches.begin(), modes.launches.end(), LaunchMode::graph) != modes.launches.end();
   for (const MathMode math : modes.maths)
     if (math != cell.math) add(graphs ? LaunchMode::graph : cell.launch, math);
-  return ways;
+  return methods;
 }
 
 std::vector<int64_t> drop_extras_that_do_not_fit(std::vector<std::vector<StudyCellSpec>>& groups, int64_t memory_bytes,

@@ -33,7 +33,7 @@ struct ComputeModes {
 };
 /// Alternatives of a one-device cell: the other launch mode with the same math, then the other math modes. The latter
 /// are launched as a graph if the backend has graphs, since math mode hardly matters while the step is launch-bound.
-std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeModes& modes);
+std::vector<StudyCellSpec> other_methods(const StudyCellSpec& cell, const ComputeModes& modes);
 
 /// Removes the extra cells of every group whose cells together exceed a device's `memory_bytes` (0: unknown). Returns
 /// the batch sizes of these groups.

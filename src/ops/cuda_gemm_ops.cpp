@@ -53,7 +53,7 @@ class CudaGemmOps final : public GemmOps {
   /// captured. `run(way, memory, scratch, may_tune)` enqueues the GEMM on the stream of `memory`, with output to
   /// `scratch` if given.
   template <class Run>
-  Way choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
+  Method choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
     gemm_.run(memory.launch, memory.workspace, call, may_tune);
   }
@@ -65,29 +65,29 @@ class CudaGemmOps final : public GemmOps {
 };
 
 template <class Run>
-Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats,
-                        const Run& run) {
+Method CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats,
+                           const Run& run) {
   // Checked first, because support depends on the pointers' alignment, which is not in the key.
-  if (!fused_works) return Way::separate;
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.way;
-  if (context_->options().deterministic || is_capturing(stream)) return Way::fused;
+  if (!fused_works) return Method::separate;
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.method;
+  if (context_->options().deterministic || is_capturing(stream)) return Method::fused;
   Choice choice;
   {
     StreamMemory& memory = context_->tuner_memory();
     context_->tuner().let_finish(as_cuda(stream));
     const TunerMemory scratch(context_->tuner(), context_->index(),
                               static_cast<size_t>(scratch_floats) * sizeof(float));
-    run(Way::fused, memory, scratch.data(), true);  // chooses the GEMM algorithms first
-    run(Way::separate, memory, scratch.data(), true);
-    const auto time = [&](Way way) {
-      return context_->tuner().time_us([&](cudaStream_t) { run(way, memory, scratch.data(), false); });
+    run(Method::fused, memory, scratch.data(), true);  // chooses the GEMM algorithms first
+    run(Method::separate, memory, scratch.data(), true);
+    const auto time = [&](Method method) {
+      return context_->tuner().time_us([&](cudaStream_t) { run(method, memory, scratch.data(), false); });
     };
-    choice.fused_us = time(Way::fused);
-    choice.separate_us = time(Way::separate);
-    choice.way = choice.fused_us <= choice.separate_us ? Way::fused : Way::separate;
+    choice.fused_us = time(Method::fused);
+    choice.separate_us = time(Method::separate);
+    choice.method = choice.fused_us <= choice.separate_us ? Method::fused : Method::separate;
   }
   choices_.emplace(key, choice);
-  return choice.way;
+  return choice.method;
 }
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
@@ -114,10 +114,10 @@ void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
     return call;
   };
   const int64_t y_floats = (a.batch * a.out + 63) / 64 * 64;
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* y = scratch ? scratch : a.y;
     uint8_t* mask_out = !mask ? nullptr : scratch ? reinterpret_cast<uint8_t*>(scratch + y_floats) : a.mask;
-    if (way == Way::fused) return gemm(memory, call_for(fused, y, mask_out), may_tune);
+    if (method == Method::fused) return gemm(memory, call_for(fused, y, mask_out), may_tune);
     // Even without a mask epilogue, the GEMM can apply bias and relu where cuBLASLt supports that.
     const bool product_finishes = gemm_.supports(call_for(plain, y, nullptr));
     gemm(memory, call_for(product_finishes ? plain : Epilogue::none, y, nullptr), may_tune);
@@ -128,9 +128,9 @@ void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
   const ProductKey key{Product::forward, a.batch, a.in, a.out, a.relu, a.bias != nullptr, mask, false};
   const bool may_tune = !is_capturing(stream);
   // Bias and relu alone are never slower when fused: only a mask needs timing.
-  const Way way = mask ? choose(stream, key, fused_works, y_floats + a.batch * mask_row_bits(a.out) / 32, run)
-                       : (fused_works ? Way::fused : Way::separate);
-  run(way, own, nullptr, may_tune);
+  const Method method = mask ? choose(stream, key, fused_works, y_floats + a.batch * mask_row_bits(a.out) / 32, run)
+                             : (fused_works ? Method::fused : Method::separate);
+  run(method, own, nullptr, may_tune);
 }
 
 // Row-major dx[B,I] = dy[B,O] w[O,I] is column-major dx(I,B) = w(I,O) dy(O,B).
@@ -148,10 +148,10 @@ void CudaGemmOps::dense_backward_input(Stream& stream, const DenseBackwardInput&
     if (epilogue != Epilogue::none) call.mask = mask, call.vector = sums;
     return call;
   };
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* dx = scratch ? scratch : a.dx;
     float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.batch * a.in + 63) / 64 * 64 : a.dbias;
-    if (way == Way::fused) {
+    if (method == Method::fused) {
       gemm(memory, call_for(fused, dx, detour ? memory.launch.scratch.temp : dbias), may_tune);
       if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.in);
       return;
@@ -164,8 +164,8 @@ void CudaGemmOps::dense_backward_input(Stream& stream, const DenseBackwardInput&
                            gemm_.supports(call_for(fused, a.dx, detour ? own.launch.scratch.temp : a.dbias));
   const ProductKey key{Product::backward_input, a.batch,         a.in,        a.out, masked,
                        a.dbias != nullptr,      mask != nullptr, a.accumulate};
-  const Way way = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
-  run(way, own, nullptr, !is_capturing(stream));
+  const Method method = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
+  run(method, own, nullptr, !is_capturing(stream));
 }
 
 // Row-major dw[O,I] = dy[B,O]^T x[B,I] is column-major dw(I,O) = x(I,B) dy(O,B)^T.
@@ -183,10 +183,10 @@ void CudaGemmOps::dense_backward_weight(Stream& stream, const DenseBackwardWeigh
     if (a.reserved_sms > 0) call.problem.num_sms = std::max(1, context_->sm_count() - a.reserved_sms);
     return call;
   };
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* dw = scratch ? scratch : a.dw;
     float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.in * a.out + 63) / 64 * 64 : a.dbias;
-    if (way == Way::fused) {
+    if (method == Method::fused) {
       gemm(memory, call_for(Epilogue::sum_b, dw, detour ? memory.launch.scratch.temp : dbias), may_tune);
       if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.out);
       return;
@@ -199,8 +199,8 @@ void CudaGemmOps::dense_backward_weight(Stream& stream, const DenseBackwardWeigh
   const bool fused_works = masks_.weight_sums && a.dbias && a.out <= KernelScratch::kTempFloats &&
                            gemm_.supports(call_for(Epilogue::sum_b, a.dw, detour ? own.launch.scratch.temp : a.dbias));
   const ProductKey key{Product::backward_weight, a.batch, a.in, a.out, false, a.dbias != nullptr, false, a.accumulate};
-  const Way way = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
-  run(way, own, nullptr, !is_capturing(stream));
+  const Method method = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
+  run(method, own, nullptr, !is_capturing(stream));
 }
 
 void CudaGemmOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) {

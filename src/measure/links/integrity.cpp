@@ -9,16 +9,16 @@
 namespace amdahl {
 namespace {
 
-enum class Way { engine_read, engine_write, kernel_read, kernel_write, host_staged };
-constexpr std::array<Way, 5> kWays{Way::engine_read, Way::engine_write, Way::kernel_read, Way::kernel_write,
-                                   Way::host_staged};
-std::string_view to_string(Way way) {
+enum class LinkPath { engine_read, engine_write, kernel_read, kernel_write, host_staged };
+constexpr std::array<LinkPath, 5> kMethods{LinkPath::engine_read, LinkPath::engine_write, LinkPath::kernel_read,
+                                           LinkPath::kernel_write, LinkPath::host_staged};
+std::string_view to_string(LinkPath path) {
   constexpr std::array<std::string_view, 5> names{"engine read", "engine write", "kernel read", "kernel write",
                                                   "host staged"};
-  return names[static_cast<size_t>(way)];
+  return names[static_cast<size_t>(path)];
 }
-bool by_kernel(Way way) { return way == Way::kernel_read || way == Way::kernel_write; }
-bool by_source(Way way) { return way == Way::engine_write || way == Way::kernel_write; }
+bool by_kernel(LinkPath path) { return path == LinkPath::kernel_read || path == LinkPath::kernel_write; }
+bool by_source(LinkPath path) { return path == LinkPath::engine_write || path == LinkPath::kernel_write; }
 
 /// Offsets of a transfer in its buffers, and its length.
 struct Shape {
@@ -58,20 +58,20 @@ class PairProbe {
         data_(static_cast<char*>(bench.memory(Place::on(destination), 1, run.integrity_bytes, destination))) {}
 
   /// Runs the transfer without a check; `data` then holds the received bytes.
-  void transfer(Way way, const Shape& shape, Pattern pattern, uint64_t seed) {
+  void transfer(LinkPath path, const Shape& shape, Pattern pattern, uint64_t seed) {
     char* out = data_ + shape.destination_offset;
     const char* in = source_data_ + shape.source_offset;
     bench_.transfer(source_).write_pattern(*from_, source_data_ + shape.source_offset, shape.bytes, pattern, seed,
                                            false);
     bench_.transfer(destination_).write_pattern(*to_, out, shape.bytes, pattern, seed, true);
     wait(*from_), wait(*to_);
-    if (way == Way::host_staged) {
+    if (path == LinkPath::host_staged) {
       if (!staged_) staged_.emplace(bench_.end(source_), bench_.end(destination_), "");
       staged_->copy(*from_, *to_, out, in, shape.bytes);
     } else {
-      const int issuer = by_source(way) ? source_ : destination_;
-      bench_.transfer(issuer).copy(by_source(way) ? *from_ : *to_, out, in, shape.bytes,
-                                   by_kernel(way) ? Mover::kernel : Mover::engine, 1);
+      const int issuer = by_source(path) ? source_ : destination_;
+      bench_.transfer(issuer).copy(by_source(path) ? *from_ : *to_, out, in, shape.bytes,
+                                   by_kernel(path) ? Mover::kernel : Mover::engine, 1);
     }
     wait(*from_), wait(*to_);
   }
@@ -129,25 +129,26 @@ class Traffic {
   void *out_[2], *in_[2];
 };
 
-Record pair_record(const LinkBench& bench, int source, int destination, Way way, bool traffic, const LinkRun& run) {
+Record pair_record(const LinkBench& bench, int source, int destination, LinkPath path, bool traffic,
+                   const LinkRun& run) {
   Record record;
   record.kind = "integrity";
   record.provenance = run.provenance;
   record.axes = {{"source", bench.label(source)},
                  {"destination", bench.label(destination)},
-                 {"way", std::string(to_string(way))},
+                 {"way", std::string(to_string(path))},
                  {"traffic", traffic}};
   return record;
 }
 
-void probe_way(PairProbe& probe, Way way, Traffic* traffic, const LinkRun& run, Record& record) {
+void probe_method(PairProbe& probe, LinkPath path, Traffic* traffic, const LinkRun& run, Record& record) {
   double transfers = 0, bytes = 0, bad = 0;
   std::optional<Fault> first;
   for (const Pattern pattern : kPatterns)
     for (const Shape& shape : shapes(run.integrity_bytes)) {
       const uint64_t seed = run.bench.seed + static_cast<uint64_t>(transfers);
       if (traffic) traffic->enqueue();
-      probe.transfer(way, shape, pattern, seed);
+      probe.transfer(path, shape, pattern, seed);
       const PatternFault fault = probe.check(shape, pattern, seed);
       ++transfers, bytes += static_cast<double>(shape.bytes), bad += static_cast<double>(fault.bad_bytes);
       if (fault.found() && !first) first = Fault{fault, pattern, shape};
@@ -175,17 +176,17 @@ void run_integrity(LinkBench& bench, const LinkRun& run, const std::function<voi
         PairProbe probe(bench, source, destination, run);
         std::optional<Traffic> traffic;
         if (busy) traffic.emplace(bench, source, destination, run);
-        for (const Way way : kWays) {
+        for (const LinkPath path : kMethods) {
           if (observer.cancelled())
             throw Error(Cause::interrupted, "stopped by the user; what was measured so far is kept",
                         "fewer `tests` for a shorter run");
-          Record record = pair_record(bench, source, destination, way, busy, run);
+          Record record = pair_record(bench, source, destination, path, busy, run);
           const std::string& why =
-              by_source(way) ? bench.unreachable(source, destination) : bench.unreachable(destination, source);
-          if (by_kernel(way) && !why.empty())
+              by_source(path) ? bench.unreachable(source, destination) : bench.unreachable(destination, source);
+          if (by_kernel(path) && !why.empty())
             record.status = {Status::Kind::waived, why};
           else
-            probe_way(probe, way, traffic ? &*traffic : nullptr, run, record);
+            probe_method(probe, path, traffic ? &*traffic : nullptr, run, record);
           sink(record);
         }
       }
@@ -205,7 +206,7 @@ void run_integrity_proof(LinkBench& bench, const LinkRun& run, int count,
   for (int i = 0; i < count;) {
     const Pattern pattern = i % 2 == 0 ? Pattern::random : Pattern::address;
     const uint64_t seed = random();
-    probe.transfer(Way::engine_write, whole, pattern, seed);
+    probe.transfer(LinkPath::engine_write, whole, pattern, seed);
     // Damage: kind 0 flips one bit, 1 zeroes up to 64 bytes, and 2 restores their old content.
     const uint64_t kind = below(3), offset = below(whole.bytes - 64), length = kind == 0 ? 1 : 1 + below(64);
     std::vector<uint8_t> bytes(length);

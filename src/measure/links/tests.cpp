@@ -35,7 +35,7 @@ Cells pairs(const LinkScope& scope, Mover mover, Side side) {
 }
 
 /// Both directions of a pair at the same time; rates are added.
-Cells both_ways(const LinkScope& scope, Mover mover, Side side) {
+Cells both_directions(const LinkScope& scope, Mover mover, Side side) {
   return ordered_pairs(scope, [&](int from, int to) {
     return LinkCell{scope.label(from),
                     scope.label(to),
@@ -217,17 +217,17 @@ const std::vector<LinkTest>& link_tests() {
       {"device_to_device_memcpy_write_ce", "pairs", "each ordered pair, the source's copy engine", kFlows, false,
        [](const S& s) { return pairs(s, kEngine, kWrite); }},
       {"device_to_device_bidirectional_memcpy_read_ce", "pairs", "both directions at once, added", kFlows, false,
-       [](const S& s) { return both_ways(s, kEngine, kRead); }},
+       [](const S& s) { return both_directions(s, kEngine, kRead); }},
       {"device_to_device_bidirectional_memcpy_write_ce", "pairs", "both directions at once, added", kFlows, false,
-       [](const S& s) { return both_ways(s, kEngine, kWrite); }},
+       [](const S& s) { return both_directions(s, kEngine, kWrite); }},
       {"device_to_device_memcpy_read_sm", "pairs", "each ordered pair, a kernel of the destination", kFlows, true,
        [](const S& s) { return pairs(s, kKernel, kRead); }},
       {"device_to_device_memcpy_write_sm", "pairs", "each ordered pair, a kernel of the source", kFlows, true,
        [](const S& s) { return pairs(s, kKernel, kWrite); }},
       {"device_to_device_bidirectional_memcpy_read_sm", "pairs", "both directions at once, added", kFlows, true,
-       [](const S& s) { return both_ways(s, kKernel, kRead); }},
+       [](const S& s) { return both_directions(s, kKernel, kRead); }},
       {"device_to_device_bidirectional_memcpy_write_sm", "pairs", "both directions at once, added", kFlows, true,
-       [](const S& s) { return both_ways(s, kKernel, kWrite); }},
+       [](const S& s) { return both_directions(s, kKernel, kWrite); }},
       {"device_to_device_staged", "pairs", "each ordered pair through pinned host memory", LinkMethod::staged, false,
        [](const S& s) { return pairs(s, kEngine, kRead); }},
       {"device_to_device_sweep", "sweep", "each ordered pair over sizes, copy engine: alpha and beta",

@@ -88,7 +88,7 @@ class CellRank {
   /// What the timed calls left. Of a merge it is judged by rank 0, and must be the same on the others.
   void check(SensorTimes& times) {
     const std::vector<char> output = workload_.output(stream_, 0, deadline());
-    const bool merged = cell_.merge != MergeWay::none;
+    const bool merged = cell_.merge != MergeMethod::none;
     if (merged) times.digest = digest_of({output.data(), output.size()});  // tells whether two grids are equal
     if (merged && rank_.rank != 0) return;
     const CheckResult result =
@@ -227,7 +227,7 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
   SensorExchange all = exchange_results(rank.communicator, own->measure(), deadline());
   for (size_t i = 0; i < all.size(); ++i) {
     SensorTimes& one = all[i];
-    if (cell.merge != MergeWay::none && one.digest != all.front().digest && one.error.empty())
+    if (cell.merge != MergeMethod::none && one.digest != all.front().digest && one.error.empty())
       one.error = "its merged grid is not that of device 0";
     if (!one.error.empty()) one.error = fmt::format("device {}: {}", i, one.error);
   }
@@ -237,14 +237,14 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
 /// The cell with the merge that it has on this fleet.
 SensorCell on_fleet(Fleet& fleet, const SensorCell& cell, MakeSensorOps make_ops) {
   SensorCell chosen = cell;
-  if (!cell.peers_if_reached || (cell.merge != MergeWay::bitmask && cell.merge != MergeWay::bytes)) return chosen;
+  if (!cell.peers_if_reached || (cell.merge != MergeMethod::bitmask && cell.merge != MergeMethod::bytes)) return chosen;
   bool reached = false;
   fleet.run(cell.devices, [&](RankContext& rank) {
     const std::unique_ptr<SensorOps> ops = make_ops(rank.device);
     const bool ok = reach_peers(rank.device, *ops, rank.communicator, num_voxels(cell.job.grid)).ok;
     if (rank.rank == 0) reached = ok;
   });
-  if (fleet.agree(reached ? "yes" : "no") == "yes") chosen.merge = MergeWay::peer;
+  if (fleet.agree(reached ? "yes" : "no") == "yes") chosen.merge = MergeMethod::peer;
   return chosen;
 }
 

@@ -18,7 +18,7 @@ struct SensorCell {
   std::string mode = "single";
   int devices = 1;
   Scaling scaling = Scaling::strong;  // of mode data
-  MergeWay merge = MergeWay::none;
+  MergeMethod merge = MergeMethod::none;
   bool peers_if_reached = false;  // masks and counts in bytes go through peers' memory where all reach each other's
   std::string path = "direct";
   bool cold = false;

@@ -241,7 +241,7 @@ void add_shares(Record& record, const ShareRun& run, int64_t num_items) {
 
 std::string merge_name(const HeteroPlan& plan) {
   if (plan.meet == PartsMeet::host) return "host";
-  return std::string(to_string(plan.job.voxelizes() ? best_merge(plan.job.options.mode) : MergeWay::none));
+  return std::string(to_string(plan.job.voxelizes() ? best_merge(plan.job.options.mode) : MergeMethod::none));
 }
 
 Record record_of(const ShareRun& run, const std::vector<double>& fastest, const HeteroPlan& plan,

@@ -40,7 +40,7 @@ SensorPart::SensorPart(RankContext& rank, SensorOps& ops, MakeTransfer make_tran
       timeout_seconds_(timeout_seconds),
       stream_(rank.device.make_stream("sensor")),
       queue_(rank.device, make_transfer, timeout_seconds),
-      workload_({rank.device, ops, rank.communicator}, job, {0, job.num_items}, MergeWay::none, 1, *stream_,
+      workload_({rank.device, ops, rank.communicator}, job, {0, job.num_items}, MergeMethod::none, 1, *stream_,
                 deadline()),
       start_(rank.device.make_event()),
       ready_(rank.device.make_event()),

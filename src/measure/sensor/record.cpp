@@ -106,7 +106,7 @@ void fill_sensor_record(Record& record, const SensorCell& cell, const SensorExch
   const std::vector<double> time = slowest(ranks, &SensorTimes::time_us);
   const std::vector<double> compute = slowest(ranks, &SensorTimes::compute_us);
   // Without a merge every device has a grid of its own.
-  const bool merged = cell.merge != MergeWay::none;
+  const bool merged = cell.merge != MergeMethod::none;
   const double bytes = useful_bytes(cell.job, cell.job.voxelizes() && !merged ? cell.devices : 1);
   std::vector<double> throughput, bandwidth;
   for (const double us : time) {

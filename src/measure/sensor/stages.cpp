@@ -47,8 +47,8 @@ BatchBuffers::BatchBuffers(Device& device, const PipelinePlan& plan) {
 FuseStage::FuseStage(RankContext& rank, SensorOps& ops, const PipelinePlan& plan, Stream& stream, Deadline deadline)
     : ops_(ops),
       rows_(plan.job.num_items),
-      workload_({rank.device, ops, rank.communicator}, pool_of(plan), {0, pool_of(plan).num_items}, MergeWay::none, 1,
-                stream, deadline) {}
+      workload_({rank.device, ops, rank.communicator}, pool_of(plan), {0, pool_of(plan).num_items}, MergeMethod::none,
+                1, stream, deadline) {}
 
 void FuseStage::enqueue(Stream& stream, int batch, float* features) {
   const int64_t begin = batch % kPipelineBatches * rows_;

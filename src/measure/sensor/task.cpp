@@ -50,8 +50,8 @@ class TaskRank {
   void make_workloads() {
     for (const SensorJob& task : plan_.tasks)
       workloads_.push_back(std::make_unique<SensorWorkload>(SensorRank{rank_.device, *ops_, rank_.communicator}, task,
-                                                            ItemRange{0, task.num_items}, MergeWay::none, 1, *stream_,
-                                                            deadline()));
+                                                            ItemRange{0, task.num_items}, MergeMethod::none, 1,
+                                                            *stream_, deadline()));
   }
 
   /// A row a task. Devices take turns, so that none shares the host's memory and cores with another.

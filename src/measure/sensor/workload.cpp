@@ -69,7 +69,7 @@ std::vector<const void*> sources_of(const SensorJob& job, const SensorItems& mad
 
 }  // namespace
 
-SensorWorkload::SensorWorkload(const SensorRank& rank, const SensorJob& job, ItemRange items, MergeWay way,
+SensorWorkload::SensorWorkload(const SensorRank& rank, const SensorJob& job, ItemRange items, MergeMethod method,
                                int num_variants, Stream& stream, Deadline deadline)
     : rank_(rank),
       job_(job),
@@ -78,7 +78,7 @@ SensorWorkload::SensorWorkload(const SensorRank& rank, const SensorJob& job, Ite
       memory_(rank.device.allocate(variant_bytes(job, items.count()) * static_cast<size_t>(num_variants))) {
   if (job.voxelizes())
     merge_ = std::make_unique<GridMerge>(rank.device, rank.ops, rank.communicator, cloud_problem(job, num_items_),
-                                         job.num_items, way);
+                                         job.num_items, method);
   for (int i = 0; i < num_variants; ++i) lay_out(i);
   fill(make_items(job, items), stream, deadline);
 }
@@ -89,9 +89,9 @@ size_t SensorWorkload::variant_bytes(const SensorJob& job, int64_t num_items) {
 
 size_t SensorWorkload::output_bytes(const SensorJob& job) { return layout_of(job, job.num_items).output; }
 
-size_t SensorWorkload::shared_bytes(const SensorRank& rank, const SensorJob& job, MergeWay way) {
+size_t SensorWorkload::shared_bytes(const SensorRank& rank, const SensorJob& job, MergeMethod method) {
   if (!job.voxelizes()) return 0;
-  return GridMerge::memory_bytes(rank.ops, cloud_problem(job, job.num_items), rank.communicator.world_size(), way);
+  return GridMerge::memory_bytes(rank.ops, cloud_problem(job, job.num_items), rank.communicator.world_size(), method);
 }
 
 int SensorWorkload::cold_variants(const Device& device, const SensorJob& job, int64_t num_items) {

@@ -25,7 +25,7 @@ class SensorWorkload {
  public:
   /// Makes the items and copies them to the device, and returns when they are there. With `way` other than none, what
   /// all ranks voxelize becomes one grid. Error{out_of_memory}.
-  SensorWorkload(const SensorRank& rank, const SensorJob& job, ItemRange items, MergeWay way, int num_variants,
+  SensorWorkload(const SensorRank& rank, const SensorJob& job, ItemRange items, MergeMethod method, int num_variants,
                  Stream& stream, Deadline deadline);
 
   /// Device memory of one variant: inputs and output.
@@ -33,7 +33,7 @@ class SensorWorkload {
   /// Of those, the output.
   static size_t output_bytes(const SensorJob& job);
   /// Device memory beside the variants.
-  static size_t shared_bytes(const SensorRank& rank, const SensorJob& job, MergeWay way);
+  static size_t shared_bytes(const SensorRank& rank, const SensorJob& job, MergeMethod method);
   /// Copies with which two calls on the same memory have more than twice the last-level cache between them; at most
   /// kMostCopies, which is not enough where a copy is tiny.
   static int cold_variants(const Device& device, const SensorJob& job, int64_t num_items);

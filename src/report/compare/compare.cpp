@@ -74,8 +74,8 @@ std::string sides(const CompareOptions& options, const std::set<std::string>& a,
 
 // Rejects or notes differences between two runs. Axes whose values are disjoint are added to `ignored` when that is
 // allowed.
-void require_alike(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options,
-                   AxisSet& ignored, RunComparison& result) {
+void require_homogeneous(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options,
+                         AxisSet& ignored, RunComparison& result) {
   const auto kind = [](const Record& r) { return r.provenance.device_kind; };
   const std::set<std::string> kinds_a = distinct(a, kind), kinds_b = distinct(b, kind);
   std::set<std::string> kinds = kinds_a;
@@ -242,7 +242,7 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
   require_paired_values(a, options.name_a, options.pairs, true);
   require_paired_values(b, options.name_b, options.pairs, false);
   AxisSet ignored(options.differing_axes.begin(), options.differing_axes.end());
-  require_alike(a, b, options, ignored, result);
+  require_homogeneous(a, b, options, ignored, result);
   note_emulated(a, options.name_a, result);
   note_emulated(b, options.name_b, result);
   const Side left = collect(a, options, ignored, true, result.unit);

@@ -42,7 +42,7 @@ IntegrityTotals integrity_totals(const std::vector<Record>& records) {
       totals.found += record.value("found").value_or(0);
     }
     if (record.kind != "integrity") continue;
-    ++totals.ways;
+    ++totals.paths;
     totals.waived += record.status.kind == Status::Kind::waived;
     totals.corrupt += record.status.kind == Status::Kind::failed;
     totals.transfers += record.value("transfers").value_or(0);

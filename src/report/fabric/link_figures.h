@@ -17,7 +17,7 @@ std::vector<LinkTestGroup> link_test_groups(const std::vector<Record>& records);
 
 struct IntegrityTotals {
   double transfers = 0, bytes = 0, bad_bytes = 0;
-  size_t ways = 0, waived = 0, corrupt = 0;  // ways: tested directions of pairs, including waived and corrupt ones
+  size_t paths = 0, waived = 0, corrupt = 0;  // ways: tested directions of pairs, including waived and corrupt ones
   // deliberately injected corruptions, and how many were detected; 0: none injected
   double injected = 0, found = 0;
 };

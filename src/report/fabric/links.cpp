@@ -89,10 +89,10 @@ std::string integrity_text(const std::vector<Record>& records) {
     if (record.kind == "integrity" && record.status.kind == Status::Kind::failed)
       faults += fmt::format("  CORRUPT {} -> {}, {}: {}\n", word(record, "source"), word(record, "destination"),
                             word(record, "way"), record.status.reason);
-  if (totals.ways == 0) return faults;
+  if (totals.paths == 0) return faults;
   return fmt::format("integrity: {} bytes in {} transfers over {} paths, {} bytes wrong{}\n",
                      with_thousands(static_cast<int64_t>(totals.bytes)),
-                     with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived,
+                     with_thousands(static_cast<int64_t>(totals.transfers)), totals.paths - totals.waived,
                      with_thousands(static_cast<int64_t>(totals.bad_bytes)),
                      totals.waived ? fmt::format("; {} paths waived, kernels do not reach", totals.waived) : "") +
          faults;

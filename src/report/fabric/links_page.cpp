@@ -17,7 +17,7 @@
 namespace amdahl {
 namespace {
 
-std::string way_text(const Record& record) {
+std::string path_text(const Record& record) {
   const std::string what = record.kind == "integrity" ? "integrity by " + word(record, "way") : word(record, "test");
   return fmt::format("{}, {} → {}", what, word(record, "source"), word(record, "destination"));
 }
@@ -40,7 +40,7 @@ PairExtremes extremes_of(const MachineSpec& machine, double min_gbps) {
   return pairs;
 }
 
-std::string way_text(const MachineSpec& machine, const LinkSpec& link) {
+std::string path_text(const MachineSpec& machine, const LinkSpec& link) {
   return fmt::format("{} → {}", link_end(machine, link.source), link_end(machine, link.destination));
 }
 
@@ -55,7 +55,7 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
   if (pairs.slow > 0)
     return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.",
                        pairs.slow, pairs.measured, devices, pairs.slow == 1 ? "does not reach" : "do not reach",
-                       way_text(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
+                       path_text(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
                        pairs.slowest->expected_gbps > 0
                            ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
                            : "");
@@ -75,7 +75,7 @@ std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& ma
   const double expected = pairs.slowest->expected_gbps;
   return fmt::format(
       "{}: one direction of {}, the slowest of {} pairs of devices{} ({})", figure.number,
-      way_text(machine, *pairs.slowest), pairs.measured,
+      path_text(machine, *pairs.slowest), pairs.measured,
       expected > 0 ? fmt::format(", {:.0f} % of what is expected", 100 * pairs.slowest->measured_gbps / expected) : "",
       figure.basis);
 }
@@ -112,11 +112,11 @@ std::string host_fact(const std::vector<Record>& records) {
 
 std::string integrity_fact(const std::vector<Record>& records) {
   const IntegrityTotals totals = integrity_totals(records);
-  if (totals.ways == totals.waived) return {};
+  if (totals.paths == totals.waived) return {};
   std::string text = fmt::format("{} bytes wrong: of {} moved between memories (n = {} transfers over {} paths",
                                  with_thousands(static_cast<int64_t>(totals.bad_bytes)),
                                  with_thousands(static_cast<int64_t>(totals.bytes)),
-                                 with_thousands(static_cast<int64_t>(totals.transfers)), totals.ways - totals.waived);
+                                 with_thousands(static_cast<int64_t>(totals.transfers)), totals.paths - totals.waived);
   if (totals.injected > 0)
     text += fmt::format("; {:.0f} of {:.0f} corruptions made on purpose were found", totals.found, totals.injected);
   return text + ")";
@@ -140,22 +140,22 @@ PageTable tests_table(const std::vector<Record>& records) {
     const bool fitted = group.front()->value("beta").has_value();
     const char* series = latency ? "latency" : fitted ? "beta" : "bandwidth";
     double least = 0, most = 0;
-    int64_t ways = 0, samples = 0, not_ok = 0;
+    int64_t paths = 0, samples = 0, not_ok = 0;
     for (const Record* record : group) {
       not_ok += record->status.kind != Status::Kind::ok;
       const std::vector<double>& values = samples_of(*record, series);
       if (record->status.kind != Status::Kind::ok || values.empty()) continue;
       const double median = percentile(values, 50);
-      least = ways > 0 ? std::min(least, median) : median, most = ways > 0 ? std::max(most, median) : median;
-      ++ways, samples = static_cast<int64_t>(fitted ? samples_of(*record, "time").size() : values.size());
+      least = paths > 0 ? std::min(least, median) : median, most = paths > 0 ? std::max(most, median) : median;
+      ++paths, samples = static_cast<int64_t>(fitted ? samples_of(*record, "time").size() : values.size());
     }
-    const bool any = ways > 0;
+    const bool any = paths > 0;
     table.table.rows.push_back({name,
                                 std::string(latency  ? "latency of a load"
                                             : fitted ? "fitted bandwidth"
                                                      : "bandwidth"),
                                 std::string(latency ? "us" : "GB/s"), any ? TableValue{least} : TableValue{},
-                                any ? TableValue{most} : TableValue{}, ways, samples, not_ok});
+                                any ? TableValue{most} : TableValue{}, paths, samples, not_ok});
   }
   return table;
 }
@@ -225,8 +225,8 @@ Page links_page(const std::vector<Record>& records, const MachineSpec& machine, 
   page.provenance = page_provenance(records);
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())
-      page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", way_text(machine, link), link.quarantine)));
-  add_status_notes(page, records, way_text);
+      page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", path_text(machine, link), link.quarantine)));
+  add_status_notes(page, records, path_text);
   return page;
 }
 

@@ -244,7 +244,7 @@ std::string common_text(const DividedWork& work) {
   return common.empty() ? std::string() : fmt::format(" Of {}.", common);
 }
 
-std::optional<Chart> ways_chart(const DividedWork& work) {
+std::optional<Chart> paths_chart(const DividedWork& work) {
   const std::vector<const Record*>& members = work.members;
   const RateUnit unit = rate_unit(*members.front());
   BarPlot plot;
@@ -258,7 +258,7 @@ std::optional<Chart> ways_chart(const DividedWork& work) {
   for (const Record* record : members) {
     const LinePoint point = rate_point(*record, 0);
     Bar bar;
-    bar.name = sensor_way(*record);
+    bar.name = sensor_method(*record);
     bar.value = point.y, bar.interval = point.interval, bar.samples = point.samples, bar.origin = record->origin;
     if (const double bound_us = record->value("makespan_bound").value_or(0); bound_us > 0)
       bar.bound = static_cast<double>(items_of(*record)) / bound_us * kUsOfSecond / unit.divisor;
@@ -288,13 +288,13 @@ std::optional<Chart> shares_chart(const DividedWork& work) {
     std::string shares;
     for (size_t device = 0; device < items.size(); ++device) {
       Bar bar;
-      bar.name = sensor_way(*record), bar.part = fmt::format("device {}", device);
+      bar.name = sensor_method(*record), bar.part = fmt::format("device {}", device);
       bar.value = 100 * items[device] / sum;
       bar.samples = static_cast<int64_t>(samples_of(*record, "time").size()), bar.origin = record->origin;
       shares += fmt::format("{}{:.0f}", device == 0 ? "" : "/", bar.value);
       plot.bars.push_back(std::move(bar));
     }
-    plot.summary += fmt::format("{}{} {}", plot.summary.empty() ? "" : "; ", sensor_way(*record), shares);
+    plot.summary += fmt::format("{}{} {}", plot.summary.empty() ? "" : "; ", sensor_method(*record), shares);
   }
   plot.summary += " % by device." + common_text(work);
   return bar_chart(plot);
@@ -378,7 +378,7 @@ std::vector<Chart> sensor_device_charts(const std::vector<Record>& records) {
 std::vector<Chart> divided_work_charts(const std::vector<Record>& records) {
   std::vector<Chart> charts;
   for (const DividedWork& work : divided_works(records)) {
-    if (std::optional<Chart> chart = ways_chart(work)) charts.push_back(std::move(*chart));
+    if (std::optional<Chart> chart = paths_chart(work)) charts.push_back(std::move(*chart));
     if (std::optional<Chart> chart = shares_chart(work)) charts.push_back(std::move(*chart));
   }
   return charts;

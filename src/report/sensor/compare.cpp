@@ -22,7 +22,7 @@ using Axes = std::map<std::string, AxisValue>;
 using Role = SensorRow::Role;
 using Notes = std::vector<std::string>;
 
-void require_alike(const std::vector<SensorResult>& all, const SensorCompareOptions& options, Notes& notes) {
+void require_homogeneous(const std::vector<SensorResult>& all, const SensorCompareOptions& options, Notes& notes) {
   std::set<std::string> kinds, hosts;
   for (const SensorResult& r : all) kinds.insert(r.row.device_kind), hosts.insert(r.record->provenance.host);
   const std::string difference = fmt::format("device kinds differ: {}", fmt::join(kinds, ", "));
@@ -214,7 +214,7 @@ SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOp
     std::vector<SensorResult> found = results_on(*runs, role, sides, result.notes);
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
-  require_alike(all, options, result.notes);
+  require_homogeneous(all, options, result.notes);
   if (options.prices) {
     result.prices = options.prices->source;
     result.as_of = options.prices->as_of;

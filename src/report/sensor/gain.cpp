@@ -88,7 +88,7 @@ int64_t base_items(const Record& record) {
                             word(record, "scaling"));
 }
 
-std::string sensor_way(const Record& record) {
+std::string sensor_method(const Record& record) {
   const std::string named = word(record, "policy") + word(record, "schedule");
   return named.empty() ? fmt::format("on {}", axis<int64_t>(record, "devices", 0)) : named;
 }

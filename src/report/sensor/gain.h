@@ -31,7 +31,7 @@ int64_t base_items(const Record& record);
 /// "2 devices", or, if one is SM-limited, their names: "1 x NVIDIA H200 + 1 x NVIDIA H200, 32 of 132 SMs, emulated".
 std::string sharing_devices(const Record& record);
 /// How the division of work differs from other divisions of the same work: policy, schedule, or "on 2".
-std::string sensor_way(const Record& record);
+std::string sensor_method(const Record& record);
 /// "mean deterministic"; empty for operations without voxels.
 std::string voxel_option(const Record& record);
 /// Like voxel_option, with "-" instead of empty.

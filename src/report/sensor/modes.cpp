@@ -57,7 +57,7 @@ std::string count_text(const Record& record) { return fmt::to_string(samples_of(
 
 Row task_row(const Record& record) {
   return {fmt::format("{} {} {}", word(record, "op"), voxel_option(record), word(record, "workload")),
-          sensor_way(record),
+          sensor_method(record),
           fmt::to_string(axis<int64_t>(record, "device", 0)),
           mean_text(record, "time"),
           median_text(record, "alone_time"),
@@ -65,7 +65,7 @@ Row task_row(const Record& record) {
 }
 
 Row divided_row(const std::vector<Record>& records, const Record& record) {
-  return {sensor_way(record),
+  return {sensor_method(record),
           mean_text(record, "time"),
           speedup_text(records, record),
           median_text(record, "makespan_bound"),
@@ -77,7 +77,7 @@ Row divided_row(const std::vector<Record>& records, const Record& record) {
 }
 
 Row pipeline_row(const std::vector<Record>& records, const Record& record) {
-  return {sensor_way(record),
+  return {sensor_method(record),
           fmt::to_string(axis<int64_t>(record, "devices", 0)),
           mean_text(record, "time"),
           speedup_text(records, record),

@@ -28,8 +28,8 @@ std::string record_text(const Record& record) {
                          : fmt::format("{} {}, {}", word(record, "op"), word(record, "workload"), word(record, "mode"));
   if (!voxel_option(record).empty()) text += ", " + voxel_option(record);
   text += axis<int64_t>(record, "devices", 0) == 1 ? ", 1 device" : ", " + sharing_devices(record);
-  const std::string way = word(record, "policy") + word(record, "schedule");
-  return way.empty() ? text : text + ", " + way;
+  const std::string method = word(record, "policy") + word(record, "schedule");
+  return method.empty() ? text : text + ", " + method;
 }
 
 /// Whether `a` precedes `b` in a headline: measured before emulated, then the larger number.
@@ -107,7 +107,7 @@ std::string verdict_of(const std::vector<Record>& records) {
   const DeviceWords words = device_text(top->provenance.device_kind);
   if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_text(*top), record_text(*top));
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
-  const std::string way = word(*best, "policy") + word(*best, "schedule");
+  const std::string method = word(*best, "policy") + word(*best, "schedule");
   if (!gain.ci || gain.ci->low <= 1)
     return fmt::format("No configuration is clearly faster than one {}; the best reaches {}.", words.one,
                        format_speedup(gain.speedup, gain.ci));
@@ -115,9 +115,9 @@ std::string verdict_of(const std::vector<Record>& records) {
     return fmt::format(
         "{} ({}) reach {:.2f} times the speed of the fastest of them alone: {}, not measured on such "
         "devices.",
-        sharing_devices(*best), way, gain.speedup, origin_text(best->origin));
+        sharing_devices(*best), method, gain.speedup, origin_text(best->origin));
   return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
-                     way.empty() ? "" : fmt::format(" ({})", way), gain.speedup,
+                     method.empty() ? "" : fmt::format(" ({})", method), gain.speedup,
                      word(*best, "mode") == "pipeline" ? "one after the other" : "one", format_crossover(records));
 }
 

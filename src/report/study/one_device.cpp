@@ -14,24 +14,26 @@ auto same_work_key(const CellKey& key) {
   return std::tie(key.model, key.num_parameters, key.scaling, key.optimizer, key.plan.accumulate, key.data);
 }
 
-struct Way {
+struct Method {
   std::string launch, math;
-  auto operator<=>(const Way&) const = default;
+  auto operator<=>(const Method&) const = default;
 };
 
-Way way_of(const CellKey& key) { return {key.launch, key.math}; }
+Method method_of(const CellKey& key) { return {key.launch, key.math}; }
 
 using Cells = std::vector<const StudyCell*>;
 
 // The requested launch and math mode. If several were measured equally often, the simplest.
-Way asked_way(const Cells& cells) {
-  std::map<Way, std::pair<int64_t, int64_t>> counts;  // number of cells, number of runs
+Method asked_method(const Cells& cells) {
+  std::map<Method, std::pair<int64_t, int64_t>> counts;  // number of cells, number of runs
   for (const StudyCell* cell : cells) {
-    auto& [num_cells, num_runs] = counts[way_of(cell->key)];
+    auto& [num_cells, num_runs] = counts[method_of(cell->key)];
     ++num_cells;
     num_runs += cell->step_time_us.n;
   }
-  const auto plainness = [](const Way& way) { return (way.launch == "eager" ? 2 : 0) + (way.math == "fp32" ? 1 : 0); };
+  const auto plainness = [](const Method& method) {
+    return (method.launch == "eager" ? 2 : 0) + (method.math == "fp32" ? 1 : 0);
+  };
   return std::max_element(counts.begin(), counts.end(),
                           [&](const auto& a, const auto& b) {
                             return std::tuple(a.second, plainness(a.first)) < std::tuple(b.second, plainness(b.first));
@@ -39,9 +41,9 @@ Way asked_way(const Cells& cells) {
       ->first;
 }
 
-const StudyCell* find(const Cells& cells, int64_t batch, const Way& way) {
+const StudyCell* find(const Cells& cells, int64_t batch, const Method& method) {
   for (const StudyCell* cell : cells)
-    if (cell->key.global_batch == batch && way_of(cell->key) == way) return cell;
+    if (cell->key.global_batch == batch && method_of(cell->key) == method) return cell;
   return nullptr;
 }
 
@@ -69,12 +71,12 @@ std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const St
 }
 
 // A launch mode is compared with the requested one; a math mode with the requested math at the same launch mode.
-void add_alternatives(const Cells& cells, const Way& asked, std::vector<OneDeviceAlternative>& alternatives) {
+void add_alternatives(const Cells& cells, const Method& asked, std::vector<OneDeviceAlternative>& alternatives) {
   for (const StudyCell* cell : cells) {
-    const Way way = way_of(cell->key);
-    if (way == asked) continue;
+    const Method method = method_of(cell->key);
+    if (method == asked) continue;
     const StudyCell* from =
-        way.math == asked.math ? nullptr : find(cells, cell->key.global_batch, {way.launch, asked.math});
+        method.math == asked.math ? nullptr : find(cells, cell->key.global_batch, {method.launch, asked.math});
     if (!from) from = find(cells, cell->key.global_batch, asked);
     if (from) alternatives.push_back({from->key, cell->key, {}});
   }
@@ -112,10 +114,10 @@ std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell
   OneDeviceSummary summary;
   Cells all, all_as_asked;
   for (const Cells& work : works) {
-    const Way asked = asked_way(work);
+    const Method asked = asked_method(work);
     for (const StudyCell* cell : work) {
       all.push_back(cell);
-      if (way_of(cell->key) != asked) continue;
+      if (method_of(cell->key) != asked) continue;
       all_as_asked.push_back(cell);
       summary.rows.push_back({cell->key, launch_share(*cell), bound_of(work, cell->key.global_batch, runs, options)});
     }

@@ -20,7 +20,7 @@ const StudyCell& cell_of(const StudySummary& summary, const CellKey& key) {
                        [&](const StudyCell& cell) { return cell.key == key; });
 }
 
-std::string way_text(const CellKey& key) { return fmt::format("{}, {}", key.launch, key.math); }
+std::string method_text(const CellKey& key) { return fmt::format("{}, {}", key.launch, key.math); }
 
 // Name of a device within a sentence; for virtual devices the surrounding report names the kind.
 std::string_view short_name(const StudySummary& summary) {
@@ -67,8 +67,8 @@ Bounds bounds_of(const OneDeviceSummary& one) {
 bool is_above_two(const SpeedupBound& bound) { return bound.ratio >= 2.005; }
 
 // The configurations that the bound compares, the fastest of B and of B/2: "graph, tf32".
-std::string bound_way(const SpeedupBound& bound) {
-  const std::string whole = way_text(bound.whole), half = way_text(bound.half);
+std::string bound_method(const SpeedupBound& bound) {
+  const std::string whole = method_text(bound.whole), half = method_text(bound.half);
   return whole == half ? whole : fmt::format("{} / {}", whole, half);
 }
 
@@ -83,7 +83,7 @@ std::string above_two_sentence(const StudySummary& summary, const OneDeviceRow& 
       "takes at most about 2 x T1({}) = {} us instead of {} us, and the bound against that is 2.00 (modelled)",
       batch_text(*summary.one_device, row.cell), whole, half, format_speedup(bound.ratio, bound.ci),
       bound.ci && bound.ci->low <= 2 ? ", which may be noise (its interval includes 2)" : "", short_name(summary),
-      whole, half, bound_way(bound), short_name(summary), whole,
+      whole, half, bound_method(bound), short_name(summary), whole,
       named_reference({{"accumulate", std::to_string(2 * bound.whole.plan.accumulate)}}), half,
       format_number(whole_us * 2 / bound.ratio), format_number(whole_us));
 }
@@ -98,7 +98,7 @@ std::string bound_sentence(const StudySummary& summary, const OneDeviceSummary& 
                        device, format_speedup(most.ratio, most.ci));
   const std::string at_most = fmt::format(
       "at most {} as fast at global batch {} (modelled, of {}, without communication{})",
-      format_speedup(most.ratio, most.ci), batch_text(one, bounds.most->cell), bound_way(most),
+      format_speedup(most.ratio, most.ci), batch_text(one, bounds.most->cell), bound_method(most),
       is_above_two(most) ? fmt::format("; above 2: one {} would do better with two accumulated halves", device) : "");
   if (bounds.cannot_pay.empty()) return fmt::format(" With a second {}: {}.", device, at_most);
   return fmt::format(" A second {} cannot pay at global batch {}, whatever the link; with one, {}.", device,
@@ -140,13 +140,13 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
     const StudyCell& cell = cell_of(summary, row.cell);
     const auto& bound = row.two_devices;
     table.table.rows.push_back(
-        {row.cell.model, row.cell.global_batch, way_text(row.cell), cell.throughput.mean, cell.step_time_us.mean,
+        {row.cell.model, row.cell.global_batch, method_text(row.cell), cell.throughput.mean, cell.step_time_us.mean,
          end_of(cell.step_time_us.ci, true), end_of(cell.step_time_us.ci, false), cell.step_time_us.n,
          number_or_none(cell.utilisation_percent),
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
          number_or_none(row.launch_share, 100), bound ? TableValue(bound->ratio) : TableValue(),
          end_of(bound ? bound->ci : std::nullopt, true), end_of(bound ? bound->ci : std::nullopt, false),
-         bound ? TableValue(bound_way(*bound)) : TableValue()});
+         bound ? TableValue(bound_method(*bound)) : TableValue()});
   }
   fold_constant_columns(table, {"model", "configuration", "num_runs", "utilisation_percent", "launch_percent"});
   return table;
@@ -159,7 +159,7 @@ PageTable alternatives_page_table(const OneDeviceSummary& one) {
                          {"to", "Use"},      {"speed", "Speed (ratio)"},       {"low", "from"},
                          {"high", "to"},     {"num_runs", "n (runs)"},         {"verdict", "Verdict"}};
   for (const OneDeviceAlternative& a : one.alternatives)
-    table.table.rows.push_back({a.to.model, a.to.global_batch, way_text(a.from), way_text(a.to), a.test.ratio,
+    table.table.rows.push_back({a.to.model, a.to.global_batch, method_text(a.from), method_text(a.to), a.test.ratio,
                                 end_of(a.test.ci, true), end_of(a.test.ci, false), a.test.n_first,
                                 std::string(to_string(a.test.verdict))});
   fold_constant_columns(table, {"model", "num_runs"});
@@ -173,10 +173,10 @@ std::string one_device_headline(const StudySummary& summary) {
   const StudyCell &best = cell_of(summary, one.fastest), &asked = cell_of(summary, one.fastest_as_asked);
   std::string text = fmt::format("One {}: up to {} samples/s, {} at global batch {} ({})", short_name(summary),
                                  format_number(best.throughput.mean), printable(one.fastest.model),
-                                 with_thousands(one.fastest.global_batch), way_text(one.fastest));
-  if (way_text(one.fastest) != way_text(one.fastest_as_asked))
+                                 with_thousands(one.fastest.global_batch), method_text(one.fastest));
+  if (method_text(one.fastest) != method_text(one.fastest_as_asked))
     text += fmt::format(", {:.2f}x the fastest configuration that was asked for ({})",
-                        best.throughput.mean / asked.throughput.mean, way_text(one.fastest_as_asked));
+                        best.throughput.mean / asked.throughput.mean, method_text(one.fastest_as_asked));
   return text + "." + bound_sentence(summary, one);
 }
 
@@ -191,7 +191,7 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
         cell_of(summary, row.cell).throughput.mean >= kNearlyFastest * most.throughput.mean &&
         (!enough || row.cell.global_batch < enough->cell.global_batch))
       enough = &row;
-  sentences.push_back(fmt::format("best batch ({}): {} with {} samples/s; {} {}", way_text(one.fastest_as_asked),
+  sentences.push_back(fmt::format("best batch ({}): {} with {} samples/s; {} {}", method_text(one.fastest_as_asked),
                                   batch_text(one, one.fastest_as_asked), format_number(most.throughput.mean),
                                   batch_text(one, enough->cell),
                                   enough->cell == one.fastest_as_asked ? "is also the smallest batch within 5 % of that"
@@ -227,22 +227,22 @@ std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset ch
         "launching", fmt::format("2 {}s at most (modelled)", short_name(summary)), "bound is of (B / B/2)"}}};
   for (const OneDeviceRow& row : one.rows) {
     const StudyCell& cell = cell_of(summary, row.cell);
-    batches.rows.push_back({printable(row.cell.model), with_thousands(row.cell.global_batch), way_text(row.cell),
+    batches.rows.push_back({printable(row.cell.model), with_thousands(row.cell.global_batch), method_text(row.cell),
                             format_number(cell.throughput.mean),
                             format_plus_minus(cell.step_time_us.mean, cell.step_time_us.ci, charset),
                             std::to_string(cell.step_time_us.n),
                             cell.utilisation_percent ? fmt::format("{:.0f} %", *cell.utilisation_percent) : "-",
                             cell.memory_peak_bytes ? format_bytes(*cell.memory_peak_bytes) : "-",
                             row.launch_share ? format_percent(*row.launch_share) : "-", bound_text(row),
-                            row.two_devices ? bound_way(*row.two_devices) : "-"});
+                            row.two_devices ? bound_method(*row.two_devices) : "-"});
   }
   std::vector<TextTable> tables{std::move(batches)};
   if (one.alternatives.empty()) return tables;
   TextTable others{fmt::format("What this {} still gives away", short_name(summary)),
                    {{"model", "global batch", "instead of", "use", "samples/s", "speed [95 % CI]", "n", "verdict"}}};
   for (const OneDeviceAlternative& a : one.alternatives)
-    others.rows.push_back({printable(a.to.model), with_thousands(a.to.global_batch), way_text(a.from), way_text(a.to),
-                           format_number(cell_of(summary, a.to).throughput.mean),
+    others.rows.push_back({printable(a.to.model), with_thousands(a.to.global_batch), method_text(a.from),
+                           method_text(a.to), format_number(cell_of(summary, a.to).throughput.mean),
                            format_speedup(a.test.ratio, a.test.ci), std::to_string(a.test.n_first),
                            std::string(to_string(a.test.verdict))});
   tables.push_back(std::move(others));

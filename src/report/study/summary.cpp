@@ -119,7 +119,8 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
 }
 
 // Throws or notes when there is more than one distinct value: such runs are not pooled unless allowed.
-void require_alike(const std::set<std::string>& values, std::string_view what, bool allowed, StudySummary& summary) {
+void require_homogeneous(const std::set<std::string>& values, std::string_view what, bool allowed,
+                         StudySummary& summary) {
   if (values.size() < 2) return;
   const std::string difference = fmt::format("{} differ: {}", what, fmt::join(values, "; "));
   if (!allowed)
@@ -153,9 +154,9 @@ StudyCells pool(const std::vector<Record>& records, const StudyOptions& options,
     runs.step_time_by_process[process].push_back(runs.step_time_us.back());
     runs.throughput_by_process[process].push_back(runs.throughput.back());
   }
-  require_alike(kinds, "device kinds", false, summary);
-  require_alike(hosts, "hosts", options.allow_several_hosts, summary);
-  require_alike(names, "device names", options.allow_several_hosts, summary);
+  require_homogeneous(kinds, "device kinds", false, summary);
+  require_homogeneous(hosts, "hosts", options.allow_several_hosts, summary);
+  require_homogeneous(names, "device names", options.allow_several_hosts, summary);
   if (!kinds.empty()) summary.device_kind = *kinds.begin();
   return cells;
 }
