@@ -31,6 +31,7 @@ class OneSided {
   /// Later work of the stream starts once this rank's Signal, which rank `from` stores, is at least `value`.
   virtual void signal_wait(Stream& stream, size_t offset, uint64_t value, int from) = 0;
   /// Adds atomically to 8 bytes of that rank; `old` (local, may be null) receives the previous value.
+  /// Error{environment_missing} for GPUs without native atomics between them.
   virtual void fetch_add(Stream& stream, size_t offset, uint64_t value, int rank, uint64_t* old) = 0;
   /// Orders earlier puts of this stream before later ones.
   virtual void fence(Stream& stream) = 0;
