@@ -86,7 +86,7 @@ struct CollectivesConfig {
   // In `collectives`, `dtypes` and `ops`, "all" means every one. Each combination is a separate sweep.
   std::string processes = "gloo";                      // as in EngineConfig
   std::vector<std::string> collectives{"all_reduce"};  // amdahl's names, or those of the programs of nccl-tests
-  std::vector<std::string> dtypes{"f32"};              // f32, f64, f16, bf16, i32, i64, u8, or nccl-tests' names
+  std::vector<std::string> dtypes{"f32"};              // f32, f64, f16, bf16, i32, i64, u8, u32, or nccl-tests' names
   std::vector<std::string> ops{"sum"};                 // sum, prod, min, max, avg; for collectives that reduce
   int root = 0;
   int64_t min_bytes = 8, max_bytes = 32 << 20;  // of the larger of a rank's two buffers

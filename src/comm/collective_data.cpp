@@ -6,7 +6,7 @@
 namespace amdahl {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood 2014): well mixed bits of a counter.
+// SplitMix64 (Steele, Lea and Flood 2014).
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -14,9 +14,9 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// bf16 holds whole numbers up to 2^8 exactly, f16 up to 2^11.
+// bf16 represents integers up to 2^8 exactly, f16 up to 2^11.
 constexpr int64_t kExactWhole = 256;
-constexpr int kMostDoublings = 7;  // 2^7 is exact in every type, u8 too
+constexpr int kMostDoublings = 7;  // 2^7 is exact in every type, including u8
 
 uint16_t upper_bits(float value) {
   uint32_t bits = 0;
@@ -24,7 +24,7 @@ uint16_t upper_bits(float value) {
   return static_cast<uint16_t>(bits >> 16);
 }
 
-// Whole numbers up to 2^11 in magnitude: exponent and fraction by hand, exact.
+// For integers of magnitude up to 2^11: computes exponent and fraction exactly.
 uint16_t half_bits(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
