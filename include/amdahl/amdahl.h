@@ -151,8 +151,8 @@ AMDAHL_API std::string to_json(const StudyOutcome& outcome);
 /// The plan of a study, and its expected duration from a few probed steps. Writes nothing. Error{usage} for
 /// configurations out of range and infeasible plans, Error{check_failed} for mode multi with one device.
 AMDAHL_API StudyPlan plan_study(const StudyConfig& config, Observer& observer);
-/// Runs the study and writes records.jsonl, summary.json and report.md into `output_dir`. Errors as plan_study. A run
-/// of a cell that fails is a failed Record; the study continues with the next one where it can.
+/// Runs the study and writes records.jsonl, summary.json and report.md into `output_dir`. Errors as plan_study. A
+/// cell that runs out of memory gets a failed Record and the study continues; other errors end it.
 AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer);
 
 struct TrainConfig {
@@ -243,8 +243,9 @@ AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
 AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
-  std::vector<std::string> runs;  // the baseline, then the candidates; "DIR@batch=64,devices=2" selects one cell of a
-  // run, "A1+A2" pools two runs into one side
+  /// The baseline, then the candidates. "DIR@batch=64,devices=2" selects one cell of a run, "A1+A2" pools two runs into
+  /// one side.
+  std::vector<std::string> runs;
   bool allow_unlike = false;                         // compare runs whose provenance differs
   std::vector<AxisPair> pairs;                       // also compares cells that differ in these axes only
   std::optional<double> fail_on_regression_percent;  // [0, 100]; absent: never

@@ -2,12 +2,12 @@
 // resampling of trajectories. Tensors are dense, row-major and owned by the caller. docs/robotics.md has all rules.
 //
 // Example: one trajectory of two samples, resampled at one time.
+//   using amdahl::DType;
 //   const float values[] = {0, 10}, times[] = {0, 1}, target = 0.25f;
 //   float result = 0;
 //   amdahl::Preprocessor preprocessor = amdahl::Preprocessor::on_host();
-//   preprocessor.resample_trajectories({{values, amdahl::DType::f32, {1, 2, 1}}, {times, amdahl::DType::f32, {1, 2}}},
-//                                      {&target, amdahl::DType::f32, {1, 1}}, {&result, amdahl::DType::f32, {1, 1,
-//                                      1}});
+//   preprocessor.resample_trajectories({{values, DType::f32, {1, 2, 1}}, {times, DType::f32, {1, 2}}},
+//                                      {&target, DType::f32, {1, 1}}, {&result, DType::f32, {1, 1, 1}});
 #pragma once
 
 #include <array>

@@ -54,8 +54,8 @@ struct WorkloadComparison {
   std::vector<SensorRow> rows;     // the baseline first, which is the best single result
   size_t fastest = 0;              // row with the largest throughput
   std::optional<size_t> cheapest;  // row with the most work per price
-  size_t fastest_multi = 0;        // row of several devices with the largest throughput; the workload's recommendation
-  // is the one of this row
+  /// Row of several devices with the largest throughput, whose recommendation is that of the workload.
+  size_t fastest_multi = 0;
 };
 
 struct SensorComparison {

@@ -217,8 +217,8 @@ struct PairTest {
   double p_holm = 1;                           // p_welch with Holm's adjustment over all tests of the grid
   double p_same = 1;                           // two one-sided tests (TOST) of a ratio within 1 +- 0.01
   Verdict verdict = Verdict::unclear;
-  int64_t more_runs = 0;  // further runs per side that would probably settle an UNCLEAR; processes unless `level` is
-  // `runs`; 0: settled
+  /// Estimated further runs per side that would settle an UNCLEAR; processes unless `level` is `runs`; 0: settled.
+  int64_t more_runs = 0;
 
   bool operator==(const PairTest&) const = default;
 };

@@ -68,9 +68,9 @@ int64_t CollectiveData::value(int rank, size_t index) const {
   switch (op) {
     case ReduceOp::sum:
       return below(std::clamp<int64_t>(kExactWhole / world_size, 2, 16));
-    case ReduceOp::prod:  // powers of two, of few ranks each time
+    case ReduceOp::prod:  // powers of two, from few ranks per element
       return static_cast<uint64_t>(rank) + index % 3 < kMostDoublings ? 1 + below(2) : 1;
-    case ReduceOp::avg:  // multiples of the number of ranks: the average is whole
+    case ReduceOp::avg:  // multiples of the number of ranks, so that the average is an integer
       return world_size * below(std::clamp<int64_t>(kExactWhole / (int64_t{world_size} * world_size), 2, 8));
     case ReduceOp::min:
     case ReduceOp::max:

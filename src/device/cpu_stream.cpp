@@ -23,7 +23,7 @@ CpuStream::CpuStream(Device& device, std::string name)
       worker_(start_thread("the worker of " + label_, [this] { run_worker(); })) {}
 
 CpuStream::~CpuStream() {
-  if (std::uncaught_exceptions() > 0)  // the caller failed: what the queued work points to may be going away
+  if (std::uncaught_exceptions() > 0)  // unwinding: memory that queued work uses may be freed
     poison(std::make_exception_ptr(Error(Cause::internal, label_ + " was destroyed while an error unwound")));
   stopping_.store(true, std::memory_order_release);
   work_ready_.notify();
