@@ -1,4 +1,4 @@
-// How numbers, intervals and devices are written, the same in every report and chart.
+// Text forms of numbers, intervals and devices, common to all reports and charts.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace amdahl {
 
-/// Whether text may hold only ASCII ("+-", "->") or also "±", "→", "×".
+/// ascii: "+-", "->". utf8: also "±", "→", "×".
 enum class Charset { utf8, ascii };
 
-/// Words for the devices of a run: GPUs, or CPU virtual devices, which are never called GPUs.
+/// Words for the devices of a run. CPU virtual devices are never called GPUs.
 struct DeviceWords {
   std::string_view one;     // "GPU", "CPU virtual device"
   std::string_view many;    // "GPUs", "CPU virtual devices"
@@ -21,14 +21,14 @@ struct DeviceWords {
 };
 DeviceWords device_text(std::string_view device_kind);
 
-/// An axis as people say it: "global batch" of "global_batch", "parameters" of "num_parameters".
+/// Readable name of an axis: "global batch" for "global_batch", "parameters" for "num_parameters".
 std::string format_axis(std::string_view axis);
 
-/// Three significant digits at least, thousands grouped: "16,883", "0.0123", "81.4".
+/// At least three significant digits, thousands grouped: "16,883", "0.0123", "81.4".
 std::string format_number(double value);
-/// The same with at least `significant` digits.
+/// At least `significant` significant digits.
 std::string format_number(double value, int significant);
-/// "41.3M", "1.24G", "812": three digits.
+/// Three significant digits: "41.3M", "1.24G", "812".
 std::string short_number(double value);
 /// "1,234 ± 45"; without an interval "1,234 ± n/a".
 std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset = Charset::utf8);
@@ -39,7 +39,7 @@ std::string format_percent(double fraction);
 /// "p < 0.0001" or "p = 0.031".
 std::string format_p(double p);
 
-/// 33554432 as "32 MiB"; what is no whole number of KiB, MiB or GiB in bytes, "1,000 B".
+/// 33554432 as "32 MiB"; sizes that are not a whole number of KiB, MiB or GiB in bytes, "1,000 B".
 std::string binary_bytes(int64_t bytes);
 
 }  // namespace amdahl

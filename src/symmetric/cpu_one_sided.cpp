@@ -1,4 +1,4 @@
-// The back end "cpu": work items of CPU streams.
+// The backend "cpu": work items of CPU streams.
 #include "device/cpu_stream.h"
 #include "symmetric/cpu_symmetric.h"
 #include "symmetric/one_sided.h"
@@ -6,7 +6,7 @@
 namespace amdahl {
 namespace {
 
-/// What queued work items use: it lives as long as the last of them.
+/// State used by queued work items, which share its ownership.
 struct CpuTeam {
   explicit CpuTeam(const SymmetricMemory& symmetric) : memory(symmetric), view(memory.view(&report)) {}
 
@@ -16,7 +16,7 @@ struct CpuTeam {
 
   char* at(size_t offset) const { return view.base[view.rank] + offset; }
   Signal* signal_at(size_t offset) const { return reinterpret_cast<Signal*>(at(offset)); }
-  /// Why a wait for `what` was given up.
+  /// The error for an abandoned wait for `what`.
   [[noreturn]] void fail(const char* what) {
     const unsigned missing = std::atomic_ref(report.missing_rank).load(std::memory_order_acquire);
     if (missing == 0)

@@ -1,5 +1,5 @@
-// One-sided communication by CPU code: ranks are threads, or processes that map the same memory. One thread per rank
-// calls these at a time. cuda_symmetric.cuh has the same for kernels.
+// One-sided communication in CPU code between threads, or processes that map the same memory. Not thread-safe: one
+// thread per rank. cuda_symmetric.cuh is the counterpart for kernels.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace amdahl::symmetric_cpu {
 
 inline TeamFlags* flags_of(const TeamView& team, int rank) { return reinterpret_cast<TeamFlags*>(team.base[rank]); }
 
-/// Where `rank` has what lies at `local` in this rank's symmetric memory.
+/// Address in `rank`'s memory of the symmetric object at `local` in this rank's memory.
 template <class T>
 T* peer(const TeamView& team, T* local, int rank) {
   const char* own = team.base[team.rank];
@@ -27,15 +27,15 @@ inline void store_release(Signal* signal, uint64_t value) {
   std::atomic_ref(signal->value).store(value, std::memory_order_release);
 }
 
-/// `bytes` to where `rank` has `to`; visible there once this rank has stored a signal and that rank has seen it.
+/// Copies `bytes` to the object `to` of `rank`. Visible there once that rank has seen a signal that this rank stored
+/// later.
 inline void put(const TeamView& team, void* to, const void* from, size_t bytes, int rank) {
   if (bytes > 0) std::memcpy(peer(team, static_cast<char*>(to), rank), from, bytes);
 }
 inline void get(const TeamView& team, void* to, const void* from, size_t bytes, int rank) {
   if (bytes > 0) std::memcpy(to, peer(team, static_cast<const char*>(from), rank), bytes);
 }
-/// Orders this rank's puts before its later ones, and waits for them: nothing to do, because a put is done when it
-/// returns, and the signals and atomics by which other ranks see it have release order.
+/// No operation: a put is complete when it returns, and signals and atomics have release order.
 inline void fence() {}
 inline void quiet() {}
 inline void put_signal(const TeamView& team, void* to, const void* from, size_t bytes, Signal* signal, uint64_t value,
@@ -43,13 +43,13 @@ inline void put_signal(const TeamView& team, void* to, const void* from, size_t 
   put(team, to, from, bytes, rank);
   store_release(peer(team, signal, rank), value);
 }
-/// Adds to where `rank` has `to`, atomically over all ranks; returns what was there before.
+/// Adds atomically to the object `to` of `rank`; returns the previous value.
 inline uint64_t fetch_add(const TeamView& team, uint64_t* to, uint64_t value, int rank) {
   return std::atomic_ref(*peer(team, to, rank)).fetch_add(value, std::memory_order_acq_rel);
 }
 
-/// Polls until `ready()`. False once the wait is given up: by the host, or because the time is over, and then the
-/// report names `from`, the rank that was waited for.
+/// Polls until `ready()`. False when the host ends the wait or it times out; after a timeout the report names the
+/// missing rank `from`.
 template <class Ready>
 bool wait_for(const TeamView& team, int from, const Ready& ready) {
   constexpr unsigned kYields = 1000;
@@ -69,12 +69,12 @@ bool wait_for(const TeamView& team, int from, const Ready& ready) {
   }
 }
 
-/// Waits until `signal`, in this rank's memory and stored by rank `from`, is `value` or more.
+/// Waits until `signal`, in this rank's memory and stored by rank `from`, is at least `value`.
 inline bool wait_until(const TeamView& team, const Signal* signal, uint64_t value, int from) {
   return wait_for(team, from, [&] { return load_acquire(signal) >= value; });
 }
 
-/// This rank arrives at barrier `index` of round `epoch` and waits for all; what each wrote before is visible then.
+/// Arrives at barrier `index` of round `epoch` and waits for all ranks, whose earlier writes are then visible.
 inline bool arrive_and_wait(const TeamView& team, int index, uint64_t epoch) {
   for (int step = 1; step < team.size; ++step) {
     const int other = (team.rank + step) % team.size;
@@ -86,7 +86,7 @@ inline bool arrive_and_wait(const TeamView& team, int index, uint64_t epoch) {
   return true;
 }
 
-/// A round that is one barrier. False once a wait of this team has been given up.
+/// A round of one barrier. False after an abandoned wait, also in later rounds.
 inline bool barrier(const TeamView& team) {
   TeamFlags* own = flags_of(team, team.rank);
   if (own->broken) return false;

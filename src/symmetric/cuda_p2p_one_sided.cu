@@ -1,4 +1,4 @@
-// The back end "cuda_p2p": GPUs, or partitions of one, that one process drives. Data go by copies, signals by kernels.
+// The backend "cuda_p2p": GPUs, or partitions of one GPU, of one process. Copies transfer data, kernels store signals.
 #include "device/cuda_check.h"
 #include "symmetric/cuda_symmetric.cuh"
 #include "symmetric/cuda_team.h"
@@ -13,7 +13,7 @@ __device__ Signal* signal_at(const TeamView& team, size_t offset, int rank) {
   return reinterpret_cast<Signal*>(team.base[rank] + offset);
 }
 __global__ void store_signal(const __grid_constant__ TeamView team, size_t offset, uint64_t value, int rank) {
-  quiet();  // also what other engines of this stream have copied
+  quiet();  // also orders earlier copies of this stream by copy engines
   store_release(signal_at(team, offset, rank), value);
 }
 __global__ void await_signal(const __grid_constant__ TeamView team, size_t offset, uint64_t value, int from) {
@@ -27,7 +27,8 @@ __global__ void add(const __grid_constant__ TeamView team, size_t offset, uint64
 __global__ void order_writes() { quiet(); }
 __global__ void run_barrier(const __grid_constant__ TeamView team) { barrier(team); }
 
-/// Now, not while a kernel of another rank on the same GPU waits for this one.
+/// Loads the kernels in advance, because loading can block while a kernel of another rank on the same GPU waits for
+/// this rank.
 void load_kernels(int device_index) {
   cudaFuncAttributes attributes{};
   for (const void* kernel : {reinterpret_cast<const void*>(store_signal), reinterpret_cast<const void*>(await_signal),
@@ -36,7 +37,7 @@ void load_kernels(int device_index) {
     cuda_check(cudaFuncGetAttributes(&attributes, kernel), device_index, "cudaFuncGetAttributes");
 }
 
-/// Whether a kernel of this GPU can change memory of the other atomically.
+/// Whether a kernel of this GPU can access `memory` with native atomics.
 bool has_atomics(int device_index, const char* memory) {
   cudaPointerAttributes attributes{};
   cuda_check(cudaPointerGetAttributes(&attributes, memory), device_index, "cudaPointerGetAttributes");

@@ -1,4 +1,4 @@
-// Stands in for cuda_p2p_one_sided.cu in a build without CUDA.
+// Replaces cuda_p2p_one_sided.cu in a build without CUDA.
 #include "symmetric/one_sided.h"
 
 namespace amdahl {

@@ -1,5 +1,6 @@
 #include "symmetric/cuda_team.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -31,15 +32,18 @@ CudaTeam::~CudaTeam() {
   end_waits();
   cudaSetDevice(index_);
   const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (stream_ && cudaStreamQuery(stream_) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  for (cudaStream_t stream : streams_)
+    while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
   cudaGetLastError();
   cudaFreeHost(report_);
 }
 
 cudaStream_t CudaTeam::use(Stream& stream) {
   device_.bind_thread();
-  return stream_ = as_cuda(stream);
+  cudaStream_t used = as_cuda(stream);
+  if (std::find(streams_.begin(), streams_.end(), used) == streams_.end()) streams_.push_back(used);
+  return used;
 }
 
 void CudaTeam::rethrow() {

@@ -1,4 +1,4 @@
-// One-sided operations of one rank in stream order: the interface of the back ends.
+// One-sided operations of one rank in stream order: the interface of the backends.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,15 @@
 
 namespace amdahl {
 
-/// Calls are enqueued and return. Offsets are bytes from the front of a rank's region, whose TeamFlags nothing may
-/// overwrite; `local` memory is memory of this rank's device, valid until the stream is past the call. A wait that
-/// outlasts the memory's timeout ends, and later rounds do nothing; the stream's synchronize then throws
-/// Error{rank_hung} that names the rank that was waited for. SymmetricHeap checks ranges and calls these.
+/// Calls enqueue and return. Offsets are bytes from the start of a rank's region; the TeamFlags there must not be
+/// overwritten. `local` is memory of this rank's device and must stay valid until the stream has executed the call. A
+/// wait that exceeds the memory's timeout ends, and later rounds do nothing; the stream's synchronize then throws
+/// Error{rank_hung} that names the missing rank. SymmetricHeap checks ranges; these functions do not. Not thread-safe
+/// except for abort().
 ///
-/// Streams that calls were enqueued on must outlive it: its end waits for them.
+/// Streams that calls were enqueued on must outlive this object, because its destructor waits for them.
 ///
-/// A back end is a class in a file of its own and a row in make_one_sided.
+/// To add a backend, write a class in its own file and add it to make_one_sided.
 class OneSided {
  public:
   virtual ~OneSided() = default;
@@ -25,24 +26,25 @@ class OneSided {
 
   virtual void put(Stream& stream, size_t offset, const void* local, size_t bytes, int rank) = 0;
   virtual void get(Stream& stream, void* local, size_t offset, size_t bytes, int rank) = 0;
-  /// Stores `value` to a Signal of that rank, after all that this stream has put there before.
+  /// Stores `value` to a Signal of that rank, after all earlier puts of this stream to that rank.
   virtual void signal(Stream& stream, size_t offset, uint64_t value, int rank) = 0;
-  /// Later work of the stream starts once this rank's Signal, which rank `from` stores, is `value` or more.
+  /// Later work of the stream starts once this rank's Signal, which rank `from` stores, is at least `value`.
   virtual void signal_wait(Stream& stream, size_t offset, uint64_t value, int from) = 0;
-  /// Adds to 8 bytes of that rank, atomically; `old` (local, may be null) gets what was there before.
+  /// Adds atomically to 8 bytes of that rank; `old` (local, may be null) receives the previous value.
+  /// Error{environment_missing} for GPUs without native atomics between them.
   virtual void fetch_add(Stream& stream, size_t offset, uint64_t value, int rank, uint64_t* old) = 0;
-  /// Orders puts of this stream before its later ones.
+  /// Orders earlier puts of this stream before later ones.
   virtual void fence(Stream& stream) = 0;
-  /// The stream is past it once its puts are done.
+  /// Completes in stream order once this stream's earlier puts are complete.
   virtual void quiet(Stream& stream) = 0;
-  /// A round of the team: the stream is past it once all ranks' streams have reached theirs, and what they put is seen.
+  /// One round of the team: completes once the streams of all ranks have arrived; their earlier puts are then visible.
   virtual void barrier(Stream& stream) = 0;
 
-  /// Ends running and later waits of this rank, which then fail. Any thread.
+  /// Makes running and later waits of this rank fail. Thread-safe.
   virtual void abort() noexcept = 0;
 };
 
-/// The back end of the device's kind.
+/// The backend for the kind of the device.
 std::unique_ptr<OneSided> make_one_sided(Device& device, const SymmetricMemory& memory);
 
 std::unique_ptr<OneSided> make_cpu_one_sided(const SymmetricMemory& memory);

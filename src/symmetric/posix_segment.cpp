@@ -1,4 +1,4 @@
-// Symmetric memory of processes of one host: a segment of POSIX shared memory with the regions of all ranks.
+// Symmetric memory between processes of one host: a POSIX shared memory segment with the regions of all ranks.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 namespace amdahl {
 namespace {
 
-/// A file descriptor that closes itself.
+/// Owns a file descriptor.
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -39,7 +39,7 @@ SymmetricMemory map_segment(const std::string& name, const Team& team, size_t by
   const size_t all = region * static_cast<size_t>(team.size());
   const Descriptor file{shm_open(name.c_str(), create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, S_IRUSR | S_IWUSR)};
   if (file.number < 0) fail(Cause::environment_missing, name, "shm_open", errno);
-  // Room is taken now: a store into a segment that /dev/shm cannot hold would end the process.
+  // Allocated in advance, because a store into a page that /dev/shm cannot hold raises SIGBUS.
   if (const int code = create ? posix_fallocate(file.number, 0, static_cast<off_t>(all)) : 0; code != 0) {
     shm_unlink(name.c_str());
     fail(Cause::out_of_memory, name, "posix_fallocate", code);

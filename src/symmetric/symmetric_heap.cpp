@@ -24,7 +24,7 @@ SymmetricHeap::SymmetricHeap(Device& device, Communicator& communicator, size_t 
   memory_ = make_symmetric_memory(device, communicator, front + round_up(bytes), timeout_seconds);
   one_sided_ = make_one_sided(device, memory_);
   free_[front] = round_up(bytes);
-  agree("a symmetric heap", bytes);  // nobody's kernel waits for a rank that still allocates
+  agree("a symmetric heap", bytes);  // so that no kernel waits for a rank that still allocates
 }
 
 size_t SymmetricHeap::free_bytes() const {
@@ -63,7 +63,7 @@ SymmetricRange SymmetricHeap::allocate_bytes(size_t count, size_t element_bytes)
   const std::unique_ptr<Stream> stream = device_.make_stream("symmetric");
   device_.fill_zero(*stream, memory_.own<char>() + offset, wanted);
   stream->synchronize(Deadline::after_seconds(memory_.timeout_seconds));
-  agree("allocate", bytes);  // nobody puts into memory that its rank still clears
+  agree("allocate", bytes);  // so that no rank puts into memory that its owner still clears
   return range;
 }
 

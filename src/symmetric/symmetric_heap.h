@@ -1,7 +1,7 @@
-// SymmetricHeap: objects at the same offset of every rank's memory, and one-sided operations on them.
+// SymmetricHeap: objects at the same offset in every rank's memory, and one-sided operations on them.
 //
-// Each rank of a team has a heap and calls allocate and free in the same order with the same arguments. Operations are
-// enqueued on a stream of the rank's device.
+// Each rank of a team has its own heap and calls allocate and free in the same order with the same arguments.
+// Operations are enqueued on a stream of the rank's device. Not thread-safe, except for abort(): one thread per rank.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace amdahl {
 
-/// A piece of every rank's region.
+/// A range of every rank's region.
 struct SymmetricRange {
   size_t offset = 0, bytes = 0;
-  uint64_t number = 0;  // of the allocation; 0: none
+  uint64_t number = 0;  // identifies the allocation; 0: none
 };
 
-/// `size` elements on every rank. Plain data: the heap says whether it is still allocated.
+/// `size` elements on every rank. Plain data that does not own the memory; the heap knows whether it is allocated.
 template <class T>
 struct SymmetricArray {
   SymmetricRange range;
@@ -34,30 +34,30 @@ struct SymmetricSlice {
 
 class SymmetricHeap {
  public:
-  /// `bytes` for all objects, each of which starts at a multiple of 256. Collective, blocking on the host. Errors as
-  /// make_symmetric_memory. `device` and `communicator` outlive the heap.
+  /// `bytes`: capacity for all objects, each of which starts at a multiple of 256. Collective, blocks the host. Errors
+  /// as make_symmetric_memory. `device`, `communicator` and the streams of all calls must outlive the heap.
   SymmetricHeap(Device& device, Communicator& communicator, size_t bytes, double timeout_seconds);
 
   const Team& team() const { return memory_.team; }
-  /// Whether no link between devices is measured: ranks on the CPU, or on one GPU.
+  /// Whether transfers use no link between devices: ranks on the CPU, or on one GPU.
   bool emulated() const { return memory_.emulated; }
   std::string_view back_end() const { return one_sided_->name(); }
   size_t free_bytes() const;
 
-  /// `count` zeroed elements on every rank. Collective, blocking on the host. Error{out_of_memory} on every rank where
-  /// no piece is large enough; Error{collective_mismatch} for ranks that ask differently; Error{rank_hung}.
+  /// Allocates `count` zeroed elements on every rank. Collective, blocks the host. Error{out_of_memory} on every rank
+  /// when no free range is large enough; Error{collective_mismatch} when the ranks' arguments differ; Error{rank_hung}.
   template <class T>
   SymmetricArray<T> allocate(size_t count) {
     return {allocate_bytes(count, sizeof(T))};
   }
-  /// Collective, blocking on the host; the caller's streams are past all use of it. Error{usage} for an array that is
-  /// not allocated, for example freed before.
+  /// Collective, blocks the host. The caller's streams must have completed all operations on the array. Error{usage}
+  /// for an array that is not allocated.
   template <class T>
   void free(const SymmetricArray<T>& array) {
     free_range(array.range);
   }
 
-  /// Addresses for this rank's device. Error{usage} for an array that is not allocated, or no such rank.
+  /// Addresses valid on this rank's device. Error{usage} for an array that is not allocated and an unknown rank.
   template <class T>
   T* local(const SymmetricArray<T>& array) const {
     return peer(array, memory_.team.rank);
@@ -67,7 +67,7 @@ class SymmetricHeap {
     return reinterpret_cast<T*>(address(array.range, rank));
   }
 
-  /// These are OneSided's; Error{usage} for elements that are not the array's.
+  /// The operations of OneSided; Error{usage} for elements outside the array.
   template <class T>
   void put(Stream& stream, const SymmetricSlice<T>& to, const T* from, int rank) {
     one_sided_->put(stream, offset_of(to, rank), from, to.count * sizeof(T), rank);
@@ -99,7 +99,7 @@ class SymmetricHeap {
   void free_range(const SymmetricRange& range);
   char* address(const SymmetricRange& range, int rank) const;
   void check_slice(const SymmetricRange& range, size_t first, size_t count, size_t element_bytes) const;
-  /// Waits for all ranks. Error{collective_mismatch} where they do not call this with the same arguments.
+  /// Waits for all ranks. Error{collective_mismatch} when their arguments differ.
   void agree(const char* call, size_t argument);
   template <class T>
   size_t offset_of(const SymmetricSlice<T>& slice, int rank) const {
@@ -112,7 +112,7 @@ class SymmetricHeap {
   Communicator& communicator_;
   SymmetricMemory memory_;
   std::unique_ptr<OneSided> one_sided_;
-  std::map<size_t, size_t> free_;              // offset -> bytes, no two of them side by side
+  std::map<size_t, size_t> free_;              // offset -> bytes; adjacent ranges are merged
   std::map<uint64_t, SymmetricRange> in_use_;  // by number
   uint64_t last_number_ = 0;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr int kHost = -1;
 int gpu_of(Device& device) { return device.backend() == BackendKind::cpu ? kHost : device.spec().index; }
 
-/// What a rank shows the others, whose threads read it while the communicator keeps it.
+/// What a rank offers to the others, whose threads read it; the communicator keeps it alive.
 struct Offer {
   int gpu;
   std::shared_ptr<Buffer> buffer;
@@ -46,7 +46,7 @@ T* object_at(const std::string& address) {
   return reinterpret_cast<T*>(std::stoull(address));
 }
 
-/// A name that no other segment of this host has.
+/// A name that is unique on this host.
 std::string new_segment_name() {
   std::random_device random;
   return fmt::format("/amdahl-{}-{:08x}{:08x}", getpid(), random(), random());
@@ -74,7 +74,7 @@ Feasibility reach_team(Device& device, Communicator& communicator, Deadline dead
     const Feasibility reach = other == &device || host ? Feasibility{} : device.reach(*other);
     if (!reach.ok) refusal = reach.reason;
   }
-  // Every rank has asked every device before any goes on.
+  // Every rank queries every device before any rank continues.
   for (const std::string& other : communicator.exchange(refusal, deadline))
     if (refusal.empty()) refusal = other;
   return {refusal.empty(), refusal};
@@ -92,11 +92,11 @@ SymmetricMemory share_buffer(Device& device, Communicator& communicator, const s
                              double timeout_seconds) {
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
   const auto mine = std::make_shared<Offer>(Offer{gpu_of(device), own});
-  communicator.keep(mine);  // a rank that fails below leaves while others still read its offer
+  communicator.keep(mine);  // a rank that fails below may leave while others still read its offer
   std::vector<Offer> offers;
   for (const std::string& address : communicator.exchange(address_of(mine.get()), deadline))
     offers.push_back(*object_at<const Offer>(address));
-  communicator.barrier(deadline);  // every rank has copied every offer
+  communicator.barrier(deadline);  // now every rank has copied every offer
   communicator.release_kept();
   return memory_of_offers(offers, communicator.rank(), timeout_seconds);
 }

@@ -1,5 +1,4 @@
-// What the ranks of a team share in symmetric memory, and how a rank sees it: plain data for kernels and CPU code
-// alike.
+// Control data of a team in symmetric memory, and a rank's view of the team: plain data for kernels and CPU code.
 #pragma once
 
 #include <cstddef>
@@ -7,35 +6,35 @@
 
 namespace amdahl {
 
-/// Most ranks of a team.
+/// Maximum number of ranks of a team.
 inline constexpr int kMaxTeamRanks = 16;
-/// Barriers that one round can have.
+/// Maximum number of barriers in one round.
 inline constexpr int kBarriersPerRound = 2;
 
-/// A flag in symmetric memory, zero at first: stored with release, loaded with acquire, at the scope of the system.
-/// Values grow, and a wait ends once the value is there or beyond it.
+/// A flag in symmetric memory, initially zero, stored with release and loaded with acquire order at system scope. Its
+/// value only increases; a wait ends once it is at least the expected value.
 struct Signal {
   uint64_t value;
 };
 
-/// At the front of each rank's symmetric memory, zero at first. A round is one run of a collective kernel, or one
-/// barrier of the host's interface; all ranks run the same rounds in the same order. The counts lie in memory, so that
-/// replays of a CUDA graph go on counting.
+/// At the start of each rank's symmetric memory, initially zero. A round is one execution of a collective kernel, or
+/// one barrier of the host interface; all ranks execute the same rounds in the same order. The counters are in device
+/// memory, so that replays of a CUDA graph continue to count.
 struct alignas(128) TeamFlags {
-  Signal arrived[kBarriersPerRound][kMaxTeamRanks];  // by writing rank: the last round whose barrier it has reached
-  uint64_t epoch;                                    // rounds of this rank that have ended
+  Signal arrived[kBarriersPerRound][kMaxTeamRanks];  // by writing rank: last round in which it arrived
+  uint64_t epoch;                                    // number of this rank's completed rounds
   unsigned finished_blocks;                          // of the running kernel
-  unsigned broken;                                   // a wait was given up: later rounds do nothing
+  unsigned broken;                                   // 1 after an abandoned wait: later rounds do nothing
 };
 
-/// In host memory that this rank's kernels reach.
+/// In host memory that this rank's kernels can access.
 struct WaitReport {
   unsigned give_up;       // set by the host: waits end
-  unsigned missing_rank;  // set by a wait that is over: rank in the team + 1
+  unsigned missing_rank;  // set by a wait that timed out: rank in the team + 1
 };
 
-/// One rank's access to the team's memory. `base` are addresses that this rank's code can use; the same offset from
-/// each of them is the same symmetric object.
+/// One rank's view of the team's memory. `base`: addresses valid in this rank's code; equal offsets from them refer to
+/// the same symmetric object.
 struct TeamView {
   char* base[kMaxTeamRanks];
   int rank, size;
