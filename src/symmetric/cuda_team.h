@@ -11,7 +11,7 @@
 namespace amdahl {
 
 /// Keeps the memory of all ranks alive until this rank's kernels have ended. Host waits on the device's streams watch
-/// its report and throw Error{rank_hung} once a kernel has abandoned a wait. The stream of the last launch must outlive
+/// its report and throw Error{rank_hung} once a kernel has abandoned a wait. The streams of its launches must outlive
 /// it.
 class CudaTeam final : public StreamWatch {
  public:
