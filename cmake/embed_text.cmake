@@ -1,5 +1,6 @@
 # cmake -DINPUT=page.css -DOUTPUT=page_style.cpp -DNAME=kPageStyle -P embed_text.cmake
-# A source with the file's text and its SHA-256, for src/report/page/html_assets.h. One string literal: it compiles at once.
+# A source with the text of a file and its SHA-256, for src/report/page/html_assets.h. One string literal: it compiles at
+# once.
 file(READ ${INPUT} text)
 if(text MATCHES "</script|</style|<!--")  # would end the element that contains the text, or change how it is parsed
   message(FATAL_ERROR "${INPUT} holds ${CMAKE_MATCH_0}, which cannot stand inside an HTML element")

@@ -4,16 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/record_values.h"
 #include "doctor/findings.h"
 
 namespace amdahl {
 namespace {
-
-std::string word(const Record& record, const char* axis) {
-  const auto found = record.axes.find(axis);
-  const std::string* text = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text ? *text : std::string();
-}
 
 Findings slow_link(const Evidence& evidence) {
   constexpr double kLeastPart = 0.9;
@@ -37,13 +32,13 @@ Findings failed_memory_pattern(const Evidence& evidence) {
   Findings found;
   for (const Record& record : evidence.records)
     if (record.kind == "integrity" && record.status.kind == Status::Kind::failed)
-      found.push_back(
-          {"", kFault,
-           fmt::format("{} -> {}, {}", word(record, "source"), word(record, "destination"), word(record, "way")),
-           record.status.reason, "every byte as it was sent",
-           "the path between them corrupts data although every call succeeded",
-           "`links tests=integrity machine=machine.json`, then `machine=machine.json` for the other "
-           "commands; IOMMU, ACS and driver"});
+      found.push_back({"", kFault,
+                       fmt::format("{} -> {}, {}", text_axis(record, "source"), text_axis(record, "destination"),
+                                   text_axis(record, "way")),
+                       record.status.reason, "every byte as it was sent",
+                       "the path between them corrupts data although every call succeeded",
+                       "`links tests=integrity machine=machine.json`, then `machine=machine.json` for the other "
+                       "commands; IOMMU, ACS and driver"});
   return found;
 }
 
@@ -125,7 +120,7 @@ Findings wrong_collective(const Evidence& evidence) {
     if (record.kind == "collective" && record.status.kind == Status::Kind::failed)
       found.push_back(
           {"", kFault,
-           fmt::format("{} of {} bytes", word(record, "collective"), std::get<int64_t>(record.axes.at("bytes"))),
+           fmt::format("{} of {} bytes", text_axis(record, "collective"), std::get<int64_t>(record.axes.at("bytes"))),
            record.status.reason, "every element exact", "a collective that cannot be trusted",
            "`links tests=integrity` for the pair that corrupts; another NCCL version"});
   return found;

@@ -20,8 +20,6 @@ struct Cell {
   CollectiveShape shape;
 };
 
-}  // namespace
-
 /// The measurement of one rank, or its error.
 struct SweepResult {
   double time_us = 0;
@@ -34,8 +32,6 @@ template <class Archive>
 void visit_fields(Archive& archive, SweepResult& result) {
   archive(result.time_us, result.call_us, result.wrong, result.error);
 }
-
-namespace {
 
 /// The slowest rank's times, the sum of wrong elements, and the first error with its rank.
 SweepResult merge(const std::vector<SweepResult>& ranks) {

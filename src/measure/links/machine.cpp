@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/record_values.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
@@ -13,12 +14,6 @@ std::string label_of(const DeviceSpec& device) {
   return fmt::format("{} {}", device.kind == "cuda" ? "gpu" : "cpu", device.index);
 }
 
-std::string word(const Record& record, const char* axis) {
-  const auto found = record.axes.find(axis);
-  const std::string* text = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text ? *text : std::string();
-}
-
 double median_of(const Record& record, const char* series) {
   for (const Series& candidate : record.series)
     if (candidate.name == series && !candidate.samples.empty()) return percentile(candidate.samples, 50);
@@ -26,14 +21,14 @@ double median_of(const Record& record, const char* series) {
 }
 
 void note_pair(LinkSpec& link, const Record& record) {
-  const std::string test = word(record, "test");
+  const std::string test = text_axis(record, "test");
   if (test == "device_to_device_memcpy_read_ce" || test == "device_to_device_memcpy_write_ce")
     link.measured_gbps = std::max(link.measured_gbps, median_of(record, "bandwidth"));
   if (test == "device_to_device_latency_sm") link.latency_us = median_of(record, "latency");
   const bool corrupt = record.kind == "integrity" || median_of(record, "bad_bytes") > 0;
   if (record.status.kind == Status::Kind::failed && corrupt && link.quarantine.empty())
     link.quarantine =
-        fmt::format("{}: {}", record.kind == "integrity" ? word(record, "way") : test, record.status.reason);
+        fmt::format("{}: {}", record.kind == "integrity" ? text_axis(record, "way") : test, record.status.reason);
 }
 
 }  // namespace
@@ -43,9 +38,10 @@ void note_links(MachineSpec& machine, const std::vector<Record>& records) {
   for (const DeviceSpec& device : machine.devices) index_of[label_of(device)] = device.index;
   for (const Record& record : records) {
     if (record.kind != "link" && record.kind != "integrity") continue;
-    const auto source = index_of.find(word(record, "source")), destination = index_of.find(word(record, "destination"));
+    const auto source = index_of.find(text_axis(record, "source")),
+               destination = index_of.find(text_axis(record, "destination"));
     if (source == index_of.end() || destination == index_of.end()) continue;
-    if (word(record, "test") == "device_local_copy")
+    if (text_axis(record, "test") == "device_local_copy")
       for (DeviceSpec& device : machine.devices)
         if (device.index == source->second) device.copy_gbps = 2 * median_of(record, "bandwidth");
     for (LinkSpec& link : machine.links)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "measure/sampling/rank_results.h"
 
@@ -50,6 +51,15 @@ WarmUp RankSampler::warm_up(const WarmUpWork& work) {
     for (const BlockTime& rank : ranks) agreed.step_us = std::max(agreed.step_us, rank.step_us);
     return agreed;
   });
+}
+
+std::function<double(int64_t)> block_of_samples(int64_t steps_per_sample, std::function<double()> sample_us) {
+  return [steps_per_sample, sample_us = std::move(sample_us)](int64_t steps) {
+    const int64_t samples = steps / steps_per_sample;
+    double sum = 0;
+    for (int64_t i = 0; i < samples; ++i) sum += sample_us();
+    return sum / static_cast<double>(samples);
+  };
 }
 
 WarmUp warm_up_alone(const WarmUpWork& work) {

@@ -36,7 +36,11 @@ class RankSampler {
   double timeout_seconds_;
 };
 
-/// The same for a single rank.
+/// A block for WarmUpWork::step_us made of samples of `steps_per_sample` steps; `sample_us` takes one sample and
+/// returns the us per step.
+std::function<double(int64_t steps)> block_of_samples(int64_t steps_per_sample, std::function<double()> sample_us);
+
+/// The warm-up of a single rank.
 WarmUp warm_up_alone(const WarmUpWork& work);
 
 /// The first non-empty text by rank, as "device 2: ..."; empty when no rank has one. Collective.

@@ -146,13 +146,8 @@ class CellRank {
 
   void warm_up(SensorTimes& times) {
     constexpr int64_t kLeastCalls = 10;
-    const auto block_us = [&](int64_t calls) {
-      double sum = 0;
-      for (int64_t i = 0; i < calls; i += calls_) sum += sample_us() * calls_;
-      return sum / static_cast<double>(calls);
-    };
-    const WarmUp warm =
-        sampler_.warm_up({kLeastCalls, calls_, block_us, [&] { return rank_.device.health().sm_clock_mhz; }});
+    const WarmUp warm = sampler_.warm_up({kLeastCalls, calls_, block_of_samples(calls_, [&] { return sample_us(); }),
+                                          [&] { return rank_.device.health().sm_clock_mhz; }});
     times.warmup_calls = static_cast<double>(warm.steps);
     times.warmup_settled = warm.settled;
   }

@@ -16,6 +16,7 @@
 #include "stats/summary.h"
 
 namespace amdahl {
+namespace {
 
 /// What one rank measured under one placement.
 struct TaskTimes {
@@ -28,8 +29,6 @@ template <class Archive>
 void visit_fields(Archive& archive, TaskTimes& times) {
   archive(times.round_us, times.task_us, times.checked);
 }
-
-namespace {
 
 /// The tasks on one rank.
 class TaskRank {
@@ -89,12 +88,8 @@ class TaskRank {
       rank_.communicator.barrier(deadline());
       return own.empty() ? 0.0 : timed_us(own, graph.get(), settings_.calls);
     };
-    const auto block_us = [&](int64_t rounds) {
-      double sum = 0;
-      for (int64_t i = 0; i < rounds; i += settings_.calls) sum += round() * settings_.calls;
-      return sum / static_cast<double>(rounds);
-    };
-    sampler_.warm_up({0, settings_.calls, block_us, [&] { return rank_.device.health().sm_clock_mhz; }});
+    sampler_.warm_up({0, settings_.calls, block_of_samples(settings_.calls, round),
+                      [&] { return rank_.device.health().sm_clock_mhz; }});
     for (int i = 0; i < settings_.samples; ++i) times.round_us.push_back(round());
     measure_each(own, times);
   }

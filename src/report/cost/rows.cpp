@@ -7,8 +7,8 @@
 
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
+#include "base/record_values.h"
 #include "report/common/baseline.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/sensor/cost.h"
 #include "report/sensor/results.h"

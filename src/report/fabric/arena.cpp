@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "amdahl/units.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "report/common/words.h"
 #include "report/fabric/arena_matches.h"
 #include "stats/percentile.h"

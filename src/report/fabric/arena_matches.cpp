@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
+#include "report/fabric/collectives.h"
 
 namespace amdahl {
 namespace {

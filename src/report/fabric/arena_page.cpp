@@ -6,12 +6,13 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/heat_map.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/arena.h"
 #include "report/fabric/arena_matches.h"
+#include "report/fabric/collectives.h"
 #include "report/fabric/collectives_page.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"

@@ -4,23 +4,23 @@
 
 #include <algorithm>
 
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "report/common/words.h"
 
 namespace amdahl {
 namespace {
 
 CollectiveWords words_of(const Record& record) {
-  const auto word = [&](const char* name) { return axis<std::string>(record, name, ""); };
+  const auto text = [&](const char* name) { return text_axis(record, name); };
   const int64_t devices = axis<int64_t>(record, "devices", 0), root = axis<int64_t>(record, "root", -1);
   const DeviceWords kind = device_text(record.provenance.device_kind);
-  return {word("collective"),
-          word("dtype"),
-          word("op"),
+  return {text("collective"),
+          text("dtype"),
+          text("op"),
           root < 0 ? std::string() : fmt::format("root {}", root),
           fmt::format("{} {}", devices, devices == 1 ? kind.one : kind.many),
-          word("transport"),
-          word("launch"),
+          text("transport"),
+          text("launch"),
           axis<bool>(record, "in_place", false) ? "in place" : "out of place"};
 }
 

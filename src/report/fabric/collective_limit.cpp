@@ -6,7 +6,7 @@
 
 #include "base/number_text.h"
 #include "base/nvls.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 
 namespace amdahl {
 namespace {

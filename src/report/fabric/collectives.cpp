@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "amdahl/units.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "report/common/words.h"
 #include "stats/percentile.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/number_text.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "report/common/words.h"
 #include "report/fabric/collective_groups.h"
 #include "report/fabric/collective_limit.h"

@@ -7,12 +7,13 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/line_chart.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/collective_groups.h"
 #include "report/fabric/collective_limit.h"
+#include "report/fabric/collectives.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "chart/bar_chart.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/collectives_page.h"
 #include "report/fabric/link_figures.h"

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <set>
 
+#include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "chart/document.h"
 #include "chart/heat_map.h"
 #include "chart/line_chart.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/link_figures.h"
 #include "report/page/page_parts.h"
@@ -112,14 +112,14 @@ std::optional<Chart> link_sweep_chart(const std::vector<Record>& records, const 
   plot.joined = false;
   std::vector<const Record*> pairs;
   for (const Record& record : records)
-    if (record.kind == "link" && word(record, "test") == test && record.status.kind == Status::Kind::ok)
+    if (record.kind == "link" && text_axis(record, "test") == test && record.status.kind == Status::Kind::ok)
       pairs.push_back(&record);
   double least_alpha = 0, most_beta = 0;
   for (const Record* record : pairs) {
-    const std::string panel = pairs.size() > kMostSeriesOfAPicture ? "from " + word(*record, "source") : "";
-    const std::string name = panel.empty()
-                                 ? fmt::format("{} → {}", word(*record, "source"), word(*record, "destination"))
-                                 : "to " + word(*record, "destination");
+    const std::string panel = pairs.size() > kMostSeriesOfAPicture ? "from " + text_axis(*record, "source") : "";
+    const std::string name =
+        panel.empty() ? fmt::format("{} → {}", text_axis(*record, "source"), text_axis(*record, "destination"))
+                      : "to " + text_axis(*record, "destination");
     LineSeries measured{name, panel, record->origin, {}}, fitted{name, panel, Origin::modelled, {}};
     const std::vector<double>&sizes = samples_of(*record, "bytes"), &rates = samples_of(*record, "bandwidth_by_size");
     const double alpha = record->value("alpha").value_or(0), beta = record->value("beta").value_or(0);
@@ -146,13 +146,13 @@ std::optional<Chart> host_chart(const std::vector<Record>& records) {
   plot.interval_title = "95 % CI";
   double least = 0, most = 0;
   for (const Record& record : records) {
-    const std::string test = word(record, "test");
+    const std::string test = text_axis(record, "test");
     const bool to_device = test == "host_to_device_memcpy_ce", to_host = test == "device_to_host_memcpy_ce";
     const std::vector<double>& samples = samples_of(record, "bandwidth");
     if ((!to_device && !to_host) || record.status.kind != Status::Kind::ok || samples.empty()) continue;
     const SampleSummary summary = summarise(samples);
     Bar bar;
-    bar.name = fmt::format("{} → {}", word(record, "source"), word(record, "destination"));
+    bar.name = fmt::format("{} → {}", text_axis(record, "source"), text_axis(record, "destination"));
     bar.value = summary.median, bar.interval = summary.median_ci, bar.samples = summary.n, bar.origin = record.origin;
     least = plot.bars.empty() ? bar.value : std::min(least, bar.value), most = std::max(most, bar.value);
     plot.bars.push_back(std::move(bar));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
@@ -17,9 +17,9 @@ double median_bandwidth(const Record& record) {
 }
 
 bool is_of_pair(const Record& record, const LinkSpec& link, const MachineSpec& machine, const std::string& test) {
-  return record.kind == "link" && word(record, "test") == test &&
-         word(record, "source") == link_end(machine, link.source) &&
-         word(record, "destination") == link_end(machine, link.destination);
+  return record.kind == "link" && text_axis(record, "test") == test &&
+         text_axis(record, "source") == link_end(machine, link.source) &&
+         text_axis(record, "destination") == link_end(machine, link.destination);
 }
 
 }  // namespace
@@ -28,7 +28,8 @@ std::vector<LinkTestGroup> link_test_groups(const std::vector<Record>& records) 
   std::vector<LinkTestGroup> tests;
   for (const Record& record : records) {
     if (record.kind != "link") continue;
-    if (tests.empty() || tests.back().first != word(record, "test")) tests.push_back({word(record, "test"), {}});
+    if (tests.empty() || tests.back().first != text_axis(record, "test"))
+      tests.push_back({text_axis(record, "test"), {}});
     tests.back().second.push_back(&record);
   }
   return tests;

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "report/common/aligned_table.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/fabric/link_figures.h"
 #include "stats/percentile.h"
@@ -41,9 +41,9 @@ std::string matrix_of(const std::vector<const Record*>& records) {
   std::vector<std::string> rows, columns;
   std::map<std::pair<std::string, std::string>, std::string> cells;
   for (const Record* record : records) {
-    add_unique(rows, word(*record, "source")), add_unique(columns, word(*record, "destination"));
+    add_unique(rows, text_axis(*record, "source")), add_unique(columns, text_axis(*record, "destination"));
     cells[{rows.back(), columns.back()}];
-    cells[{word(*record, "source"), word(*record, "destination")}] = cell_text(*record);
+    cells[{text_axis(*record, "source"), text_axis(*record, "destination")}] = cell_text(*record);
   }
   // device pairs: same order for rows and columns
   if (rows.size() > 1 && rows.size() == columns.size()) columns = rows;
@@ -61,7 +61,7 @@ std::string matrix_of(const std::vector<const Record*>& records) {
 }
 
 std::string heading(const Record& record, size_t samples) {
-  const std::string test = word(record, "test");
+  const std::string test = text_axis(record, "test");
   const bool latency = find_series(record, "latency"), fitted = record.value("alpha").has_value();
   std::string text = test + ": " +
                      (latency  ? "us a load"
@@ -87,8 +87,8 @@ std::string integrity_text(const std::vector<Record>& records) {
                           totals.found, totals.injected);
   for (const Record& record : records)
     if (record.kind == "integrity" && record.status.kind == Status::Kind::failed)
-      faults += fmt::format("  CORRUPT {} -> {}, {}: {}\n", word(record, "source"), word(record, "destination"),
-                            word(record, "way"), record.status.reason);
+      faults += fmt::format("  CORRUPT {} -> {}, {}: {}\n", text_axis(record, "source"),
+                            text_axis(record, "destination"), text_axis(record, "way"), record.status.reason);
   if (totals.paths == 0) return faults;
   return fmt::format("integrity: {} bytes in {} transfers over {} paths, {} bytes wrong{}\n",
                      with_thousands(static_cast<int64_t>(totals.bytes)),
@@ -110,7 +110,7 @@ std::string notes_of(const std::vector<const Record*>& records) {
   for (const Record* record : records)
     if (record->status.kind != Status::Kind::ok)
       add_unique(reasons,
-                 fmt::format("  {} -> {}: {}: {}\n", word(*record, "source"), word(*record, "destination"),
+                 fmt::format("  {} -> {}: {}: {}\n", text_axis(*record, "source"), text_axis(*record, "destination"),
                              record->status.kind == Status::Kind::waived ? "waived" : "FAILED", record->status.reason));
   std::string text;
   for (const std::string& reason : reasons) text += reason;

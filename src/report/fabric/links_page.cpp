@@ -6,7 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "report/common/record_axes.h"
+#include "base/record_values.h"
 #include "report/common/words.h"
 #include "report/fabric/link_charts.h"
 #include "report/fabric/link_figures.h"
@@ -18,8 +18,9 @@ namespace amdahl {
 namespace {
 
 std::string path_text(const Record& record) {
-  const std::string what = record.kind == "integrity" ? "integrity by " + word(record, "way") : word(record, "test");
-  return fmt::format("{}, {} → {}", what, word(record, "source"), word(record, "destination"));
+  const std::string what =
+      record.kind == "integrity" ? "integrity by " + text_axis(record, "way") : text_axis(record, "test");
+  return fmt::format("{}, {} → {}", what, text_axis(record, "source"), text_axis(record, "destination"));
 }
 
 struct PairExtremes {
@@ -85,7 +86,7 @@ const Record* extreme_record(const std::vector<Record>& records, const char* tes
   const Record* found = nullptr;
   double best = 0;
   for (const Record& record : records) {
-    if (record.kind != "link" || word(record, "test") != test || record.status.kind != Status::Kind::ok) continue;
+    if (record.kind != "link" || text_axis(record, "test") != test || record.status.kind != Status::Kind::ok) continue;
     const std::vector<double>& samples = samples_of(record, series);
     if (samples.empty()) continue;
     const double value = percentile(samples, 50);
@@ -99,15 +100,15 @@ std::string latency_fact(const std::vector<Record>& records) {
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "latency"), "us");
   return fmt::format("{}: a load from another device's memory on the slowest path, {} → {} ({})", figure.number,
-                     word(*record, "source"), word(*record, "destination"), figure.basis);
+                     text_axis(*record, "source"), text_axis(*record, "destination"), figure.basis);
 }
 
 std::string host_fact(const std::vector<Record>& records) {
   const Record* record = extreme_record(records, "host_to_device_memcpy_ce", "bandwidth", false);
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
-  return fmt::format("{}: from host memory on the slowest path, {} → {} ({})", figure.number, word(*record, "source"),
-                     word(*record, "destination"), figure.basis);
+  return fmt::format("{}: from host memory on the slowest path, {} → {} ({})", figure.number,
+                     text_axis(*record, "source"), text_axis(*record, "destination"), figure.basis);
 }
 
 std::string integrity_fact(const std::vector<Record>& records) {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "chart/line_chart.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/sensor/gain.h"
@@ -36,9 +36,9 @@ std::string format_count(const Record& record, int64_t devices) {
 
 /// "128x128x128" of the workload "p500000 128x128x128 f8": sizes of one grid form a line.
 std::string grid_text(const Record& record) {
-  const std::string workload = word(record, "workload");
+  const std::string workload = text_axis(record, "workload");
   const size_t space = workload.find(' ');
-  if (word(record, "op") != "voxelize" || space == std::string::npos) return {};
+  if (text_axis(record, "op") != "voxelize" || space == std::string::npos) return {};
   return workload.substr(space + 1, workload.find(' ', space + 1) - space - 1);
 }
 
@@ -47,11 +47,11 @@ using GroupWords = std::array<std::string, 7>;
 GroupWords words_of(const Record& record) {
   return {voxel_option(record),
           grid_text(record),
-          word(record, "dtype"),
-          word(record, "cache").empty() ? "" : "cache " + word(record, "cache"),
-          word(record, "launch"),
-          word(record, "path") == "host" ? "through host memory" : "",
-          word(record, "scaling").empty() ? "" : word(record, "scaling") + " scaling"};
+          text_axis(record, "dtype"),
+          text_axis(record, "cache").empty() ? "" : "cache " + text_axis(record, "cache"),
+          text_axis(record, "launch"),
+          text_axis(record, "path") == "host" ? "through host memory" : "",
+          text_axis(record, "scaling").empty() ? "" : text_axis(record, "scaling") + " scaling"};
 }
 
 /// Records of one operation in which all devices do the same work, and the fields in which they differ.
@@ -79,7 +79,7 @@ std::vector<ChartedOperation> operations_of(const std::vector<Record>& records) 
   std::vector<ChartedOperation> operations;
   for (const Record& record : records) {
     if (!is_drawable(record) || is_divided_work(record)) continue;
-    const std::string name = word(record, "op");
+    const std::string name = text_axis(record, "op");
     auto found = std::find_if(operations.begin(), operations.end(), [&](const auto& o) { return o.name == name; });
     if (found == operations.end()) found = operations.insert(operations.end(), {name, {}, {}, {}});
     found->records.push_back(&record);
@@ -142,9 +142,9 @@ std::string charted_text(const ChartedOperation& operation, const Record& record
   std::set<std::string> shorts, wholes;
   const auto first_word = [](const std::string& text) { return text.substr(0, text.find(' ')); };
   for (const Record* other : operation.records)
-    shorts.insert(first_word(word(*other, "workload"))), wholes.insert(word(*other, "workload"));
-  if (word(record, "scaling") == "weak") return fmt::format("{} per device", with_thousands(base_items(record)));
-  return shorts.size() == wholes.size() ? first_word(word(record, "workload")) : word(record, "workload");
+    shorts.insert(first_word(text_axis(*other, "workload"))), wholes.insert(text_axis(*other, "workload"));
+  if (text_axis(record, "scaling") == "weak") return fmt::format("{} per device", with_thousands(base_items(record)));
+  return shorts.size() == wholes.size() ? first_word(text_axis(record, "workload")) : text_axis(record, "workload");
 }
 
 std::optional<Chart> size_chart(const ChartedOperation& operation, const std::vector<Crossover>& crossovers) {
@@ -305,7 +305,7 @@ std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& record
                                                int64_t devices) {
   std::map<std::string, AheadBySize> ahead;
   for (const Record* record : operation.records) {
-    if (devices_of(*record) != devices || word(*record, "scaling") == "weak") continue;
+    if (devices_of(*record) != devices || text_axis(*record, "scaling") == "weak") continue;
     const std::optional<SensorGain> gain = sensor_gain(records, *record);
     if (gain && gain->base != record)
       ahead[operation.group(*record)][items_of(*record)] = gain->ci && gain->ci->low > 1;

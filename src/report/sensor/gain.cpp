@@ -6,8 +6,8 @@
 
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
+#include "base/record_values.h"
 #include "report/common/baseline.h"
-#include "report/common/record_axes.h"
 #include "stats/bootstrap.h"
 #include "stats/summary.h"
 
@@ -20,21 +20,21 @@ bool is_base(const Record& record, bool divided) {
   if (record.kind != "sensor" || (divided && is_one_task(record)) ||
       !find_samples(record, divided ? "time" : "throughput"))
     return false;
-  if (divided && word(record, "mode") == "hetero") return word(record, "policy") == "one-device";
-  if (divided && word(record, "mode") == "pipeline") return word(record, "schedule") == "sequential";
+  if (divided && text_axis(record, "mode") == "hetero") return text_axis(record, "policy") == "one-device";
+  if (divided && text_axis(record, "mode") == "pipeline") return text_axis(record, "schedule") == "sequential";
   return axis<int64_t>(record, "devices", 0) == 1;
 }
 
 /// Fields that a base must share with `many`. One-device data-parallel work may have the mode "single", and under weak
 /// scaling it has a different workload.
 std::string work_of(const Record& record, const Record& many, bool divided) {
-  std::string text = fmt::format("{}\n{}\n{}", word(record, "op"), word(record, "dtype"), voxel_text(record));
+  std::string text = fmt::format("{}\n{}\n{}", text_axis(record, "op"), text_axis(record, "dtype"), voxel_text(record));
   if (divided)
-    return text + fmt::format("\n{}\n{}\n{}\n{}", word(record, "mode"), word(record, "workload"), word(record, "path"),
-                              word(record, "model"));
-  const std::string mode = word(record, "mode");
-  text += fmt::format("\n{}\n{}", word(record, "cache"), mode == "single" ? word(many, "mode") : mode);
-  return word(many, "scaling") == "weak" ? text : text + '\n' + word(record, "workload");
+    return text + fmt::format("\n{}\n{}\n{}\n{}", text_axis(record, "mode"), text_axis(record, "workload"),
+                              text_axis(record, "path"), text_axis(record, "model"));
+  const std::string mode = text_axis(record, "mode");
+  text += fmt::format("\n{}\n{}", text_axis(record, "cache"), mode == "single" ? text_axis(many, "mode") : mode);
+  return text_axis(many, "scaling") == "weak" ? text : text + '\n' + text_axis(record, "workload");
 }
 
 /// The same work by one device, or sequentially; null without such a record.
@@ -46,11 +46,11 @@ const Record* base_of(const std::vector<Record>& records, const Record& record) 
     if (!is_base(base, divided)) continue;
     const double speed =
         divided ? 1 / mean_of(*find_samples(base, "time")) : mean_of(*find_samples(base, "throughput"));
-    candidates[i] = {true, work_of(base, record, divided), divided ? 0 : base_items(base), word(base, "launch"), "",
-                     speed};
+    candidates[i] = {
+        true, work_of(base, record, divided), divided ? 0 : base_items(base), text_axis(base, "launch"), "", speed};
   }
   const auto found = find_baseline(
-      candidates, {work_of(record, record, divided), divided ? 0 : base_items(record), word(record, "launch")});
+      candidates, {work_of(record, record, divided), divided ? 0 : base_items(record), text_axis(record, "launch")});
   return found ? &records[*found] : nullptr;
 }
 
@@ -77,7 +77,7 @@ std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const 
 }
 
 bool is_divided_work(const Record& record) {
-  const std::string mode = word(record, "mode");
+  const std::string mode = text_axis(record, "mode");
   return record.kind == "sensor" && (mode == "task" || mode == "pipeline" || mode == "hetero");
 }
 
@@ -85,11 +85,11 @@ bool is_one_task(const Record& record) { return record.axes.contains("device"); 
 
 int64_t base_items(const Record& record) {
   return size_of_one_device(axis<int64_t>(record, "items", 0), axis<int64_t>(record, "devices", 1),
-                            word(record, "scaling"));
+                            text_axis(record, "scaling"));
 }
 
 std::string sensor_method(const Record& record) {
-  const std::string named = word(record, "policy") + word(record, "schedule");
+  const std::string named = text_axis(record, "policy") + text_axis(record, "schedule");
   return named.empty() ? fmt::format("on {}", axis<int64_t>(record, "devices", 0)) : named;
 }
 
@@ -102,7 +102,7 @@ std::string sharing_devices(const Record& record) {
 }
 
 std::string voxel_option(const Record& record) {
-  std::string text = word(record, "voxel_mode");
+  std::string text = text_axis(record, "voxel_mode");
   if (axis<bool>(record, "deterministic", false)) text += " deterministic";
   return text;
 }
@@ -115,18 +115,18 @@ std::string voxel_text(const Record& record) {
 DividedWorkParts divided_work_parts(const Record& record) {
   const bool task = is_one_task(record);
   DividedWorkParts parts;
-  parts[0] = task ? "tasks" : word(record, "op");
-  parts[1] = "mode " + word(record, "mode");
-  if (word(record, "mode") == "hetero") parts[2] = sharing_devices(record);
-  if (!task) parts[3] = word(record, "dtype");
-  parts[4] = word(record, "launch");
-  if (word(record, "merge") == "host") parts[5] = "results gathered in host memory";
-  if (!word(record, "model").empty())
-    parts[6] = fmt::format("model {} ({} parameters)", word(record, "model"),
+  parts[0] = task ? "tasks" : text_axis(record, "op");
+  parts[1] = "mode " + text_axis(record, "mode");
+  if (text_axis(record, "mode") == "hetero") parts[2] = sharing_devices(record);
+  if (!task) parts[3] = text_axis(record, "dtype");
+  parts[4] = text_axis(record, "launch");
+  if (text_axis(record, "merge") == "host") parts[5] = "results gathered in host memory";
+  if (!text_axis(record, "model").empty())
+    parts[6] = fmt::format("model {} ({} parameters)", text_axis(record, "model"),
                            with_thousands(axis<int64_t>(record, "parameters", 0)));
   if (record.origin == Origin::emulated) parts[6] += parts[6].empty() ? "EMULATED" : ", EMULATED";
   if (task) return parts;
-  parts[kWorkloadPart] = word(record, "workload");
+  parts[kWorkloadPart] = text_axis(record, "workload");
   parts[kVoxelPart] = voxel_option(record);
   return parts;
 }

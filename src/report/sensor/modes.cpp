@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "report/common/aligned_table.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/sensor/gain.h"
@@ -56,7 +56,7 @@ std::string count_text(const Record& record) { return fmt::to_string(samples_of(
 // ---- rows ----
 
 Row task_row(const Record& record) {
-  return {fmt::format("{} {} {}", word(record, "op"), voxel_option(record), word(record, "workload")),
+  return {fmt::format("{} {} {}", text_axis(record, "op"), voxel_option(record), text_axis(record, "workload")),
           sensor_method(record),
           fmt::to_string(axis<int64_t>(record, "device", 0)),
           mean_text(record, "time"),
@@ -90,7 +90,7 @@ Row pipeline_row(const std::vector<Record>& records, const Record& record) {
 
 Row titles_of(const Record& record) {
   if (is_one_task(record)) return {"task", "method", "device", "time us", "alone us", "n"};
-  if (word(record, "mode") == "pipeline")
+  if (text_axis(record, "mode") == "pipeline")
     return {"schedule",  "devices",   "time us", "speedup [95 % CI]", "fuse us", "train us",
             "hidden us", "% of fuse", "n"};
   return {"method",    "time us",     "speedup [95 % CI]", "bound us", "time/bound",
@@ -99,7 +99,7 @@ Row titles_of(const Record& record) {
 
 Row row_of(const std::vector<Record>& records, const Record& record) {
   if (is_one_task(record)) return task_row(record);
-  return word(record, "mode") == "pipeline" ? pipeline_row(records, record) : divided_row(records, record);
+  return text_axis(record, "mode") == "pipeline" ? pipeline_row(records, record) : divided_row(records, record);
 }
 
 /// Explains the columns of the modes that are present.
@@ -107,7 +107,7 @@ std::string legend(const std::vector<Record>& records) {
   std::string text;
   const auto add = [&](const char* mode, const char* words) {
     if (std::any_of(records.begin(), records.end(),
-                    [&](const Record& record) { return is_divided_work(record) && word(record, "mode") == mode; }))
+                    [&](const Record& record) { return is_divided_work(record) && text_axis(record, "mode") == mode; }))
       text += fmt::format("{}: {}\n", mode, words);
   };
   add("task", "time of a round of all tasks; bound: the longest task, or all of them spread with no gap");

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "chart/document.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/sensor/charts.h"
@@ -22,13 +22,13 @@ bool is_measured(const Record& record) {
 }
 
 std::string record_text(const Record& record) {
-  const bool tasks = word(record, "mode") == "task" && !is_one_task(record);
-  std::string text = tasks
-                         ? "all tasks"
-                         : fmt::format("{} {}, {}", word(record, "op"), word(record, "workload"), word(record, "mode"));
+  const bool tasks = text_axis(record, "mode") == "task" && !is_one_task(record);
+  std::string text = tasks ? "all tasks"
+                           : fmt::format("{} {}, {}", text_axis(record, "op"), text_axis(record, "workload"),
+                                         text_axis(record, "mode"));
   if (!voxel_option(record).empty()) text += ", " + voxel_option(record);
   text += axis<int64_t>(record, "devices", 0) == 1 ? ", 1 device" : ", " + sharing_devices(record);
-  const std::string method = word(record, "policy") + word(record, "schedule");
+  const std::string method = text_axis(record, "policy") + text_axis(record, "schedule");
   return method.empty() ? text : text + ", " + method;
 }
 
@@ -54,7 +54,7 @@ std::pair<const Record*, SensorGain> best_gain(const std::vector<Record>& record
 const Record* fastest(const std::vector<Record>& records, const std::string& op) {
   const Record* best = nullptr;
   for (const Record& record : records) {
-    if (!is_measured(record) || is_one_task(record) || (!op.empty() && word(record, "op") != op)) continue;
+    if (!is_measured(record) || is_one_task(record) || (!op.empty() && text_axis(record, "op") != op)) continue;
     const std::vector<double>& rates = samples_of(record, "throughput");
     if (!rates.empty() && (!best || leads(record, mean_of(rates), *best, mean_of(samples_of(*best, "throughput")))))
       best = &record;
@@ -66,8 +66,8 @@ std::vector<std::string> operations(const std::vector<Record>& records) {
   std::vector<std::string> names;
   for (const Record& record : records)
     if (is_measured(record) && !is_one_task(record) &&
-        std::find(names.begin(), names.end(), word(record, "op")) == names.end())
-      names.push_back(word(record, "op"));
+        std::find(names.begin(), names.end(), text_axis(record, "op")) == names.end())
+      names.push_back(text_axis(record, "op"));
   return names;
 }
 
@@ -81,7 +81,7 @@ std::string format_crossover(const std::vector<Record>& records) {
   bool scaled = false;
   for (const Record& record : records)
     scaled = scaled || (is_measured(record) && !is_divided_work(record) && axis<int64_t>(record, "devices", 0) > 1 &&
-                        word(record, "scaling") == "strong");
+                        text_axis(record, "scaling") == "strong");
   if (!scaled) return {};
   const std::vector<Crossover> crossovers = sensor_crossovers(records);
   if (crossovers.empty())
@@ -107,7 +107,7 @@ std::string verdict_of(const std::vector<Record>& records) {
   const DeviceWords words = device_text(top->provenance.device_kind);
   if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_text(*top), record_text(*top));
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
-  const std::string method = word(*best, "policy") + word(*best, "schedule");
+  const std::string method = text_axis(*best, "policy") + text_axis(*best, "schedule");
   if (!gain.ci || gain.ci->low <= 1)
     return fmt::format("No configuration is clearly faster than one {}; the best reaches {}.", words.one,
                        format_speedup(gain.speedup, gain.ci));
@@ -118,7 +118,7 @@ std::string verdict_of(const std::vector<Record>& records) {
         sharing_devices(*best), method, gain.speedup, origin_text(best->origin));
   return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
                      method.empty() ? "" : fmt::format(" ({})", method), gain.speedup,
-                     word(*best, "mode") == "pipeline" ? "one after the other" : "one", format_crossover(records));
+                     text_axis(*best, "mode") == "pipeline" ? "one after the other" : "one", format_crossover(records));
 }
 
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
@@ -156,12 +156,12 @@ std::vector<TableValue> page_row(const std::vector<Record>& records, const Recor
   const RateUnit unit = rate_unit(record);
   const std::vector<double>& bandwidth = samples_of(record, "bandwidth");
   const auto value = [](bool known, double number) { return known ? TableValue{number} : TableValue{}; };
-  return {word(record, "op"),
-          word(record, "mode"),
-          word(record, "workload"),
+  return {text_axis(record, "op"),
+          text_axis(record, "mode"),
+          text_axis(record, "workload"),
           voxel_option(record),
           axis<int64_t>(record, "devices", 0),
-          word(record, "policy") + word(record, "schedule"),
+          text_axis(record, "policy") + text_axis(record, "schedule"),
           mean_of(time),
           end_of(ci, true),
           end_of(ci, false),

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "report/common/aligned_table.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/sensor/charts.h"
 #include "report/sensor/gain.h"
@@ -23,13 +23,13 @@ using Row = std::vector<std::string>;
 
 /// Fields shared by all rows of a table.
 std::string heading(const Record& record) {
-  std::string text = fmt::format("{}, mode {}", word(record, "op"), word(record, "mode"));
-  if (!word(record, "scaling").empty()) text += fmt::format(", {} scaling", word(record, "scaling"));
-  text += fmt::format(", {}", word(record, "dtype"));
+  std::string text = fmt::format("{}, mode {}", text_axis(record, "op"), text_axis(record, "mode"));
+  if (!text_axis(record, "scaling").empty()) text += fmt::format(", {} scaling", text_axis(record, "scaling"));
+  text += fmt::format(", {}", text_axis(record, "dtype"));
   for (const char* name : {"cache", "launch"})
-    if (!word(record, name).empty()) text += fmt::format(", {}", word(record, name));
-  if (word(record, "path") == "host") text += ", devices through host memory";
-  if (!word(record, "policy").empty()) text += fmt::format(", policy {}", word(record, "policy"));
+    if (!text_axis(record, name).empty()) text += fmt::format(", {}", text_axis(record, name));
+  if (text_axis(record, "path") == "host") text += ", devices through host memory";
+  if (!text_axis(record, "policy").empty()) text += fmt::format(", policy {}", text_axis(record, "policy"));
   return text;
 }
 
@@ -52,11 +52,11 @@ std::pair<std::string, std::string> gain_text(const std::vector<Record>& records
   return {format_speedup(gain->speedup, gain->ci), format_percent(gain->efficiency)};
 }
 
-bool shares_work(const Record& record) { return word(record, "mode") != "single"; }
+bool shares_work(const Record& record) { return text_axis(record, "mode") != "single"; }
 
 Row titles(const Record& first) {
   Row row{"workload"};
-  const bool voxels = word(first, "op") == "voxelize";
+  const bool voxels = text_axis(first, "op") == "voxelize";
   if (voxels) row.emplace_back("voxels");
   if (shares_work(first)) row.emplace_back("devices");
   row.insert(row.end(), {"time us", "call us", voxels ? "M points/s" : "k batches/s", "GB/s"});
@@ -67,8 +67,8 @@ Row titles(const Record& first) {
 }
 
 Row text_row(const std::vector<Record>& records, const Record& record) {
-  Row row{printable(word(record, "workload"))};
-  const bool voxels = word(record, "op") == "voxelize";
+  Row row{printable(text_axis(record, "workload"))};
+  const bool voxels = text_axis(record, "op") == "voxelize";
   if (voxels) row.push_back(voxel_text(record));
   if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
   const std::vector<double>* rate = find_samples(record, "throughput");
@@ -82,7 +82,7 @@ Row text_row(const std::vector<Record>& records, const Record& record) {
   }
   if (shares_work(record) && voxels) {
     const std::vector<double>* share = find_samples(record, "communication_share");
-    row.push_back(word(record, "merge").empty() ? "-" : word(record, "merge"));
+    row.push_back(text_axis(record, "merge").empty() ? "-" : text_axis(record, "merge"));
     row.push_back(share ? median_cell(record, "merge_time") : "-");
     row.push_back(share ? format_percent(median_of(*share) / 100) : "-");
   }
@@ -96,9 +96,9 @@ std::string faults_text(const std::vector<Record>& records) {
   for (const Record& record : records)
     if (record.kind == "sensor" && record.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}, {}, {}, {} devices: {}\n",
-                          record.status.kind == Status::Kind::failed ? "FAILED" : "waived", word(record, "op"),
-                          printable(word(record, "workload")), voxel_text(record), axis<int64_t>(record, "devices", 0),
-                          printable(record.status.reason));
+                          record.status.kind == Status::Kind::failed ? "FAILED" : "waived", text_axis(record, "op"),
+                          printable(text_axis(record, "workload")), voxel_text(record),
+                          axis<int64_t>(record, "devices", 0), printable(record.status.reason));
   return text;
 }
 
@@ -110,10 +110,10 @@ std::string card_text(const Record& record) {
   for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
     if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
       text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
-                          printable(word(record, "workload")), voxel_text(record), i, (*before)[i], (*after)[i]);
+                          printable(text_axis(record, "workload")), voxel_text(record), i, (*before)[i], (*after)[i]);
   for (size_t i = 0; reasons && i < reasons->size(); ++i)
     if (was_throttled((*reasons)[i]))
-      text += fmt::format("note: {}, {}: device {} was throttled\n", printable(word(record, "workload")),
+      text += fmt::format("note: {}, {}: device {} was throttled\n", printable(text_axis(record, "workload")),
                           voxel_text(record), i);
   return text;
 }
@@ -125,8 +125,8 @@ std::string fates_text(const std::vector<Record>& records) {
     const auto nan = axis<int64_t>(record, "points_nan", 0), outside = axis<int64_t>(record, "points_outside", 0);
     if (nan + outside > 0)
       notes.insert(fmt::format("note: of {} points of {} {} NaN and {} outside of the grid are in no voxel\n",
-                               with_thousands(axis<int64_t>(record, "points", 0)), printable(word(record, "input")),
-                               with_thousands(nan), with_thousands(outside)));
+                               with_thousands(axis<int64_t>(record, "points", 0)),
+                               printable(text_axis(record, "input")), with_thousands(nan), with_thousands(outside)));
   }
   return fmt::format("{}", fmt::join(notes, ""));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
+#include "base/record_values.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"
 
@@ -14,12 +15,6 @@ int64_t count_of(const Record& record, const char* axis) {
   const auto* value = found == record.axes.end() ? nullptr : std::get_if<int64_t>(&found->second);
   if (!value) throw damaged_record(record, fmt::format("has no whole number in axis '{}'", axis));
   return *value;
-}
-
-std::string word_of(const Record& record, const char* axis) {
-  const auto found = record.axes.find(axis);
-  const auto* value = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return value ? *value : "unknown";
 }
 
 std::string loss_of(const Record& record, const char* series) {
@@ -37,9 +32,9 @@ std::string accuracy_of(const Record& record) {
 std::string training_subject(const Record& record) {
   const int64_t devices = count_of(record, "devices");
   const DeviceWords words = device_text(record.provenance.device_kind);
-  return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", word_of(record, "model"),
+  return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", axis<std::string>(record, "model", "unknown"),
                      with_thousands(count_of(record, "num_parameters")), count_of(record, "global_batch"),
-                     word_of(record, "strategy"), devices, devices == 1 ? words.one : words.many);
+                     axis<std::string>(record, "strategy", "unknown"), devices, devices == 1 ? words.one : words.many);
 }
 
 std::string training_text(const std::vector<Record>& records) {
@@ -53,9 +48,10 @@ std::string training_text(const std::vector<Record>& records) {
 
 std::string training_markdown(const std::vector<Record>& records) {
   const Record& last = records.back();
-  std::string text = fmt::format("# Training of {}\n\n{}. Seed {}, {}, started {}.\n\n",
-                                 escape_markdown(word_of(last, "model")), escape_markdown(training_subject(last)),
-                                 last.provenance.seed, last.provenance.device_kind, last.provenance.start_time);
+  std::string text =
+      fmt::format("# Training of {}\n\n{}. Seed {}, {}, started {}.\n\n",
+                  escape_markdown(axis<std::string>(last, "model", "unknown")), escape_markdown(training_subject(last)),
+                  last.provenance.seed, last.provenance.device_kind, last.provenance.start_time);
   text += "| epoch | train loss | validation loss | validation accuracy | samples/s | seconds |\n";
   text += "|---:|---:|---:|---:|---:|---:|\n";
   for (const Record& record : records)

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/line_chart.h"
-#include "report/common/record_axes.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/study/training.h"

@@ -1,4 +1,4 @@
-// Access to axes and series of records.
+// Axes and samples of a record by name.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ T axis(const Record& record, const char* name, T fallback) {
 }
 
 /// The value of a text axis; empty when it is missing.
-inline std::string word(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
+inline std::string text_axis(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 
 /// Samples of a series; null without samples.
 inline const std::vector<double>* find_samples(const Record& record, const char* name) {
@@ -26,8 +26,5 @@ inline const std::vector<double>* find_samples(const Record& record, const char*
     if (series.name == name && !series.samples.empty()) return &series.samples;
   return nullptr;
 }
-
-/// "all_reduce, f32, sum over 2 GPUs": what a sweep measures, without transport, launch or placement.
-std::string sweep_text(const Record& record);
 
 }  // namespace amdahl
