@@ -8,13 +8,20 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "amdahl/plan.h"
+#include "ops/attention_ops.h"
+#include "ops/conv_ops.h"
 #include "ops/elementwise_ops.h"
 #include "ops/gemm_ops.h"
 #include "ops/loss_ops.h"
+#include "ops/matmul_ops.h"
+#include "ops/norm_ops.h"
 #include "ops/optimizer_ops.h"
+#include "ops/recurrent_ops.h"
+#include "ops/sequence_ops.h"
 
 namespace amdahl {
 
@@ -25,6 +32,13 @@ class Ops {
     std::unique_ptr<ElementwiseOps> elementwise;
     std::unique_ptr<LossOps> loss;
     std::unique_ptr<OptimizerOps> optimizer;
+    std::unique_ptr<MatMulOps> matmul{};
+    std::unique_ptr<NormOps> norm{};
+    std::unique_ptr<AttentionOps> attention{};
+    std::unique_ptr<SequenceOps> sequence{};
+    std::unique_ptr<RecurrentOps> recurrent{};
+    std::unique_ptr<ConvOps> conv{};
+    DType compute_type = DType::f32;  // what layers convert parameters and activations to before a GEMM
     /// Whether work on a second stream runs concurrently with the first on otherwise idle resources: true on GPUs,
     /// false where one stream is a thread that stands for the whole device.
     bool gains_from_second_stream = false;
@@ -36,9 +50,23 @@ class Ops {
   ElementwiseOps& elementwise() { return *families_.elementwise; }
   LossOps& loss() { return *families_.loss; }
   OptimizerOps& optimizer() { return *families_.optimizer; }
+  MatMulOps& matmul() { return present(families_.matmul, "matrix products"); }
+  NormOps& norm() { return present(families_.norm, "normalisation"); }
+  AttentionOps& attention() { return present(families_.attention, "attention"); }
+  SequenceOps& sequence() { return present(families_.sequence, "sequences"); }
+  RecurrentOps& recurrent() { return present(families_.recurrent, "recurrent layers"); }
+  ConvOps& conv() { return present(families_.conv, "convolutions"); }
+  DType compute_type() const { return families_.compute_type; }
   bool gains_from_second_stream() const { return families_.gains_from_second_stream; }
 
  private:
+  template <class Family>
+  static Family& present(const std::unique_ptr<Family>& family, const char* what) {
+    if (!family)
+      throw Error(Cause::environment_missing, std::string("this build has no operations for ") + what,
+                  "a build with the library that the model needs; `info` lists what is missing");
+    return *family;
+  }
   Families families_;
 };
 
