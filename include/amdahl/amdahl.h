@@ -92,10 +92,23 @@ class AMDAHL_API Observer {
   virtual bool cancelled() { return false; }
 };
 
-/// Training data: a CSV file or arrays of the caller; the study's generator when neither is given.
+/// Training data: a file or arrays of the caller; the study's generator when neither is given, in the shape that the
+/// model takes.
 struct DataConfig {
-  std::string csv_path;
-  std::vector<std::string> targets;
+  /// What the file holds follows from its name. FILE.bin: tokens as 16-bit integers, with a header of 256 int32
+  /// (20240520, 1, number of tokens) or without. FILE.txt: a text. FILE.npy: images of [rows, height, width, channels]
+  /// as u8, which are divided by 255, or f32. Any other: CSV.
+  std::string data_path;
+  std::string labels_path;  // FILE.npy, classes of the images: [rows] of i32, i64 or u8, class numbers from 0
+  /// CSV: consecutive rows per input, whose target is that of the last one; 0: one row. Tokens and text: tokens per
+  /// row, each of which has the following one as its target; 0: what the model takes.
+  int64_t window = 0;
+  int64_t stride = 0;               // rows or tokens from one window to the next; 0: 1 in a CSV file, else `window`
+  std::string tokenizer = "bytes";  // of a text: bytes, or words between blanks, the most frequent first
+  /// Tokens that the model knows; a larger one in the data is an error. Tokenizer words: the most words, where the last
+  /// one stands for all further ones; 0: all of the text.
+  int64_t vocabulary = 0;
+  std::vector<std::string> targets;  // columns of a CSV file
   std::vector<std::string> ignored;  // columns that are neither feature nor target
   std::string missing = "refuse";    // refuse, drop, mean
   char delimiter = 0;                // 0: detected from the file
@@ -111,8 +124,13 @@ struct TrainingConfig {
   DataConfig data;
   std::string strategy = "ddp";
   PlanOptions plan;
-  std::string optimizer = "adam";
-  double learning_rate = 1e-3;
+  std::string optimizer = "adam";      // adam, adamw, sgd
+  double learning_rate = 1e-3;         // of a schedule: its largest value
+  std::optional<double> weight_decay;  // adamw: of weights, not of biases and other vectors; absent: 0.01
+  double clip_norm = 0;                // the gradient is scaled down to this norm (L2, over all parameters); 0: never
+  /// constant; linear, cosine: to 0 at the end of the training, or of one run's warm-up and timed steps in a study.
+  std::string lr_schedule = "constant";
+  int64_t lr_warmup_steps = 0;  // steps in which the learning rate rises linearly to its full value
 };
 
 struct StudyConfig {
@@ -164,17 +182,25 @@ struct TrainConfig {
   double validation_fraction = 0.2;
   int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
   std::string output_dir;
+  std::string save;              // FILE.safetensors for the weights after the last epoch; empty: none
+  int64_t checkpoint_every = 0;  // steps between checkpoints; 0: none
+  std::string checkpoint_dir;    // empty: the folder "checkpoints" in `output_dir`
+  /// Go on from the newest intact checkpoint of `checkpoint_dir`, or begin where it holds none. Records are appended to
+  /// a run that `output_dir` already holds. With the same configuration the weights are, bit by bit, those of a
+  /// training without interruption, where reruns are bit-equal (CPU devices, or `deterministic`).
+  bool resume = false;
 };
 
 struct EpochResult {
   int epoch = 0;
   double train_loss = 0, validation_loss = 0;
+  double validation_mae = -1;       // mean absolute error; negative for classification
   double validation_accuracy = -1;  // in [0, 1]; negative for regression
   double seconds = 0, samples_per_second = 0;
 };
 
 struct TrainOutcome {
-  std::vector<EpochResult> epochs;
+  std::vector<EpochResult> epochs;  // of this process: after `resume` without those before the checkpoint
   std::string run_dir;
   std::string report_path;
   std::string device_kind;
@@ -187,9 +213,12 @@ struct TrainOutcome {
 /// The record of the last epoch in JSON, schema docs/schema/record.schema.json; empty on processes other than the root.
 AMDAHL_API std::string to_json(const TrainOutcome& outcome);
 
-/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. Error{usage} for
-/// configurations out of range, infeasible plans and batches larger than the training data; Error{data_corrupt} for
-/// damaged CSV data; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
+/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. A checkpoint is one file
+/// with weights, optimizer state, step, epoch, position in the epoch and seed; it is written under a temporary name and
+/// renamed, and the last two are kept. A damaged one is named in Observer::warning, and the one before is used.
+/// Error{usage} for configurations out of range, infeasible plans, batches larger than the training data, and
+/// checkpoints of another model, data, batch, optimizer or seed; Error{data_corrupt} for damaged data and when every
+/// checkpoint is damaged; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
 /// weights differ.
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 
