@@ -151,7 +151,14 @@ void parse_tensors(std::string_view bytes) {
   if (!same) throw std::logic_error("written and read again it differs");
 }
 
-void parse_checkpoint_file(std::string_view bytes) { parse_checkpoint(bytes, "input"); }
+/// What passes the digests is, byte for byte, what was written.
+void parse_checkpoint_file(std::string_view bytes) {
+  const Checkpoint checkpoint = parse_checkpoint(bytes, "input");
+  std::vector<std::string> storage;
+  std::string again;
+  for (const std::string_view piece : checkpoint_pieces(checkpoint, storage)) again += piece;
+  if (again != bytes) throw std::logic_error("another file passed its digests");
+}
 
 /// All that compare and cost read: the contents tell which format it is.
 void parse_measurements(std::string_view bytes) { read_measurements(file_of(bytes, ".json")); }
