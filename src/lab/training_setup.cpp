@@ -9,6 +9,7 @@
 #include "spec/json.h"
 #include "train/array_dataset.h"
 #include "train/csv.h"
+#include "train/model_data.h"
 
 namespace amdahl {
 namespace {
@@ -45,7 +46,7 @@ void refuse_csv_options(const DataConfig& data) {
 }
 
 TrainingSetup fitted(ModelSpec model, Dataset data) {
-  TrainingSetup setup{fit_to_data(std::move(model), data.input_width, data.output_width, data.loss), std::move(data)};
+  TrainingSetup setup{fit_to_data(std::move(model), {data.input_width}, data.output_width, data.loss), std::move(data)};
   setup.model.validate();
   return setup;
 }
@@ -71,8 +72,8 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   }
   if (config.data.csv_path.empty()) {
     const int64_t rows = std::max(rows_needed, int64_t{1});
-    Dataset data = make_study_dataset(rows, model.input_width, model.output_width(), seed);
-    model.loss = LossKind::mse;
+    if (model.is_mlp()) model.loss = LossKind::mse;
+    Dataset data = make_model_data(model, rows, seed);
     return {std::move(model), std::move(data)};
   }
   if (config.data.targets.empty())

@@ -17,8 +17,8 @@ std::vector<NamedArray> name_weights(const ModelSpec& model, const std::vector<f
   };
   for (size_t i = 0; i < layout.layers.size(); ++i) {
     const LayerSlice& slice = layout.layers[i];
-    add(fmt::format("layers.{}.weight", i), slice.weight, {slice.shard.rows(), slice.shard.columns()});
-    if (slice.bias >= 0) add(fmt::format("layers.{}.bias", i), slice.bias, {slice.shard.rows()});
+    for (const TensorSlice& tensor : slice.tensors)
+      add(fmt::format("layers.{}.{}", i, tensor.spec.name), tensor.begin, tensor.spec.shape);
   }
   return arrays;
 }
