@@ -10,7 +10,9 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   std::normal_distribution<float> normal;
   JobData data;
   data.features.resize(static_cast<size_t>(rows * model.input_width));
-  for (float& value : data.features) value = normal(generator);
+  std::uniform_int_distribution<int64_t> token(0, std::max<int64_t>(model.vocabulary() - 1, 0));
+  for (float& value : data.features)
+    value = model.vocabulary() > 0 ? static_cast<float>(token(generator)) : normal(generator);
   data.targets.resize(static_cast<size_t>(rows * model.target_width()));
   std::uniform_int_distribution<int64_t> label(0, model.output_width() - 1);
   for (float& value : data.targets)

@@ -139,6 +139,8 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model) {
 
 Feasibility tensor_feasible(const ModelSpec& model, int num_ranks) {
   if (num_ranks < 1) return {false, fmt::format("{} tensor-parallel ranks", num_ranks)};
+  if (num_ranks > 1 && !model.is_mlp())
+    return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
   const std::vector<TensorRole> roles = tensor_roles(model);
   for (size_t i = 0; i < roles.size(); ++i) {
     const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
