@@ -233,7 +233,7 @@ void ModelSpec::validate() const {
              "set its activation to \"relu\" or dropout to 0");
   }
   if (layers.back().kind != LayerKind::dense && layers.back().kind != LayerKind::token_head)
-    refuse(fmt::format("its last layer is a {}", row_of(layers.back().kind).name),
+    refuse(fmt::format("its last layer is of the kind {}", row_of(layers.back().kind).name),
            "a dense layer or a token_head as last layer");
   if (layers.back().kind != LayerKind::dense) return;
   if (layers.back().activation != Activation::none || layers.back().dropout > 0)
