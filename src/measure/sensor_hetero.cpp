@@ -9,7 +9,7 @@
 #include "measure/sensor_check.h"
 #include "measure/sensor_ranks.h"
 #include "sensor/balance.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -43,7 +43,7 @@ class ShareRank {
       : rank_(rank), plan_(plan), settings_(settings), calls_(settings.calls), result_(result) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
-    if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
+    if (!plan.speeds.empty()) ops_ = limit_speed(rank.device, std::move(ops_), plan.speeds[index]);
   }
 
   std::vector<ShareRun> measure() {

@@ -10,7 +10,7 @@
 #include "measure/sensor_check.h"
 #include "measure/sensor_placement.h"
 #include "measure/sensor_ranks.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 #include "stats/stopping.h"
 #include "stats/summary.h"
 
@@ -51,7 +51,7 @@ class TaskRank {
         queue_(rank.device, settings.make_transfer, settings.timeout_seconds) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
-    if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
+    if (!plan.speeds.empty()) ops_ = limit_speed(rank.device, std::move(ops_), plan.speeds[index]);
   }
 
   /// Every task lies on every device: which it will run is not yet known. Error{out_of_memory}.

@@ -1,11 +1,15 @@
-// Sensor streams onto target times, in three ways. Few targets: a warp for a target and some columns of one stream,
-// which finds the place by itself; nothing waits for another warp. Many: a block takes some targets of a batch entry,
-// finds their places once, a thread each, and then every thread interpolates its columns for all of them. Many short
-// entries: a block takes a whole one, whose samples it copies to shared memory at once.
+// Sensor streams onto target times. A thread interpolates packs of up to 16 bytes of an output row between two rows of
+// samples, which a binary search in the stream's times finds.
+//
+// Cost: samples and times read about once, the output written once; large batches reach 70 to 80 % of a copy's speed.
+// Two variants. `few`, where blocks would not fill the chip: a warp for a target and some columns of one stream, which
+// finds the place by itself, so that nothing waits for another warp. `many`: a block takes some targets of a batch
+// entry, finds their places once, a thread each, and then every thread interpolates its columns for all of them.
 #include <limits>
 #include <type_traits>
 
 #include "sensor/cuda_fuse_places.cuh"
+#include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 namespace {
@@ -45,7 +49,6 @@ struct FuseArgs {
   uint32_t chunks;    // of targets, for each batch entry
   int64_t work;       // batch entries x chunks
   int rows;           // targets of a chunk
-  bool keeps_output;  // in the L2, which then lets go of the samples first: they are read once
 };
 
 /// Long divisions take a while, and are seldom needed.
@@ -174,76 +177,6 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
   }
 }
 
-// ---- many short entries ----
-
-/// Has an entry's samples copied, stream after stream, without waiting.
-__device__ __forceinline__ void copy_samples(const FuseArgs& args, int64_t entry, size_t pack_bytes, uint4* to) {
-  const uint64_t policy = l2_policy(args.keeps_output);
-  for (int s = 0; s < args.num_streams; ++s) {
-    const StreamArgs& stream = args.streams[s];
-    const auto pieces = static_cast<int>(stream.length * stream.packs * pack_bytes / sizeof(uint4));
-    const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
-    for (int i = threadIdx.x; i < pieces; i += blockDim.x) copy_async(to + i, from + i, policy);
-    to += pieces;
-  }
-  end_async_batch();
-}
-
-/// A block for a batch entry, all of whose samples it copies to shared memory at once. `staged_bytes` of them, and then
-/// the times.
-template <class T, int N, Extrapolation kRule>
-__global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constant__ FuseArgs args, int staged_bytes) {
-  __shared__ Place places[kMaxRows * kMaxStreams];
-  extern __shared__ uint4 staged[];
-  let_successor_start();
-  wait_for_predecessor();
-  const int64_t entry = blockIdx.x;
-  copy_samples(args, entry, sizeof(Pack<T, N>), staged);
-  auto* times = reinterpret_cast<float*>(reinterpret_cast<char*>(staged) + staged_bytes);
-  const int step = blockDim.x / args.packs, first_row = threadIdx.x / args.packs, column = threadIdx.x % args.packs;
-  const int s = stream_of(args, column, &StreamArgs::first_pack);
-  const int stream_packs = args.streams[s].packs;
-  const auto* source = reinterpret_cast<const Pack<T, N>*>(staged) + column - args.streams[s].first_pack;
-  for (int k = 0; k < s; ++k) source += args.streams[k].length * args.streams[k].packs;
-  auto* out =
-      static_cast<Pack<T, N>*>(args.output) + entry * args.num_targets * args.row_packs + args.first_pack + column;
-  for (int first_target = 0; first_target < args.num_targets; first_target += kMaxRows) {
-    const int rows = min(kMaxRows, static_cast<int>(args.num_targets) - first_target);
-    find_places<kRule>(args, entry, first_target, rows, places, times);
-    wait_for_batches<0>();
-    __syncthreads();
-    if (first_row < step) {
-#pragma unroll 4
-      for (int row = first_row; row < rows; row += step) {
-        const Place place = places[s * kMaxRows + row];
-        out[(first_target + row) * args.row_packs] =
-            interpolate<kRule>(source[place.before * stream_packs], source[place.after * stream_packs], place);
-      }
-    }
-    __syncthreads();
-  }
-}
-
-/// Bytes of an entry's samples if fuse_staged is the way to go, else 0: several entries fit on a multiprocessor, there
-/// are enough to keep all of them busy, and they can be copied in pieces of 16 bytes.
-template <class T, int N>
-int staged_bytes(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args) {
-  constexpr int kBlocksPerSm = 4, kLeastPerSm = 2, kReserved = 1024;
-  if (problem.batch < int64_t{launch.num_sms} * kLeastPerSm || problem.batch > kMostBlocks ||
-      args.packs > kMostThreads || !args.copies_times)
-    return 0;
-  const int64_t most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm -
-                       kReserved - static_cast<int64_t>(sizeof(Place)) * kMaxRows * kMaxStreams;
-  int64_t bytes = 0;
-  for (int s = 0; s < args.num_streams; ++s) {
-    const StreamArgs& stream = args.streams[s];
-    const int64_t own = stream.length * stream.packs * static_cast<int64_t>(sizeof(Pack<T, N>));
-    if (own % 16 != 0 || reinterpret_cast<uintptr_t>(stream.data) % 16 != 0) return 0;
-    bytes += own;
-  }
-  return bytes + args.num_times * static_cast<int64_t>(sizeof(float)) <= most ? static_cast<int>(bytes) : 0;
-}
-
 template <class T, int N, Extrapolation kRule>
 void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
   const int warps = std::min(args.segments, kMostThreads / kLanes);
@@ -251,22 +184,11 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
   const int64_t blocks_of_few = problem.batch * problem.num_targets * row_blocks;
   // Rows of 4 GiB and more are few too, and the other kernel counts their bytes in 32 bits.
   const bool huge = args.row_packs * static_cast<int64_t>(sizeof(Pack<T, N>)) >> 32 != 0;
-  if ((args.rows == 1 || huge) && blocks_of_few < kMostBlocks) {
+  if (((args.rows == 1 && !variant_forced("fuse-many")) || huge) && blocks_of_few < kMostBlocks) {
     FuseArgs few = args;
     few.row_blocks = row_blocks;
     return launch_early(launch, static_cast<unsigned>(blocks_of_few), static_cast<unsigned>(warps * kLanes), 0,
                         &fuse_few<T, N, kRule>, "fuse_few", few);
-  }
-  if (const int staged = staged_bytes<T, N>(launch, problem, args); staged > 0) {
-    FuseArgs of_staged = args;
-    of_staged.keeps_output = problem.batch * problem.num_targets * args.row_packs * int64_t{sizeof(Pack<T, N>)} <=
-                             cuda_attribute(launch.device_index, cudaDevAttrL2CacheSize);
-    const size_t shared = staged + static_cast<size_t>(args.num_times) * sizeof(float);
-    allow_shared(launch, &fuse_staged<T, N, kRule>, shared);
-    const int side_by_side = kMostThreads / args.packs;
-    return launch_early(launch, static_cast<unsigned>(problem.batch),
-                        (side_by_side * args.packs + kLanes - 1) / kLanes * kLanes, shared, &fuse_staged<T, N, kRule>,
-                        "fuse_staged", of_staged, staged);
   }
   const auto blocks = static_cast<unsigned>(std::min(args.work, kMostBlocks));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;

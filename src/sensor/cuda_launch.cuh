@@ -72,14 +72,6 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 __device__ __forceinline__ void add_at(uint32_t address, uint32_t number) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(number) : "memory");
 }
-/// The same, if so; returns what was there before, or `otherwise`. Without a branch.
-__device__ __forceinline__ uint32_t add_and_get_at(uint32_t address, uint32_t number, bool so, uint32_t otherwise) {
-  asm volatile("{.reg .pred so; setp.ne.s32 so, %3, 0; @so atom.shared.add.u32 %0, [%1], %2;}"
-               : "+r"(otherwise)
-               : "r"(address), "r"(number), "r"(static_cast<int>(so))
-               : "memory");
-  return otherwise;
-}
 
 /// Writes what four voxels have: voxels [voxel, voxel + 4) of a grid, those that it has; at once where it is `aligned`
 /// to 16 bytes.
@@ -117,25 +109,6 @@ __device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* fro
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(*to)) : "memory");
   else
     *to = *from;
-}
-/// A policy of the L2: what is read so is what it lets go first, or like anything else.
-__device__ __forceinline__ uint64_t l2_policy(bool goes_first) {
-  uint64_t policy;
-  if (goes_first)
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  else
-    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-/// Copies 16 bytes to an address of shared memory without waiting, by a policy of the L2; kOffset bytes further both.
-template <int kOffset>
-__device__ __forceinline__ void copy_async(uint32_t to, const uint4* from, uint64_t policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0 + %2], [%1 + %2], 16, %3;" ::"r"(to), "l"(from),
-               "n"(kOffset), "l"(policy)
-               : "memory");
-}
-__device__ __forceinline__ void copy_async(uint4* to, const uint4* from, uint64_t policy) {
-  copy_async<0>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, policy);
 }
 /// Ends a batch of this thread's copies, which may be empty.
 __device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }

@@ -9,7 +9,7 @@
 #include "measure/sensor_check.h"
 #include "measure/sensor_part.h"
 #include "ops/ops.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 
 namespace amdahl::testing {
 namespace {
@@ -80,7 +80,7 @@ Results results_of(const Case& c, const std::vector<double>& weights) {
         const std::unique_ptr<Ops> ops = make_cpu_ops(*devices[i], {});
         RankContext context{rank, world, *devices[i], *ops, *comms[i]};
         const std::unique_ptr<SensorOps> sensor =
-            hold_back(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
+            limit_speed(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
         SensorPart part(context, *sensor, make_cpu_transfer, c.job, c.meet, host, kTimeout);
         part.sample(ranges[i], 2);
         const std::vector<char> shared = part.result(ranges[i]), again = part.result(reversed[i]);

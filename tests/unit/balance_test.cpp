@@ -12,7 +12,7 @@
 #include "amdahl/error.h"
 #include "device/device.h"
 #include "measure/sensor_placement.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 #include "sensor/shard.h"
 
 namespace amdahl::testing {
@@ -207,7 +207,7 @@ TEST(HeldBack, RepeatsTheWorkAndEndsWithTheWhole) {
   const auto devices = make_cpu_devices(1);
   const auto stream = devices[0]->make_stream("sensor");
   std::vector<int64_t> counts;
-  const auto ops = hold_back(*devices[0], std::make_unique<CountingOps>(counts), 0.4);  // 2.5 times
+  const auto ops = limit_speed(*devices[0], std::make_unique<CountingOps>(counts), 0.4);  // 2.5 times
   VoxelizeProblem cloud;
   cloud.num_points = 1000;
   ops->voxelize(*stream, cloud);
@@ -222,7 +222,7 @@ TEST(HeldBack, RepeatsTheWorkAndEndsWithTheWhole) {
 TEST(HeldBack, FractionsOutsideAreRefused) {
   const auto devices = make_cpu_devices(1);
   for (const double fraction : {0.0, -0.5, 1.01, std::nan("")})
-    EXPECT_THROW(hold_back(*devices[0], make_cpu_sensor_ops(*devices[0]), fraction), Error) << fraction;
+    EXPECT_THROW(limit_speed(*devices[0], make_cpu_sensor_ops(*devices[0]), fraction), Error) << fraction;
 }
 
 TEST(HeldBack, PartsOfAGpuAreWholeGroups) {

@@ -1,6 +1,6 @@
-// Counts of a bin's points in halves of words: two voxels a word, so that a bin has more voxels and a tile fewer
+// Counts of a bin's points in packed 16-bit counters: two voxels a word, so that a bin has more voxels and a tile fewer
 // segments, of more points each. A bin of far more points than others, or whose counts need more than 16 bits, is
-// divided by voxel among the blocks that have done theirs.
+// overfull: it is divided by voxel among the blocks that have done theirs.
 #pragma once
 
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
@@ -13,58 +13,39 @@ inline constexpr int kThreads = 1024;
 /// once, do not meet in one.
 inline constexpr uint32_t kWords = kMaxHalfVoxels / 2;
 inline constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
-inline constexpr int kTilesAtOnce = 2048, kBinsAtOnce = 2;
+inline constexpr int kTilesAtOnce = 2048;
 using Reading = Reads<8, 7, 2>;
-// A bin is crowded from so many times the points of a bin on average, but not of fewer than these.
+// A bin is overfull from so many times the points of a bin on average, but not of fewer than these.
 inline constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
 inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
 
 /// How many words hold a bin.
 __host__ __device__ inline uint32_t num_words(const BinArgs& bins) { return min(bins.bin_voxels(), kWords); }
 
-/// Segments of a bin, or of two, in some tiles, looked up.
+/// Segments of a bin in some tiles, looked up.
 struct Segments {
-  uint32_t words[kBinsAtOnce][kTilesAtOnce];  // as in the table
-  uint32_t num_points[kBinsAtOnce];           // of all that have been looked up
-};
-struct KnownSegments {
-  const uint32_t* words;
-  __device__ __forceinline__ void skip(int tiles) { words += tiles; }
+  uint32_t words[kTilesAtOnce];  // as in the table
+  uint32_t num_points;           // of all that have been looked up
   __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
 static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kHalvesShared);  // 1024: the chip's own
 
-/// Looks up segments in `count` tiles from `first` on, of kBins bins so far apart. Waits for all threads before and
-/// after.
-template <int kBins>
-__device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, uint32_t apart, int64_t first, int count,
+/// Looks up a bin's segments in `count` tiles from `first` on. Waits for all threads before and after.
+__device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64_t first, int count,
                                         Segments& segments) {
-  constexpr int kOfThread = kTilesAtOnce / kThreads;
   __syncthreads();
   const uint32_t* table = bins.table + first * bins.num_bins() + bin;
-  uint32_t found[kOfThread][kBins], points[kBins] = {};
+  uint32_t points = 0;
 #pragma unroll
-  for (int k = 0; k < kOfThread; ++k) {
+  for (int k = 0; k < kTilesAtOnce / kThreads; ++k) {
     const int i = k * kThreads + static_cast<int>(threadIdx.x);
-#pragma unroll
-    for (int j = 0; j < kBins; ++j)
-      found[k][j] = i < count && bin + j * apart < bins.num_bins() ? table[i * bins.num_bins() + j * apart] : 0;
+    if (i >= count) continue;
+    const uint32_t word = table[i * bins.num_bins()];
+    const auto [begin, end] = Segment::of(word);
+    segments.words[i] = word, points += static_cast<uint32_t>(end - begin);
   }
-#pragma unroll
-  for (int k = 0; k < kOfThread; ++k) {
-    const int i = k * kThreads + static_cast<int>(threadIdx.x);
-#pragma unroll
-    for (int j = 0; j < kBins; ++j) {
-      const auto [begin, end] = Segment::of(found[k][j]);
-      if (i < count) segments.words[j][i] = found[k][j];
-      points[j] += static_cast<uint32_t>(end - begin);
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < kBins; ++j) {
-    points[j] = __reduce_add_sync(~0u, points[j]);
-    if (threadIdx.x % 32 == 0 && points[j] > 0) atomicAdd(&segments.num_points[j], points[j]);
-  }
+  points = __reduce_add_sync(~0u, points);
+  if (threadIdx.x % 32 == 0 && points > 0) atomicAdd(&segments.num_points, points);
   __syncthreads();
 }
 
@@ -78,39 +59,12 @@ __device__ __forceinline__ void for_each_tiles(const BinArgs& bins, const Work& 
   }
 }
 
-/// Calls visit(offset) for all points of long segments in `count` tiles from `first_tile` on: a lane reads eight points
-/// at once, and four times that ahead.
-template <class Visit>
-__device__ __forceinline__ void for_each_of_many(const BinArgs& bins, int64_t first_tile, int count,
-                                                 const Segments& segments, const Visit& visit) {
-  constexpr int kLanes = 8, kEight = 8, kAhead = 4;
-  const int lane = threadIdx.x % kLanes;
-  for (int tile = static_cast<int>(threadIdx.x) / kLanes; tile < count; tile += kThreads / kLanes) {
-    const auto [begin, end] = KnownSegments{segments.words[0]}[tile];
-    const auto* eights = reinterpret_cast<const uint4*>(bins.sorted<CountRow>(first_tile + tile));
-    for (int first = begin / kEight + lane; first * kEight < end; first += kLanes * kAhead) {
-      uint4 ahead[kAhead];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k)
-        if ((first + k * kLanes) * kEight < end) ahead[k] = eights[first + k * kLanes];
-#pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        const uint32_t pairs[4] = {ahead[k].x, ahead[k].y, ahead[k].z, ahead[k].w};
-#pragma unroll
-        for (int i = 0; i < kEight; ++i) {
-          const int at = (first + k * kLanes) * kEight + i;
-          if (at >= begin && at < end) visit(pairs[i / 2] >> 16 * (i % 2) & 0xffff);
-        }
-      }
-    }
-  }
-}
-
 __device__ __forceinline__ void clear(uint32_t* words, uint32_t count) {
   for (uint32_t i = threadIdx.x * 4; i < count; i += kThreads * 4) *reinterpret_cast<uint4*>(words + i) = {};
 }
 
-/// Whether the halves hold so many points: one that was too small has lost 2^16 and at most given one to its neighbour.
+/// Whether the counters hold so many points: one that was too small has lost 2^16 and at most given one to its
+/// neighbour.
 __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words, uint32_t points) {
   __shared__ uint32_t all;
   if (threadIdx.x == 0) all = 0;
@@ -124,41 +78,28 @@ __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words,
   return all == points;
 }
 
-/// Whether the segments of two bins are looked up at once, in all tiles.
-__device__ __forceinline__ bool looks_up_pairs(const BinArgs& bins) {
-  return bins.num_ranks == 1 && bins.num_tiles <= kTilesAtOnce;
-}
-
-/// Counts a bin in halves; false where it is crowded. All threads have counted when it returns. `which` of a pair it
-/// is, so far `apart`, or kBinsAtOnce where there are none. Calls wait() before it reads.
+/// Counts a bin; false where it is overfull. All threads have counted when it returns. Calls wait() before it reads.
 template <class Wait>
-__device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t which, uint32_t apart,
-                                          uint32_t* words, Segments& segments, const Wait& wait) {
-  const bool alone = which == kBinsAtOnce;
-  const uint32_t at = alone ? 0 : which;
-  bool crowded = false;
+__device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t* words, Segments& segments,
+                                          const Wait& wait) {
+  bool overfull = false;
   int64_t tiles = 0;
   clear(words, num_words(bins));
-  if (at == 0 && threadIdx.x < kBinsAtOnce) segments.num_points[threadIdx.x] = 0;
+  if (threadIdx.x == 0) segments.num_points = 0;
   wait();
   for_each_tiles(bins, [&](int64_t first, int count) {
-    if (alone)
-      look_up<1>(bins, bin, 0, first, count, segments);
-    else if (at == 0)
-      look_up<kBinsAtOnce>(bins, bin, apart, first, count, segments);
-    else
-      __syncthreads();
+    look_up(bins, bin, first, count, segments);
     tiles += count;
     const int64_t mean = tiles * bins.tile_points >> bins.bin_bits;
-    crowded = segments.num_points[at] > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
-    if (crowded) return false;
-    for_each_in_segments<CountRow, Reading, kThreads>(
-        bins, first, count, KnownSegments{segments.words[at]},
-        [&](uint32_t offset, int) { atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits)); });
+    overfull = segments.num_points > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
+    if (overfull) return false;
+    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int) {
+      atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits));
+    });
     return true;
   });
   __syncthreads();
-  return !crowded && (segments.num_points[at] <= kHalf || hold(bins, words, segments.num_points[at]));
+  return !overfull && (segments.num_points <= kHalf || hold(bins, words, segments.num_points));
 }
 
 /// Bytes of eight voxels of one half. What a byte does not hold goes to the list.
@@ -236,7 +177,7 @@ __device__ __forceinline__ void write_numbers_of_bin(const BinArgs& bins, uint32
   }
 }
 
-/// Counts a share of a crowded bin, in whole words, and calls write(offset, voxel, count) for its voxels. All threads
+/// Counts a share of an overfull bin, in whole words, and calls write(offset, voxel, count) for its voxels. All threads
 /// have done so when it returns.
 template <class Write>
 __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, uint32_t* words, Segments& segments,
@@ -245,8 +186,8 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
   static_assert(kChunkVoxels >> kShareBits >= 4, "whole vectors of words");
   clear(words, voxels);
   for_each_tiles(bins, [&](int64_t first, int count) {
-    look_up<1>(bins, bin, 0, first, count, segments);
-    for_each_of_many(bins, first, count, segments, [&](uint32_t offset) {
+    look_up(bins, bin, first, count, segments);
+    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int) {
       if (offset % (1u << kShareBits) == share) atomicAdd(words + (offset >> kShareBits), 1u);
     });
     return true;
@@ -259,7 +200,7 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
   __syncthreads();
 }
 
-/// Tells other blocks of a crowded bin. By one thread.
+/// Tells other blocks of an overfull bin. By one thread.
 __device__ inline void share_out(CrowdedBins& crowded, uint32_t bin) {
   atomicExch(&crowded.bins[atomicAdd(&crowded.num_bins, 1u)], bin + 1);
 }
@@ -285,7 +226,7 @@ __device__ inline Claim claim(CrowdedBins& crowded) {
 }
 
 /// Counts bins [begin, end), of which each of `blocks` has every blocks-th. Calls wait() before it reads. `writer` has
-/// write_bin(bin), of what is in the words now; leave_bin(bin), for a crowded one, by all threads; and then
+/// write_bin(bin), of what is in the words now; leave_bin(bin), for an overfull one, by all threads; and then
 /// write(bin, offset, voxel, count) for its voxels, by whoever has counted them. A block that finds no share to claim
 /// ends: whoever shares out a bin claims until none is left.
 template <class Wait, class Writer>
@@ -293,15 +234,12 @@ __device__ __forceinline__ void count_all(const BinArgs& bins, uint32_t begin, u
                                           uint32_t* words, const Wait& wait, const Writer& writer) {
   __shared__ Segments segments;
   __shared__ Claim next;
-  const bool pairs = looks_up_pairs(bins);
   bool waits = true;
-  uint32_t which = pairs ? 0 : kBinsAtOnce;
   for (uint32_t bin = begin + blockIdx.x; bin < end; bin += blocks) {
-    const bool counted = count_bin(bins, bin, which, blocks, words, segments, [&] {
+    const bool counted = count_bin(bins, bin, words, segments, [&] {
       if (waits) wait();
       waits = false;
     });
-    if (pairs) which = (which + 1) % kBinsAtOnce;
     if (counted) {
       writer.write_bin(bin);
     } else {

@@ -1,4 +1,4 @@
-// Which voxel a point lies in, on the device, and what became of the points that lie in none.
+// Which voxel a point lies in, on the device, and how many points lie in none.
 #pragma once
 
 #include <type_traits>
@@ -8,8 +8,25 @@
 
 namespace amdahl::sensor_cuda {
 
-/// What became of a thread's points.
-struct Fates {
+/// How coordinates are divided by the voxel's edge: by a reciprocal in two parts, in grids where that gives the same
+/// voxels (voxel_quotient.h), of sizes of at most 22 bits and voxels of 31; by the division itself; or by the
+/// original's approximate one.
+enum class Quotient { reciprocal, exact, approximate };
+
+/// The grid as kernels see it.
+struct GridArgs {
+  float minimum[3];
+  float edge;
+  Reciprocal inverse;  // of the edge
+  int size[3];
+  int64_t stride[3];
+  int64_t first;  // voxel from which on indices are counted
+  bool clamp;
+  Quotient quotient;
+};
+
+/// Drop and NaN counters of a thread's or block's points.
+struct Drops {
   unsigned nan, outside;
 };
 
@@ -39,7 +56,7 @@ __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, flo
 
 /// Voxel of a point that may lie outside or be NaN, counted from the grid's first; kNowhere for none.
 template <Quotient kQuotient>
-__device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Fates& fates) {
+__device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Drops& drops) {
   bool nan = false, outside = false;
   int index[3];
 #pragma unroll
@@ -50,7 +67,7 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
     outside = outside || static_cast<unsigned>(index[axis]) >= static_cast<unsigned>(grid.size[axis]);
   }
   if (nan || outside) {
-    (nan ? fates.nan : fates.outside) += 1;
+    (nan ? drops.nan : drops.outside) += 1;
     if (nan || !grid.clamp) return kNowhere;
 #pragma unroll
     for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
@@ -79,66 +96,44 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   return inside;
 }
 
-/// What becomes of the points of a quad that are not `inside`, or beyond the first `count`.
-__device__ __forceinline__ void locate_outside(const GridArgs& grid, const float* from, const float (&p)[12], int count,
-                                               const bool (&inside)[4], Fates& fates, int32_t (&voxel)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (inside[i] && i < count) continue;
-    voxel[i] = kNowhere;
-    if (i >= count || grid.clamp) continue;
-    const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
-    (nan ? fates.nan : fates.outside) += 1;
-  }
-  if (!grid.clamp) return;
-  // One by one, and read again: both leave the usual case more registers.
-  const unsigned none = (inside[0] ? 0 : 1) | (inside[1] ? 0 : 2) | (inside[2] ? 0 : 4) | (inside[3] ? 0 : 8);
-#pragma unroll 1
-  for (int i = 0; i < min(count, 4); ++i) {
-    if ((none >> i & 1) == 0) continue;
-    const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
-    const auto found = static_cast<int32_t>(locate_anywhere<Quotient::reciprocal>(grid, other, fates));
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (k == i) voxel[k] = found;
-  }
-}
-
 /// Voxels of the first `count` of four points; `p` are their coordinates `from` memory.
 template <Quotient kQuotient>
 __device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* from, const float (&p)[12], int count,
-                                            Fates& fates, VoxelIndex<kQuotient> (&voxel)[4]) {
+                                            Drops& drops, VoxelIndex<kQuotient> (&voxel)[4]) {
   if constexpr (kQuotient != Quotient::reciprocal) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : kNowhere;
+    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, drops) : kNowhere;
   } else {
-    bool inside[4], all_inside = count >= 4;
+    unsigned others = 0;  // a bit for each that is not inside
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (!locate_inside(grid, p + 3 * i, voxel[i]) || i >= count) others |= 1u << i, voxel[i] = kNowhere;
+    if (others == 0) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      inside[i] = locate_inside(grid, p + 3 * i, voxel[i]);
-      all_inside = all_inside && inside[i];
+      if ((others >> i & 1) == 0 || i >= count || grid.clamp) continue;
+      const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
+      (nan ? drops.nan : drops.outside) += 1;
     }
-    if (!all_inside) locate_outside(grid, from, p, count, inside, fates, voxel);
+    if (!grid.clamp) return;
+#pragma unroll 1  // one by one, and read again: both leave the usual case more registers
+    for (int i = 0; i < min(count, 4); ++i) {
+      if ((others >> i & 1) == 0) continue;
+      const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
+      const auto found = static_cast<int32_t>(locate_anywhere<Quotient::reciprocal>(grid, other, drops));
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (k == i) voxel[k] = found;
+    }
   }
 }
 
-/// Adds what became of a warp's points to what became of the block's.
-__device__ __forceinline__ void add_fates(Fates& fates, Fates& of_block) {
-  if (!__any_sync(~0u, fates.nan + fates.outside > 0)) return;
-  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
-  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&of_block.nan, fates.nan);
-  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&of_block.outside, fates.outside);
-  fates = {};
-}
-
-/// Of all threads of a block; thread 0 has them.
-__device__ inline Fates fates_of_block(Fates fates) {
-  __shared__ Fates all;
-  if (threadIdx.x == 0) all = {};
-  __syncthreads();
-  add_fates(fates, all);
-  __syncthreads();
-  return all;
+/// Adds a warp's counters to those of the block.
+__device__ __forceinline__ void add_drops(const Drops& drops, Drops& of_block) {
+  if (!__any_sync(~0u, drops.nan + drops.outside > 0)) return;
+  const unsigned nan = __reduce_add_sync(~0u, drops.nan), outside = __reduce_add_sync(~0u, drops.outside);
+  if (threadIdx.x % 32 == 0 && nan > 0) atomicAdd(&of_block.nan, nan);
+  if (threadIdx.x % 32 == 0 && outside > 0) atomicAdd(&of_block.outside, outside);
 }
 
 /// Whether quotients by a reciprocal lead to the same voxels: not near the ends of float's range. And whether indices
@@ -147,7 +142,7 @@ inline bool divides_by_reciprocal(const VoxelGrid& grid) {
   const float edge = grid.voxel_size;
   const int most = *std::max_element(grid.size.begin(), grid.size.end());
   return edge > 0x1p-60f && edge < 0x1p60f && most < 1 << 22 && num_voxels(grid) < int64_t{1} << 31 &&
-         divides_alike(edge, most);
+         divides_alike(edge, most) && !variant_forced("exact");
 }
 
 /// Of a grid, or a slab of it.

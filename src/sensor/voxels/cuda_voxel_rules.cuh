@@ -9,8 +9,8 @@
 
 namespace amdahl::sensor_cuda {
 
-/// Of bins with values: what is done with an entry takes longer than reading it.
-using ValueReads = Reads<8, 1, 4>;
+/// Of bins with values.
+using ValueReads = Reads<8, 2, 3>;
 
 struct ValueArgs {
   const void* features;
@@ -22,12 +22,10 @@ struct ValueArgs {
 };
 
 // How values of a voxel become one: start, add a value, join two, result of so many. What a start is gives the result
-// of a voxel without points. kFinishedByPoint: the result takes so long that it is better taken where points are than
-// everywhere; a start's bits are then those of the result.
+// of a voxel without points.
 
 struct FloatMean {
   using Sum = float;
-  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs&, Sum& sum, float value) { sum += value; }
   __device__ static void join(Sum& sum, Sum other) { sum += other; }
@@ -42,7 +40,6 @@ struct FloatSum : FloatMean {
 
 struct FixedSum {
   using Sum = long long;
-  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs& args, Sum& sum, float value) {
     if (isfinite(value)) sum += __float2ll_rn(value * __ldg(args.scale));
@@ -52,7 +49,6 @@ struct FixedSum {
 };
 
 struct FixedMean : FixedSum {
-  static constexpr bool kFinishedByPoint = true;
   /// Both factors being powers of two, this is fixed_point_mean of voxel_values.h to the bit.
   __device__ static float result(const ValueArgs& args, Sum sum, uint32_t count) {
     const double mean = static_cast<double>(sum) * inverse(__ldg(args.scale));
@@ -73,7 +69,6 @@ struct FixedMean : FixedSum {
 /// fmaxf ignores NaN.
 struct PartialMax {
   using Sum = float;
-  static constexpr bool kFinishedByPoint = false;
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0.0f : -kInfinity; }
   __device__ static void add(const ValueArgs&, Sum& most, float value) { most = fmaxf(most, value); }

@@ -1,4 +1,10 @@
-// Second step of counts of large grids, in halves of words.
+// Variant `packed`, of counts of larger clouds: after the partition a block per bin reads the bin's segments of all tiles
+// and counts them in packed 16-bit counters in shared memory.
+//
+// Cost: 2 bytes read and one shared-memory atomic per point, 4 bytes written per voxel; 20 M points into 256^3 voxels
+// take 50 us after a partition of 77 on an H200. Wins over whole words (1.2 to 1.4 times slower) because bins hold twice
+// or more the voxels: a tile has fewer segments, of more points each. Bins whose counts may need more than 16 bits are
+// counted again in whole words, shared out among blocks.
 #include "sensor/voxels/cuda_voxel_halves.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
@@ -40,28 +46,27 @@ struct Writer {
 
 template <Form kForm>
 __global__ void __launch_bounds__(kThreads, 1)
-    count_halves(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
+    count_packed(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
   auto* words = reinterpret_cast<uint32_t*>(memory);
   let_successor_start();
-  if (tells_fates()) return tell_fates(bins);
   count_all(
-      bins, 0, bins.num_bins(), blocks_for_bins(), words, [] { wait_for_predecessor(); },
+      bins, 0, bins.num_bins(), gridDim.x, words, [] { wait_for_predecessor(); },
       Writer<kForm>{bins, words, bytes, output});
 }
 
 template <Form kForm>
 void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  auto* kernel = &count_halves<kForm>;
+  auto* kernel = &count_packed<kForm>;
   const size_t shared = num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, kernel, shared);
-  const unsigned blocks = std::min<unsigned>(bins.num_bins(), static_cast<unsigned>(launch.num_sms)) + 1;
-  launch_early(launch, blocks, kThreads, shared, kernel, "count_halves", bins, ByteArgs::of(problem), problem.output);
+  launch_early(launch, std::min(bins.num_bins(), static_cast<uint32_t>(launch.num_sms)), kThreads, shared, kernel,
+               "count_packed", bins, ByteArgs::of(problem), problem.output);
 }
 
 }  // namespace
 
-void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+void launch_voxel_packed(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   if (problem.most_in_byte == 0) return launch_form<Form::numbers>(launch, problem, bins);
   if (problem.byte_parts.voxels == 0) return launch_form<Form::bytes>(launch, problem, bins);
   launch_form<Form::byte_parts>(launch, problem, bins);

@@ -1,4 +1,4 @@
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ class RepeatingOps final : public SensorOps {
 
 }  // namespace
 
-std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
+std::unique_ptr<SensorOps> limit_speed(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
   if (!(fraction > 0 && fraction <= 1))
     throw Error(Cause::usage, fmt::format("a device is limited to {} of its speed", fraction),
                 "a number above 0, at most 1");
