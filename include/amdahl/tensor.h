@@ -31,9 +31,9 @@ template <class Pointer>
 struct BasicTensor {
   Pointer data = nullptr;
   DType dtype = DType::f32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape = {};
   int device = kHostMemory;      // CUDA index of the memory it lies in, or the host's
-  std::vector<int64_t> strides;  // in elements; empty: dense, last dimension contiguous
+  std::vector<int64_t> strides = {};  // in elements; empty: dense, last dimension contiguous
 
   /// Product of the shape; 1 without dimensions.
   int64_t num_elements() const {
