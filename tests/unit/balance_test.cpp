@@ -12,8 +12,8 @@
 #include "amdahl/error.h"
 #include "device/device.h"
 #include "measure/sensor_placement.h"
-#include "sensor/sm_limited.h"
 #include "sensor/shard.h"
+#include "sensor/sm_limited.h"
 
 namespace amdahl::testing {
 namespace {

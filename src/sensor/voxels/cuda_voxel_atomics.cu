@@ -1,8 +1,9 @@
 // Variant `atomics`, of few points without values: clear the grid, then one global atomic per point.
 //
-// Cost: 4 bytes (a bit of a mask) written per voxel and one atomic per point that is inside; the L2 does about 90 billion
-// a second on an H200, and fewer of points that collide. 100,000 points into 128^3 voxels take 4.9 us, of which 2.7 are
-// clearing, where two dependent steps over bins take 6.4. Points in few voxels lose (rings 8.0 us, 6.8 over bins).
+// Cost: 4 bytes (a bit of a mask) written per voxel and one atomic per point that is inside; the L2 does about 90
+// billion a second on an H200, and fewer of points that collide. 100,000 points into 128^3 voxels take 4.9 us, of
+// which 2.7 are clearing, where two dependent steps over bins take 6.4. Points in few voxels lose (rings 8.0 us, 6.8
+// over bins).
 #include "sensor/voxels/cuda_voxel_locate.cuh"
 #include "sensor/voxels/cuda_voxel_points.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"

@@ -204,8 +204,8 @@ class BinGatherer {
 };
 
 template <class Rule, class T, int N>
-__global__ void __launch_bounds__(kThreads, 2) gather_bins(BinArgs bins, ValueArgs args, uint32_t slots,
-                                                           int column_bits) {
+__global__ void __launch_bounds__(kThreads, 2)
+    gather_bins(BinArgs bins, ValueArgs args, uint32_t slots, int column_bits) {
   extern __shared__ __align__(128) uint4 memory[];
   __shared__ Found found;
   using Gatherer = BinGatherer<Rule, T, N>;

@@ -1,10 +1,10 @@
-// Variant `packed`, of counts of larger clouds: after the partition a block per bin reads the bin's segments of all tiles
-// and counts them in packed 16-bit counters in shared memory.
+// Variant `packed`, of counts of larger clouds: after the partition a block per bin reads the bin's segments of all
+// tiles and counts them in packed 16-bit counters in shared memory.
 //
 // Cost: 2 bytes read and one shared-memory atomic per point, 4 bytes written per voxel; 20 M points into 256^3 voxels
-// take 50 us after a partition of 77 on an H200. Wins over whole words (1.2 to 1.4 times slower) because bins hold twice
-// or more the voxels: a tile has fewer segments, of more points each. Bins whose counts may need more than 16 bits are
-// counted again in whole words, shared out among blocks.
+// take 50 us after a partition of 77 on an H200. Wins over whole words (1.2 to 1.4 times slower) because bins hold
+// twice or more the voxels: a tile has fewer segments, of more points each. Bins whose counts may need more than 16
+// bits are counted again in whole words, shared out among blocks.
 #include "sensor/voxels/cuda_voxel_halves.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 

@@ -73,7 +73,8 @@ void launch_counted(const SensorLaunch& launch, const VoxelizeProblem& problem, 
   constexpr int kQuads = kMaxCountedTilePoints / (4 * kTileThreads);
   constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
   const size_t own = TileMemory<uint16_t, kQuads>::bytes(bins), with_ahead = own + PointsAhead<kQuads>::kBytes;
-  if (bins.num_tiles > launch.num_sms && with_ahead + kOther <= launch.limits.most_shared && !variant_forced("no-ahead"))
+  if (bins.num_tiles > launch.num_sms && with_ahead + kOther <= launch.limits.most_shared &&
+      !variant_forced("no-ahead"))
     return launch_with<uint16_t, kQuads, kQuotient, true>(launch, problem, grid, bins, output, with_ahead);
   launch_with<uint16_t, kQuads, kQuotient, false>(launch, problem, grid, bins, output, own);
 }

@@ -115,8 +115,7 @@ __device__ __forceinline__ void for_each_scattered(const BinArgs& bins, uint32_t
   const auto num_tiles = static_cast<int>(bins.num_tiles);
   wait();
   const uint4 part = tile < num_tiles ? bins.buckets[bucket * Bucket::kLanes + lane] : make_uint4(0, 0, 0, 0);
-  const int count =
-      __shfl_sync(~0u, static_cast<int>(part.x & 0xffff), static_cast<int>(threadIdx.x) % 32 - lane);
+  const int count = __shfl_sync(~0u, static_cast<int>(part.x & 0xffff), static_cast<int>(threadIdx.x) % 32 - lane);
   visit_vector(part, lane * 8 - 1, min(count, Bucket::kSlots), visit);
   const int in_slots = min(count - Bucket::kSlots, Bucket::kOverflowSlots);
   for (int vector = lane; vector * 8 < in_slots; vector += Bucket::kLanes)

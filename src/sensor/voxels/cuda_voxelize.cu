@@ -70,8 +70,7 @@ void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem)
     const BinArgs bins = bin_args(launch, plan, problem, slab);
     for (const auto step : {variant.first, variant.second, variant.third})
       if (step) step(launch, problem, bins);
-    if (bins.stats && plan.path != VoxelPath::atomics)
-      launch_early(launch, 1, 32, 0, &sum_drops, "sum_drops", bins);
+    if (bins.stats && plan.path != VoxelPath::atomics) launch_early(launch, 1, 32, 0, &sum_drops, "sum_drops", bins);
   }
 }
 

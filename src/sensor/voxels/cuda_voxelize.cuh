@@ -31,8 +31,7 @@ struct BinArgs {
   __host__ __device__ uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
   /// Point `at` of a tile; may lie beyond the cloud's end.
   __device__ __forceinline__ int64_t point_at(int64_t tile, uint32_t at) const {
-    if (interleaved)
-      return interleaved_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
+    if (interleaved) return interleaved_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
     return tile * tile_points + at;
   }
   /// Point of a sorted 32-bit entry.
@@ -144,8 +143,8 @@ template <int kThreads>
 __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) {
   constexpr int kWarps = kThreads / 32;
   const uint32_t lane = threadIdx.x % 32, quads = count / 4;
-  const uint32_t warp = __shfl_sync(~0u, threadIdx.x / 32, 0);                  // which the compiler knows to be uniform
-  const uint32_t strip = (quads + kWarps * 32 - 1) / (kWarps * 32) * 32;        // of a warp
+  const uint32_t warp = __shfl_sync(~0u, threadIdx.x / 32, 0);            // which the compiler knows to be uniform
+  const uint32_t strip = (quads + kWarps * 32 - 1) / (kWarps * 32) * 32;  // of a warp
   const uint32_t first = warp * strip, last = min(first + strip, quads);
   auto* four = reinterpret_cast<uint4*>(data);
   uint32_t carry = 0;
