@@ -25,7 +25,7 @@ VoxelPlan plan_of(std::array<int64_t, 3> size, int64_t points, VoxelMode mode, s
 TEST(VoxelPlan, PlacesAreOneToOne) {
   for (const auto& size : {std::array<int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 64, 64}, {200, 200, 40}, {128, 128, 128}})
     for (const VoxelMode mode : {VoxelMode::count, VoxelMode::max}) {
-      const VoxelPlan plan = plan_of(size, 100000, mode);
+      const VoxelPlan plan = plan_of(size, 200000, mode);
       std::vector<bool> taken(size_t{plan.num_bins()} * plan.bin_voxels());
       for (uint32_t voxel = 0; voxel < plan.slab_voxels; ++voxel) {
         const BinPlace place = place_in_bins(voxel, plan.bin_bits);
@@ -130,7 +130,7 @@ TEST(VoxelPlan, FewPointsAreGathered) {
 /// Counters of bins are added up in fours, also on a device of one multiprocessor.
 TEST(VoxelPlan, BinsAreWholeQuads) {
   VoxelizeProblem problem;
-  problem.grid.size = {2, 2, 2}, problem.num_points = 10;
+  problem.grid.size = {2, 2, 2}, problem.num_points = 200000;
   EXPECT_EQ(plan_voxels(problem, 1, kShared).num_bins() % 4, 0u);
 }
 

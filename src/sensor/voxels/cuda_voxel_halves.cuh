@@ -112,51 +112,32 @@ __device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32
   return {static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)};
 }
 
-/// for_each_eight of a bin all of whose voxels are there, or of any.
-template <bool kAllThere, class Visit>
-__device__ __forceinline__ void for_each_eight_of(const BinArgs& bins, uint32_t bin, const uint32_t* words,
-                                                  const ByteArgs& bytes, const Visit& visit) {
-  constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of each half of two words
-  // What is not more than `fits` a byte holds, and more than that is looked at one by one.
-  const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, beyond = ~(fits | fits << kHalfBits);
-  const uint32_t end = kAllThere ? kWords : num_words(bins);
-  const uint32_t turn = threadIdx.x / 4 % 2;  // lanes that would meet in a bank read their fours in turns
-#pragma unroll 1
-  for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < end; first += kThreads * kVoxels) {
-    const uint32_t at = first + threadIdx.x % 32 * kVoxels;
-    const bool counted = kAllThere || at < end;
-    const auto* fours = reinterpret_cast<const uint4*>(words + at);
-    const uint4 a = counted ? fours[turn] : uint4{}, b = counted ? fours[turn ^ 1] : uint4{};
-    const uint32_t any = a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w;
-    const uint32_t a_xy = __byte_perm(a.x, a.y, kLowBytes), a_zw = __byte_perm(a.z, a.w, kLowBytes),
-                   b_xy = __byte_perm(b.x, b.y, kLowBytes), b_zw = __byte_perm(b.z, b.w, kLowBytes);
-    uint2 eights[2] = {{__byte_perm(a_xy, a_zw, 0x5410), __byte_perm(b_xy, b_zw, 0x5410)},
-                       {__byte_perm(a_xy, a_zw, 0x7632), __byte_perm(b_xy, b_zw, 0x7632)}};
-    if (turn != 0) eights[0] = {eights[0].y, eights[0].x}, eights[1] = {eights[1].y, eights[1].x};
-    const uint32_t voxels[2] = {voxel_of(bins, bin, at), voxel_of(bins, bin, kWords + at)};
-    if ((any & beyond) != 0) {
-#pragma unroll
-      for (uint32_t half = 0; half < 2; ++half)
-        eights[half] = limit_eight(bytes, words + at, half, bins.first_voxel + voxels[half]);
-    }
-#pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t offset = half * kWords + at;
-      visit(offset, voxels[half], eights[half],
-            kAllThere || (counted && offset < bins.bin_voxels() && voxels[half] < bins.num_voxels));
-    }
-  }
-}
-
 /// Calls visit(offset, voxel, bytes, there) for every eight neighbours of a bin that are counted, by whole warps, each
 /// of neighbouring eights; voxels not there have zeros. What a byte does not hold goes to the list.
 template <class Visit>
 __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin, const uint32_t* words,
                                                const ByteArgs& bytes, const Visit& visit) {
-  if (bins.bin_voxels() == 2 * kWords && bins.num_bins() * int64_t{2 * kWords} <= bins.num_voxels)
-    for_each_eight_of<true>(bins, bin, words, bytes, visit);
-  else
-    for_each_eight_of<false>(bins, bin, words, bytes, visit);
+  constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of each half of two words
+  // What is not more than `fits` a byte holds, and more than that is looked at one by one.
+  const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, beyond = ~(fits | fits << kHalfBits);
+#pragma unroll 1
+  for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < num_words(bins); first += kThreads * kVoxels) {
+    const uint32_t at = first + threadIdx.x % 32 * kVoxels;
+    const bool counted = at < num_words(bins);
+    const auto* fours = reinterpret_cast<const uint4*>(words + at);
+    const uint4 a = counted ? fours[0] : uint4{}, b = counted ? fours[1] : uint4{};
+    const uint32_t a_xy = __byte_perm(a.x, a.y, kLowBytes), a_zw = __byte_perm(a.z, a.w, kLowBytes),
+                   b_xy = __byte_perm(b.x, b.y, kLowBytes), b_zw = __byte_perm(b.z, b.w, kLowBytes);
+    uint2 eights[2] = {{__byte_perm(a_xy, a_zw, 0x5410), __byte_perm(b_xy, b_zw, 0x5410)},
+                       {__byte_perm(a_xy, a_zw, 0x7632), __byte_perm(b_xy, b_zw, 0x7632)}};
+    const bool fit = ((a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w) & beyond) == 0;
+#pragma unroll
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t offset = half * kWords + at, voxel = voxel_of(bins, bin, offset);
+      if (!fit) eights[half] = limit_eight(bytes, words + at, half, bins.first_voxel + voxel);
+      visit(offset, voxel, eights[half], counted && offset < bins.bin_voxels() && voxel < bins.num_voxels);
+    }
+  }
 }
 
 /// Writes a bin's counts as numbers; `grid` begins with the slab.

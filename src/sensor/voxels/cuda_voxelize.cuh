@@ -34,9 +34,10 @@ struct BinArgs {
     if (interleaved) return interleaved_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
     return tile * tile_points + at;
   }
-  /// Point of a sorted 32-bit entry.
+  /// Point of a sorted 32-bit entry. Clouds with values have fewer than 2^32 points.
   __device__ __forceinline__ uint32_t point_of(uint32_t entry, int tile) const {
-    return static_cast<uint32_t>(point_at(tile, entry >> kOffsetBits));
+    const uint32_t at = entry >> kOffsetBits, tile_of = static_cast<uint32_t>(tile);
+    return interleaved ? interleaved_point(tile_of, static_cast<uint32_t>(num_tiles), at) : tile_of * tile_points + at;
   }
   __device__ uint32_t bucket_of(uint32_t bin, uint32_t tile) const { return bin * bucket_pitch + tile; }
   /// A bucket's overflow slots.

@@ -97,7 +97,7 @@ struct VoxelPlan {
 };
 
 /// Shared memory of `gather`: slots for points, each with a row of results, beside two bytes for each voxel of the bin.
-inline constexpr size_t kGatherSlotBytes = 11, kGatherOther = 1536;
+inline constexpr size_t kGatherSlotBytes = 11, kGatherOther = 1792;
 constexpr uint32_t gather_slots(size_t most_shared, size_t bin_voxels, size_t row_bytes) {
   const size_t room = most_shared / 2, fixed = kGatherOther + bin_voxels * sizeof(uint16_t) + row_bytes;
   return room > fixed ? static_cast<uint32_t>((room - fixed) / (row_bytes + kGatherSlotBytes)) : 0;
