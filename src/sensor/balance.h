@@ -1,4 +1,4 @@
-// Who does what on devices of unlike speed: whole tasks, or shares of one job.
+// Placement of work on heterogeneous devices: whole tasks, or shares of one job.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct Placement {
 Placement placed(const TaskCosts& costs, std::vector<int> device_of);
 
 /// Longest task first (by its time on its fastest device), each to the device of `candidates` that would be done with
-/// it earliest, the first of equals. On alike devices at most 4/3 of the shortest makespan (Graham 1969).
+/// it earliest, the first of equals. On homogeneous devices at most 4/3 of the shortest makespan (Graham 1969).
 Placement place_longest_first(const TaskCosts& costs);
 /// The same where task i may only run on devices allowed[i], none of them empty.
 Placement place_longest_first(const TaskCosts& costs, const std::vector<std::vector<int>>& allowed);
 
 /// No placement is shorter: the longest task on its fastest device, or all tasks there, spread over the devices with no
-/// gap. On alike devices max(longest, sum / devices).
+/// gap. On homogeneous devices max(longest, sum / devices).
 double makespan_bound_us(const TaskCosts& costs);
 
 /// Shares of one job that follow the devices' speeds.

@@ -7,7 +7,7 @@
 
 namespace amdahl {
 
-/// What GPUs do not have alike.
+/// In what GPUs differ.
 struct ChipLimits {
   size_t most_shared = 0;  // bytes of shared memory that a block may have
   bool early = false;      // kernels may start beside the end of their predecessor: compute capability 9.0 and up

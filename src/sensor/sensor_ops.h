@@ -36,7 +36,7 @@ struct TimesRows {
   const float* times = nullptr;
   int64_t batch = 0, length = 0;
 };
-/// The first bad one in memory order. One number, so that of several the least is the first one's.
+/// The first bad one in memory order, as one number: the minimum over several threads is then the first fault.
 struct TimesFault {
   static constexpr uint64_t kNone = ~uint64_t{0};
   uint64_t place = kNone;  // 2 * (b * S + s); and 1 if the time is finite, but below its predecessor

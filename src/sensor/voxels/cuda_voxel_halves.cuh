@@ -16,7 +16,7 @@ inline constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
 inline constexpr int kTilesAtOnce = 2048;
 using Reading = Reads<8, 7, 2>;
 // A bin is overfull from so many times the points of a bin on average, but not of fewer than these.
-inline constexpr uint32_t kCrowdedTimes = 3, kLeastCrowded = 1 << 15;
+inline constexpr uint32_t kOverfullTimes = 3, kLeastOverfull = 1 << 15;
 inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
 
 /// How many words hold a bin.
@@ -91,7 +91,7 @@ __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uin
     look_up(bins, bin, first, count, segments);
     tiles += count;
     const int64_t mean = tiles * bins.tile_points >> bins.bin_bits;
-    overfull = segments.num_points > max(mean * kCrowdedTimes, int64_t{kLeastCrowded});
+    overfull = segments.num_points > max(mean * kOverfullTimes, int64_t{kLeastOverfull});
     if (overfull) return false;
     for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int) {
       atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits));

@@ -109,7 +109,7 @@ void cut_into_tiles(VoxelPlan& plan, int64_t num_points, int64_t tiles, int64_t 
   plan.num_tiles = divide_up(num_points, plan.tile_points);
 }
 
-/// Of points that other ranks count, too: nothing but tiles that are on their way.
+/// Of points that other ranks count too: nothing is kept but the counters.
 VoxelPlan plan_ranks(const VoxelizeProblem& problem, int num_sms) {
   VoxelPlan plan;
   plan.path = VoxelPath::ranks;
