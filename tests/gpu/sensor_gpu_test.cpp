@@ -122,8 +122,8 @@ TEST_F(SensorGpuTest, CloudsManyTimes) {
   }
 }
 
-/// Bins of few points beside crowded ones: groups of voxels that a warp adds up, groups that take a block, bins that
-/// are listed, and rows of every length.
+/// Bins of few points beside crowded ones: voxels that a lane, a warp or a block adds up, overfull bins, and rows of
+/// every length, also of more than half of a warp's lanes (19).
 TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
   Cloud many{"uneven", {{0, 0, 0}, 1, {64, 61, 67}}, {}};
   std::mt19937_64 generator(7);
@@ -145,7 +145,7 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
   const Cloud few = many;
   for (int i = 40'000; i < 150'000; ++i) add_point(i);
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max})
-    for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
+    for (const int64_t num_features : {1, 3, 8, 19, 64, 130, 512})
       for (const int parts : {1, 3}) {
         const bool has_features = has_values(mode);
         if (!has_features && (num_features > 1 || parts > 1)) continue;

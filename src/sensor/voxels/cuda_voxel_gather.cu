@@ -1,11 +1,14 @@
 // Variant `gather`, of means and maxima where bins have few points: after the partition a block per bin gives each of
-// its points a slot in shared memory, copies all their features there at once, adds up those of each voxel in the slot
-// of its first point, and writes a row for every voxel of the bin.
+// its points a slot in shared memory; half of its warps ask for all features at once, while the others list the points
+// of voxels with several. What these add up to stands where the first point's features were; then a row is written for
+// every voxel of the bin.
 //
 // Cost: features read once, in rows of 16 bytes and more, and the grid written once, in order; 500,000 points of 8
 // features into 128^3 voxels take 30 us on an H200, of which writing 67 MB alone is 16. Wins over `lists` because all
 // features of a bin are asked for at once, and a row is written in order with its neighbours whether empty or not: rows
-// cleared first and written again would go to DRAM twice. Bins of more points than slots are left to `lists`.
+// cleared first and written again would go to DRAM twice. What is possible is done by point: most voxels are empty.
+// Loops are kept short in code, since blocks of a multiprocessor are at different places of it. Points beyond the
+// features' room are read where they are needed; bins of more points than slots are left to `lists`.
 #include "sensor/voxels/cuda_voxel_rules.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
@@ -15,34 +18,47 @@ namespace {
 using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
-constexpr uint32_t kWarps = kThreads / 32;
+constexpr uint32_t kWarps = kThreads / 32, kFetchers = kWarps / 2;  // warps; the first ones fetch
 constexpr uint32_t kLongVoxel = 16;  // points that one lane adds up for each column; of more a warp does
-constexpr uint32_t kMostLong = 456;  // voxels of more points, of a bin: slots are 7,680 at most
-constexpr uint16_t kSingle = 1 << 15;
+// Of a voxel's head, beside slots: its one point has this slot, and features where the row would be; or the voxel is
+// written already.
+constexpr uint32_t kSingle = 1 << 15, kWritten = kSingle - 1;
+static_assert(kGatherLookUp >= 2 * kThreads * sizeof(uint32_t));
 
-/// Shared memory of a block. Slots count from 1; row 0 is that of voxels without points.
+/// Shared memory of a block. Slots count from 1; row 0 is that of voxels without points. The first slots have rows.
 template <class Results>
 struct GatherMemory {
   uint16_t* heads;    // [bin_voxels]: how many points; then kSingle, or the begin of a list; then the slot of the row
-  Results* rows;      // [1 + slots, columns], each column with its features until it has its result
+  Results* rows;      // [1 + fetched, columns], each column with its features until it has its result
   uint32_t* points;   // [1 + slots]
   uint16_t* offsets;  // [1 + slots], of the points' voxels
   uint16_t* ranks;    // [1 + slots], how many points of the voxel came before
-  uint16_t* lists;    // [1 + slots * 3 / 2], of several points: how many, and their slots
-  __device__ GatherMemory(void* memory, const BinArgs& bins, uint32_t slots, uint32_t columns) {
+  uint16_t* listed;   // [1 + slots], first slots of voxels with lists, from the back of more than kLongVoxel points
+  uint16_t* lists;    // [2 * slots]: how many points, and their slots
+  __device__ GatherMemory(void* memory, const BinArgs& bins, const GatherSlots& slots, uint32_t columns) {
     heads = static_cast<uint16_t*>(memory);
     rows = reinterpret_cast<Results*>(heads + bins.bin_voxels());
-    points = reinterpret_cast<uint32_t*>(rows + (1 + slots) * columns);
-    offsets = reinterpret_cast<uint16_t*>(points + 1 + slots);
-    ranks = offsets + 1 + slots;
-    lists = ranks + 1 + slots;
+    points = reinterpret_cast<uint32_t*>(rows + (1 + slots.fetched) * columns);
+    offsets = reinterpret_cast<uint16_t*>(points + 1 + slots.all);
+    ranks = offsets + 1 + slots.all;
+    listed = ranks + 1 + slots.all;
+    lists = listed + 1 + slots.all;
+  }
+  static size_t bytes(const BinArgs& bins, const GatherSlots& slots, size_t row) {
+    return bins.bin_voxels() * sizeof(uint16_t) + (1 + slots.fetched) * row + (1 + slots.all) * kGatherSlotBytes;
   }
 };
 
 /// What a block has found out about its bin.
 struct Found {
-  uint32_t num_slots, list_end, num_long;
-  uint16_t longs[kMostLong];  // first slots
+  uint32_t num_slots, num_long;
+  uint32_t listed_and_end;  // voxels with lists of up to kLongVoxel points << 16 | end of the lists
+};
+
+/// A bin's segments of some tiles, looked up.
+struct LookedUp {
+  const uint32_t* words;
+  __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
 
 /// A block's work on one bin.
@@ -53,9 +69,9 @@ class BinGatherer {
   using Results = typename Sum::Results;
   using Values = Pack<T, N>;
 
-  __device__ BinGatherer(const BinArgs& bins, uint32_t bin, const ValueArgs& args, uint32_t slots, int column_bits,
-                         const GatherMemory<Results>& memory, Found& found)
-      : bins_(bins), args_(args), memory_(memory), found_(found), bin_(bin), slots_(slots) {
+  __device__ BinGatherer(const BinArgs& bins, uint32_t bin, const ValueArgs& args, const GatherSlots& slots,
+                         int column_bits, const GatherMemory<Results>& memory, Found& found)
+      : bins_(bins), args_(args), slots_(slots), memory_(memory), found_(found), bin_(bin) {
     const uint32_t lane = threadIdx.x % 32;
     column_ = lane & ((1u << column_bits) - 1), first_ = lane >> column_bits, lot_ = 32u >> column_bits;
     has_column_ = column_ < args.columns;
@@ -65,147 +81,210 @@ class BinGatherer {
     auto* heads = reinterpret_cast<uint4*>(memory_.heads);
     for (uint32_t i = threadIdx.x; i < bins_.bin_voxels() / 8; i += kThreads) heads[i] = uint4{};
     if (threadIdx.x < args_.columns) memory_.rows[threadIdx.x] = Sum(args_).result(args_, 0);
-    if (threadIdx.x == 0) found_.num_slots = found_.num_long = 0, found_.list_end = 1;  // no list begins at 0
+    if (threadIdx.x == 0) found_ = {};
     __syncthreads();
   }
 
-  /// Gives the bin's points slots. False where there are too many. Waits for all threads.
+  /// Gives the bin's points slots, those of a segment side by side. False where there are too many. Waits for all
+  /// threads.
   __device__ __forceinline__ bool find() const {
-    for_each_in_segments<uint32_t, ValueReads, kThreads>(bins_, bin_, [&](uint32_t entry, int tile) {
-      const uint32_t offset = offset_of(entry), shift = offset % 2 * 16, slot = next_slot();
-      if (slot > slots_) return;
-      memory_.points[slot] = bins_.point_of(entry, tile), memory_.offsets[slot] = static_cast<uint16_t>(offset);
-      auto* pairs = reinterpret_cast<uint32_t*>(memory_.heads);
-      memory_.ranks[slot] = static_cast<uint16_t>(atomicAdd(&pairs[offset / 2], 1u << shift) >> shift);
-    });
-    __syncthreads();
-    return found_.num_slots <= slots_;
+    auto* words = reinterpret_cast<uint32_t*>(memory_.rows + args_.columns);  // until features come
+    uint32_t* slots_before = words + kThreads;                                // less where the segment begins
+    for (int64_t first = 0; first < bins_.num_tiles; first += kThreads) {
+      const int count = static_cast<int>(min(bins_.num_tiles - first, int64_t{kThreads}));
+      uint32_t word = 0;
+      if (static_cast<int>(threadIdx.x) < count) word = SegmentTable(bins_, bin_).word(first + threadIdx.x);
+      const auto [begin, end] = Segment::of(word);
+      const uint32_t through = scan_warp(end - begin);
+      uint32_t before = 0;
+      if (threadIdx.x % 32 == 31) before = atomicAdd(&found_.num_slots, through);
+      words[threadIdx.x] = word, slots_before[threadIdx.x] = __shfl_sync(~0u, before, 31) + through - end;
+      __syncthreads();
+      if (found_.num_slots > slots_.all) return false;
+      for_each_in_segments<uint32_t, Reads<8, 3, 3>, kThreads>(
+          bins_, first, count, LookedUp{words}, [&](uint32_t entry, int tile, int at) {
+            const uint32_t offset = offset_of(entry), shift = offset % 2 * 16, slot = slots_before[tile] + 1 + at;
+            memory_.points[slot] = bins_.point_of(entry, static_cast<int>(first) + tile);
+            memory_.offsets[slot] = static_cast<uint16_t>(offset);
+            auto* pairs = reinterpret_cast<uint32_t*>(memory_.heads);
+            memory_.ranks[slot] = static_cast<uint16_t>(atomicAdd(&pairs[offset / 2], 1u << shift) >> shift);
+          });
+      __syncthreads();
+    }
+    return true;
   }
 
-  /// Has the features come, and makes rows of them. Waits for all threads.
+  /// Has the features come, and adds up those of voxels with lists. Waits for all threads.
   __device__ __forceinline__ void add_up() const {
-    fetch();
-    list_first();
+    if (threadIdx.x < kFetchers * 32)
+      fetch();
+    else
+      begin_lists();
     __syncthreads();
-    for (uint32_t slot = 1 + threadIdx.x; slot <= found_.num_slots; slot += kThreads)
-      if (memory_.ranks[slot] > 0)
-        memory_.lists[memory_.heads[memory_.offsets[slot]] + 1 + memory_.ranks[slot]] = static_cast<uint16_t>(slot);
+    for_each_slot<false, 0>([&](uint32_t slot, uint32_t, uint32_t begin) {
+      memory_.lists[begin + 1 + memory_.ranks[slot]] = static_cast<uint16_t>(slot);
+    });
     wait_for_batches<0>();
     __syncthreads();
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t warp = threadIdx.x / 32, num_listed = found_.listed_and_end >> 16;
 #pragma unroll 1
-    for (uint32_t first = 1 + warp * lot_; first <= found_.num_slots; first += kWarps * lot_) add_voxel(first + first_);
+    for (uint32_t first = warp * lot_; first < num_listed; first += kWarps * lot_)
+      add_voxel<false>(first + first_ < num_listed ? memory_.listed[first + first_] : 0);
 #pragma unroll 1
-    for (uint32_t i = warp; i < found_.num_long; i += kWarps) add_long_voxel(found_.longs[i]);
+    for (uint32_t i = warp; i < found_.num_long; i += kWarps) add_voxel<true>(memory_.listed[slots_.all - i]);
     __syncthreads();
   }
 
-  /// Writes all rows of the bin.
+  /// Writes all rows that are here.
   __device__ __forceinline__ void write() const {
+    const bool whole = args_.columns * lot_ == 32 && bins_.num_voxels % kChunkVoxels == 0 && !args_.counts;
 #pragma unroll 1
     for (uint32_t chunk = threadIdx.x / 32; chunk < bins_.bin_chunks; chunk += kWarps) {
-      const uint32_t chunk_voxel = voxel_of(bins_, bin_, chunk * kChunkVoxels);
-      const uint16_t* heads = memory_.heads + chunk * kChunkVoxels;
-      Results* out = static_cast<Results*>(args_.output) + static_cast<int64_t>(chunk_voxel) * args_.columns + column_;
-#pragma unroll 2
-      for (uint32_t voxel = first_; voxel < kChunkVoxels; voxel += lot_) {
-        if (!has_column_ || chunk_voxel + voxel >= bins_.num_voxels) continue;
-        const uint32_t slot = heads[voxel];
-        store_streaming(out + voxel * args_.columns, memory_.rows[slot * args_.columns + column_]);
-        if (args_.counts && column_ == 0 && slot == 0) args_.counts[chunk_voxel + voxel] = 0;
-      }
+      const uint32_t voxel = voxel_of(bins_, bin_, chunk * kChunkVoxels) + first_;
+      const uint16_t* heads = memory_.heads + chunk * kChunkVoxels + first_;
+      if (!whole)
+        write_chunk<false>(heads, voxel);
+      else if (voxel < bins_.num_voxels)
+        write_chunk<true>(heads, voxel);
     }
   }
 
  private:
-  /// Lanes that are here at once take slots side by side.
-  __device__ __forceinline__ uint32_t next_slot() const {
-    const unsigned here = __activemask(), lane = threadIdx.x % 32, leader = __ffs(static_cast<int>(here)) - 1;
-    uint32_t first = 0;
-    if (lane == leader) first = atomicAdd(&found_.num_slots, static_cast<uint32_t>(__popc(here)));
-    return 1 + __shfl_sync(here, first, static_cast<int>(leader)) + __popc(here & ((1u << lane) - 1));
-  }
   __device__ __forceinline__ Results* row_at(uint32_t slot) const {
     return memory_.rows + slot * args_.columns + column_;
   }
+  __device__ __forceinline__ Results* out_at(uint32_t voxel) const {
+    return static_cast<Results*>(args_.output) + static_cast<int64_t>(voxel) * args_.columns + column_;
+  }
   __device__ __forceinline__ Values values_of(uint32_t slot) const {
-    return *reinterpret_cast<const Values*>(row_at(slot));
+    return slot <= slots_.fetched ? *reinterpret_cast<const Values*>(row_at(slot))
+                                  : load<T, N>(args_, memory_.points[slot], column_);
   }
 
-  /// Begins to copy the features. Lanes stand side by side over the columns of several points.
+  /// Begins to copy the features for which there is room. Lanes stand side by side over the columns of several points.
+  /// By the warps that fetch.
   __device__ __forceinline__ void fetch() const {
+    const uint32_t last = min(found_.num_slots, slots_.fetched);
 #pragma unroll 2
-    for (uint32_t slot = 1 + threadIdx.x / 32 * lot_ + first_; slot <= found_.num_slots; slot += kWarps * lot_)
+    for (uint32_t slot = 1 + threadIdx.x / 32 * lot_ + first_; slot <= last; slot += kFetchers * lot_)
       if (has_column_)
         copy_async(reinterpret_cast<Values*>(row_at(slot)),
                    static_cast<const Values*>(args_.features) +
                        static_cast<int64_t>(memory_.points[slot]) * args_.columns + column_);
     end_async_batch();
   }
-  /// Begins the lists of voxels of several points, with their first ones.
-  __device__ __forceinline__ void list_first() const {
-    for (uint32_t slot = 1 + threadIdx.x; slot <= found_.num_slots; slot += kThreads) {
-      if (memory_.ranks[slot] != 0) continue;
-      uint16_t& head = memory_.heads[memory_.offsets[slot]];
-      const uint32_t count = head;
-      if (count == 1) {
-        head = kSingle;
-        continue;
+
+  /// Calls visit(slot, offset, head) for all slots whose points are the first ones of their voxels, or for the others.
+  /// By the warps from `kFirstWarp` on.
+  template <bool kFirst, uint32_t kFirstWarp, class Visit>
+  __device__ __forceinline__ void for_each_slot(const Visit& visit) const {
+    constexpr uint32_t kStep = kThreads - kFirstWarp * 32;
+    constexpr int kTogether = 2;
+    const uint32_t num_slots = found_.num_slots;
+#pragma unroll 1
+    for (uint32_t first = 1 + threadIdx.x - kFirstWarp * 32; first <= num_slots; first += kTogether * kStep) {
+      bool meant[kTogether];
+      uint32_t offset[kTogether], head[kTogether];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        meant[k] = first + k * kStep <= num_slots && (memory_.ranks[first + k * kStep] == 0) == kFirst;
+        if (meant[k]) offset[k] = memory_.offsets[first + k * kStep];
       }
-      const uint32_t begin = atomicAdd(&found_.list_end, count + 1);
-      memory_.lists[begin] = static_cast<uint16_t>(count), memory_.lists[begin + 1] = static_cast<uint16_t>(slot);
-      head = static_cast<uint16_t>(begin);
-      if (count > kLongVoxel) found_.longs[atomicAdd(&found_.num_long, 1u)] = static_cast<uint16_t>(slot);
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k)
+        if (meant[k]) head[k] = memory_.heads[offset[k]];
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k)
+        if (meant[k]) visit(first + k * kStep, offset[k], head[k]);
     }
+  }
+  /// Tells voxels of one point their slot, and begins the lists of the others, and of those without a row. By the warps
+  /// that do not fetch.
+  __device__ __forceinline__ void begin_lists() const {
+    for_each_slot<true, kFetchers>([&](uint32_t slot, uint32_t offset, uint32_t count) {
+      uint32_t head = slot | kSingle;
+      if (count > 1 || slot > slots_.fetched) {
+        const bool is_long = count > kLongVoxel;
+        const uint32_t both = atomicAdd(&found_.listed_and_end, (is_long ? 0 : 1u << 16) + count + 1);
+        head = both & 0xffff;
+        memory_.lists[head] = static_cast<uint16_t>(count), memory_.lists[head + 1] = static_cast<uint16_t>(slot);
+        memory_.listed[is_long ? slots_.all - atomicAdd(&found_.num_long, 1u) : both >> 16] =
+            static_cast<uint16_t>(slot);
+      }
+      memory_.heads[offset] = static_cast<uint16_t>(head);
+    });
   }
 
-  /// Makes the row of the voxel whose first point has this slot, if it is one; each lot of lanes its own.
+  /// Adds up the voxel whose first point has this slot: each lot of lanes its own, or none where that is 0, or the warp
+  /// together. Nobody else looks at the voxel's head or rows meanwhile.
+  template <bool kByWarp>
   __device__ __forceinline__ void add_voxel(uint32_t slot) const {
-    const bool is_first = slot <= found_.num_slots && memory_.ranks[slot] == 0;
-    const uint32_t offset = is_first ? memory_.offsets[slot] : 0, head = is_first ? memory_.heads[offset] : kSingle;
-    const uint16_t* slots = memory_.lists + head + 1;
-    const uint32_t count = head == kSingle ? 1 : slots[-1];
-    __syncwarp();  // all have read the head
-    if (!is_first || count > kLongVoxel || !has_column_) return;
-    if (count == 1) {
-      *row_at(slot) = Sum::of_one(args_, values_of(slot));
-    } else {
-      Sum sum(args_);
-#pragma unroll 1
-      for (uint32_t i = 0; i < count; ++i) sum.add(args_, values_of(slots[i]));
-      *row_at(slot) = sum.result(args_, count);
-    }
-    finish(slot, offset, count);
-  }
-  /// The same of a voxel of many points, by a warp.
-  __device__ __forceinline__ void add_long_voxel(uint32_t slot) const {
-    const uint32_t offset = memory_.offsets[slot];
-    const uint16_t* slots = memory_.lists + memory_.heads[offset] + 1;
-    const uint32_t count = slots[-1];
+    const uint32_t offset = slot > 0 ? memory_.offsets[slot] : 0;
+    const uint16_t* list = memory_.lists + (slot > 0 ? memory_.heads[offset] : 0);
+    const uint32_t count = slot > 0 ? list[0] : 0, step = kByWarp ? lot_ : 1;
     Sum sum(args_);
-    for (uint32_t i = first_; i < count && has_column_; i += lot_) sum.add(args_, values_of(slots[i]));
-    sum.join_warp(static_cast<int>(32 / lot_));
-    if (first_ != 0 || !has_column_) return;
-    *row_at(slot) = sum.result(args_, count);
-    finish(slot, offset, count);
-  }
-  __device__ __forceinline__ void finish(uint32_t slot, uint32_t offset, uint32_t count) const {
+#pragma unroll 1
+    for (uint32_t i = kByWarp ? first_ : 0; i < count && has_column_; i += step) sum.add(args_, values_of(list[1 + i]));
+    if (kByWarp) sum.join_warp(static_cast<int>(32 / lot_));
+    __syncwarp();  // all have read the head
+    if (count == 0 || (kByWarp && first_ != 0) || !has_column_) return;
+    const uint32_t voxel = voxel_of(bins_, bin_, offset);
+    if (slot <= slots_.fetched)
+      *row_at(slot) = sum.result(args_, count);
+    else
+      store_streaming(out_at(voxel), sum.result(args_, count));
     if (column_ != 0) return;
-    memory_.heads[offset] = static_cast<uint16_t>(slot);
-    if (args_.counts) args_.counts[voxel_of(bins_, bin_, offset)] = static_cast<int32_t>(count);
+    memory_.heads[offset] = static_cast<uint16_t>(slot <= slots_.fetched ? slot : kWritten);
+    if (args_.counts) args_.counts[voxel] = static_cast<int32_t>(count);
+  }
+
+  /// What a voxel's row has, or its only point's features become.
+  __device__ __forceinline__ Results row_of(uint32_t head) const {
+    Results row = *row_at(head == kWritten ? 0 : head & (kSingle - 1));
+    Values values;
+    memcpy(&values, &row, sizeof(values));
+    const Results of_one = Sum::of_one(args_, values);
+#pragma unroll
+    for (int i = 0; i < N; ++i) row.at[i] = (head & kSingle) != 0 ? of_one.at[i] : row.at[i];
+    return row;
+  }
+  /// Writes a chunk, from this lane's first voxel on. `kWhole`: all its voxels are there, and no counts are asked for.
+  template <bool kWhole>
+  __device__ __forceinline__ void write_chunk(const uint16_t* heads, uint32_t voxel) const {
+    constexpr int kTogether = 2;
+    Results* out = out_at(voxel);
+    const uint32_t step = kWhole ? 32 : lot_ * args_.columns;
+#pragma unroll 1
+    for (uint32_t at = 0; at < kChunkVoxels; at += kTogether * lot_, out += kTogether * step) {
+      uint32_t head[kTogether];
+      Results rows[kTogether];
+      const auto there = [&](int k) { return kWhole || (has_column_ && voxel + at + k * lot_ < bins_.num_voxels); };
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        head[k] = heads[at + k * lot_];
+        if (there(k)) rows[k] = row_of(head[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        if (there(k) && head[k] != kWritten) store_streaming(out + k * step, rows[k]);
+        if (!kWhole && there(k) && args_.counts && column_ == 0 && (head[k] == 0 || (head[k] & kSingle) != 0))
+          args_.counts[voxel + at + k * lot_] = head[k] == 0 ? 0 : 1;
+      }
+    }
   }
 
   const BinArgs& bins_;
   const ValueArgs& args_;
+  const GatherSlots& slots_;
   const GatherMemory<Results>& memory_;
   Found& found_;
-  uint32_t bin_, slots_, column_, first_, lot_;
+  uint32_t bin_, column_, first_, lot_;
   bool has_column_;
 };
 
 template <class Rule, class T, int N>
 __global__ void __launch_bounds__(kThreads, 2)
-    gather_bins(BinArgs bins, ValueArgs args, uint32_t slots, int column_bits) {
+    gather_bins(BinArgs bins, ValueArgs args, GatherSlots slots, int column_bits) {
   extern __shared__ __align__(128) uint4 memory[];
   __shared__ Found found;
   using Gatherer = BinGatherer<Rule, T, N>;
@@ -229,12 +308,13 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 void launch_voxel_gather(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   const size_t row = row_bytes(problem);
-  const uint32_t slots = gather_slots(launch.limits.most_shared, bins.bin_voxels(), row);
+  const GatherSlots slots = gather_slots(launch.limits.most_shared, bins.bin_voxels(), row);
   with_values(problem, bins, [&](const ValueArgs& args, auto rule, auto type, auto pack) {
+    using Gatherer = BinGatherer<decltype(rule), decltype(type), decltype(pack)::value>;
     int column_bits = 0;
     while (1u << column_bits < args.columns) ++column_bits;
     auto* kernel = &gather_bins<decltype(rule), decltype(type), decltype(pack)::value>;
-    const size_t shared = bins.bin_voxels() * sizeof(uint16_t) + (1 + slots) * (row + kGatherSlotBytes) + sizeof(uint4);
+    const size_t shared = GatherMemory<typename Gatherer::Results>::bytes(bins, slots, row);
     allow_shared(launch, kernel, shared);
     launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "gather_bins", bins, args, slots,
                  column_bits);

@@ -93,7 +93,7 @@ __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uin
     const int64_t mean = tiles * bins.tile_points >> bins.bin_bits;
     overfull = segments.num_points > max(mean * kOverfullTimes, int64_t{kLeastOverfull});
     if (overfull) return false;
-    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int) {
+    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int, int) {
       atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits));
     });
     return true;
@@ -168,7 +168,7 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
   clear(words, voxels);
   for_each_tiles(bins, [&](int64_t first, int count) {
     look_up(bins, bin, first, count, segments);
-    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int) {
+    for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int, int) {
       if (offset % (1u << kShareBits) == share) atomicAdd(words + (offset >> kShareBits), 1u);
     });
     return true;

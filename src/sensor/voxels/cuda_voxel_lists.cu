@@ -51,7 +51,7 @@ __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists
   __shared__ uint32_t warps[32], place;
   for (uint32_t i = threadIdx.x; i < share.voxels(bins) + 4; i += kThreads) (lists.ends - 4)[i] = 0;
   __syncthreads();
-  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int) {
+  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int, int) {
     if (share.has(offset_of(entry))) atomicAdd(&lists.ends[share.place(offset_of(entry))], 1u);
   });
   __syncthreads();
@@ -59,7 +59,7 @@ __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   if (total > kListed) lists.order = bins.order + place;
-  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile) {
+  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile, int) {
     if (share.has(offset_of(entry)))
       lists.order[atomicAdd(&lists.ends[share.place(offset_of(entry))], 1u)] = bins.point_of(entry, tile);
   });
@@ -185,12 +185,13 @@ __device__ uint32_t share_bits(const BinArgs& bins, uint32_t num_overfull) {
   return bits;
 }
 
-/// Of all bins, or of the overfull ones alone.
+/// Of all bins, or of the overfull ones alone, after which no other kernel sums up the drops.
 template <class Rule, class T, int N, bool kOverfull>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];
   let_successor_start();
   wait_for_predecessor();
+  if (kOverfull && blockIdx.x == gridDim.x - 1) sum_drops(bins);
   const uint32_t num_bins = kOverfull ? bins.crowded->num_bins : bins.num_bins();
   const uint32_t bits = kOverfull ? share_bits(bins, num_bins) : 0;
   for (uint32_t item = blockIdx.x; item >> bits < num_bins; item += gridDim.x) {

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads, 2) mark_bins(BinArgs bins, void* out
     clear_cells<kThreads>(memory, bins.bin_voxels());
     if (bin == blockIdx.x) wait_for_predecessor();
     for_each_in_segments<uint16_t, Reads<8, 6, 3>, kThreads>(bins, bin,
-                                                             [&](uint32_t offset, int) { cells[offset] = 1; });
+                                                             [&](uint32_t offset, int, int) { cells[offset] = 1; });
     __syncthreads();
     write_cells<kForm, kThreads>(bins, bin, cells, ByteArgs{}, output);
     __syncthreads();

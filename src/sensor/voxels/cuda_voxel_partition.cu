@@ -85,14 +85,19 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
   const GridArgs grid = grid_args(problem, bins.first_voxel);
   with_quotient(grid.quotient, [&](auto quotient) {
     constexpr Quotient kQuotient = decltype(quotient)::value;
-    constexpr int kQuads = kMaxTilePoints / (4 * kTileThreads);
+    const auto launch_values = [&](auto quads) {
+      constexpr int kQuads = decltype(quads)::value;
+      launch_with<uint32_t, kQuads, kQuotient, false>(launch, problem, grid, bins, OwnMemory{},
+                                                      TileMemory<uint32_t, kQuads>::bytes(bins));
+    };
     if (problem.sorted_parts.num_ranks > 0)
       launch_counted<kQuotient>(launch, problem, grid, bins, RanksMemory{problem.sorted_parts});
     else if (!has_values(problem.options.mode))
       launch_counted<kQuotient>(launch, problem, grid, bins, OwnMemory{});
+    else if (bins.tile_points <= 4 * kTileThreads)  // of small clouds
+      launch_values(std::integral_constant<int, 1>{});
     else
-      launch_with<uint32_t, kQuads, kQuotient, false>(launch, problem, grid, bins, OwnMemory{},
-                                                      TileMemory<uint32_t, kQuads>::bytes(bins));
+      launch_values(std::integral_constant<int, kMaxTilePoints / (4 * kTileThreads)>{});
   });
 }
 

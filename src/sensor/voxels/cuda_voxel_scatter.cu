@@ -19,7 +19,7 @@ using namespace sensor_cuda;
 /// Where a tile's buckets are built, in shared memory: 16 bytes apart, so that equal ranks fall into different banks.
 /// Points that are in no bin have buckets like the others.
 struct BucketBuilder {
-  static constexpr int kStride = Bucket::kBytes + 16;
+  static constexpr int kStride = PointBucket::kBytes + 16;
   static size_t bytes(const BinArgs& bins) { return size_t{num_begins(bins)} * kStride; }
   char* memory;
 
@@ -29,13 +29,14 @@ struct BucketBuilder {
   /// Copies what is needed of the tile's buckets, in whole sectors of memory.
   __device__ void write(const BinArgs& bins, uint32_t tile, const uint32_t* lengths) const {
     constexpr uint32_t kOfLane = sizeof(uint4) / sizeof(uint16_t);
-    const uint32_t lane = threadIdx.x % Bucket::kLanes;
+    const uint32_t lane = threadIdx.x % PointBucket::kLanes;
 #pragma unroll 1
-    for (uint32_t bin = threadIdx.x / Bucket::kLanes; bin < bins.num_bins(); bin += kTileThreads / Bucket::kLanes) {
+    for (uint32_t bin = threadIdx.x / PointBucket::kLanes; bin < bins.num_bins();
+         bin += kTileThreads / PointBucket::kLanes) {
       if ((lane & ~1u) * kOfLane > lengths[bin]) continue;
       uint4 part = *reinterpret_cast<const uint4*>(memory + bin * kStride + lane * sizeof(uint4));
       if (lane == 0) part.x = (part.x & 0xffff0000u) | lengths[bin];
-      bins.buckets[bins.bucket_of(bin, tile) * Bucket::kLanes + lane] = part;
+      bins.buckets[bins.bucket_of(bin, tile) * PointBucket::kLanes + lane] = part;
     }
   }
 };
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
   bool overflows = false, spills = false;
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
-    if (placed.rank[at] < Bucket::kSlots)
+    if (placed.rank[at] < PointBucket::kSlots)
       buckets.entries(placed.bin(at))[placed.rank[at]] = placed.entry<uint16_t>(at);
     else
       overflows = true;
@@ -70,10 +71,10 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
   if (overflows) {
 #pragma unroll
     for (int at = 0; at < 4; ++at) {
-      if (!placed.has(bins, at) || placed.rank[at] < Bucket::kSlots) continue;
+      if (!placed.has(bins, at) || placed.rank[at] < PointBucket::kSlots) continue;
       auto* slots = reinterpret_cast<uint16_t*>(bins.overflow_of(bins.bucket_of(placed.bin(at), tile)));
-      if (placed.rank[at] < Bucket::kAllSlots)
-        slots[placed.rank[at] - Bucket::kSlots] = placed.entry<uint16_t>(at);
+      if (placed.rank[at] < PointBucket::kAllSlots)
+        slots[placed.rank[at] - PointBucket::kSlots] = placed.entry<uint16_t>(at);
       else
         spills = true;
     }
@@ -84,7 +85,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
   if (bins.stats && threadIdx.x == 0) bins.drops[tile] = {of_block.nan, of_block.outside};
   if (!spills) return;
   __syncthreads();
-  constexpr uint32_t kAll = Bucket::kAllSlots;
+  constexpr uint32_t kAll = PointBucket::kAllSlots;
   for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kTileThreads)
     memory.begins[i] = max(memory.begins[i], kAll) - kAll;
   sort_tile(bins, tile, memory, placed, kAll, OwnMemory{});
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
 // ---- second step ----
 
 /// A lane for each vector of a bin's buckets.
-constexpr int kThreads = kMaxScatterTiles * Bucket::kLanes;
+constexpr int kThreads = kMaxScatterTiles * PointBucket::kLanes;
 static_assert(kThreads % 32 == 0);
 
 /// Calls visit(there, entry) for the entries of a vector, of which the first is number `first` of `count`.
@@ -110,23 +111,23 @@ __device__ __forceinline__ void visit_vector(const uint4& vector, int first, int
 template <class Wait, class Visit>
 __device__ __forceinline__ void for_each_scattered(const BinArgs& bins, uint32_t bin, const Wait& wait,
                                                    const Visit& visit) {
-  const int lane = threadIdx.x % Bucket::kLanes, tile = static_cast<int>(threadIdx.x) / Bucket::kLanes;
+  const int lane = threadIdx.x % PointBucket::kLanes, tile = static_cast<int>(threadIdx.x) / PointBucket::kLanes;
   const uint32_t bucket = bins.bucket_of(bin, tile);
   const auto num_tiles = static_cast<int>(bins.num_tiles);
   wait();
-  const uint4 part = tile < num_tiles ? bins.buckets[bucket * Bucket::kLanes + lane] : make_uint4(0, 0, 0, 0);
+  const uint4 part = tile < num_tiles ? bins.buckets[bucket * PointBucket::kLanes + lane] : make_uint4(0, 0, 0, 0);
   const int count = __shfl_sync(~0u, static_cast<int>(part.x & 0xffff), static_cast<int>(threadIdx.x) % 32 - lane);
-  visit_vector(part, lane * 8 - 1, min(count, Bucket::kSlots), visit);
-  const int in_slots = min(count - Bucket::kSlots, Bucket::kOverflowSlots);
-  for (int vector = lane; vector * 8 < in_slots; vector += Bucket::kLanes)
+  visit_vector(part, lane * 8 - 1, min(count, PointBucket::kSlots), visit);
+  const int in_slots = min(count - PointBucket::kSlots, PointBucket::kOverflowSlots);
+  for (int vector = lane; vector * 8 < in_slots; vector += PointBucket::kLanes)
     visit_vector(bins.overflow_of(bucket)[vector], vector * 8, in_slots, visit);
-  if (!__syncthreads_or(count > Bucket::kAllSlots)) return;
+  if (!__syncthreads_or(count > PointBucket::kAllSlots)) return;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < num_tiles; i += kThreads / 32) {
-    const auto length = static_cast<int>(bins.buckets[bins.bucket_of(bin, i) * Bucket::kLanes].x & 0xffff);
-    if (length <= Bucket::kAllSlots) continue;
+    const auto length = static_cast<int>(bins.buckets[bins.bucket_of(bin, i) * PointBucket::kLanes].x & 0xffff);
+    if (length <= PointBucket::kAllSlots) continue;
     const uint16_t* entries = bins.sorted<uint16_t>(i) + SegmentTable(bins, bin)[i].begin;
 #pragma unroll 4
-    for (int at = static_cast<int>(threadIdx.x) % 32; at < length - Bucket::kAllSlots; at += 32)
+    for (int at = static_cast<int>(threadIdx.x) % 32; at < length - PointBucket::kAllSlots; at += 32)
       visit(true, entries[at]);
   }
   __syncthreads();

@@ -6,20 +6,29 @@ namespace {
 
 using namespace sensor_cuda;
 
+__global__ void sum_all_drops(BinArgs bins) {
+  wait_for_predecessor();
+  let_successor_start();
+  sum_drops(bins);
+}
+void launch_sum_drops(const SensorLaunch& launch, const VoxelizeProblem&, const BinArgs& bins) {
+  if (bins.stats) launch_early(launch, 1, 32, 0, &sum_all_drops, "sum_all_drops", bins);
+}
+
 /// Kernels of a variant, in the order in which they run.
 struct VariantLaunch {
   VoxelPath path;
   using Step = void (*)(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins);
-  Step first, second, third;
+  Step steps[3];
 };
 constexpr VariantLaunch kLaunches[] = {
-    {VoxelPath::ranks, launch_partition, nullptr, nullptr},
-    {VoxelPath::atomics, launch_voxel_atomics, nullptr, nullptr},
-    {VoxelPath::scatter, launch_voxel_scatter, nullptr, nullptr},
-    {VoxelPath::packed, launch_partition, launch_voxel_packed, nullptr},
-    {VoxelPath::marks, launch_partition, launch_voxel_marks, nullptr},
-    {VoxelPath::gather, launch_partition, launch_voxel_gather, launch_overfull_lists},
-    {VoxelPath::lists, launch_partition, launch_voxel_lists, nullptr},
+    {VoxelPath::ranks, {launch_partition, launch_sum_drops}},
+    {VoxelPath::atomics, {launch_voxel_atomics}},
+    {VoxelPath::scatter, {launch_voxel_scatter, launch_sum_drops}},
+    {VoxelPath::packed, {launch_partition, launch_voxel_packed, launch_sum_drops}},
+    {VoxelPath::marks, {launch_partition, launch_voxel_marks, launch_sum_drops}},
+    {VoxelPath::gather, {launch_partition, launch_voxel_gather, launch_overfull_lists}},
+    {VoxelPath::lists, {launch_partition, launch_voxel_lists, launch_sum_drops}},
 };
 
 BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const VoxelizeProblem& problem, int slab) {
@@ -45,17 +54,6 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   return args;
 }
 
-/// Adds up the drop and NaN counters of the first step's blocks.
-__global__ void sum_drops(BinArgs bins) {
-  wait_for_predecessor();
-  let_successor_start();
-  unsigned nan = 0, outside = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < bins.num_drops; i += 32)
-    nan += static_cast<unsigned>(bins.drops[i].num_nan), outside += static_cast<unsigned>(bins.drops[i].num_outside);
-  nan = __reduce_add_sync(~0u, nan), outside = __reduce_add_sync(~0u, outside);
-  if (threadIdx.x == 0) *bins.stats = {nan, outside};
-}
-
 }  // namespace
 
 size_t cuda_voxelize_scratch_bytes(const SensorLaunch& launch, const VoxelizeProblem& problem) {
@@ -68,9 +66,8 @@ void launch_voxelize(const SensorLaunch& launch, const VoxelizeProblem& problem)
                                                [&](const VariantLaunch& row) { return row.path == plan.path; });
   for (int slab = 0; slab < plan.num_slabs; ++slab) {
     const BinArgs bins = bin_args(launch, plan, problem, slab);
-    for (const auto step : {variant.first, variant.second, variant.third})
+    for (const auto step : variant.steps)
       if (step) step(launch, problem, bins);
-    if (bins.stats && plan.path != VoxelPath::atomics) launch_early(launch, 1, 32, 0, &sum_drops, "sum_drops", bins);
   }
 }
 

@@ -42,7 +42,7 @@ struct BinArgs {
   __device__ uint32_t bucket_of(uint32_t bin, uint32_t tile) const { return bin * bucket_pitch + tile; }
   /// A bucket's overflow slots.
   __device__ uint4* overflow_of(uint32_t bucket) const {
-    return overflow + bucket * (Bucket::kOverflowBytes / sizeof(uint4));
+    return overflow + bucket * (PointBucket::kOverflowBytes / sizeof(uint4));
   }
   /// A tile's sorted entries.
   template <class Entry>
@@ -79,7 +79,8 @@ struct SegmentTable {
   const uint32_t* first;
   uint32_t num_bins;
   __device__ SegmentTable(const BinArgs& bins, uint32_t bin) : first(bins.table + bin), num_bins(bins.num_bins()) {}
-  __device__ __forceinline__ Segment operator[](int64_t tile) const { return Segment::of(first[tile * num_bins]); }
+  __device__ __forceinline__ uint32_t word(int64_t tile) const { return first[tile * num_bins]; }
+  __device__ __forceinline__ Segment operator[](int64_t tile) const { return Segment::of(word(tile)); }
 };
 
 /// How segments are read: each by kLanes lanes, of which each reads kLoads entries at once, of kAhead segments
@@ -89,7 +90,8 @@ struct Reads {
   static constexpr int kLanes = kLanesOfSegment, kLoads = kLoadsOfLane, kAhead = kSegments;
 };
 
-/// Calls visit(entry, tile) for every entry in these segments of `num_tiles` tiles, of which the first is `first_tile`.
+/// Calls visit(entry, tile, place in it) for every entry in these segments of `num_tiles` tiles, counted from
+/// `first_tile`.
 template <class Entry, class Reads, int kThreads, class Segments, class Visit>
 __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, int64_t first_tile, int num_tiles,
                                                      const Segments& segments, const Visit& visit) {
@@ -115,9 +117,9 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, int64_
     for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i)
-        if (begin[k] + i * kLanes < end[k]) visit(entry[k][i], first + k * kGroups);
+        if (begin[k] + i * kLanes < end[k]) visit(entry[k][i], first + k * kGroups, begin[k] + i * kLanes);
       for (int at = begin[k] + kLoads * kLanes; at < end[k]; at += kLanes)
-        visit(entries_of(k)[at], first + k * kGroups);
+        visit(entries_of(k)[at], first + k * kGroups, at);
     }
   }
 }
@@ -126,6 +128,16 @@ template <class Entry, class Reads, int kThreads, class Visit>
 __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32_t bin, const Visit& visit) {
   for_each_in_segments<Entry, Reads, kThreads>(bins, 0, static_cast<int>(bins.num_tiles), SegmentTable(bins, bin),
                                                visit);
+}
+
+/// Adds up the drop and NaN counters of the first step's blocks, where somebody asks. By the first warp.
+__device__ inline void sum_drops(const BinArgs& bins) {
+  if (!bins.stats || threadIdx.x >= 32) return;
+  unsigned nan = 0, outside = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < bins.num_drops; i += 32)
+    nan += static_cast<unsigned>(bins.drops[i].num_nan), outside += static_cast<unsigned>(bins.drops[i].num_outside);
+  nan = __reduce_add_sync(~0u, nan), outside = __reduce_add_sync(~0u, outside);
+  if (threadIdx.x == 0) *bins.stats = {nan, outside};
 }
 
 /// Inclusive sums over a warp.

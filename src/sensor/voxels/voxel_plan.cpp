@@ -79,7 +79,7 @@ bool gather_applies(const VoxelizeProblem& problem, const Chip& chip) {
   const int bits = bin_bits_for(voxels, kMaxValueVoxels, chip);
   const size_t bin_voxels = size_t{chunks_of_bin(voxels, bits)} * kChunkVoxels;
   const double mean = static_cast<double>(problem.num_points) / static_cast<double>(int64_t{1} << bits);
-  return mean + 4 * std::sqrt(mean) <= gather_slots(chip.most_shared, bin_voxels, row_bytes(problem));
+  return mean + 4 * std::sqrt(mean) <= gather_slots(chip.most_shared, bin_voxels, row_bytes(problem)).all;
 }
 bool lists_apply(const VoxelizeProblem&, const Chip&) { return true; }
 
@@ -169,8 +169,8 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   if (scatters) {
     plan.bucket_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
     const size_t buckets = static_cast<size_t>(plan.bucket_pitch) * plan.num_bins();
-    plan.buckets = place(plan.bytes, buckets * Bucket::kBytes);
-    plan.overflow = place(plan.bytes, buckets * Bucket::kOverflowBytes);
+    plan.buckets = place(plan.bytes, buckets * PointBucket::kBytes);
+    plan.overflow = place(plan.bytes, buckets * PointBucket::kOverflowBytes);
   }
   plan.overfull = place(plan.bytes, sizeof(CrowdedBins));
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);

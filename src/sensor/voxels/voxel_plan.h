@@ -36,7 +36,7 @@ static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32)
 
 /// A bucket of 16-bit entries: their number first, then the entries, 16 bytes per lane. Entries that do not fit go to
 /// the overflow slots, and what these cannot hold is sorted by bin as the overflow list of the tile.
-struct Bucket {
+struct PointBucket {
   static constexpr int kBytes = 64, kSlots = kBytes / 2 - 1, kLanes = kBytes / 16;
   static constexpr int kOverflowBytes = 256, kOverflowSlots = kOverflowBytes / 2;
   static constexpr int kAllSlots = kSlots + kOverflowSlots;
@@ -96,11 +96,16 @@ struct VoxelPlan {
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 
-/// Shared memory of `gather`: slots for points, each with a row of results, beside two bytes for each voxel of the bin.
-inline constexpr size_t kGatherSlotBytes = 11, kGatherOther = 1792;
-constexpr uint32_t gather_slots(size_t most_shared, size_t bin_voxels, size_t row_bytes) {
+/// Slots for a bin's points in the shared memory of `gather`, beside two bytes for each voxel: 8 of 11 with features.
+struct GatherSlots {
+  uint32_t all, fetched;
+};
+inline constexpr size_t kGatherSlotBytes = 14, kGatherOther = 640, kGatherLookUp = 4096;
+constexpr GatherSlots gather_slots(size_t most_shared, size_t bin_voxels, size_t row_bytes) {
   const size_t room = most_shared / 2, fixed = kGatherOther + bin_voxels * sizeof(uint16_t) + row_bytes;
-  return room > fixed ? static_cast<uint32_t>((room - fixed) / (row_bytes + kGatherSlotBytes)) : 0;
+  const size_t fetched = room > fixed ? (room - fixed) * 8 / (row_bytes * 8 + kGatherSlotBytes * 11) : 0;
+  if (fetched * row_bytes < kGatherLookUp) return {};
+  return {static_cast<uint32_t>(fetched * 11 / 8), static_cast<uint32_t>(fetched)};
 }
 /// Bytes of a voxel's results in shared memory and in the output.
 size_t row_bytes(const VoxelizeProblem& problem);
