@@ -71,8 +71,10 @@ format-check:  ## fail when a tracked C++ file is not in the project's style
 
 lint:  ## clang-tidy over src/*.cpp; findings are errors (LINT_SECONDS caps the time)
 	@scripts/install_deps.sh build test ci
-	@$(call CONFIGURE,release,ON)
-	@CLANG_TIDY=$(CLANG_TIDY) JOBS=$(JOBS) scripts/lint.sh build/release
+	@mkdir -p build && cmake --preset release -B build/lint -DAMDAHL_TESTS=OFF -DAMDAHL_UNITY=OFF $(CMAKE_FLAGS) >build/configure-lint.log 2>&1 || \
+	  { cat build/configure-lint.log; exit 1; }
+	@cmake --build build/lint --target amdahl_commit
+	@CLANG_TIDY=$(CLANG_TIDY) JOBS=$(JOBS) scripts/lint.sh build/lint
 
 clean:  ## remove every build folder and what the scripts remembered
 	@rm -rf build .deps/unavailable

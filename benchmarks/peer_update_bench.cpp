@@ -18,8 +18,7 @@ struct Rank {
   std::unique_ptr<Device> device;
   std::unique_ptr<Ops> ops;
   std::unique_ptr<Stream> stream;
-  std::unique_ptr<Buffer> state, step;
-  PeerMemory memory;
+  std::shared_ptr<Buffer> state, step, params, grads, flags;
 };
 
 Deadline soon() { return Deadline::after_seconds(30); }
@@ -31,15 +30,10 @@ std::vector<Rank> make_ranks(int count, size_t bytes) {
     rank.device = std::move(make_cuda_devices({i}).front());
     rank.ops = make_cuda_ops(*rank.device, {});
     rank.stream = rank.device->make_stream("comm");
-    const auto zeroed = [&](size_t size) {
-      auto buffer = rank.device->allocate(size);
-      rank.device->fill_zero(*rank.stream, buffer->data(), size);
-      return buffer;
-    };
-    rank.memory = {zeroed(bytes), zeroed(bytes), zeroed(rank.ops->peer_flag_bytes())};
+    const auto zeroed = [&](size_t size) { return allocate_zeroed(*rank.device, size, soon()); };
+    rank.params = zeroed(bytes), rank.grads = zeroed(bytes), rank.flags = zeroed(kTeamFlagBytes);
     rank.state = zeroed(2 * bytes);
     rank.step = zeroed(sizeof(uint64_t));
-    rank.stream->synchronize(soon());
     ranks.push_back(std::move(rank));
   }
   for (Rank& rank : ranks)
@@ -57,9 +51,14 @@ double update_us(std::vector<Rank>& ranks, int64_t floats, int blocks) {
       [&](int index) {
         Rank& rank = ranks[static_cast<size_t>(index)];
         rank.device->bind_thread();
-        PeerGroup group{index, {}, 20};
-        for (const Rank& each : ranks) group.ranks.push_back(each.memory);
-        const auto updater = rank.ops->join_peers(group);
+        const auto shared = [&](std::shared_ptr<Buffer> Rank::*buffer) {
+          std::vector<Device*> devices;
+          std::vector<std::shared_ptr<Buffer>> buffers;
+          for (const Rank& each : ranks) devices.push_back(each.device.get()), buffers.push_back(each.*buffer);
+          return memory_of_buffers(devices, buffers, index, 20);
+        };
+        const auto updater =
+            rank.ops->optimizer().join_peers({shared(&Rank::params), shared(&Rank::grads), shared(&Rank::flags)});
         const int64_t part = floats / world / 64 * 64;
         PeerAdam update;
         update.begin = index * part;

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <random>
 
-#include "measure/sensor_data.h"
+#include "measure/sensor/data.h"
 #include "sensor_peer_machine.h"
 #include "spec/json.h"
 #include "stats/bootstrap.h"
@@ -173,8 +173,7 @@ std::vector<float> sorted_times(Machine& machine, int batch, int length) {
   return times;
 }
 
-void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Shape>& shapes, int targets,
-              DType type) {
+void run_fuse(Machine& machine, Runner& runner, int batch, const std::vector<Shape>& shapes, int targets, DType type) {
   int width = 0;
   double bytes = batch * targets * 4.0;
   std::string text;

@@ -1,5 +1,5 @@
-# Where every third-party library comes from. Host libraries are Debian packages (scripts/install_deps.sh names them);
-# a missing optional one becomes a generated stub that says how to get it (layers.cmake, optional_backend).
+# Finds every third-party library. Host libraries are Debian packages (listed in scripts/install_deps.sh); a missing
+# optional library is replaced by a stub that says how to get it (layers.cmake, optional_backend).
 find_package(Threads REQUIRED)
 find_package(OpenMP COMPONENTS CXX)
 find_package(fmt REQUIRED)
@@ -22,7 +22,7 @@ set(AMDAHL_HAVE_GLOO OFF)
 if(AMDAHL_GLOO_INCLUDE AND AMDAHL_GLOO_LIBRARY)
   set(AMDAHL_HAVE_GLOO ON)
 endif()
-# Open MPI's headers lie in a folder of their own.
+# Open MPI's headers are in a folder of their own.
 find_path(AMDAHL_MPI_INCLUDE mpi.h PATH_SUFFIXES mpi openmpi
           HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include /usr/lib/x86_64-linux-gnu/openmpi/include)
 find_library(AMDAHL_MPI_LIBRARY NAMES mpi)
@@ -45,7 +45,7 @@ if(AMDAHL_ZLIB_INCLUDE AND AMDAHL_ZLIB_LIBRARY)
   set(AMDAHL_HAVE_ZLIB ON)
 endif()
 
-# The JavaScript that draws a report's charts comes from a Python wheel (scripts/install_deps.sh puts it there).
+# The JavaScript that draws a report's charts comes from a Python wheel (installed by scripts/install_deps.sh).
 find_program(AMDAHL_CHART_PYTHON python PATHS ${PROJECT_SOURCE_DIR}/.deps/venv/bin NO_DEFAULT_PATH)
 set(AMDAHL_HAVE_CHART_BUNDLE OFF)
 set(AMDAHL_CHART_PYTHON_FOUND "")
@@ -66,7 +66,8 @@ if(NOT AMDAHL_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # The GPUs of this machine; Hopper where there are none. 90a and up name instructions of one generation alone.
+      # The GPUs of this machine; Hopper if there are none. From 90a on, architectures use instructions of one
+      # generation only.
       set(found 90a-real)
       find_program(AMDAHL_NVIDIA_SMI nvidia-smi)
       if(AMDAHL_NVIDIA_SMI)
@@ -84,13 +85,13 @@ if(NOT AMDAHL_CUDA STREQUAL "OFF")
     endif()
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know that nvcc has it
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25.1 does not know nvcc's option
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     find_package(CUDAToolkit REQUIRED)
-    # A newer NCCL header than the toolkit's may lie in a Python environment: -DAMDAHL_NCCL_INCLUDE=... picks it.
+    # A newer NCCL header than the toolkit's may be in a Python environment: -DAMDAHL_NCCL_INCLUDE=... selects it.
     find_path(AMDAHL_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     set(AMDAHL_HAVE_CUDA ON)
   elseif(AMDAHL_CUDA STREQUAL "ON")

@@ -1,5 +1,5 @@
-# Installation: bin/amdahl, libamdahl, headers, find_package(amdahl) with amdahl::amdahl, the JSON schema, the price
-# table to edit.
+# Installation: bin/amdahl, libamdahl, headers, find_package(amdahl) with amdahl::amdahl, the JSON schemas, and the
+# price table for users to edit.
 include(CMakePackageConfigHelpers)
 install(TARGETS amdahl amdahl_cli EXPORT amdahlTargets
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,6 +1,6 @@
-# Writes a header with the commit that a build is made from, "-dirty" behind it where tracked files differ, "unknown"
-# without git; the header stays as it is while that stays the same. Run at every build: a commit changes no file that
-# configuring could depend on. Usage: cmake -DGIT=... -DSOURCE=folder -DTEMPLATE=file.h.in -DOUTPUT=file.h -P ...
+# Writes a header with the commit of a build, with "-dirty" appended if tracked files differ, or "unknown" without git;
+# an unchanged header is not rewritten. It runs at every build, because a commit changes no file that the configure step
+# could depend on. Usage: cmake -DGIT=... -DSOURCE=folder -DTEMPLATE=file.h.in -DOUTPUT=file.h -P ...
 set(commit unknown)
 if(GIT)
   execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=*

@@ -1,4 +1,4 @@
-// Is one function faster than another? Both are warmed up, sampled in turn and compared by a test.
+// Is one function faster than another? Both are warmed up, sampled alternately and compared by a statistical test.
 //
 // With an installed amdahl: g++ -std=c++20 measure_function.cpp -lamdahl
 #include <amdahl/sampling.h>

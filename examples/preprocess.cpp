@@ -1,4 +1,4 @@
-// Puts a camera's and a joint sensor's samples onto common times, and a point cloud into a grid, on this computer.
+// Resamples the data of a camera and of a joint sensor to common times, and voxelizes a point cloud, on the CPU.
 //
 // With an installed amdahl: g++ -std=c++20 preprocess.cpp -lamdahl
 #include <amdahl/sensor.h>
@@ -26,7 +26,7 @@ int main() {
     std::vector<int32_t> grid(8);
     const amdahl::VoxelizeStats stats = preprocessor.voxelize_pointcloud(
         {points.data(), DType::f32, {4, 3}}, {}, {.minimum = {0, 0, 0}, .voxel_size = 1, .size = {2, 2, 2}},
-        {grid.data(), DType::i32, {2, 2, 2}});
+        {grid.data(), DType::i32, {2, 2, 2}}, {.mode = amdahl::VoxelMode::count});
     std::printf("%d points in the first voxel, %lld outside\n", grid[0], static_cast<long long>(stats.num_outside));
   } catch (const amdahl::Error& error) {
     std::fprintf(stderr, "%s\n", error.line().c_str());

@@ -1,4 +1,4 @@
-// Trains the study's medium model on arrays in memory, on two devices, and reads the weights back.
+// Trains the study's medium model on arrays in memory, on two devices, and prints the weights.
 //
 // With an installed amdahl: g++ -std=c++20 train_on_arrays.cpp -lamdahl
 #include <amdahl/amdahl.h>

@@ -1,4 +1,4 @@
-// Sums an array over the GPUs of one process by NCCL and looks at every element of every result.
+// Sums an array over the GPUs of one process with NCCL and checks every element of every result.
 //   two_gpu_all_reduce [NUM_GPUS]      default 2; exit code 0: all right, 1: it failed, 2: no such number of GPUs
 // Without CMake: nvcc -std=c++17 two_gpu_all_reduce.cpp -o two_gpu_all_reduce -lnccl
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ void check(cudaError_t s, int line = __builtin_LINE()) { check(s == cudaSuccess,
 void check(ncclResult_t s, int line = __builtin_LINE()) { check(s == ncclSuccess, ncclGetErrorString(s), line); }
 
 constexpr size_t kCount = 1 << 20;
-// Small whole numbers, different on each rank: their sum is exact, and neither zeros nor a lost rank look right.
+// Small integers, different on each rank: their sum is exact, and zeros or a missing rank give a wrong sum.
 float sent(int rank, size_t i) { return static_cast<float>(i % 1000) + static_cast<float>(rank + 1); }
 
 int main(int argc, char** argv) {
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%d GPUs asked for; 2 to the %d that are here\n", num_gpus, num_present);
     return 2;
   }
-  // A communicator, a stream and a buffer for each GPU. Memory and streams belong to the GPU that is current.
+  // A communicator, a stream and a buffer for each GPU. Memory and streams belong to the current GPU.
   std::vector<ncclComm_t> comms(num_gpus);
   std::vector<cudaStream_t> streams(num_gpus);
   std::vector<float*> data(num_gpus);
@@ -40,11 +40,11 @@ int main(int argc, char** argv) {
     check(cudaMalloc(&data[rank], kCount * sizeof(float)));
     check(cudaMemcpy(data[rank], host.data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
   }
-  // One thread calls for all ranks: the group keeps the first call from waiting for the second.
+  // One thread issues the calls of all ranks: the group prevents the first call from blocking on the second.
   check(ncclGroupStart());
   for (int rank = 0; rank < num_gpus; ++rank)
     check(ncclAllReduce(data[rank], data[rank], kCount, ncclFloat, ncclSum, comms[rank], streams[rank]));
-  check(ncclGroupEnd());  // queued, not done
+  check(ncclGroupEnd());  // enqueued, not complete
   size_t num_wrong = 0;
   for (int rank = 0; rank < num_gpus; ++rank) {
     check(cudaSetDevice(rank));

@@ -11,7 +11,7 @@ folder=${1:?usage: scripts/lint.sh BUILD_FOLDER}
 tidy=${CLANG_TIDY:-clang-tidy-14}
 jobs=${JOBS:-$(nproc)}
 cap_seconds=${LINT_SECONDS:-420}
-[ -f "$folder/compile_commands.json" ] || { echo "lint: $folder is not configured (cmake --preset release)" >&2; exit 3; }
+[ -f "$folder/compile_commands.json" ] || { echo "lint: $folder is not configured (make lint does it)" >&2; exit 3; }
 
 mapfile -t compiled < <(python3 - "$folder/compile_commands.json" <<'PY'
 import json, os, sys

@@ -1,4 +1,4 @@
-// The library from another project: what a model is, and what this machine has.
+// Uses the library from another project: prints a model and the devices of this machine.
 #include <amdahl/amdahl.h>
 
 #include <cstdio>

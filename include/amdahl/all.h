@@ -1,4 +1,10 @@
-// Everything that is measured of a machine, one part after another.
+// All measurements of a machine, one part after another. Plain data.
+//
+// Example:
+//   amdahl::AllConfig config;
+//   config.output_dir = "runs/all";
+//   amdahl::Observer quiet;  // of amdahl/amdahl.h
+//   std::puts(to_text(amdahl::run_all(config, quiet)).c_str());
 #pragma once
 
 #include <cstdint>
@@ -15,37 +21,39 @@ class Observer;
 struct AllConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
-  int devices = 0;               // how many of them; 0: all GPUs, or 2 virtual devices
+  int devices = 0;               // number of devices; 0: all GPUs, or 2 virtual devices
   bool quick = false;            // fewer samples and sizes
   uint64_t seed = 42;
-  double timeout_seconds = 60;                          // deadline of every wait
+  double timeout_seconds = 60;                          // deadline of every wait, s
   std::string nccl_log;                                 // as in DoctorConfig
-  std::string output_dir;                               // gets a folder for each part
-  std::map<std::string, std::string> environment;       // of the process
-  std::map<std::string, std::string> user_environment;  // without what the log of NCCL added to it
+  std::string output_dir;                               // receives one folder per part
+  std::map<std::string, std::string> environment;       // the process environment
+  std::map<std::string, std::string> user_environment;  // `environment` without the variables added for NCCL's log
   std::string command_line;                             // recorded
   void (*on_fatal)(const Error&) = nullptr;             // as in EngineConfig
 };
 
 struct AllPart {
-  enum class End { done, problems, failed, skipped };  // problems: of the machine, or wrong results
+  enum class End { done, problems, failed, skipped };  // problems: machine faults or wrong results
   std::string name;                                    // "topology", "sensor bench"
   End end = End::done;
-  std::string result;   // one line: what was found, or why it failed
-  std::string run_dir;  // where its Records, or the machine file, went; empty: nothing was written
+  std::string result;   // one line: the finding, or why it failed
+  std::string run_dir;  // folder of its Records, or its machine file; empty: nothing was written
   double seconds = 0;
 };
 
 struct AllOutcome {
   std::vector<AllPart> parts;  // in the order they ran
-  std::string page;            // HTML file about all of them; empty: nothing was measured
-  std::string text;
-  bool failed = false;  // a part found problems or failed
+  std::string page;            // HTML report of all parts; empty: nothing was measured
+  bool failed = false;         // a part found problems or failed
 };
+/// One line per part, for a terminal.
+AMDAHL_API std::string to_text(const AllOutcome& outcome);
 
-/// Topology, doctor, links, collectives, study and sensor bench, each by the function of its own command. A part that
-/// fails is reported and the rest goes on; Error{interrupted} ends all, with the Records so far kept. Error{usage},
-/// before anything is measured, for devices that are not here and an `output_dir` that cannot be written or holds runs.
+/// Runs topology, doctor, links, collectives, study and sensor bench. A part that fails is reported and the next one
+/// starts. Before anything is measured, Error{environment_missing} for devices that are not present and Error{usage}
+/// for a job of several processes and an `output_dir` that cannot be written or holds parts. Error{interrupted} ends
+/// all parts; finished Records are kept. Not thread-safe: one at a time per process.
 AMDAHL_API AllOutcome run_all(const AllConfig& config, Observer& observer);
 
 }  // namespace amdahl

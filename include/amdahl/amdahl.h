@@ -1,5 +1,21 @@
-// The verbs of amdahl. Each takes and returns plain data, prints nothing and reads no environment: what it needs to
-// know comes in its configuration, and what it has to say goes to an Observer.
+// The verbs of amdahl. Each takes and returns plain data, prints nothing and does not read the process environment: its
+// inputs are in its configuration, and it reports progress to an Observer.
+//
+// Example:
+//   amdahl::StudyConfig config;
+//   config.engine.backend = "cpu";
+//   config.output_dir = "runs/study";
+//   amdahl::Observer quiet;
+//   std::puts(to_text(amdahl::run_study(config, quiet)).c_str());
+//
+// Errors: every verb throws Error. Error{usage} for a configuration that is invalid or contradicts itself,
+// Error{environment_missing} for hardware or a library that is not present, Error{interrupted} when
+// Observer::cancelled() returned true. A verb that reads a run folder throws Error{store_corrupt} for damaged files and
+// Error{version_refused} for an unknown schema version. A verb that writes throws Error{usage} for a path that cannot
+// be written and Error{disk_full}. Verbs that run ranks throw the causes of rank, device and memory failures as well.
+//
+// Threads: a verb that measures must not run beside another one, because they would disturb each other's times.
+// Configurations and outcomes are not synchronized.
 #pragma once
 
 #include <map>
@@ -32,15 +48,15 @@ namespace amdahl {
 
 /// Version of this build, "0.1.0".
 AMDAHL_API std::string version();
-/// Commit it was built from, or "unknown".
+/// Git commit of the source, or "unknown".
 AMDAHL_API std::string build_commit();
 
-/// One line of the plan that a study prints before it runs.
+/// One cell of a study's plan.
 struct PlannedCell {
   int64_t global_batch = 0;
   int devices = 1;
   std::string strategy;
-  int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations, resident batches
+  int64_t memory_bytes_per_device = 0;  // modelled: parameters, optimizer state, activations and resident batches
   int runs = 0;
   std::string launch, math;
 };
@@ -51,46 +67,47 @@ struct StudyPlan {
   std::string device_kind;
   std::vector<DeviceSpec> devices;
   std::vector<PlannedCell> cells;
-  std::string decision;         // of the selector in mode auto, with its reason, a line a batch size
-  double expected_seconds = 0;  // from a probe of a few steps; 0 when not probed
+  std::string decision;         // of the selector in mode auto, with its reason: one line per batch size
+  double expected_seconds = 0;  // estimated from a few probed steps; 0: not probed
   std::vector<std::string> notes;
-  bool is_root = true;  // whether this process speaks
+  bool is_root = true;  // whether this process reports to its Observer
 };
 
-/// Where progress goes. Called on the root process only and, but for `cancelled`, from the thread that called the verb
-/// or, while it waits for it, that of rank 0.
+/// Receives the progress of a verb. Except for `cancelled`, its functions are called on the root process only, by one
+/// thread at a time: the thread that called the verb, or the thread of rank 0 while the calling thread waits for it.
+/// `cancelled` must be thread-safe.
 class AMDAHL_API Observer {
  public:
   virtual ~Observer() = default;
   /// The plan of a study, before its first run.
   virtual void planned(const StudyPlan& plan) { (void)plan; }
-  /// A finished line about what is going on.
+  /// One line of information, without a newline.
   virtual void note(const std::string& line) { (void)line; }
-  /// Something the user should know although the job goes on.
+  /// A problem that does not end the job.
   virtual void warning(const std::string& line) { (void)line; }
-  /// `done` of `total` pieces of work; `what` names the present one.
+  /// `done` of `total` units of work are complete; `what` names the current one.
   virtual void progress(int done, int total, const std::string& what) { (void)done, (void)total, (void)what; }
-  /// Polled on every process, between steps and while ranks wait, by any of their threads, also at once; true ends the
-  /// verb with Error{interrupted}, every finished record kept.
+  /// Polled on every process between steps and while ranks wait, by any of their threads, also concurrently. When it
+  /// returns true, the verb keeps every finished record and throws Error{interrupted}.
   virtual bool cancelled() { return false; }
 };
 
-/// A CSV file, arrays of the caller's, or the study's generator when neither is given.
+/// Training data: a CSV file or arrays of the caller; the study's generator when neither is given.
 struct DataConfig {
   std::string csv_path;
   std::vector<std::string> targets;
   std::vector<std::string> ignored;  // columns that are neither feature nor target
   std::string missing = "refuse";    // refuse, drop, mean
-  char delimiter = 0;                // 0: find out
-  bool regression = false;           // treat an integer-valued target as a number, not as classes
-  /// In host memory, copied before the verb returns its first word to the observer: `features` [rows, width] f32;
-  /// `labels` [rows, outputs] f32 to regress on, or [rows] i32 or i64 class numbers from 0 on.
+  char delimiter = 0;                // 0: detected from the file
+  bool regression = false;           // true: an integer-valued target is a number, not a class
+  /// In host memory, copied before the first call of the Observer. `features`: [rows, width] f32. `labels`: [rows,
+  /// outputs] f32 for regression, or [rows] i32 or i64 with class numbers that start at 0.
   ConstTensor features, labels;
 };
 
-/// What is trained and how the optimizer steps.
+/// Model, data, parallel strategy and optimizer.
 struct TrainingConfig {
-  std::string model = "medium";  // preset name or path of a JSON file
+  std::string model = "medium";  // name of a preset, or path of a JSON file
   DataConfig data;
   std::string strategy = "ddp";
   PlanOptions plan;
@@ -102,18 +119,20 @@ struct StudyConfig {
   EngineConfig engine;
   TrainingConfig training;
   std::string
-      mode;  // single, multi (compares both), auto (asks the selector); empty: multi with several devices, else single
-  std::string variants = "auto";  // on one device: auto (its other launch and math modes and half batches too), none
-  std::vector<int64_t> devices;  // counts; empty: 1, 2, 4, ... as far as there are GPUs, 1 and 2 virtual devices on CPU
+      mode;  // single, multi (compares both), auto (uses the selector); empty: multi with several devices, else single
+  /// Of one device: auto (also measures its other launch and math modes and half batches), none.
+  std::string variants = "auto";
+  /// Device counts; empty: 1, 2, 4, ... up to the number of GPUs, or 1 and 2 virtual devices on CPU.
+  std::vector<int64_t> devices;
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
   int runs = 50, warmup = 10, steps = 100;
-  double rel_ci = 0;  // stop a batch size early once every interval is this tight; 0: never
+  double rel_ci = 0;  // a batch size ends early once every 95 % interval is this narrow, relative to its mean; 0: never
   std::string output_dir;
   bool resume = false;
-  std::string evidence;      // run folder that the selector may use in mode auto
-  TraceConfig trace;         // of the last process
-  FreshProcesses processes;  // that the runs are spread over
+  std::string evidence;      // mode auto: run folder with records for the selector
+  TraceConfig trace;         // taken by the last process
+  FreshProcesses processes;  // processes that the runs are spread over
 };
 
 struct StudyOutcome {
@@ -121,32 +140,36 @@ struct StudyOutcome {
   StudySummary summary;
   std::string run_dir;
   std::string report_path;
-  std::string text;             // table and verdict for a terminal
-  std::string json;             // the summary, docs/schema/summary.schema.json
-  bool nothing_fitted = false;  // every cell ran out of memory
-  bool is_root = true;          // other processes of a launched job get no summary
+  bool nothing_fitted = false;  // true: every cell ran out of memory
+  bool is_root = true;          // false on the other processes of a launched job, which have no summary
 };
+/// Tables and verdicts for a terminal.
+AMDAHL_API std::string to_text(const StudyOutcome& outcome);
+/// The summary in JSON, schema docs/schema/summary.schema.json.
+AMDAHL_API std::string to_json(const StudyOutcome& outcome);
 
-/// Plan only; probes a few steps for the expected time.
+/// The plan of a study, and its expected duration from a few probed steps. Writes nothing. Error{usage} for
+/// configurations out of range and infeasible plans, Error{check_failed} for mode multi with one device.
 AMDAHL_API StudyPlan plan_study(const StudyConfig& config, Observer& observer);
-/// Runs the study into `output_dir` (records.jsonl, summary.json, report.md).
+/// Runs the study and writes records.jsonl, summary.json and report.md into `output_dir`. Errors as plan_study. A
+/// cell that runs out of memory gets a failed Record and the study continues; other errors end it.
 AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer);
 
 struct TrainConfig {
   EngineConfig engine;
   TrainingConfig training;
-  int devices = 0;          // 0: one, or all ranks of a launched job
+  int devices = 0;          // 0: one device, or all ranks of a launched job
   int64_t batch_size = 32;  // global
   int epochs = 20;
   double validation_fraction = 0.2;
-  int check_every = 1000;  // steps between comparisons of the devices' weights, bit by bit; 0: after the last alone
+  int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
   std::string output_dir;
 };
 
 struct EpochResult {
   int epoch = 0;
   double train_loss = 0, validation_loss = 0;
-  double validation_accuracy = -1;  // classification only, else negative
+  double validation_accuracy = -1;  // in [0, 1]; negative for regression
   double seconds = 0, samples_per_second = 0;
 };
 
@@ -157,178 +180,208 @@ struct TrainOutcome {
   std::string device_kind;
   int devices = 1;
   ModelSpec model;
-  std::string json;  // final figures, one object
+  std::vector<Record> records;  // one per epoch, on the root process
   bool is_root = true;
-  std::vector<NamedArray> weights;  // after the last epoch, first layer first; on the root process
+  std::vector<NamedArray> weights;  // after the last epoch, in the order of the layers, on the root process
 };
+/// The record of the last epoch in JSON, schema docs/schema/record.schema.json; empty on processes other than the root.
+AMDAHL_API std::string to_json(const TrainOutcome& outcome);
 
-/// Without an `output_dir`, nothing is written.
+/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. Error{usage} for
+/// configurations out of range, infeasible plans and batches larger than the training data; Error{data_corrupt} for
+/// damaged CSV data; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
+/// weights differ.
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 
 struct AdviseConfig {
-  std::string model;  // preset or file; empty when `num_parameters` is given
+  std::string model;  // preset or JSON file; may be empty when `num_parameters` is given
   int64_t num_parameters = 0;
   int64_t batch_size = 64;
-  std::string policy = "measured";  // measured or study
-  std::string evidence;             // run folder
+  std::string policy = "measured";  // measured, study: see AdvicePolicy
+  std::string evidence;             // run folder of a study; must be empty with policy study
 };
+/// One device or several, from records or from the thresholds of the published study. Measures nothing. Error{usage}
+/// for counts below 1, unknown models and policies, evidence with policy study, and run folders of other kinds.
 AMDAHL_API Advice run_advise(const AdviseConfig& config);
-AMDAHL_API std::string advice_json(const Advice& advice);
+AMDAHL_API std::string to_json(const Advice& advice);
 
 struct OutlookConfig {
-  std::string evidence;  // run folder of a study with cells on one GPU
-  std::string link;      // a name of link_models(), or a machine file of `amdahl links`
+  std::string evidence;  // run folder of a study that measured one GPU
+  std::string link;      // name in link_models(), or path of a machine file of `amdahl links`
   ScalingQuestion question;
 };
 struct OutlookOutcome {
   ScalingOutlook outlook;
-  std::string text;
-  std::string json;  // docs/schema/outlook.schema.json
 };
-/// What several GPUs would do with the work that one GPU was measured on, and what they did where that was measured
-/// too. Error{usage} for records of CPU virtual devices, an unknown link, and work that was not measured on one GPU.
+AMDAHL_API std::string to_text(const OutlookOutcome& outcome);
+/// JSON, schema docs/schema/outlook.schema.json.
+AMDAHL_API std::string to_json(const OutlookOutcome& outcome);
+/// Predicts the speedup of several GPUs for work that was measured on one GPU, and adds the measured speedup where
+/// there is one. Error{usage} for records of CPU virtual devices, an unknown link, and work that was not measured on
+/// one GPU.
 AMDAHL_API OutlookOutcome run_outlook(const OutlookConfig& config);
 
-/// The runs that these names stand for: each as it is, and a folder that holds no run itself for the run folders in it,
-/// by name. Error{usage} for a folder without any.
+/// Expands names to runs: a folder that is not a run folder itself becomes the run folders in it, sorted by name; every
+/// other name stays. Error{usage} for a folder without runs.
 AMDAHL_API std::vector<std::string> find_runs(const std::vector<std::string>& names);
 
-/// What a run folder shows, from its records alone. `write` rewrites the folder's report: summary.json and report.md of
-/// a study, report.md of a training, report.txt and the drawing of links and collectives.
+/// A run's report.
 struct ReportOutcome {
-  StudySummary summary;  // of a study
-  std::string markdown;  // of a study or training
+  StudySummary summary;  // of a study only
+  std::string markdown;  // of a study or training only
   std::string text;
   std::string json;
   std::string report_path;
   std::vector<std::string> notes;  // what could not be read
 };
+/// Makes the report of a run from its records. `write`: also replaces the report in the folder (summary.json and
+/// report.md of a study, report.md of a training, else report.txt, with a drawing for links and collectives).
+/// Error{usage} for kinds of run without a report, Error{store_corrupt} for a run without usable records.
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
-/// One page about all runs, from their files alone: the same files give the same bytes. Runs that cannot be read are
-/// named in `problem` and `notes` as long as one can; else throws as run_report does.
+/// Writes one page about all runs, from their files alone: equal files give an identical page. Runs that cannot be read
+/// are named in `problem` and `notes` while at least one run can be read; otherwise it throws as run_report does.
 AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
 
 struct CompareConfig {
-  std::vector<std::string> runs;  // the baseline, then those it is compared with; "DIR@batch=64,devices=2" is a cell of
-                                  // one, and "A1+A2" two runs of one side
-  bool allow_unlike = false;      // compare although provenance differs
-  std::vector<AxisPair> pairs;    // cells that differ in these axes alone are compared
-  std::optional<double> fail_on_regression_percent;  // absent: never
+  /// The baseline, then the candidates. "DIR@batch=64,devices=2" selects one cell of a run, "A1+A2" pools two runs into
+  /// one side.
+  std::vector<std::string> runs;
+  bool allow_unlike = false;                         // compare runs whose provenance differs
+  std::vector<AxisPair> pairs;                       // also compares cells that differ in these axes only
+  std::optional<double> fail_on_regression_percent;  // [0, 100]; absent: never
   std::string html;                                  // page to write; empty: none
-  std::string machine;  // file of `run_calibrate`: its spread of processes judges sides of one process; empty: none
+  std::string machine;  // file of `run_calibrate`, whose process spread judges sides of one process; empty: none
 };
 struct CompareOutcome {
   RunsComparison comparison;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/comparison.schema.json
-  bool regression = false;
+  bool regression = false;  // a slowdown of more than `fail_on_regression_percent`
 };
-/// Error{usage} for less than two runs, runs of unlike kinds or provenance, and runs without a cell in common.
+AMDAHL_API std::string to_text(const CompareOutcome& outcome);
+AMDAHL_API std::string to_markdown(const CompareOutcome& outcome);
+/// JSON, schema docs/schema/comparison.schema.json.
+AMDAHL_API std::string to_json(const CompareOutcome& outcome);
+/// Compares runs cell by cell. Error{usage} for fewer than two runs, runs of different kinds or provenance, and runs
+/// without a common cell.
 AMDAHL_API CompareOutcome run_compare(const CompareConfig& config);
 
 struct CalibrateConfig {
-  std::vector<std::string> runs;  // measured by five processes or more each
-  std::string machine;            // file to write into; what else stands in it is kept
+  std::vector<std::string> runs;  // each measured by at least five processes
+  std::string machine;            // file to update; its other contents are kept
 };
 struct CalibrateOutcome {
   MachineSpec machine;
   std::vector<ProcessSpread> spreads;  // of these runs
-  std::string text;
-  std::string json;  // the machine, docs/schema/machine.schema.json
+  std::string machine_file;            // file that was written
 };
-/// How far fresh processes of this machine lie apart, into its machine file: compare judges runs of one process by it.
-/// Error{usage} for runs of fewer processes, of another host than the file's, and files that cannot be written.
+/// The spreads as a table.
+AMDAHL_API std::string to_text(const CalibrateOutcome& outcome);
+/// The machine in JSON, schema docs/schema/machine.schema.json.
+AMDAHL_API std::string to_json(const CalibrateOutcome& outcome);
+/// Stores the spread between fresh processes on this machine in its machine file; run_compare uses it to judge runs of
+/// one process. Error{usage} for runs of fewer than five processes or of a different host, and files that cannot be
+/// written.
 AMDAHL_API CalibrateOutcome run_calibrate(const CalibrateConfig& config);
 
 struct CostConfig {
-  std::vector<std::string> runs;  // folders or JSON of studies and sensor benchmarks
+  std::vector<std::string> runs;  // run folders or JSON files of studies and sensor benchmarks
   std::string prices;             // TOML file
   std::string html;               // page to write; empty: none
 };
 struct CostOutcome {
   CostReport report;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/cost.schema.json
 };
-/// What the measured work costs, and from which size on several devices pay. Error{usage} for a price file that cannot
-/// be read, runs of other kinds, without a result, or on unlike kinds of device.
+AMDAHL_API std::string to_text(const CostOutcome& outcome);
+AMDAHL_API std::string to_markdown(const CostOutcome& outcome);
+/// JSON, schema docs/schema/cost.schema.json.
+AMDAHL_API std::string to_json(const CostOutcome& outcome);
+/// Computes the cost of the measured work and the size from which several devices pay. Error{usage} for a price file
+/// that cannot be read, and for runs of other kinds, without a result, or with different device kinds.
 AMDAHL_API CostOutcome run_cost(const CostConfig& config);
 
-/// Runs of `amdahl sensor bench`: folders, or the JSON it writes.
+/// Runs of `amdahl sensor bench`: run folders, or the JSON that it writes.
 struct SensorCompareConfig {
   std::vector<std::string> single;  // on one device
   std::vector<std::string> multi;   // on several
-  std::vector<std::string> hetero;  // on unlike devices, in mode hetero
-  std::string prices;               // TOML file; empty: no cost
-  bool allow_unlike = false;        // CPU virtual devices beside GPUs
+  std::vector<std::string> hetero;  // on heterogeneous devices, in mode hetero
+  std::string prices;               // TOML file; empty: no costs
+  bool allow_unlike = false;        // compare CPU virtual devices with GPUs
 };
 struct SensorCompareOutcome {
   SensorComparison comparison;
-  std::string text;
-  std::string markdown;
-  std::string json;  // docs/schema/sensor-comparison.schema.json
 };
-/// What several devices buy for preprocessing, and for the money. Error{usage} for files that hold no sensor run, sides
-/// without a result or a common workload, and device kinds that differ and may not.
+AMDAHL_API std::string to_text(const SensorCompareOutcome& outcome);
+AMDAHL_API std::string to_markdown(const SensorCompareOutcome& outcome);
+/// JSON, schema docs/schema/sensor-comparison.schema.json.
+AMDAHL_API std::string to_json(const SensorCompareOutcome& outcome);
+/// Compares preprocessing on one device, several and heterogeneous ones by speed and cost. Error{usage} for files
+/// without a sensor run, sides without a result or a common workload, and different device kinds without
+/// `allow_unlike`.
 AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config);
 
 struct InfoOutcome {
   MachineSpec machine;
   std::vector<BackendStatus> backends;
-  std::string json;
 };
+/// JSON, schema docs/schema/info.schema.json.
+AMDAHL_API std::string to_json(const InfoOutcome& outcome);
+/// Describes this machine and the optional backends of this build. Measures nothing.
 AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& environment);
 
-/// What the devices of this machine are to each other; measures nothing.
+/// The devices of this machine and the links between them. Measures nothing. Error{usage} for `virtual_devices` out of
+/// range.
 AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
-/// Writes a text file in one go: it is the old one or the new one, never a part. Symbolic links stay and are followed;
-/// a character device, a pipe or /dev/stdout is written into. Error{usage} for a folder, a block device, a socket and
-/// what cannot be made, Error{disk_full}.
+/// Replaces a text file atomically: readers see the old or the new contents, never a part. Symbolic links are followed
+/// and stay. A character device, a pipe or /dev/stdout is written to directly. Error{usage} for a folder, a block
+/// device, a socket and a path that cannot be created; Error{disk_full}.
 AMDAHL_API void save_text(const std::string& path, const std::string& text);
-/// Whether save_text could write there now; nothing is written.
+/// Whether save_text could write to `path` now. Writes nothing.
 AMDAHL_API Availability check_output(const std::string& path);
-/// Whether `path` is a character device, a pipe or /dev/stdout, whose name says nothing of the format.
+/// Whether `path` is a character device, a pipe or /dev/stdout, whose name does not tell the format.
 AMDAHL_API bool is_stream(const std::string& path);
 
-/// The machine file of `amdahl links` or the JSON of `amdahl topo`. Error{usage} when it cannot be read or
-/// describes another host, Error{version_refused}.
+/// Reads a machine file of `amdahl links` or the JSON of `amdahl topo`. Error{usage} when it cannot be read or
+/// describes another host; Error{store_corrupt} when it is no machine file; Error{version_refused}.
 AMDAHL_API MachineSpec load_machine(const std::string& path);
-/// Error{usage} when a file that describes no machine, or another host, stands at `path`: save_machine would replace
-/// it.
+/// Throws Error{usage} when `path` is a file that describes another host or no machine, which save_machine would have
+/// to replace; Error{version_refused}.
 AMDAHL_API void check_machine_file(const std::string& path);
-/// Writes a machine file and returns what stands in it: process spreads and quarantined pairs of one that is there are
-/// kept. Errors as save_text and check_machine_file, and Error{usage} when these devices lack a quarantined pair.
+/// Writes a machine file and returns its contents. Process spreads and quarantined pairs of an existing file are kept.
+/// Errors as save_text and check_machine_file, and Error{usage} when a pair that is quarantined in the existing file is
+/// not a pair of these devices.
 AMDAHL_API MachineSpec save_machine(const std::string& path, const MachineSpec& machine);
-/// Variables that must be in the process's environment before a verb opens NCCL, so that no quarantined pair of
-/// `machine` moves data directly; empty when no pair is.
+/// Variables that must be in the process environment before a verb opens NCCL, so that no quarantined pair of `machine`
+/// transfers data directly; empty without quarantined pairs.
 AMDAHL_API std::map<std::string, std::string> safe_environment(const MachineSpec& machine);
 
 /// The tests of `amdahl links`, in the order they run.
 AMDAHL_API std::vector<LinkTestInfo> list_link_tests();
-/// Bandwidth, latency and integrity of every way between the memories of this machine.
+/// Measures bandwidth, latency and integrity of the transfers between the memories of this machine. Error{usage} for
+/// options out of range and unknown tests.
 AMDAHL_API LinksOutcome run_links(const LinksConfig& config, Observer& observer);
 
-/// Topology, health, links, integrity and collectives in at most two minutes, and what is wrong with them. With
-/// `nccl_log`, NCCL_DEBUG=INFO and NCCL_DEBUG_FILE must be in the process's environment.
+/// Checks topology, health, links, integrity and collectives in at most two minutes. With `nccl_log`, NCCL_DEBUG=INFO
+/// and NCCL_DEBUG_FILE must be in the process environment. Error{usage} in a job of several processes.
 AMDAHL_API DoctorOutcome run_doctor(const DoctorConfig& config, Observer& observer);
-/// The NCCL variables of a named profile (empty: none) with assignments ("NCCL_ALGO=Ring") over them, checked by
-/// themselves and with what `environment` sets. They must be in the process environment before a verb uses NCCL, which
-/// reads them once. Error{usage} for an unknown profile and for values that NCCL does not take, the environment's too.
+/// The NCCL variables of a named profile (empty: none), overridden by assignments ("NCCL_ALGO=Ring"). They are checked
+/// alone and together with `environment`. They must be in the process environment before a verb uses NCCL, which reads
+/// them once. Error{usage} for an unknown profile or variable, and for values that NCCL does not accept, those of
+/// `environment` included.
 AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& profile,
                                                             const std::vector<std::string>& assignments,
                                                             const std::map<std::string, std::string>& environment);
 
-/// Notes in the flight recorders of this process's ranks which signal it got, so that failure.json can say it.
-/// Async-signal-safe.
+/// Records a received signal in the flight recorders of this process's ranks, so that failure.json can name it.
+/// Async-signal-safe and thread-safe.
 AMDAHL_API void note_signal(int signal) noexcept;
 
-/// Collectives over a sweep of sizes, every element verified, times by percentiles.
+/// Measures collectives over a sweep of sizes; with `check`, every received element is verified. Error{usage} for
+/// options out of range, unknown names, and reductions that have no exact result to verify.
 AMDAHL_API CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer);
 
-/// Every transport over the same sweep, one after another. One that fails or is late keeps the sizes it came to and
-/// gets a Record of kind "transport" with the reason; the others go on.
+/// Measures one sweep over every transport, one transport after another. A transport that fails or exceeds its deadline
+/// keeps its finished sizes and adds a Record of kind "transport" with the reason; the others continue. Error{usage}
+/// for unknown transports and in a job of several processes; Error{environment_missing} for a transport that was named
+/// and is not available.
 AMDAHL_API ArenaOutcome run_arena(const ArenaConfig& config, Observer& observer);
 
 }  // namespace amdahl

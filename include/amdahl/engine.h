@@ -1,4 +1,9 @@
-// EngineConfig: which devices compute and how, for every verb that runs on them.
+// EngineConfig: which devices compute and how, for every verb that runs on them. Plain data.
+//
+// Example: two virtual devices on the CPU, reproducible.
+//   amdahl::EngineConfig engine;
+//   engine.backend = "cpu";
+//   engine.deterministic = true;
 #pragma once
 
 #include <cstdint>
@@ -12,18 +17,18 @@
 
 namespace amdahl {
 
-/// A measurement spread over fresh processes of the program, one after another: what one process shows (its memory
-/// layout, the algorithms it chose, the moment it was started) says nothing about the next one.
+/// Spreads a measurement over fresh processes of the program, one after another. Memory layout, chosen algorithms and
+/// start time are constant within a process, so the runs of one process do not show how processes differ.
 struct FreshProcesses {
   int count = 1;                       // 1: this process measures
   std::string program;                 // path of amdahl
-  std::vector<std::string> arguments;  // its arguments, without its name; behind them comes a text of the slice
+  std::vector<std::string> arguments;  // its arguments without its name; the text of the slice is appended
 
-  /// What one of the processes does: the text is INDEX:FIRST:END:FOLDER.
+  /// The work of one process. Its text is INDEX:FIRST:END:FOLDER.
   struct Slice {
-    int index = -1;          // its number; -1: this is the process that starts them
-    int first = 0, end = 0;  // runs of every cell, where a measurement counts runs
-    std::string run_dir;     // that all of them append to
+    int index = -1;          // number of the process; -1: this process starts them
+    int first = 0, end = 0;  // runs [first, end) of every cell; 0 for measurements without runs
+    std::string run_dir;     // all processes append to it
   };
   Slice slice{};
 
@@ -31,22 +36,23 @@ struct FreshProcesses {
   bool is_parent() const { return count > 1 && !is_child(); }
 };
 
-/// Which devices compute and how.
+/// Error{usage} of the verbs for unknown backends, a GPU that is named twice and a timeout out of range;
+/// Error{environment_missing} for a backend or GPU that is not present.
 struct EngineConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
   LaunchMode launch = LaunchMode::eager;
   MathMode math = MathMode::fp32;
   bool deterministic = false;
-  std::string processes = "gloo";  // how CPU ranks in processes of their own exchange data: gloo, mpi
+  std::string processes = "gloo";  // transport between CPU ranks in separate processes: gloo, mpi
   uint64_t seed = 42;
-  double timeout_seconds = 60;  // deadline of every collective and device wait
-  /// Training: once warmed up, five times the longest step takes the place of `timeout_seconds`; at least 5 s.
+  double timeout_seconds = 60;  // deadline of every collective and device wait, s
+  /// Training: after warm-up the deadline is five times the longest step, at least 5 s, instead of `timeout_seconds`.
   bool auto_timeout = false;
   std::map<std::string, std::string> environment;  // the process environment: launcher and NCCL_*/CUDA_* variables
   std::string command_line;                        // recorded
-  MachineSpec machine;  // as `amdahl links` left it: quarantined pairs do not touch each other's memory; empty: none
-  /// Called when a peer process failed while this process cannot return by itself (stuck in a collective).
+  MachineSpec machine;  // of a machine file: its quarantined pairs do not access each other's memory; empty: none
+  /// Called when a peer process failed and this process cannot return by itself because it hangs in a collective.
   void (*on_fatal)(const Error&) = nullptr;
 };
 

@@ -1,4 +1,9 @@
-// ParallelPlan: how a model is spread over devices.
+// ParallelPlan: how a model is distributed over devices. Plain data.
+//
+// Example: a global batch of 64 rows on two devices, in two micro-batches.
+//   amdahl::ParallelPlan plan;
+//   plan.strategy = "ddp", plan.mesh = {.dp = 2}, plan.global_batch = 64, plan.accumulate = 2;
+//   std::printf("%lld rows\n", static_cast<long long>(plan.local_rows()));  // 16 per device and micro-batch
 #pragma once
 
 #include <compare>
@@ -22,46 +27,53 @@ AMDAHL_API std::string_view to_string(LaunchMode mode);
 AMDAHL_API std::string_view to_string(MathMode mode);
 AMDAHL_API std::string_view to_string(Scaling scaling);
 
-/// How a step divides its work and when it communicates. `plan_fields()` has a row for each member: a new one needs no
-/// more than its line here, its row there, and the code that acts on it.
+/// How a step divides its work and when it communicates. `plan_fields()` has a row for each member. A new option needs
+/// a member, a row and the code that implements it.
 struct PlanOptions {
   int64_t accumulate = 1;           // micro-batches per optimizer step
-  bool overlap = true;              // all-reduce while backward goes on
+  bool overlap = true;              // all-reduce during backward
   int64_t bucket_bytes = 25 << 20;  // all-reduce bucket capacity
-  int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of an update across GPUs beside backward; 0: chosen
+  int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 
   auto operator<=>(const PlanOptions&) const = default;
 };
 
-/// What the program knows of a member of PlanOptions: its name in JSON, Records, identities of runs and errors, and the
-/// word by which a command line sets it.
+/// Description of a member of PlanOptions.
 struct PlanField {
-  std::string_view name;  // "bucket_bytes"
-  std::string_view word;  // "bucket-mb"; of what is on by default the word that turns it off
+  std::string_view name;  // in JSON, Records, run identities and errors: "bucket_bytes"
+  std::string_view word;  // command-line option: "bucket-mb"; of an option that is on by default, the one to disable it
   std::string_view help;
   std::variant<int64_t PlanOptions::*, bool PlanOptions::*> member;
-  int64_t least = 0, most = 0;   // of a number
-  int64_t option_unit = 1;       // of the word's value in terms of the member: 1 MiB of bucket-mb
-  std::string_view unit_name{};  // of the value: "MiB"
-  std::string_view example{};    // of such values
-  bool is_axis = true;           // runs that differ in it are no samples of one cell
-  bool of_several = true;        // says nothing of a plan of one device
-  std::string (*words)(const PlanOptions& options) = nullptr;  // in legends, where plans differ in it
+  int64_t least = 0, most = 0;   // limits of a number, inclusive
+  int64_t option_unit = 1;       // member value of one unit on the command line: 1 MiB for bucket-mb
+  std::string_view unit_name{};  // of the command-line value: "MiB"
+  std::string_view example{};    // command-line value
+  bool is_axis = true;           // runs that differ in it belong to different cells
+  bool of_several = true;        // has no effect on one device
+  std::string (*words)(const PlanOptions& options) = nullptr;  // text in legends of plans that differ in it
 };
 AMDAHL_API const std::vector<PlanField>& plan_fields();
 
-/// "4", "yes": of identities of runs.
+/// Value as text for run identities: "4", "yes".
 AMDAHL_API std::string text_of(const PlanField& field, const PlanOptions& options);
-/// Error{usage} for the first number outside of its limits.
+/// Throws Error{usage} for the first number out of its limits.
 AMDAHL_API void check_plan_options(const PlanOptions& options);
 
-/// How one training step runs on `num_devices` devices. `strategy` is a row of the parallel strategy table.
+/// Devices along each axis of parallelism: data (dp), tensor (tp) and pipeline (pp).
+struct Mesh {
+  int dp = 1, tp = 1, pp = 1;
+  int size() const { return dp * tp * pp; }
+  auto operator<=>(const Mesh&) const = default;
+};
+
+/// How one training step runs on the devices of a mesh. `strategy` names the algorithm along the data axis.
 struct ParallelPlan : PlanOptions {
   std::string strategy = "single";
-  int num_devices = 1;
+  Mesh mesh;
   int64_t global_batch = 0;  // rows per optimizer step over all devices
 
-  /// Rows of one device in one micro-batch (`replicated` and `single`: all rows).
+  int num_devices() const { return mesh.size(); }
+  /// Rows per device and micro-batch; `replicated` and `single` compute all rows on each device.
   int64_t local_rows() const;
 };
 

@@ -1,4 +1,8 @@
-// What devices cost. The numbers are the user's, read from a file: amdahl knows no price of its own.
+// Prices of devices, which the user supplies in a file: amdahl has no built-in prices. Plain data.
+//
+// Example:
+//   const amdahl::PriceTable prices = amdahl::load_prices("prices.toml");
+//   std::printf("%zu devices, in %s\n", prices.devices.size(), prices.currency.c_str());
 #pragma once
 
 #include <cstdint>
@@ -10,50 +14,50 @@
 
 namespace amdahl {
 
-/// What one device costs. A row has an hourly or a purchase price, or both.
+/// Price of one device: hourly, purchase or both.
 struct DevicePrice {
-  std::string match;                     // part of the device's name, upper or lower case
-  std::optional<double> hourly_price;    // to rent it, above 0
-  std::optional<double> purchase_price;  // to buy it
-  std::optional<double> watts;           // it draws under load
-  std::string note;                      // where the numbers come from
+  std::string match;                     // part of the device's name, case ignored
+  std::optional<double> hourly_price;    // rent, above 0
+  std::optional<double> purchase_price;  // of one device
+  std::optional<double> watts;           // power under load
+  std::string note;                      // source of the numbers
 };
 
-/// What a machine for so many bought devices costs beside them: board, power supply, case.
+/// Price of a machine for a number of bought devices, without them: board, power supply, case.
 struct MachinePrice {
-  int64_t devices = 0;  // at least 1; each number once
+  int64_t devices = 0;  // at least 1; unique in the table
   double purchase_price = 0;
   std::string note;
 };
 
-/// What the money could buy instead of further devices. Its gain is an assumption of the table, never measured.
+/// An alternative to additional devices. Its gain is an assumption of the table, never measured.
 struct AlternativePrice {
   std::string name;
   double purchase_price = 0;
-  std::optional<double> watts;      // it draws more (instead, when it replaces the device)
-  std::optional<double> gain_low;   // share of throughput that it adds: 0.15 is 15 %; absent when nobody said
+  std::optional<double> watts;      // additional power; total power when it replaces the device
+  std::optional<double> gain_low;   // share that it adds to throughput, 0.15 is 15 %; absent when not given
   std::optional<double> gain_high;  // at least gain_low
-  bool replaces_device = false;     // a bigger device in the place of the one there is
-  std::string instead_of;           // of such: part of the name of the device that it is compared with
-  std::optional<double> memory_gb;  // of such: more than that does not fit into it; 1 GB = 10^9 bytes
-  std::string part = "all";         // of a step that gets faster: "all", or "input"
+  bool replaces_device = false;     // a larger device that replaces the existing one
+  std::string instead_of;           // with replaces_device: part of the name of the replaced device
+  std::optional<double> memory_gb;  // with replaces_device: its memory; 1 GB = 10^9 bytes
+  std::string part = "all";         // the part of a step that it accelerates: "all" or "input"
   std::string note;
 };
 
 struct PriceTable {
-  std::string source;  // file it was read from
+  std::string source;  // price file
   std::string currency = "USD";
-  std::string as_of;                          // when the prices were looked up, free text
+  std::string as_of;                          // date of the prices, free text
   std::optional<double> electricity_per_kwh;  // in `currency`
-  std::optional<double> amortisation_months;  // over which a bought device is paid off, above 0
-  double utilisation = 1;                     // share of those hours in which it works, above 0 and at most 1
+  std::optional<double> amortisation_months;  // period over which a purchase is written off, above 0
+  double utilisation = 1;                     // share of that period in which the device works, in (0, 1]
   std::vector<DevicePrice> devices;
   std::vector<MachinePrice> machines;
   std::vector<AlternativePrice> alternatives;
 };
 
-/// The price table in a TOML file. Error{usage} naming file, line and key when it cannot be read, or has a price that
-/// is negative, no number or missing, or a key that means nothing.
+/// Reads a price table from a TOML file. Error{usage} that names file, line and key when the file cannot be read, a
+/// price is missing, negative or not a number, or a key is unknown. Thread-safe.
 AMDAHL_API PriceTable load_prices(const std::string& path);
 
 }  // namespace amdahl

@@ -1,5 +1,10 @@
-// What `amdahl compare` of sensor runs says about preprocessing on one device, on several, and on unlike ones:
-// speed, efficiency, work per hour and work per money. docs/cost.md has the formulas.
+// Comparison of preprocessing on one device, on several and on heterogeneous devices: speed, efficiency, work per hour
+// and work per price. docs/cost.md has the formulas. Plain data.
+//
+// Example:
+//   amdahl::SensorCompareConfig config;  // of amdahl/amdahl.h
+//   config.single = {"runs/one"}, config.multi = {"runs/two"};
+//   std::puts(to_text(amdahl::run_sensor_compare(config)).c_str());
 #pragma once
 
 #include <map>
@@ -12,13 +17,13 @@
 
 namespace amdahl {
 
-/// What an hour on the devices of a row costs and buys. Nothing in here comes from a speedup.
+/// Hourly cost of the devices of a row and the work they do for it. Independent of speedups.
 struct SensorCost {
   double hourly_price = 0;    // of all devices, in the table's currency
-  bool owned = false;         // a device has no price for an hour: purchase and electricity over its time of use
-  double work_per_price = 0;  // items for one unit of currency: throughput x 3600 / hourly_price
+  bool owned = false;         // true: purchase and electricity divided by the hours of use, for lack of an hourly price
+  double work_per_price = 0;  // items per unit of currency: throughput x 3600 / hourly_price
   std::optional<double> purchase_price;           // of all devices
-  std::optional<double> purchase_per_throughput;  // currency for one item a second
+  std::optional<double> purchase_per_throughput;  // currency per item/s
 };
 
 /// One configuration of one run.
@@ -27,36 +32,36 @@ struct SensorRow {
   Role role = Role::single;
   std::string run;                        // file or folder
   std::map<std::string, AxisValue> axes;  // those of the record, without "run"
-  std::vector<std::string> devices;       // their names; fewer than axis "devices" when the record has fewer
+  std::vector<std::string> devices;       // device names; fewer than axis "devices" when the record has fewer
   std::string device_kind;                // "cpu-virtual" or "cuda"
   Origin origin = Origin::measured;
   int64_t n = 0;                          // samples
   double throughput = 0;                  // items/s, mean
   std::optional<Interval> throughput_ci;  // bootstrap of the mean; absent when n < 2
   double work_per_hour = 0;               // items: throughput x 3600
-  std::optional<PairTest> speedup;        // over the workload's baseline; absent for the baseline itself
-  std::optional<double> efficiency;       // of several devices: throughput over the sum of theirs alone
+  std::optional<PairTest> speedup;        // over the workload's baseline; absent for the baseline
+  std::optional<double> efficiency;       // several devices: throughput / sum of their throughputs alone
   std::optional<Interval> efficiency_ci;
-  bool efficiency_by_sum = false;  // devices differ from the baseline's: each against its own best single result
-  std::optional<Recommendation> recommendation;  // of several devices
-  std::optional<SensorCost> cost;                // absent without a price of each device
+  bool efficiency_by_sum = false;  // devices differ from the baseline's: the sum is of each one's best single result
+  std::optional<Recommendation> recommendation;  // several devices only
+  std::optional<SensorCost> cost;                // absent unless every device has a price
 };
 
-/// Everything measured with the same op, voxel_mode, dtype, workload, cache and launch.
+/// All rows with the same op, voxel_mode, dtype, workload, cache and launch.
 struct WorkloadComparison {
   std::map<std::string, AxisValue> axes;
   std::string unit;                // of throughput: "batches/s", "points/s"
-  std::vector<SensorRow> rows;     // the baseline first: the best single result
-  size_t fastest = 0;              // row of the largest throughput
-  std::optional<size_t> cheapest;  // row of the most work for its price
-  size_t fastest_multi = 0;        // row of several devices with the largest throughput: its recommendation is that of
-                                   // the workload
+  std::vector<SensorRow> rows;     // the baseline first, which is the best single result
+  size_t fastest = 0;              // row with the largest throughput
+  std::optional<size_t> cheapest;  // row with the most work per price
+  /// Row of several devices with the largest throughput, whose recommendation is that of the workload.
+  size_t fastest_multi = 0;
 };
 
 struct SensorComparison {
   std::vector<WorkloadComparison> workloads;
-  std::string prices;    // file of the prices; empty: none
-  std::string as_of;     // its date
+  std::string prices;    // price file; empty: none
+  std::string as_of;     // date of the prices
   std::string currency;  // of all prices
   std::vector<std::string> notes;
 };

@@ -1,5 +1,11 @@
-// What a study says: cells with their statistics, comparisons with their verdicts, and where all of it comes from.
-// Plain data. A number that cannot be known (the interval of one sample, a counter that was not read) is absent.
+// Summary of a study: cells with statistics, comparisons with verdicts, and provenance. Plain data. A number that
+// cannot be known (the interval of one sample, a counter that was not read) is absent.
+//
+// Example: print the verdict of every comparison.
+//   const amdahl::StudySummary summary = amdahl::run_report("runs/study", false).summary;
+//   for (const amdahl::StudyComparison& c : summary.comparisons)
+//     std::printf("batch %lld: %.2fx, %s\n", static_cast<long long>(c.multi.global_batch), c.test.ratio,
+//                 std::string(to_string(c.test.verdict)).c_str());
 #pragma once
 
 #include <cmath>
@@ -16,7 +22,7 @@
 
 namespace amdahl {
 
-/// A 95 % interval unless its name says otherwise.
+/// A 95 % confidence interval, unless its name says otherwise.
 struct Interval {
   double low = 0;
   double high = 0;
@@ -25,7 +31,7 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// Statistics of one sample set. All values have the unit of the samples; n counts independent runs.
+/// Statistics of one sample set, in the unit of the samples. n counts independent runs.
 struct SampleSummary {
   int64_t n = 0;
   double mean = 0;
@@ -40,14 +46,15 @@ struct SampleSummary {
   double mean_without_outliers = 0;
   double sd_without_outliers = 0;
   std::optional<Interval> ci_without_outliers;
-  int64_t num_processes = 1;  // that the runs were spread over; with several, intervals are between processes
+  int64_t num_processes = 1;  // processes that measured the runs; with several, intervals are between processes
   double process_median = 0;  // geometric mean of the processes' medians; 0 with one process
-  double process_sd = 0;      // their standard deviation around it
+  double process_sd = 0;      // standard deviation of the processes' medians around process_median
 
   bool operator==(const SampleSummary&) const = default;
 };
 
-/// What makes two runs samples of the same thing. Ordered, so that tables come out in one order.
+/// Identity of a study cell: runs with equal keys are samples of the same configuration. Its order is that of the rows
+/// of tables.
 struct CellKey {
   std::string model;
   int64_t num_parameters = 0;
@@ -59,61 +66,62 @@ struct CellKey {
   std::string launch;   // "eager", "graph"
   std::string backend;  // "cpu", "cuda"
   std::string optimizer;
-  PlanOptions plan;  // its axes
+  PlanOptions plan;  // those that are axes
   std::string data;
 
   int64_t device_batch() const { return devices > 0 ? global_batch / devices : global_batch; }
   auto operator<=>(const CellKey&) const = default;
 };
 
-/// An accounted step that differs from the measured one by more than this gives no percentages.
+/// An accounted step that differs from the measured step by more than this share gives no percentages.
 inline constexpr double kAccountTolerance = 0.10;
 
-/// Where the step's time went, in us: means over runs. compute + exposed_communication + waiting + launch_gaps + input
-/// + optimizer = step, the accounted one; see docs/method.md for each. By differences of steps with parts left out,
-/// forward + backward = compute. In earlier Records time stamps inside the step made the account: their step takes
-/// longer than the measured one, and forward and backward hold launch gaps too.
+/// Breakdown of a step's time, in us: means over runs. The accounted step is compute + exposed_communication + waiting
+/// + launch_gaps + input + optimizer; docs/method.md defines each. The account is computed from the differences between
+/// steps with and without a component, and forward + backward = compute. Older Records computed it from time stamps
+/// inside the step: there the accounted step is longer than the measured one, and forward and backward include launch
+/// gaps.
 struct StepAccount {
-  double measured_us = 0;  // the step that was timed, in the same runs; 0 where it is not known
+  double measured_us = 0;  // step time measured in the same runs; 0 when not known
   double step_us = 0;      // the accounted step
   double forward_us = 0;
   double backward_us = 0;
   double compute_us = 0;
-  double exposed_communication_us = 0;  // while no compute ran on that device
+  double exposed_communication_us = 0;  // while the device computes nothing
   double waiting_us = 0;                // for the slowest rank
   double launch_gaps_us = 0;
-  double launch_floor_us = 0;  // of launch_kernels empty kernels, replayed as a graph; 0 where none was captured
-  double launch_kernels = 0;   // as many as the step has without communication
+  double launch_floor_us = 0;  // time of launch_kernels empty kernels replayed as a graph; 0: not captured
+  double launch_kernels = 0;   // kernels of the step without communication
   double input_us = 0;
   double optimizer_us = 0;
   double total_communication_us = 0;  // exposed or hidden
   double comm_bytes = 0;              // per step and device
-  double noise_us = 0;                // of the accounted step in one run: half the range of its rounds
-  int64_t n = 0;                      // runs that carry an account
-  bool by_differences = false;        // else by stamps
-  bool fused_update = false;          // backward updates parameters too; optimizer is what that adds to the step
+  double noise_us = 0;                // of the accounted step in one run: half the range over its rounds
+  int64_t n = 0;                      // runs with an account
+  bool by_differences = false;        // false: by time stamps
+  bool fused_update = false;          // backward also updates parameters; optimizer_us is what that adds to the step
 
   double parts_us() const {
     return compute_us + exposed_communication_us + waiting_us + launch_gaps_us + input_us + optimizer_us;
   }
-  /// Accounted over measured step; 1 where the measured one is not known.
+  /// Accounted over measured step; 1 when the measured step is not known.
   double ratio() const { return measured_us > 0 ? step_us / measured_us : 1; }
-  /// Whether parts of the accounted step may be given as shares of the measured one.
+  /// Whether components may be given as shares of the measured step.
   bool trusted() const { return step_us > 0 && std::abs(ratio() - 1) <= kAccountTolerance; }
-  /// Time of launching: gaps where they were measured, else the floor that empty kernels have.
+  /// Launch time: the gaps where they were measured, else the floor of empty kernels.
   double launch_us() const { return launch_gaps_us > 0 ? launch_gaps_us : launch_floor_us; }
-  /// Measured step that no part explains; negative when the parts are longer than it.
+  /// Measured step minus the sum of the components; negative when the components are longer.
   double unaccounted_us() const { return (measured_us > 0 ? measured_us : step_us) - parts_us(); }
   bool operator==(const StepAccount&) const = default;
 };
 
-/// One configuration with all its runs. `status` is not ok when no run of it succeeded; then n is 0.
+/// One configuration with all its runs. When no run succeeded, `status` is not ok and n is 0.
 struct StudyCell {
   CellKey key;
   Status status;
   Origin origin = Origin::measured;
   int64_t steps = 0;   // timed steps of one run
-  int64_t warmup = 0;  // steps before them
+  int64_t warmup = 0;  // untimed steps before them
   SampleSummary step_time_us;
   SampleSummary throughput;                   // samples/s over all devices
   std::optional<double> memory_peak_bytes;    // per device, largest over runs
@@ -121,11 +129,11 @@ struct StudyCell {
   std::optional<double> loss_first;
   std::optional<double> loss_last;
   std::optional<StepAccount> account;
-  int64_t num_failed = 0;  // runs without a result, their reasons are in StudySummary::notes
+  int64_t num_failed = 0;  // runs without a result; StudySummary::notes has the reasons
   int64_t num_waived = 0;
 };
 
-// `unclear` comes first, so that a value nobody set claims nothing.
+// `unclear` is first, so that a default-initialised value makes no claim.
 enum class Verdict { unclear, faster, slower, same };
 enum class Recommendation { unclear, multi_device, marginal, single_device };
 enum class SerialTrend { unclear, constant, grows, falls };
@@ -145,7 +153,7 @@ constexpr std::string_view to_string(Verdict verdict) {
   return "UNCLEAR";
 }
 
-/// "multi", "marginal", "single", "unclear". The report words them for GPUs or for CPU virtual devices.
+/// "multi", "marginal", "single", "unclear".
 constexpr std::string_view to_string(Recommendation recommendation) {
   switch (recommendation) {
     case Recommendation::multi_device:
@@ -160,8 +168,9 @@ constexpr std::string_view to_string(Recommendation recommendation) {
   return "unclear";
 }
 
-/// What a test's interval and p values were taken from: runs of one process, which say nothing of the next process;
-/// processes; a calibrated spread of processes; or nothing, and then there are none and the verdict is UNCLEAR.
+/// What a test's interval and p values are computed from. runs: the runs of one process, which do not show the variance
+/// between processes. processes: the medians of processes. calibrated: a calibrated process spread. none: there is no
+/// interval and no p value, and the verdict is UNCLEAR.
 enum class TestLevel { runs, processes, calibrated, none };
 
 /// "runs", "processes", "calibrated", "none".
@@ -203,13 +212,13 @@ struct PairTest {
   int64_t processes_first = 1;
   int64_t processes_second = 1;
   TestLevel level = TestLevel::runs;
-  double p_welch = 1;                          // two-tailed, of runs or of processes, as `level` says
-  std::optional<double> p_mann_whitney = 1.0;  // two-tailed; absent where mean and sd are all that is known
-  double p_holm = 1;                           // p_welch adjusted over the grid it was tested in
-  double p_same = 1;                           // two one-sided tests of a ratio within 1 +- 0.01
+  double p_welch = 1;                          // two-tailed, of runs or processes according to `level`
+  std::optional<double> p_mann_whitney = 1.0;  // two-tailed; absent when only mean and sd are known
+  double p_holm = 1;                           // p_welch with Holm's adjustment over all tests of the grid
+  double p_same = 1;                           // two one-sided tests (TOST) of a ratio within 1 +- 0.01
   Verdict verdict = Verdict::unclear;
-  int64_t more_runs = 0;  // estimated further runs of each side that would settle an UNCLEAR, processes where `level`
-                          // is not `runs`; 0 when settled
+  /// Estimated further runs per side that would settle an UNCLEAR; processes unless `level` is `runs`; 0: settled.
+  int64_t more_runs = 0;
 
   bool operator==(const PairTest&) const = default;
 };
@@ -223,7 +232,7 @@ struct StudyComparison {
   double efficiency = 0;                  // speedup / devices
   std::optional<Interval> efficiency_ci;  // the speedup's interval / devices
   Recommendation recommendation = Recommendation::unclear;
-  int64_t more_runs = 0;  // estimated further runs that would settle the recommendation, counted as test.more_runs
+  int64_t more_runs = 0;  // as test.more_runs, for the recommendation
 };
 
 /// Geometric mean of the speedups of one model, scaling mode, math mode, launch mode and device count over its batches.
@@ -238,42 +247,42 @@ struct AverageSpeedup {
   double geometric_mean = 1;
   std::optional<Interval> ci;  // bootstrap over the runs of every cell
   Recommendation recommendation = Recommendation::unclear;
-  bool batches_disagree = false;  // one batch says several devices, another one device: the average decides nothing
+  bool batches_disagree = false;  // some batches favour several devices and others one: the average gives no answer
 };
 
-/// What the speedup of two devices over one cannot exceed at a global batch B: T1(B) / T1(B/2), two devices that each
-/// do half of the batch and need no time to agree. Modelled from the fastest measured configuration of each batch.
-/// Holds for data parallelism in which every device updates all parameters.
+/// Upper bound of the speedup of two devices over one at a global batch B: T1(B) / T1(B/2), where each device computes
+/// half of the batch and communication takes no time. Modelled from the fastest measured configuration of each batch.
+/// Valid for data parallelism in which every device updates all parameters.
 struct SpeedupBound {
   CellKey whole, half;
   double ratio = 1;
   std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one run
-  bool cannot_pay = false;     // the interval's upper end is below the threshold of a recommendation for several
+  bool cannot_pay = false;     // the interval's upper end is below the threshold for recommending several devices
 };
 
-/// One batch size of a study on one device, in the configuration that was asked for.
+/// One batch size of a study on one device, in the requested configuration.
 struct OneDeviceRow {
   CellKey cell;
-  std::optional<double> launch_share;  // launch gaps / step of the account; absent without one
+  std::optional<double> launch_share;  // launch gaps / accounted step; absent without an account
   std::optional<SpeedupBound> two_devices;
 };
 
-/// Another launch or math mode of the same batch; the test's first is `to`, so a ratio above 1 is what it gains.
+/// Another launch or math mode of the same batch. The first side of the test is `to`: a ratio above 1 is its speedup.
 struct OneDeviceAlternative {
   CellKey from, to;
   PairTest test;
 };
 
-/// A study in which no cell has several devices: what the one device does, and what it could do otherwise.
+/// Summary of a study without multi-device cells: results of the device and its alternatives.
 struct OneDeviceSummary {
   std::vector<OneDeviceRow> rows;
   std::vector<OneDeviceAlternative> alternatives;
   CellKey fastest;           // most samples/s of all cells
-  CellKey fastest_as_asked;  // likewise in the configuration that was asked for
+  CellKey fastest_as_asked;  // most samples/s of the cells in the requested configuration
 };
 
-/// Karp-Flatt metric of one device count: the serial fraction at which Amdahl's law gives the measured speedup,
-/// e = (1/S - 1/n) / (1 - 1/n). Above 1 where several devices are slower than one.
+/// Karp-Flatt metric of one device count: the serial fraction for which Amdahl's law gives the measured speedup,
+/// e = (1/S - 1/n) / (1 - 1/n). Above 1 when n devices are slower than one.
 struct SerialPoint {
   int64_t devices = 0;
   double speedup = 1;
@@ -283,13 +292,13 @@ struct SerialPoint {
   bool operator==(const SerialPoint&) const = default;
 };
 
-/// Strong scaling of one batch measured with three or more device counts, read as Amdahl's law 1/S = f + (1 - f)/n.
+/// Strong scaling of one batch measured with three or more device counts, fitted with Amdahl's law 1/S = f + (1 - f)/n.
 struct SerialFraction {
   CellKey cell;  // of the largest device count
   std::vector<SerialPoint> points;
-  double fitted = 0;                  // f by least squares over the counts
+  double fitted = 0;                  // f by least squares over the device counts
   std::optional<Interval> fitted_ci;  // bootstrap over the runs of every cell
-  double growth = 0;                  // e of the largest count less that of the smallest
+  double growth = 0;                  // e of the largest device count minus e of the smallest
   std::optional<Interval> growth_ci;
   SerialTrend trend = SerialTrend::unclear;
 };
@@ -302,7 +311,7 @@ struct StudySummary {
   std::vector<SerialFraction> serial_fractions;
   std::optional<OneDeviceSummary> one_device;
   std::string conclusion;
-  std::vector<Provenance> provenance;  // distinct ones, start times apart
+  std::vector<Provenance> provenance;  // distinct ones, start times ignored
   std::vector<std::string> notes;      // failed and waived runs, missing baselines, truncated files
 };
 

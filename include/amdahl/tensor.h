@@ -1,17 +1,18 @@
-// Tensor: memory of the caller's with its element type, shape, strides and device, as arrays come from Python.
+// Tensor: a view of memory of the caller with element type, shape, strides and device.
 //
-// Example: a batch of two samples of three features on the host.
+// Example: a batch of two samples with three features each, in host memory.
 //   float values[6] = {};
 //   amdahl::Tensor batch{values, amdahl::DType::f32, {2, 3}};
 //
-// A Tensor owns nothing and its memory must outlive the call it is passed to. Different threads may use different
-// tensors; nothing here has state.
+// A Tensor does not own its memory, which must outlive the call that it is passed to. Thread-safe for reading; the
+// functions have no state.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "amdahl/error.h"
@@ -24,30 +25,35 @@ AMDAHL_API std::string_view to_string(DType type);
 /// Bytes of one element.
 AMDAHL_API size_t size_of(DType type);
 
-inline constexpr int kHostMemory = -1;  // as a tensor's device
+inline constexpr int kHostMemory = -1;  // BasicTensor::device of host memory
 
-/// The fields of DLPack's DLTensor. `Pointer` is void* (to write) or const void* (to read).
+/// The fields of DLPack's DLTensor. `Pointer` is void* (writable) or const void* (read-only).
 template <class Pointer>
 struct BasicTensor {
   Pointer data = nullptr;
   DType dtype = DType::f32;
-  std::vector<int64_t> shape = {};
-  int device = kHostMemory;      // CUDA index of the memory it lies in, or the host's
-  std::vector<int64_t> strides = {};  // in elements; empty: dense, last dimension contiguous
+  std::vector<int64_t> shape;
+  int device = kHostMemory;      // CUDA device index, or kHostMemory
+  std::vector<int64_t> strides;  // in elements; empty: dense, last dimension contiguous
 
-  /// Product of the shape; 1 without dimensions.
+  BasicTensor() = default;
+  BasicTensor(Pointer elements, DType type, std::vector<int64_t> extents, int where = kHostMemory,
+              std::vector<int64_t> steps = {})
+      : data(elements), dtype(type), shape(std::move(extents)), device(where), strides(std::move(steps)) {}
+
+  /// Product of the extents; 1 without dimensions.
   int64_t num_elements() const {
     int64_t count = 1;
     for (const int64_t extent : shape) count *= extent;
     return count;
   }
-  /// Whether elements lie one after the other in row-major order, as every call of amdahl needs them.
+  /// Whether the elements are contiguous in row-major order, which every call of amdahl requires.
   bool is_dense() const {
     if (strides.empty()) return true;
     if (strides.size() != shape.size()) return false;
     int64_t expected = 1;
     for (size_t i = shape.size(); i-- > 0;) {
-      if (shape[i] != 1 && strides[i] != expected) return false;  // of one element, the stride does not count
+      if (shape[i] != 1 && strides[i] != expected) return false;  // the stride of an extent of 1 is irrelevant
       expected *= shape[i];
     }
     return true;
@@ -56,21 +62,21 @@ struct BasicTensor {
 using Tensor = BasicTensor<void*>;
 using ConstTensor = BasicTensor<const void*>;
 
-/// A parameter as the model has it, row-major: "layers.0.weight" [units, inputs], "layers.0.bias" [units].
+/// A parameter of a model, row-major: "layers.0.weight" [units, inputs], "layers.0.bias" [units].
 struct NamedArray {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<float> values;
 };
 
-/// Element type of DLPack's code (0 int, 1 unsigned, 2 float, 4 bfloat), bits and lanes.
-/// Throws Error{usage} for a type that amdahl does not have.
+/// Element type of a DLPack type code (0 int, 1 unsigned, 2 float, 4 bfloat), bits and lanes. Error{usage} for types
+/// that amdahl does not support.
 AMDAHL_API DType dtype_of_dlpack(int code, int bits, int lanes);
-/// Device of DLPack's type (1 CPU, 2 CUDA, 3 pinned host, 13 managed) and index. Throws Error{usage} for others.
+/// Device of a DLPack device type (1 CPU, 2 CUDA, 3 pinned host, 13 managed) and index. Error{usage} for other types.
 AMDAHL_API int device_of_dlpack(int type, int index);
 
-/// A DLTensor (of dlpack.h, which amdahl does not include) as a Tensor over the same memory.
-/// Throws Error{usage} for element types and devices that amdahl does not have.
+/// Makes a Tensor over the memory of a DLTensor (of dlpack.h, which amdahl does not include). Error{usage} for element
+/// types and devices that amdahl does not support.
 template <class DLTensor>
 Tensor from_dlpack(const DLTensor& source) {
   Tensor tensor;

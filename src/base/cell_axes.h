@@ -1,4 +1,4 @@
-// A study cell's key as the axes that its records have.
+// Conversion of a study cell's key to the axes of its records.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@ namespace amdahl {
 
 std::map<std::string, AxisValue> axes_of(const CellKey& key);
 
-/// The axes of a plan, into those of a record.
+/// Adds the axes of a plan to those of a record.
 void add_plan_axes(const PlanOptions& options, std::map<std::string, AxisValue>& axes);
 
-/// A plan from its axes: `number(field)` and `flag(field)` read one each.
+/// A plan from its axes: `number(field)` and `flag(field)` read one value each.
 template <class Number, class Flag>
 PlanOptions plan_of_axes(const Number& number, const Flag& flag) {
   PlanOptions options;

@@ -22,7 +22,7 @@ constexpr auto kLook = std::chrono::milliseconds(5);
 constexpr double kGraceSeconds = 2;
 constexpr double kAfterFailureSeconds = 10;
 
-/// A file in memory that goes with its last descriptor.
+/// An anonymous file in memory.
 class Catcher {
  public:
   Catcher() : fd_(memfd_create("output", MFD_CLOEXEC)) {
@@ -51,7 +51,7 @@ class Catcher {
   int fd_;
 };
 
-/// A started program; one that still runs when this goes is killed.
+/// A started program; the destructor kills it if it still runs.
 class Child {
  public:
   explicit Child(const ChildCommand& command) {
@@ -62,7 +62,7 @@ class Child {
       variables.back().append("=").append(value);
     }
     const std::vector<char*> arguments = pointers(words), environment = pointers(variables);
-    int failed[2];  // carries the error number of an exec that failed
+    int failed[2];  // pipe for the error number of a failed exec
     if (pipe2(failed, O_CLOEXEC) != 0)
       throw Error(Cause::environment_missing, std::string("no pipe for a program: ") + std::strerror(errno),
                   "a higher limit of open files");
@@ -87,7 +87,7 @@ class Child {
   ~Child() {
     if (!running()) return;
     signal(SIGKILL);
-    const Deadline deadline = Deadline::after_seconds(kGraceSeconds);  // one stuck in a driver is left to itself
+    const Deadline deadline = Deadline::after_seconds(kGraceSeconds);  // a process that hangs in a driver is abandoned
     while (running() && !deadline.expired()) std::this_thread::sleep_for(kLook);
   }
 
@@ -112,13 +112,12 @@ class Child {
   }
 
  private:
-  /// In the new process: only calls that are safe between fork and exec of a process with threads. The program gets
-  /// SIGTERM when the thread that started it ends. That is the end of this process, for run_children waits on that
-  /// thread.
+  /// In the new process: only async-signal-safe calls between fork and exec. The program gets SIGTERM when the thread
+  /// that started it ends, which is the end of this process, because run_children waits on that thread.
   [[noreturn]] void become(pid_t parent, const char* program, char* const* arguments, char* const* environment,
                            int failed) const {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(128 + SIGTERM);  // it ended before the request was made
+    if (getppid() != parent) _exit(128 + SIGTERM);  // the parent ended before prctl
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out_.fd(), STDOUT_FILENO) >= 0 &&
         dup2(err_.fd(), STDERR_FILENO) >= 0) {
@@ -147,7 +146,7 @@ using Children = std::vector<std::unique_ptr<Child>>;
 
 bool any_running(const Children& children) {
   bool any = false;
-  for (const auto& child : children) any = child->running() || any;  // asks every one: that also reaps
+  for (const auto& child : children) any = child->running() || any;  // queries all of them, which also reaps
   return any;
 }
 
@@ -155,7 +154,7 @@ bool any_failed(const Children& children) {
   return std::any_of(children.begin(), children.end(), [](const auto& child) { return child->failed(); });
 }
 
-/// Until all have ended; false when time was up or somebody stopped it before.
+/// Waits until all have ended; false at the deadline or when stopped.
 bool wait_all(const Children& children, Deadline deadline, const std::function<bool()>& stopped) {
   bool failed = false;
   while (any_running(children)) {

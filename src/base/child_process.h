@@ -1,4 +1,4 @@
-// Programs started from this one: with an environment of their own, their output caught, ended at a deadline.
+// Child processes with their own environment, captured output and a deadline.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace amdahl {
 struct ChildCommand {
   std::string program;                             // path
   std::vector<std::string> arguments;              // without the program's name
-  std::map<std::string, std::string> environment;  // all of it
+  std::map<std::string, std::string> environment;  // complete environment
 };
 
 struct ChildResult {
-  enum class End { exited, signalled, late };  // late: it was ended at the deadline
+  enum class End { exited, signalled, late };  // late: ended at the deadline
   End end = End::exited;
-  int code = 0;     // exit code, or the signal's number
+  int code = 0;     // exit code, or signal number
   std::string out;  // standard output
   std::string err;
 };
@@ -35,10 +35,10 @@ class SignalledError : public Error {
   int signal_;
 };
 
-/// Starts all and returns once all have ended, in the order of `commands`. At the deadline, and once `stopped` says so,
-/// those that still run are asked to end and two seconds later made to. When one ends badly the others get ten more
-/// seconds: ranks of a job notice that a peer is gone. They get SIGTERM when this process dies.
-/// Error{environment_missing} when a program cannot be started.
+/// Starts all programs and returns their results, in the order of `commands`, once all have ended. At the deadline, or
+/// once `stopped` returns true, running programs get SIGTERM and two seconds later SIGKILL. When one fails, the others
+/// have ten more seconds, in which ranks of a job detect that a peer is gone. Programs get SIGTERM when this process
+/// dies. Error{environment_missing} when a program cannot be started.
 std::vector<ChildResult> run_children(const std::vector<ChildCommand>& commands, Deadline deadline,
                                       const std::function<bool()>& stopped);
 

@@ -1,19 +1,19 @@
-// Processor time that programs take from each other.
+// Contention for processors between a job and other programs.
 #pragma once
 
 #include <algorithm>
 
 namespace amdahl {
 
-/// What a job and other programs had to do with each other's processors, us of processor time.
+/// Processor time in us.
 struct Contention {
-  double others_us = 0;  // other programs ran; off by the kernel's ticks, so it can be below 0
+  double others_us = 0;  // other programs ran; accurate to the kernel's ticks, so it can be negative
   double waited_us = 0;  // the job's threads waited for a processor
-  double stolen_us = 0;  // the hypervisor gave the host's processors to others
+  double stolen_us = 0;  // steal time: the hypervisor gave the host's processors to others
 
-  /// Processor time that others took from the job: its waiting, but at most what other programs ran, plus what was
-  /// stolen. Threads that wait for each other's processors count nothing, nor do programs on processors that nobody
-  /// here wanted. Over several runs: of the sums, since single ones are off by ticks.
+  /// Processor time that the job lost to others: its waiting time, at most the run time of other programs, plus steal
+  /// time. So neither threads of the job that wait for each other count, nor programs on processors that the job did
+  /// not need. Over several runs, apply it to the sums, because single values are accurate only to ticks.
   double lost_us() const { return std::min(std::max(0.0, others_us), waited_us) + stolen_us; }
 };
 

@@ -1,4 +1,4 @@
-// A point in time after which a wait gives up. Every blocking call of amdahl takes one.
+// A point in time at which a wait ends. Every blocking call of amdahl takes one.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace amdahl {
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr double kLongestSeconds = 1e8;  // three years: far inside what the clock can count
+  static constexpr double kLongestSeconds = 1e8;  // three years: no overflow of the clock
 
-  /// Spans beyond kLongestSeconds count as that; negative ones and NaN as none.
+  /// Spans are clamped to [0, kLongestSeconds]; NaN is 0.
   static Deadline after(std::chrono::duration<double> span) {
     const double seconds = span.count() > 0 ? std::min(span.count(), kLongestSeconds) : 0;
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));

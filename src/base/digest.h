@@ -1,4 +1,4 @@
-// A digest of bytes that tells changed content from unchanged; no protection against somebody who forges it.
+// A digest to detect changed contents. Not cryptographic.
 #pragma once
 
 #include <cstdint>

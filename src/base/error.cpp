@@ -15,8 +15,8 @@ struct CauseRow {
   int exit_code;
 };
 
-// Exit codes: 1 check failed, 2 usage, 3 environment missing, 4 rank or device, 5 corrupt store, 6 timeout, 7 disk
-// full.
+// Exit codes by group: 1 check or internal, 2 usage or input, 3 environment or memory, 4 rank or device, 5 store,
+// 6 timeout, 7 disk full, 130 interrupted.
 constexpr std::array<CauseRow, 17> kCauses{{
     {Cause::usage, "usage", 2},
     {Cause::check_failed, "check-failed", 1},
@@ -48,7 +48,7 @@ const CauseRow& row_of(Cause cause) {
 std::string_view to_string(Cause cause) { return row_of(cause).name; }
 int exit_code(Cause cause) { return row_of(cause).exit_code; }
 
-// Copies of an error find no reference in it: what `named` gives holds none.
+// `named` is idempotent, so with_rank() can pass the message and remedy through it again.
 Error::Error(Cause cause, const std::string& message, std::string remedy, int rank)
     : std::runtime_error(named(message)), cause_(cause), remedy_(std::move(remedy)), rank_(rank) {
   remedy_ = named(remedy_);
@@ -57,8 +57,8 @@ Error::Error(Cause cause, const std::string& message, std::string remedy, int ra
 std::string Error::line() const {
   std::string text = "error[" + std::string(to_string(cause_)) + "]: ";
   const std::string who = "rank " + std::to_string(rank_), message = what();
-  if (rank_ >= 0 && message.rfind(who + " ", 0) != 0) text += who + ": ";  // "rank 2 died" says it itself
-  // Messages quote files, names and options, which may hold anything: the line stays one line of readable length.
+  if (rank_ >= 0 && message.rfind(who + " ", 0) != 0) text += who + ": ";  // "rank 2 died" names the rank already
+  // Messages quote files, names and options of any content: escape and shorten them to one readable line.
   constexpr size_t kLongestMessage = 600, kLongestRemedy = 400;
   text += printable(message, kLongestMessage);
   if (!remedy_.empty()) text += "; try: " + printable(remedy_, kLongestRemedy);

@@ -15,7 +15,7 @@ bool is_name(std::string_view text) {
   });
 }
 
-/// The words of what stands between backticks; none for what is no reference.
+/// The words of a text between backticks; empty when it is not a reference.
 std::vector<FieldWord> words_of(std::string_view text) {
   std::vector<FieldWord> words;
   for (size_t begin = 0; begin <= text.size();) {
@@ -43,7 +43,7 @@ std::string named(std::string_view text) {
     if (close == std::string_view::npos) break;
     const std::vector<FieldWord> words = words_of(text.substr(open + 1, close - open - 1));
     const std::string name = words.empty() ? std::string() : namer(words);
-    // A backtick that opens no reference may close a text in which the next one opens it: ``links list``.
+    // After a backtick that opens no reference, the search continues at the next one: ``links list``.
     const size_t end = name.empty() ? open + 1 : close + 1;
     result += text.substr(0, name.empty() ? end : open);
     result += name;

@@ -20,7 +20,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= kMostDigits && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// The fraction of a fact "held_back.1"; 1 where it says nothing.
+/// The fraction in a fact "held_back.1"; 1 when it has none.
 double fraction_of(const std::string& text) {
   char* end = nullptr;
   const double fraction = std::strtod(text.c_str(), &end);
@@ -32,7 +32,7 @@ int count_in(const Facts& facts, const std::string& name) {
   return found == facts.end() || !is_number(found->second) ? 0 : std::atoi(found->second.c_str());
 }
 
-/// Multiprocessors of the whole GPU; of files that do not say it, those of another GPU of that name. 0: unknown.
+/// Multiprocessors of the whole GPU; when not recorded, those of another GPU with that name. 0: unknown.
 int whole_sm_count(const Facts& facts, const std::string& device, const std::string& name) {
   const int recorded = count_in(facts, device + ".whole_sm_count");
   if (recorded > 0) return recorded;
@@ -51,7 +51,7 @@ std::string limited_name(const Facts& facts, const std::string& device, const st
   return fmt::format("{}, {:g} % of its speed{}", name, 100 * fraction, kEmulated);
 }
 
-/// "CPU virtual device, 50 % of its speed" of "CPU virtual device 1, 50 % of its speed".
+/// "CPU virtual device, 50 % of its speed" for "CPU virtual device 1, 50 % of its speed".
 std::string without_number(const std::string& name) {
   if (!name.starts_with(kVirtual)) return name;
   const size_t end = std::min(name.find_first_not_of("0123456789", kVirtual.size()), name.size());

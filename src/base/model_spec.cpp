@@ -44,7 +44,7 @@ void ModelSpec::validate() const {
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw Error(Cause::usage, fmt::format("model '{}': {}", name, what), remedy);
   };
-  // 2^24 x 2^24 weights a layer and 1,024 layers: far beyond any memory, and every count still fits 64 bits.
+  // 2^24 x 2^24 weights per layer and 1,024 layers are far beyond any memory, and every count still fits 64 bits.
   constexpr int64_t kMaxWidth = int64_t{1} << 24;
   constexpr size_t kMaxLayers = 1024;
   const std::string at_most = fmt::format("at most {}", with_thousands(kMaxWidth));
@@ -69,8 +69,8 @@ void ModelSpec::validate() const {
 }
 
 const std::vector<ModelSpec>& model_presets() {
-  // As coded in the study: 54,403 and 2,021,379 parameters. As stated: 258,432 and 6,885,376, which inputs of 847 and
-  // 4,800 and an output layer without bias reproduce exactly.
+  // By the study's code: 54,403 and 2,021,379 parameters. By its text: 258,432 and 6,885,376, which input widths of 847
+  // and 4,800 and an output layer without bias reproduce exactly.
   static const std::vector<ModelSpec> presets{
       mlp("medium", 50, {256, 128, 64}, 0.2, true),
       mlp("large", 50, {1024, 1024, 512, 512, 256}, 0.3, true),

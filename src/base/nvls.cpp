@@ -18,7 +18,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// "allreduce" of "all_reduce" and "AllReduce".
+/// "allreduce" for "all_reduce" and "AllReduce".
 std::string letters(std::string_view name) {
   std::string text;
   for (const char c : name)
@@ -27,7 +27,7 @@ std::string letters(std::string_view name) {
   return text;
 }
 
-/// What NCCL_ALGO says of a collective: the list behind its name and a colon, else the list without a name.
+/// The list of NCCL_ALGO for a collective: the one after its name and a colon, else the one without a name.
 std::optional<std::string_view> algorithms_for(std::string_view value, const std::string& collective) {
   std::optional<std::string_view> of_all, of_it;
   for (const std::string_view part : split(value, ';')) {
@@ -40,7 +40,7 @@ std::optional<std::string_view> algorithms_for(std::string_view value, const std
   return of_it ? of_it : of_all;
 }
 
-/// Whether a list holds NVLS or NVLSTree; behind ^ it is what may not be used.
+/// Whether a list allows NVLS or NVLSTree; a list after ^ excludes its entries.
 bool allows_nvls(std::string_view list) {
   const bool excluded = list.starts_with('^');
   if (excluded) list.remove_prefix(1);

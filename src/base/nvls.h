@@ -1,4 +1,4 @@
-// Whether NCCL may add up an all-reduce inside NVLink's switches (NVLink SHARP, NVLS), by its environment variables.
+// Whether NCCL's environment variables allow reductions inside NVLink switches (NVLink SHARP, NVLS).
 #pragma once
 
 #include <map>
@@ -7,9 +7,9 @@
 
 namespace amdahl {
 
-/// The variable that keeps NCCL from it: "NCCL_NVLS_ENABLE=0", "NCCL_ALGO=Ring"; empty where nothing does.
-/// `collective` as amdahl names it: "all_reduce". NCCL_ALGO chooses among kernels for ordinary buffers; kernels for
-/// buffers registered as symmetric windows use the switches whatever it says.
+/// The variable that disables NVLS: "NCCL_NVLS_ENABLE=0", "NCCL_ALGO=Ring"; empty when none does. `collective`:
+/// amdahl's name, "all_reduce". NCCL_ALGO applies to kernels for ordinary buffers only; kernels for buffers registered
+/// as symmetric windows use the switches regardless of it.
 std::string nvls_refusal(const std::map<std::string, std::string>& variables, std::string_view collective,
                          bool symmetric_windows);
 

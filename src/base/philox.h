@@ -1,5 +1,5 @@
-// Philox4x32-10, a counter-based generator (Salmon et al., SC 2011): the same stream on CPU and GPU for the same
-// counter.
+// Philox4x32-10, a counter-based random number generator (Salmon et al., SC 2011): equal counters give equal numbers on
+// CPU and GPU.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,14 @@ AMDAHL_HOST_DEVICE Philox4 philox(uint64_t key, uint32_t c0, uint32_t c1, uint32
 /// Uniform float in (0, 1] from 32 random bits.
 AMDAHL_HOST_DEVICE float philox_uniform(uint32_t bits) { return (static_cast<float>(bits >> 8) + 1.0f) * 0x1p-24f; }
 
-/// Bits below this keep an element when it is dropped with probability `p`: P(bits < threshold) = 1 - p.
+/// Threshold for dropout with probability `p`: an element is kept when its bits are below it, P(bits < threshold) = 1 -
+/// p.
 AMDAHL_HOST_DEVICE uint32_t dropout_keep_threshold(double p) {
   const double keep = (1.0 - p) * 4294967296.0;
   return keep >= 4294967295.0 ? 4294967295u : static_cast<uint32_t>(keep);
 }
 
-/// The dropout draw of 4 neighbouring columns: counter (column/4, global row, step, layer), key the job's seed.
+/// Random bits for the dropout of 4 adjacent columns: counter (column/4, global row, step, layer), key: the job's seed.
 AMDAHL_HOST_DEVICE Philox4 dropout_draw(uint64_t seed, uint32_t column_block, uint32_t global_row, uint32_t step,
                                         uint32_t layer) {
   return philox(seed, column_block, global_row, step, layer);

@@ -80,7 +80,7 @@ void check_plan_options(const PlanOptions& options) {
 
 int64_t ParallelPlan::local_rows() const {
   const bool full_batch = strategy == "single" || strategy == "replicated";
-  return global_batch / accumulate / (full_batch ? 1 : num_devices);
+  return global_batch / accumulate / (full_batch ? 1 : mesh.dp);
 }
 
 }  // namespace amdahl

@@ -26,7 +26,8 @@ inline float to_float(Half value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
   const uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  // A half's exponent and fraction, read as a float's, are 2^112 too small; the product is exact, subnormals included.
+  // Exponent and fraction of a half, read as a float, are too small by 2^112; the multiplication is exact, also for
+  // subnormals.
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f));
 }
 
@@ -36,7 +37,7 @@ inline Half to_half(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};
   if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // rounds to 65,536 or more
-  if (magnitude < 0x38800000u) {  // a subnormal half: adding 0.5 makes the float unit round at 2^-24
+  if (magnitude < 0x38800000u) {  // a subnormal half: adding 0.5 makes the FPU round at 2^-24
     const auto rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     return {static_cast<uint16_t>(sign | rounded)};
   }

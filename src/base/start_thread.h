@@ -1,4 +1,4 @@
-// Threads that may not start: limits of processes and memory are the user's to raise.
+// Starts threads; limits of processes or memory become errors with a remedy.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace amdahl {
 
-/// Error{environment_missing} with the limit to raise when the system gives no thread. `who` begins the message: "the
-/// worker of stream 'compute'".
+/// Error{environment_missing}, which names the limit to raise, when the system refuses a thread. `who`: start of the
+/// message, "the worker of stream 'compute'".
 template <class Work>
 std::thread start_thread(const std::string& who, Work&& work) {
   try {

@@ -12,7 +12,7 @@ namespace amdahl {
 namespace {
 
 struct Suffix {
-  std::string_view text;  // in lower case; any case is read
+  std::string_view text;  // lower case; input may have any case
   double factor;
 };
 
@@ -45,7 +45,7 @@ int64_t parse_integer(std::string_view text, std::string_view what) {
   return value;
 }
 
-// Bytes of the UTF-8 character that `text` begins with; 0 when it is none, or one that terminals act on.
+// Bytes of the UTF-8 character at the start of `text`; 0 for invalid bytes and control characters.
 size_t shown_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
@@ -74,7 +74,7 @@ std::string escaped(std::string_view text) {
 
 std::string printable(std::string_view text, size_t longest) {
   if (text.size() <= longest) return escaped(text);
-  // What a message is about stands at its beginning, what is wrong with it often at its end.
+  // The subject of a message is at its beginning, the cause often at its end.
   const size_t tail = longest / 3;
   return escaped(text.substr(0, longest - tail)) + " ... " + escaped(text.substr(text.size() - tail));
 }

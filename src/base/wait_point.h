@@ -1,7 +1,8 @@
-// A place where threads wait for an atomic state to change: a short spin, then sleep.
+// Waiting for a change of atomic state: a short spin, then sleep.
 //
-// The queues, events and barriers of CPU virtual devices hand work over every few microseconds; a futex round trip
-// alone would cost as much as the work. The state itself lives in atomics of the owner; this class only wakes sleepers.
+// Queues, events and barriers of CPU virtual devices pass work between threads every few microseconds, where a futex
+// round trip would cost as much as the work. The state is in atomics of the owner; this class only wakes sleepers.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,19 +17,20 @@ namespace amdahl {
 
 class WaitPoint {
  public:
-  /// Long enough to catch a hand-over between two running threads, short enough not to starve them on few cores.
+  /// Long enough for a change by another running thread, short enough not to starve it on few cores.
   static constexpr std::chrono::microseconds kSpin{5};
 
-  /// Call after the state has changed. Any thread.
+  /// Call after the state has changed.
   void notify() {
-    // The read-modify-write orders the caller's state change before the look at `sleepers_`, against the same pair in
-    // sleep(): either this sees the sleeper, or the sleeper sees the new state.
+    // The read-modify-write orders the caller's state change before the read of `sleepers_`, and sleep() does the
+    // reverse: either this sees the sleeper, or the sleeper sees the new state.
     if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
     { std::lock_guard lock(mutex_); }
     changed_.notify_all();
   }
 
-  /// Waits until `ready()` holds; false when the deadline (none: never) passes first. `ready` reads atomics only.
+  /// Waits until `ready()`; false when the deadline passes first. Without a deadline it waits forever. `ready` must
+  /// read atomics only.
   template <class Ready>
   bool wait(const Ready& ready, const std::optional<Deadline>& deadline = std::nullopt) {
     if (ready()) return true;

@@ -16,7 +16,7 @@ bool any_of_bars(const BarPlot& plot, bool (*has)(const Bar&)) {
   return std::any_of(plot.bars.begin(), plot.bars.end(), has);
 }
 
-/// What the bars of a plot have; columns of what none has are left out.
+/// Which optional values the bars of a plot have; columns without values are left out.
 struct Kinds {
   explicit Kinds(const BarPlot& plot)
       : parts(any_of_bars(plot, [](const Bar& bar) { return !bar.part.empty(); })),
@@ -35,7 +35,7 @@ DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
   }
   if (kinds.bounds) table.columns.push_back({"bound", plot.bound_title});
   for (const Bar& bar : plot.bars) {
-    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_words(bar.origin))};
+    std::vector<TableValue> row{bar.name, bar.value, bar.samples, std::string(origin_text(bar.origin))};
     if (kinds.parts) row.emplace_back(bar.part);
     if (kinds.intervals) {
       row.push_back(bar.interval ? TableValue{bar.interval->low} : TableValue{});
@@ -47,16 +47,16 @@ DataTable table_of(const BarPlot& plot, const Kinds& kinds) {
   return table;
 }
 
-/// A round number beyond all that is drawn.
+/// A round number above all drawn values.
 double end_of_axis(const BarPlot& plot) {
   if (plot.percent) return 100;
-  std::map<std::string, double> sums;  // of the parts of a bar
+  std::map<std::string, double> sums;  // sum of the parts per bar
   double most = 0;
   for (const Bar& bar : plot.bars) {
     const double sum = bar.part.empty() ? bar.value : sums[bar.name] += bar.value;
     most = std::max({most, sum, bar.bound.value_or(0), bar.interval ? bar.interval->high : 0});
   }
-  constexpr double kMargin = 1.02;  // half of the mark of a bound
+  constexpr double kMargin = 1.02;  // space for half of the tick of a bound
   return round_above(kMargin * most);
 }
 
@@ -69,16 +69,16 @@ json x_channel(const BarPlot& plot, const DataTable& table, const char* column) 
   return x;
 }
 
-/// A colour that has a name and no column: bars, and what bounds them.
+/// A named colour that is no column: for bars and their bounds.
 json named_colour(const std::string& name, bool legend) {
   json colour = {{"datum", name}, {"type", "nominal"}};
   if (!legend) colour["legend"] = nullptr;
   return colour;
 }
 
-constexpr double kLeastBar = 0.2;  // of the axis: shorter ones have no room for their number
+constexpr double kLeastBar = 0.2;  // share of the axis: shorter bars have no room for their number
 
-/// Numbers behind the bars that have no room for them, and behind their intervals.
+/// Numbers after the bars that are too short to contain them, and after their intervals.
 json outer_words(const BarPlot& plot, const json& bars, const Kinds& kinds) {
   const std::string end = kinds.intervals ? "high" : plot.value.name;
   return {{"mark", {{"type", "text"}, {"align", "left"}, {"dx", 6}, {"style", "mark-label"}}},
@@ -91,18 +91,18 @@ json outer_words(const BarPlot& plot, const json& bars, const Kinds& kinds) {
             {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
 }
 
-/// Numbers in the bars that have room for them.
-json bar_words(const BarPlot& plot, const json& bars) {
+/// Numbers inside the bars that are long enough.
+json bar_text(const BarPlot& plot, const json& bars) {
   return {{"mark", {{"type", "text"}, {"align", "left"}, {"style", "bar-words"}}},
           {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastBar * end_of_axis(plot)}}}}}},
           {"encoding",
-           {{"x", {{"value", 7}}},  // pixels: at its beginning, where no interval passes
+           {{"x", {{"value", 7}}},  // pixels: at the start of the bar, away from the interval
             {"y", bars["y"]},
             {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
 }
 
-/// Numbers in the parts of a bar that have room for them.
-json part_words(const BarPlot& plot, const json& bars) {
+/// Numbers inside the parts of a bar that are long enough.
+json part_text(const BarPlot& plot, const json& bars) {
   constexpr int kLeastPart = 7;  // percent
   return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
           {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
@@ -129,7 +129,7 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   }
   json layers = json::array();
   layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  layers.push_back(kinds.parts ? part_words(plot, bars) : bar_words(plot, bars));
+  layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
   if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
   if (kinds.intervals)
     layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},

@@ -1,4 +1,4 @@
-// Horizontal bars, stacked where a bar has parts; what bounds a bar is a tick at its place.
+// Horizontal bars, stacked when they have parts; an upper bound is drawn as a tick.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,23 @@ namespace amdahl {
 
 struct Bar {
   std::string name;
-  std::string part;  // empty: the bar has none
+  std::string part;  // part of a stacked bar; empty: not stacked
   double value = 0;
   std::optional<Interval> interval;
-  std::optional<double> bound;  // the most that is possible, modelled
+  std::optional<double> bound;  // modelled upper bound of the value
   int64_t samples = 0;
   Origin origin = Origin::measured;
 };
 
 struct BarPlot {
-  std::string id, title, summary;  // of the Chart
+  std::string id, title, summary;  // fields of the Chart
   TableColumn name, value;
   std::string part_title, interval_title, bound_title;
   bool percent = false;  // the axis ends at 100
   std::vector<Bar> bars;
 };
 
-/// Nothing without bars.
+/// nullopt without bars.
 std::optional<Chart> bar_chart(const BarPlot& plot);
 
 }  // namespace amdahl

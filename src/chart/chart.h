@@ -1,5 +1,5 @@
-// A chart of a report: a Vega-Lite specification and the table it draws. Plain data, written by pure functions from
-// records and summaries, rendered by src/report (a page, an SVG in Markdown).
+// A chart of a report: a Vega-Lite specification and its data table. Plain data, made by pure functions from records
+// and summaries, and rendered by src/report (a page, or an SVG in Markdown).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace amdahl {
 
-/// Missing, text, a whole number, or a number in the unit of its column.
+/// Missing, a text, an integer, or a number in the unit of its column.
 using TableValue = std::variant<std::monostate, std::string, int64_t, double>;
 
 struct TableColumn {
-  std::string name;   // field of the specification, snake_case with the unit: "step_time_us"
-  std::string title;  // for people: "Step time (us)"
+  std::string name;   // field name in the specification, snake_case with the unit: "step_time_us"
+  std::string title;  // heading: "Step time (us)"
 };
 
 struct DataTable {
@@ -24,16 +24,16 @@ struct DataTable {
   std::vector<std::vector<TableValue>> rows;  // each of columns.size() values
 };
 
-/// One chart with everything that a reader without a screen, a mouse or a network needs of it.
+/// One chart, complete with table and text alternative for readers without a screen, a mouse or a network.
 struct Chart {
-  std::string id;       // unique in its page, [a-z0-9-]: anchor and name of exported files
+  std::string id;       // unique within the page, [a-z0-9-]; anchor and name of exported files
   std::string title;    // what is drawn, with unit
-  std::string summary;  // text alternative: what can be seen, in one or two sentences with numbers
+  std::string summary;  // text alternative: one or two sentences with numbers
   Origin origin = Origin::measured;
-  std::string spec;     // Vega-Lite JSON without data; reads the data set "table", whose fields are the columns' names
-  DataTable table;      // what is drawn, and no more
-  int least_width = 0;  // pixels below which its words do not fit; a narrower place is scrolled
-  bool wide = false;    // several panels: it wants a row of its own, and does without where there is no room
+  std::string spec;     // Vega-Lite JSON without data; its data set "table" has the column names as fields
+  DataTable table;      // exactly the drawn data
+  int least_width = 0;  // minimum width in pixels for its labels; a narrower container scrolls
+  bool wide = false;    // has several panels and gets a full row of the page if there is room
 };
 
 }  // namespace amdahl

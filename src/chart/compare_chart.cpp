@@ -9,7 +9,7 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string spec_of(const DataTable& table, size_t num_dots) {
-  constexpr size_t kLowColumn = 3;  // of chart.table
+  constexpr size_t kLowColumn = 3;  // column of chart.table
   constexpr size_t kDotHeight = 24, kShortest = 60;
   const ordered_json x{{"field", "speed"},
                        {"type", "quantitative"},

@@ -1,4 +1,4 @@
-// Speeds of runs over a baseline's, a dot and its interval for each cell, beside the line of equal speed.
+// Speed of runs relative to a baseline: one dot with its interval per cell, and the line of equal speed.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@ namespace amdahl {
 
 struct SpeedDot {
   std::string cell, run;
-  double speed = 1;  // over the baseline's
+  double speed = 1;  // relative to the baseline
   std::optional<Interval> interval;
   std::string verdict;
   int64_t n_baseline = 0, n_run = 0;
 };
 
 struct SpeedPlot {
-  std::string id, title, summary;  // of the Chart
+  std::string id, title, summary;  // fields of the Chart
   std::vector<SpeedDot> dots;
 };
 
-/// Nothing without dots.
+/// nullopt without dots.
 std::optional<Chart> compare_chart(const SpeedPlot& plot);
 
 }  // namespace amdahl

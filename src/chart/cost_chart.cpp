@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_parts.h"
 
 namespace amdahl {
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Sizes from which on a configuration pays: a rule each.
+/// Sizes from which a configuration pays: one rule each.
 std::vector<const BreakEven*> marks_of(const CostReport& report, const CostPlot& plot) {
   std::vector<const BreakEven*> marks;
   for (const BreakEven& found : report.break_evens)
@@ -30,7 +30,7 @@ bool energy_was_read(const CostReport& report, const CostPlot& plot) {
   });
 }
 
-/// Rows of results; rows of break-evens have no work, but where they lie.
+/// Rows of results, then rows of break-evens, which have a position instead of work values.
 DataTable table_of(const CostReport& report, const CostPlot& plot) {
   DataTable table;
   const std::string currency = report.currency;
@@ -105,7 +105,7 @@ struct PanelLayers {
   bool intervals = false, marks = false;
 };
 
-/// One panel: lines with points, intervals where there are any, rules at break-even sizes.
+/// One panel: lines with points, intervals if there are any, rules at break-even sizes.
 ordered_json panel(const CostPlot& plot, const DataTable& table, const char* field, const std::string& title,
                    PanelLayers with) {
   const ordered_json x = size_axis(plot, table), y = work_axis(table, field, title);
@@ -143,8 +143,8 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
   }
   std::string text = fmt::format(
       "Most work per hour: {} at {} {}, {} {}. Most work per {}: {} at {} {}, {} {}.", fastest->configuration,
-      axis_words(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
-      fastest->unit, report.currency, cheapest->configuration, axis_words(cheapest->size_name),
+      format_axis(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
+      fastest->unit, report.currency, cheapest->configuration, format_axis(cheapest->size_name),
       with_thousands(cheapest->size), short_number(*cheapest->work_per_price), cheapest->unit);
   for (const BreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)

@@ -1,4 +1,4 @@
-// Work per hour and for the money over sizes, a line for each configuration, break-even sizes marked.
+// Work per hour and work per unit of money over sizes, one line per configuration, with break-even sizes marked.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@ namespace amdahl {
 
 struct CostPlot {
   std::string id;
-  std::string work;        // the rows' and break-evens' that are drawn
+  std::string work;        // CostRow::work of the rows and break-evens to draw
   std::string size_title;  // "Global batch"
 };
 
-/// Nothing without a row of that work that has a price.
+/// nullopt without a priced row of that work.
 std::optional<Chart> cost_chart(const CostReport& report, const CostPlot& plot);
 
 }  // namespace amdahl

@@ -36,10 +36,10 @@ ordered_json spec_json(const Chart& chart) {
 struct Palette {
   const char *ink, *soft, *grid, *paper;
   std::vector<const char*> category;
-  double ramp_from, ramp_to;  // of the colour scheme "plasma": what stands out from the paper
+  double ramp_from, ramp_to;  // range of the colour scheme "plasma" that contrasts with the background
 };
 
-// Categories are told apart by colour-blind readers too (after Okabe and Ito 2008); shapes repeat the difference.
+// Category colours for colour-blind readers (after Okabe and Ito 2008); shapes repeat the distinction.
 const Palette& palette_of(Scheme scheme) {
   static const Palette light{"#1b2430",
                              "#5a6675",
@@ -62,7 +62,7 @@ ordered_json config_of(Scheme scheme) {
   const Palette& colours = palette_of(scheme);
   const char* font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
   ordered_json config;
-  // The page gives each picture one text alternative; hundreds of marks that speak would bury it.
+  // The page gives each chart one text alternative; screen readers must not read hundreds of marks.
   config["aria"] = false;
   config["mark"] = {{"aria", false}};
   config["background"] = colours.paper;
@@ -152,7 +152,7 @@ std::string charts_json(const std::vector<const Chart*>& charts) {
       rows.push_back(std::move(values));
     }
     document["charts"].push_back({{"id", chart->id},
-                                  {"origin", origin_words(chart->origin)},
+                                  {"origin", origin_text(chart->origin)},
                                   {"least_width", chart->least_width},
                                   {"spec", spec_json(*chart)},
                                   {"columns", std::move(columns)},
@@ -165,7 +165,7 @@ std::string json_array(const std::vector<std::string>& items) { return fmt::form
 
 std::string json_text(const std::string& text) { return dumped(ordered_json(text)); }
 
-std::string_view origin_words(Origin origin) {
+std::string_view origin_text(Origin origin) {
   switch (origin) {
     case Origin::emulated:
       return "emulated";

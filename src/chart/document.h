@@ -1,4 +1,4 @@
-// From charts to JSON: the theme, a whole Vega-Lite document, and the data that a page carries.
+// Serialises charts: the theme, complete Vega-Lite documents, and the chart data of a page.
 #pragma once
 
 #include <string>
@@ -10,25 +10,24 @@ namespace amdahl {
 
 enum class Scheme { light, dark };
 
-/// Vega-Lite configuration: colours, type and lines of every chart. Styles that specifications may name: "limit" (what
-/// cannot be passed, dashed), "limit-label", "interval", "mark-label", "marker" (a place on an axis, dotted).
+/// The Vega-Lite configuration of every chart: colours, fonts and lines. Styles that specifications may use: "limit"
+/// (upper bound, dashed), "limit-label", "interval", "mark-label", "marker" (a position on an axis, dotted).
 std::string chart_config_json(Scheme scheme);
 
-/// The specification with its data and configuration inside: what a renderer of single files takes.
+/// A self-contained document with data and configuration, for renderers of single files.
 std::string chart_document(const Chart& chart, Scheme scheme);
 
 /// {"config": {"light", "dark"}, "charts": [{"id", "origin", "least_width", "spec", "columns": [{"name", "title"}],
-/// "rows":
-/// [[...]]}]}. Error{internal} when a specification is no JSON or a row has another number of values than there are
-/// columns.
+/// "rows": [[...]]}]}. Error{internal} when a specification is not valid JSON or the number of values in a row differs
+/// from the number of columns.
 std::string charts_json(const std::vector<const Chart*>& charts);
 
-/// `items`, each JSON already, as one array.
+/// Joins `items`, each of them JSON, into one array.
 std::string json_array(const std::vector<std::string>& items);
-/// A JSON string.
+/// `text` as a JSON string literal.
 std::string json_text(const std::string& text);
 
 /// "measured", "emulated", "modelled".
-std::string_view origin_words(Origin origin);
+std::string_view origin_text(Origin origin);
 
 }  // namespace amdahl

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kCellGap = 0.05;  // of a cell
+constexpr double kCellGap = 0.05;  // fraction of a cell
 
 DataTable table_of(const HeatMap& map) {
   const bool judged = !map.judgement_title.empty();
@@ -29,7 +29,7 @@ DataTable table_of(const HeatMap& map) {
   return table;
 }
 
-/// Where a cell's colour needs light words.
+/// The test for cells whose colour needs light text.
 std::string dark_test(const HeatMap& map, double most) {
   const std::string value = "datum['" + map.value.name + "']";
   return value + (map.high_is_dark ? " > " : " < ") + json(0.5 * most).dump();
@@ -46,7 +46,7 @@ json column_channel(const HeatMap& map, const DataTable& table) {
   json x = channel(table, map.column.name, "ordinal");
   x["axis"] = map.columns.empty() ? bytes_axis() : json{{"orient", "top"}};
   x["axis"]["labelAngle"] = 0;
-  x["axis"]["labelOverlap"] = false;  // each column has its name: least_width makes room for it
+  x["axis"]["labelOverlap"] = false;  // every column is labelled: least_width makes room for it
   x["axis"]["domain"] = x["axis"]["ticks"] = x["axis"]["grid"] = false;
   if (!map.columns.empty()) x["sort"] = map.columns;
   x["scale"] = {{"paddingInner", kCellGap}};
@@ -61,7 +61,7 @@ json row_channel(const HeatMap& map, const DataTable& table) {
   return y;
 }
 
-// The colours of cells are the same on light and dark pages, and so are those of the words on them.
+// Cell colours, and the text colours on them, are the same on light and dark pages.
 json colour_channel(const HeatMap& map, const DataTable& table, double most) {
   json colour = channel(table, map.value.name, "quantitative");
   colour["scale"] = {{"scheme", map.high_is_dark ? "blues" : "teals"}, {"domain", {0, most}}, {"clamp", true}};
@@ -80,7 +80,7 @@ json outline_channel(const HeatMap& map, const DataTable& table) {
   return outline;
 }
 
-/// Names of rows beside cells that hold their words and the column's name.
+/// Width for the row names and for cells that hold their text and the column's name.
 int least_width(const HeatMap& map, const DataTable& table) {
   constexpr size_t kLetter = 7, kRoom = 14, kSizeLetters = 7;  // pixels; "512 KiB"
   constexpr size_t kAxis = 40, kMostLetters = 34;              // the title of the rows; the limit of their labels

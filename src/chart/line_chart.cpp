@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/bar_chart.h"
 #include "chart/document.h"
 #include "chart/spec_parts.h"
@@ -26,7 +26,7 @@ bool shows(const LinePlot& plot, const LinePoint& point) {
   return (plot.x_scale == LinePlot::XScale::linear || point.x > 0) && (!plot.log_y || point.y > 0);
 }
 
-/// Panels of at most kMostSeriesOfAPicture names; which of them a series is in, and the rules with it.
+/// Splits series into panels of at most kMostSeriesOfAPicture names; assigns series and rules to panels.
 class Panels {
  public:
   explicit Panels(const LinePlot& plot) {
@@ -44,7 +44,7 @@ class Panels {
   }
 
   const std::string& of(const LineSeries& series) const { return panel_of_.at({series.panel, series.name}); }
-  /// Where a rule of that panel is drawn.
+  /// The panels in which a rule of that panel is drawn.
   std::vector<std::string> all_of(const std::string& panel) const {
     const auto found = parts_.find(panel);
     return found == parts_.end() ? std::vector<std::string>{} : found->second;
@@ -67,7 +67,7 @@ TableValue end_of(const std::optional<Interval>& interval, bool high) {
   return number(high ? interval->high : interval->low);
 }
 
-/// X values are counts or bytes: whole ones stay whole.
+/// Integer x values (counts, bytes) stay integers.
 TableValue x_value(double x) {
   if (x == std::floor(x) && std::fabs(x) < 9e15) return static_cast<int64_t>(x);
   return x;
@@ -106,7 +106,7 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
       add_row(table, panels.of(series),
               {series.name, x_value(point.x), number(point.y), end_of(point.interval, false),
                end_of(point.interval, true), modelled ? TableValue{} : TableValue{point.samples},
-               std::string(origin_words(series.origin)), std::string(modelled ? kCurve : kPoint)});
+               std::string(origin_text(series.origin)), std::string(modelled ? kCurve : kPoint)});
     }
   if (table.rows.empty()) return table;
   for (const LineRule& rule : plot.limits)
@@ -118,7 +118,7 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
                {},
                {},
                {},
-               std::string(origin_words(Origin::modelled)),
+               std::string(origin_text(Origin::modelled)),
                std::string(kLimit)});
   for (const LineRule& rule : plot.crossings)
     for (const std::string& panel : panels.all_of(rule.panel))
@@ -129,14 +129,14 @@ DataTable rows_of(const LinePlot& plot, const Panels& panels) {
                {},
                {},
                {},
-               std::string(origin_words(Origin::measured)),
+               std::string(origin_text(Origin::measured)),
                std::string(kCrossing)});
   return table;
 }
 
 // ---- one x value ----
 
-/// Measured series of that name and panel, whose bars modelled ones bound.
+/// Whether a measured series has the same name and panel, so that the modelled one is a bound of its bars.
 bool is_measured_too(const LinePlot& plot, const LineSeries& series) {
   return std::any_of(plot.series.begin(), plot.series.end(), [&](const LineSeries& other) {
     return other.origin != Origin::modelled && other.name == series.name && other.panel == series.panel;
@@ -153,15 +153,15 @@ std::optional<double> modelled_at(const LinePlot& plot, const LineSeries& series
   return std::nullopt;
 }
 
-std::string place_words(const LinePlot& plot, double x) {
+std::string place_text(const LinePlot& plot, double x) {
   const auto whole = static_cast<int64_t>(x);
   if (plot.x_scale == LinePlot::XScale::bytes) return binary_bytes(whole);
   return static_cast<double>(whole) == x ? with_thousands(whole) : fmt::format("{:g}", x);
 }
 
-/// What lines would show as single dots on empty axes: a bar a series.
+/// A bar chart instead of single dots: one bar per series.
 std::optional<Chart> bars_at(const LinePlot& plot, double x) {
-  const std::string place = place_words(plot, x);
+  const std::string place = place_text(plot, x);
   BarPlot bars{plot.id, plot.title, plot.summary,        {"series", plot.series_title},
                plot.y,  "",         plot.interval_title, "modelled",
                false,   {}};
@@ -180,7 +180,7 @@ std::optional<Chart> bars_at(const LinePlot& plot, double x) {
   return bar_chart(bars);
 }
 
-/// The only x value of all points; nothing where there are more.
+/// The only x value of all points; nullopt if there are more.
 std::optional<double> one_place(const LinePlot& plot) {
   std::set<double> places;
   for (const LineSeries& series : plot.series)
@@ -194,7 +194,7 @@ std::optional<double> one_place(const LinePlot& plot) {
 
 constexpr int kPadding = 12;  // pixels between the axis and the first point
 
-/// The places on the x axis, where they are few enough for each to have its label.
+/// The ticks of the x axis, if they are few enough for each to have a label.
 json few_places(const LinePlot& plot, const DataTable& table) {
   constexpr size_t kMostLabels = 10;
   std::set<int64_t> places;
@@ -218,7 +218,7 @@ json x_channel(const LinePlot& plot, const DataTable& table) {
   return x;
 }
 
-/// All that has a place on the y axes, which panels have in common: values, the ends of intervals, limits.
+/// The extent of the y axes, which panels share: values, interval ends, limits.
 Interval y_extent(const LinePlot& plot) {
   Interval extent{INFINITY, 0};
   const auto include = [&](double value) {
@@ -241,7 +241,7 @@ json y_channel(const LinePlot& plot, const DataTable& table) {
   return y;
 }
 
-/// The names of the lines in their order; rules are no lines.
+/// The names of the lines in order, without rules.
 json line_names(const DataTable& table) {
   const size_t name = column_index(table, "series"), kind = column_index(table, "kind");
   json names = json::array();
@@ -262,8 +262,8 @@ json series_channel(const DataTable& table) {
   return series;
 }
 
-/// Whether a row has an interval that the scale has a place for: a logarithmic one has none for what reaches 0, which
-/// only the table says then.
+/// Whether some row has an interval that the scale can show: on a logarithmic scale an interval that reaches 0 is only
+/// in the table.
 bool has_intervals(const LinePlot& plot, const DataTable& table) {
   const size_t low = column_index(table, "low");
   return std::any_of(table.rows.begin(), table.rows.end(), [&](const std::vector<TableValue>& row) {
@@ -318,7 +318,7 @@ json rule_layers(const LinePlot& plot, const DataTable& table, bool limits) {
           {{"transform", {rows}}, {"mark", text}, {"encoding", words}}};
 }
 
-/// The rows of one panel, for the names of its lines.
+/// The rows of one panel, to find the names of its lines.
 DataTable panel_table(const DataTable& table, const std::string& panel) {
   const size_t column = column_index(table, "panel");
   DataTable part{table.columns, {}};
@@ -338,7 +338,7 @@ json layers_of(const LinePlot& plot, const DataTable& table) {
 
 /// Panels whose lines have the same names share a legend; others have one each.
 json spec_of(const LinePlot& plot, const DataTable& table, bool with_panels) {
-  constexpr int kBetweenPanels = 44;  // pixels: halves of the labels at the ends of two axes
+  constexpr int kBetweenPanels = 44;  // pixels, for half of the outermost labels of two axes
   constexpr int kHeight = 320, kPanelHeight = 220;
   json spec = start_spec(kHeight);
   if (!with_panels) {

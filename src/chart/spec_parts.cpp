@@ -14,13 +14,13 @@ using nlohmann::json;
 
 namespace {
 
-/// The column "origin" on a channel with a value a word; no legend where all is measured.
+/// Encodes the column "origin" with one value per origin; without a legend if all rows are measured.
 json origin_channel(const DataTable& table, const json& range) {
   json encoding = channel(table, "origin", "ordinal");
   encoding["scale"] = {{"domain", {"measured", "emulated", "modelled"}}, {"range", range}};
   encoding["title"] = "Origin";
   const std::vector<std::string> origins = words_of_column(table, "origin");
-  if (origins.size() < 2)  // the chart's badge says it
+  if (origins.size() < 2)  // the chart's badge shows the origin
     encoding["legend"] = nullptr;
   else
     encoding["legend"] = {{"values", origins}};
@@ -98,7 +98,7 @@ std::vector<double> log_ticks(double low, double high) {
 }
 
 void set_log_scale(json& encoding, Interval extent) {
-  constexpr double kBeyond = 0.06, kLeast = 1.1;  // of the range; a factor
+  constexpr double kBeyond = 0.06, kLeast = 1.1;  // kBeyond: share of the range; kLeast: a factor
   if (!(extent.high >= extent.low) || !(extent.low > 0)) return;
   const double factor = std::max(kLeast, std::pow(extent.high / extent.low, kBeyond));
   const double low = extent.low / factor, high = extent.high * factor;

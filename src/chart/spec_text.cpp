@@ -26,7 +26,7 @@ void fill(ordered_json& node, const std::map<std::string, ordered_json>& values)
   node = ordered_json(found->second);
 }
 
-// Whether a row passes the layer's filter; layers without one, or with another kind, are kept.
+// Whether some row passes the layer's filter; layers without a filter, or with another kind, are kept.
 bool has_rows(const ordered_json& layer, const DataTable& table) {
   if (!layer.contains("transform") || !layer["transform"][0].contains("filter")) return true;
   const std::string filter = layer["transform"][0]["filter"].get<std::string>();

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kAccountSpec = R"json({
   "spec": {
     "width": 380, "height": {"step": 24},
     "layer": [
@@ -49,10 +49,11 @@ struct Part {
   double (*time_us)(const StepAccount&);
 };
 
-// Stamps leave launch gaps in forward and backward, which then say nothing of compute.
+// Whether forward and backward divide the compute time. With timestamps they include launch gaps and do not.
 bool divides(const StepAccount& a) { return a.forward_us + a.backward_us <= a.compute_us * (1 + 1e-9); }
 
-// In the order of the bar. What no part explains is one when it is positive; a longer account passes the tick instead.
+// Parts in the order of the bar. Unexplained time is a part if it is positive; an account longer than the step extends
+// beyond the tick.
 constexpr std::array<Part, 8> kParts{{
     {"forward", [](const StepAccount& a) { return divides(a) ? a.forward_us : 0; }},
     {"backward", [](const StepAccount& a) { return divides(a) ? a.backward_us : 0; }},
@@ -79,8 +80,8 @@ std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const
 
 double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
 
-// Of how many accounts the shares are refused.
-std::string refused_words(const std::vector<const StudyCell*>& cells) {
+// States for how many accounts the shares are withheld.
+std::string refused_text(const std::vector<const StudyCell*>& cells) {
   const auto refused =
       std::count_if(cells.begin(), cells.end(), [](const StudyCell* cell) { return !cell->account->trusted(); });
   if (refused == 0) return {};
@@ -114,7 +115,7 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
       format_number(worst->account->step_us), worst->account->n);
 }
 
-// Columns and parts that are nowhere more than nothing are left out of the legend.
+// Whether a part is above zero in some cell; others are left out of columns and legend.
 bool is_drawn(const Part& part, const std::vector<const StudyCell*>& cells) {
   return std::any_of(cells.begin(), cells.end(), [&](const StudyCell* cell) {
     return part.time_us(*cell->account) > 1e-3 * cell->account->step_us;
@@ -127,7 +128,7 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
   const std::vector<const StudyCell*> cells = accounted_cells(summary, group);
   if (cells.empty()) return std::nullopt;
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   Chart chart;
   chart.table.columns = {{"batch", "Batch"},
                          {"configuration", "On"},
@@ -160,16 +161,16 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
       ++number;
     }
   }
-  chart.spec = filled(kSpec, {{"parts", parts},
-                              {"configurations", configurations},
-                              {"batches", batches},
-                              {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
+  chart.spec = filled(kAccountSpec, {{"parts", parts},
+                                     {"configurations", configurations},
+                                     {"batches", batches},
+                                     {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
                    .dump();
   chart.id = "account-" + group_slug(group);
   chart.wide = true;
   chart.title = "Where a step's time goes (us; the tick is the measured step)";
   chart.origin = cells.front()->origin;
-  chart.summary = largest_loss(cells) + "." + refused_words(cells) + " Each panel has a time axis of its own.";
+  chart.summary = largest_loss(cells) + "." + refused_text(cells) + " Each panel has a time axis of its own.";
   return chart;
 }
 

@@ -1,4 +1,4 @@
-// Where a step's time goes: the step account as stacked bars.
+// The step account (how a step's time divides into parts) as stacked bars.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace amdahl {
 
-/// A panel a batch with a time axis of its own, in it a bar a configuration, whose parts add up to the step. Nothing
-/// when no cell of the group has an account.
+/// One panel per batch with its own time axis, and in it one bar per configuration, whose parts add up to the step.
+/// nullopt when no cell of the group has an account.
 std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup& group);
 
 }  // namespace amdahl

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 
 namespace amdahl {
 namespace {
@@ -26,7 +26,7 @@ std::vector<StudyGroup> groups_of(const StudySummary& summary) {
   return {groups.begin(), groups.end()};
 }
 
-std::string group_words(const StudyGroup& group) {
+std::string group_text(const StudyGroup& group) {
   return fmt::format("{}, {} parameters, {} scaling, {}", group.model, with_thousands(group.num_parameters),
                      group.scaling, group.math);
 }
@@ -55,7 +55,7 @@ std::string group_slug(const StudyGroup& group) {
     else if (!slug.empty() && slug.back() != '-')
       slug += '-';
   }
-  if (slug.size() > kLongestSlug) slug.resize(kLongestSlug);  // part of a file's name; pages make names unique
+  if (slug.size() > kLongestSlug) slug.resize(kLongestSlug);  // used in file names; pages make names unique
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug;
 }
@@ -70,7 +70,7 @@ ConfigurationNames::ConfigurationNames(const StudySummary& summary, const StudyG
     optimizers.insert(key.optimizer);
     for (const PlanField& field : plan_fields())
       if (field.is_axis && (key.devices > 1 || !field.of_several)) plans[field.name].insert(text_of(field, key.plan));
-    if (key.devices > 1) strategies.insert(key.strategy);  // it says nothing of one device
+    if (key.devices > 1) strategies.insert(key.strategy);  // a strategy has no meaning on one device
   }
   strategy_ = strategies.size() > 1;
   launch_ = launches.size() > 1;

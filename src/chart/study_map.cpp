@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The colour is the speedup's logarithm: twice and half as fast are equally far from none.
-constexpr std::string_view kSpec = R"json({
+// The colour encodes the logarithm of the speedup, so that factors 2 and 1/2 are equally far from 1.
+constexpr std::string_view kMapSpec = R"json({
   "width": 460, "height": "$height",
   "transform": [{"calculate": "log(datum.speedup) / log(2)", "as": "doublings"},
                 {"calculate": "format(datum.speedup, '.2f') + 'x'", "as": "label"}],
@@ -50,7 +50,7 @@ struct MapKey {
   auto operator<=>(const MapKey&) const = default;
 };
 
-using ModelKey = std::pair<int64_t, std::string>;  // parameters, name: ascending by size
+using ModelKey = std::pair<int64_t, std::string>;  // parameters, name: sorted by size
 
 std::string model_label(const ModelKey& model) {
   const double millions = static_cast<double>(model.first) / 1e6;
@@ -59,7 +59,7 @@ std::string model_label(const ModelKey& model) {
       model.first >= 1000000 ? fmt::format("{:.1f}M", millions) : fmt::format("{:.0f}k", 1000 * millions));
 }
 
-const char* short_words(Recommendation recommendation) {
+const char* short_text(Recommendation recommendation) {
   switch (recommendation) {
     case Recommendation::multi_device:
       return "faster";
@@ -73,7 +73,7 @@ const char* short_words(Recommendation recommendation) {
   return "unclear";
 }
 
-using Best = std::map<std::pair<ModelKey, int64_t>, const StudyComparison*>;  // by model and batch
+using Best = std::map<std::pair<ModelKey, int64_t>, const StudyComparison*>;  // best comparison by model and batch
 
 Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
   Chart chart;
@@ -100,18 +100,18 @@ Chart map_of(const MapKey& key, const Best& best, const DeviceWords& words) {
     chart.table.rows.push_back({label, place.first.first, place.second, c->test.ratio,
                                 ci ? TableValue(ci->low) : TableValue(), ci ? TableValue(ci->high) : TableValue(),
                                 c->test.n_first, std::string(to_string(c->recommendation)),
-                                std::string(short_words(c->recommendation))});
+                                std::string(short_text(c->recommendation))});
   }
   const double reach = std::max(0.25, std::log2(most));
   ordered_json ink = {{"value", "#1b2430"}};
   ink["condition"] = {{"test", fmt::format("abs(datum.doublings) > {}", 0.75 * reach)}, {"value", "#ffffff"}};
   chart.spec =
-      filled(kSpec, {{"batch", key.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
-                     {"models", models},
-                     {"height", 46 * models.size()},
-                     {"low", -reach},
-                     {"high", reach},
-                     {"ink", ink}})
+      filled(kMapSpec, {{"batch", key.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
+                        {"models", models},
+                        {"height", 46 * models.size()},
+                        {"low", -reach},
+                        {"high", reach},
+                        {"ink", ink}})
           .dump();
   chart.least_width = 140 + 46 * static_cast<int>(batches.size());
   chart.id = fmt::format("map-{}-{}-{}", key.devices, key.scaling, key.math);
@@ -138,7 +138,7 @@ std::vector<Chart> crossover_maps(const StudySummary& summary) {
   }
   std::vector<Chart> charts;
   for (const auto& [key, best] : maps)
-    if (models[key].size() > 1) charts.push_back(map_of(key, best, device_words(summary.device_kind)));
+    if (models[key].size() > 1) charts.push_back(map_of(key, best, device_text(summary.device_kind)));
   return charts;
 }
 

@@ -1,4 +1,4 @@
-// Where several devices pay: speedup over the model's size and the batch.
+// Speedup of several devices over model size and batch.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace amdahl {
 
-/// A heat map for each number of devices, scaling mode and math mode with at least two models. Of several
-/// configurations the fastest is shown.
+/// One heat map per device count, scaling mode and math mode with at least two models. When there are several
+/// configurations, the fastest is shown.
 std::vector<Chart> crossover_maps(const StudySummary& summary);
 
 }  // namespace amdahl

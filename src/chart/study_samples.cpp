@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr const char *kTick = "tick", *kCross = "cross", *kAbove = "beyond the axis", *kBelow = "below the axis";
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kSamplesSpec = R"json({
   "width": 460, "height": "$height",
   "encoding": {
     "y": {"field": "cell", "type": "nominal", "sort": "$cells", "title": null},
@@ -44,11 +44,11 @@ constexpr std::string_view kTooltip = R"json([
   {"field": "step_time_us", "title": "Step time (us)", "format": ",.4~r"},
   {"field": "deviation_percent", "title": "From the median (%)", "format": "+.2f"}])json";
 
-// How far the axis reaches: as far as runs that are no outliers, and half as far again. One run that took twice as long
-// must not squash all others into a line; it is drawn at the end of the axis with its value.
+// Range of the axis: that of all runs without outliers, extended by half. An outlier that took twice as long must not
+// compress all others; it is drawn at the end of the axis with its value.
 struct Reach {
-  double low = 0, high = 0;             // percent, of what is drawn in its place
-  std::optional<double> below, beyond;  // where those stand that lie outside, if any do
+  double low = 0, high = 0;             // percent, range of values drawn at their position
+  std::optional<double> below, beyond;  // positions of values outside of the range, if any
   double first() const { return below ? *below * 1.02 : low; }
   double last() const { return beyond ? *beyond * 1.02 : high; }
 };
@@ -74,13 +74,13 @@ Reach reach_of(const std::vector<const CellSamples*>& cells) {
   return reach;
 }
 
-// Beside the farthest of those runs of a cell that lie beyond: "at +91.3 %", "3 runs, the last at +91.3 %".
-std::string beyond_words(size_t count, double farthest) {
+// Label at the farthest run of a cell outside of the range: "at +91.3 %", "3 runs, the last at +91.3 %".
+std::string beyond_text(size_t count, double farthest) {
   const std::string value = fmt::format("at {:+.1f} %", farthest);
   return count == 1 ? value : fmt::format("{} runs, the last {}", count, value);
 }
 
-// The runs of a cell on one side of the axis, and the row of the farthest.
+// The runs of a cell outside of the axis on one side, and the row of the farthest.
 struct Outside {
   size_t count = 0, row = 0;
   double farthest = 0;
@@ -111,8 +111,8 @@ void add_rows(DataTable& table, const CellSamples& cell, const std::string& name
                           {}});
   }
   constexpr size_t kBeyondColumn = 7, kBelowColumn = 8;
-  if (beyond.count > 0) table.rows[beyond.row][kBeyondColumn] = beyond_words(beyond.count, beyond.farthest);
-  if (below.count > 0) table.rows[below.row][kBelowColumn] = beyond_words(below.count, below.farthest);
+  if (beyond.count > 0) table.rows[beyond.row][kBeyondColumn] = beyond_text(beyond.count, beyond.farthest);
+  if (below.count > 0) table.rows[below.row][kBelowColumn] = beyond_text(below.count, below.farthest);
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ void add_rows(DataTable& table, const CellSamples& cell, const std::string& name
 std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup& group,
                                    const std::vector<CellSamples>& all) {
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   std::vector<const CellSamples*> cells;
   for (const CellSamples& cell : all)
     if (group_of(cell.key) == group && cell.median_us > 0 && !cell.step_time_us.empty()) cells.push_back(&cell);
@@ -149,10 +149,10 @@ std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup
   }
   chart.id = "samples-" + group_slug(group);
   chart.title = "Every run: step time against the median of its cell (%)";
-  ordered_json spec = filled(kSpec, {{"cells", order},
-                                     {"height", 20 * order.size()},
-                                     {"domain", {reach.first(), reach.last()}},
-                                     {"tooltip", ordered_json::parse(kTooltip)}});
+  ordered_json spec = filled(kSamplesSpec, {{"cells", order},
+                                            {"height", 20 * order.size()},
+                                            {"domain", {reach.first(), reach.last()}},
+                                            {"tooltip", ordered_json::parse(kTooltip)}});
   drop_empty_layers(spec, chart.table);
   chart.spec = spec.dump();
   const auto total = static_cast<int64_t>(chart.table.rows.size());

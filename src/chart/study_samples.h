@@ -1,4 +1,4 @@
-// Every sample of every cell: how steady the numbers were.
+// All samples of all cells, to show their spread.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,17 @@
 
 namespace amdahl {
 
-/// The step times of one cell, a value a run, and which of them are flagged as outliers.
+/// The step times of one cell, one value per run, with outlier flags.
 struct CellSamples {
   CellKey key;
   Origin origin = Origin::measured;
   double median_us = 0;
   std::vector<double> step_time_us;
-  std::vector<bool> outlier;  // as many
+  std::vector<bool> outlier;  // parallel to step_time_us
 };
 
-/// A row a cell: each run's step time relative to the median of its cell, outliers as crosses. Nothing without samples.
+/// One row per cell: the step time of each run relative to the cell's median, outliers as crosses. nullopt without
+/// samples.
 std::optional<Chart> samples_chart(const StudySummary& summary, const StudyGroup& group,
                                    const std::vector<CellSamples>& cells);
 

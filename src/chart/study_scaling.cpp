@@ -6,7 +6,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -27,7 +27,7 @@ Origin origin_of(const StudySummary& summary, const StudyGroup& group) {
   return Origin::measured;
 }
 
-// One shape of both charts: lines over devices, intervals, and what cannot be had for more devices.
+// Common structure of both charts: lines over devices, intervals, and the ideal line.
 struct ScalingChart {
   const char *field, *title, *format;
   bool efficiency;
@@ -45,7 +45,7 @@ ordered_json devices_axis(const DataTable& table) {
           {"axis", {{"values", counts}, {"format", "d"}, {"grid", false}}}};
 }
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kScalingSpec = R"json({
   "width": 460, "height": 300,
   "layer": [
     {"mark": {"type": "line", "style": "limit"},
@@ -82,7 +82,7 @@ std::string spec_of(const ScalingChart& chart, const DataTable& table, const std
   const ordered_json scale = {{"zero", true}};
   const ordered_json legend = {{"title", weak ? "Batch per device" : "Global batch"}};
   ordered_json spec = filled(
-      kSpec,
+      kScalingSpec,
       {{"x", devices_axis(table)},
        {"y",
         {{"field", chart.field}, {"type", "quantitative"}, {"title", chart.title}, {"scale", scale}, {"axis", y_axis}}},
@@ -148,7 +148,7 @@ std::optional<Chart> scaling_chart(const StudySummary& summary, const StudyGroup
     return fixed_batch(a->multi) < fixed_batch(b->multi);
   });
   const ConfigurationNames names(summary, group);
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   Chart chart;
   chart.origin = origin_of(summary, group);
   std::vector<std::string> order;

@@ -8,9 +8,9 @@
 
 namespace amdahl {
 
-/// A line a batch with its intervals, and the ideal line. Nothing without a comparison in the group.
+/// One line per batch with intervals, and the ideal line. nullopt without a comparison in the group.
 std::optional<Chart> speedup_chart(const StudySummary& summary, const StudyGroup& group);
-/// The same over the number of devices: 100 % is every device used as well as one alone.
+/// Like speedup_chart, with speedup divided by the number of devices: 100 % means ideal scaling.
 std::optional<Chart> efficiency_chart(const StudySummary& summary, const StudyGroup& group);
 
 }  // namespace amdahl

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "chart/spec_parts.h"
 #include "chart/spec_text.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kSpec = R"json({
+constexpr std::string_view kThroughputSpec = R"json({
   "width": 460, "height": 300,
   "layer": [
     {"mark": {"type": "rule", "style": "marker"}, "transform": [{"filter": "isValid(datum.crossover)"}],
@@ -50,10 +50,10 @@ std::string brief_crossover(const BatchCrossover& crossover) {
   return fmt::format("batch {}{}", crossover.batch == crossover.largest ? "" : ">= ", with_thousands(crossover.batch));
 }
 
-// "2 and 4 GPUs faster at batch >= 1,024, not at 256"; beside the dotted line, where there is less room, "2 and 4 GPUs
-// faster at batch >= 1,024".
-std::map<int64_t, std::string> crossover_words(const StudySummary& summary, const StudyGroup& group,
-                                               const DeviceWords& words, bool brief) {
+// "2 and 4 GPUs faster at batch >= 1,024, not at 256"; at the dotted rule, with less room, "2 and 4 GPUs faster at
+// batch >= 1,024".
+std::map<int64_t, std::string> format_crossover(const StudySummary& summary, const StudyGroup& group,
+                                                const DeviceWords& words, bool brief) {
   std::map<BatchCrossover, std::vector<int64_t>> devices_at;
   std::set<int64_t> counts;
   for (const StudyComparison& c : summary.comparisons)
@@ -84,7 +84,7 @@ DataTable table_of(const std::vector<const StudyCell*>& cells, const Configurati
     const int64_t batch = fixed_batch(cell->key);
     TableValue crossing;
     if (const auto found = crossovers.find(batch); cell->key.devices > 1 && found != crossovers.end()) {
-      crossing = found->second;  // once a batch
+      crossing = found->second;  // one label per batch
       crossovers.erase(found);
     }
     table.rows.push_back({series, batch, cell->key.devices, cell->throughput.mean,
@@ -105,23 +105,23 @@ std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, c
   const ordered_json log2 = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 18}};
   const ordered_json x_axis = {
       {"values", batches}, {"format", ","}, {"grid", false}, {"labelOverlap", "greedy"}, {"labelSeparation", 6}};
-  ordered_json spec =
-      filled(kSpec, {{"x",
-                      {{"field", "batch"},
-                       {"type", "quantitative"},
-                       {"title", group.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
-                       {"scale", log2},
-                       {"axis", x_axis}}},
-                     {"y", y},
-                     {"log", y.value("scale", nlohmann::json::object())},
-                     {"title", title},
-                     {"order", order},
-                     {"colour",
-                      {{"field", "series"},
-                       {"type", "nominal"},
-                       {"sort", order},
-                       {"scale", {{"domain", order}}},
-                       {"legend", {{"title", nullptr}}}}}});
+  ordered_json spec = filled(
+      kThroughputSpec, {{"x",
+                         {{"field", "batch"},
+                          {"type", "quantitative"},
+                          {"title", group.scaling == "weak" ? "Batch per device (samples)" : "Global batch (samples)"},
+                          {"scale", log2},
+                          {"axis", x_axis}}},
+                        {"y", y},
+                        {"log", y.value("scale", nlohmann::json::object())},
+                        {"title", title},
+                        {"order", order},
+                        {"colour",
+                         {{"field", "series"},
+                          {"type", "nominal"},
+                          {"sort", order},
+                          {"scale", {{"domain", order}}},
+                          {"legend", {{"title", nullptr}}}}}});
   drop_empty_layers(spec, table);
   return spec.dump();
 }
@@ -135,7 +135,7 @@ std::string crossover_text(const BatchCrossover& crossover, std::string_view bat
 }
 
 std::optional<BatchCrossover> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
-  std::map<int64_t, bool> pays;  // by batch; any configuration will do
+  std::map<int64_t, bool> pays;  // by batch, in any configuration
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group && c.multi.devices == devices)
       pays[fixed_batch(c.multi)] |= c.recommendation == Recommendation::multi_device;
@@ -163,9 +163,9 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   std::stable_sort(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
     return std::pair(a->key.devices, fixed_batch(a->key)) < std::pair(b->key.devices, fixed_batch(b->key));
   });
-  const DeviceWords words = device_words(summary.device_kind);
+  const DeviceWords words = device_text(summary.device_kind);
   std::vector<std::string> order, crossing_texts;
-  for (const auto& [batch, text] : crossover_words(summary, group, words, false)) crossing_texts.push_back(text);
+  for (const auto& [batch, text] : format_crossover(summary, group, words, false)) crossing_texts.push_back(text);
   const StudyCell& best = **std::max_element(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
     return a->throughput.mean < b->throughput.mean;
   });
@@ -174,7 +174,7 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   chart.title = "Throughput against the batch (samples/s, logarithmic)";
   chart.origin = best.origin;
   chart.table =
-      table_of(cells, ConfigurationNames(summary, group), words, crossover_words(summary, group, words, true), order);
+      table_of(cells, ConfigurationNames(summary, group), words, format_crossover(summary, group, words, true), order);
   chart.spec = spec_of(group, batches, order, chart.table);
   chart.summary = fmt::format("Highest: {} samples/s on {} {} at batch {} (n = {} runs).",
                               format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,

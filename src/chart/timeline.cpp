@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is drawn, in the order of the legend. The host's own row is left to trace viewers: it runs steps ahead.
+// Drawn kinds in legend order. The host's row is left to trace viewers, because the host runs steps ahead.
 constexpr std::pair<TraceKind, const char*> kDrawn[] = {{TraceKind::compute, "compute"},
                                                         {TraceKind::communication, "communication"},
                                                         {TraceKind::waiting, "waiting for a bucket"},
@@ -34,9 +34,9 @@ bool works(TraceKind kind) {
   return kind == TraceKind::compute || kind == TraceKind::optimizer || kind == TraceKind::input;
 }
 
-using Piece = std::pair<double, double>;  // from, to in us
+using Piece = std::pair<double, double>;  // begin, end in us
 
-// The pieces in order, those that touch as one.
+// Sorts the pieces and merges those that touch.
 std::vector<Piece> joined(std::vector<Piece> pieces) {
   std::sort(pieces.begin(), pieces.end());
   std::vector<Piece> apart;
@@ -63,7 +63,7 @@ double common_length(const std::vector<Piece>& a, const std::vector<Piece>& b) {
   return sum;
 }
 
-// Streams of a rank from top to bottom.
+// Position of a stream within its rank, from the top.
 int place_of(const std::string& stream) {
   constexpr std::string_view kOrder[] = {"compute", "weights", "comm"};
   return static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), stream) - std::begin(kOrder));
@@ -98,8 +98,8 @@ DataTable table_of(const std::vector<const TraceEvent*>& events) {
 
 std::string spec_of(const DataTable& table, double span_us) {
   constexpr int kRowHeight = 26;
-  constexpr int kWidth = 560;          // pixels of the plot
-  constexpr double kLettersWide = 85;  // as many letters of a label fit into it
+  constexpr int kWidth = 560;          // width of the plot, pixels
+  constexpr double kLettersWide = 85;  // number of label letters that fit into that width
   std::set<std::string> rows, present;
   for (const auto& row : table.rows) {
     rows.insert(std::get<std::string>(row[0]));
@@ -120,9 +120,9 @@ std::string spec_of(const DataTable& table, double span_us) {
                    {"title", nullptr},
                    {"scale", {{"domain", kinds}}},
                    {"legend", {{"orient", "bottom"}}}};
-  // A label only where its bar has room for it.
+  // A label is shown only if its bar is wide enough.
   const std::string fits = fmt::format("datum.duration_us > length(datum.piece) * {:.6g}", span_us / kLettersWide);
-  // Pale bars, so that labels in the page's ink can be read on every colour; waiting is hollow, for it is no work.
+  // Pale bars keep labels readable on every colour; waiting is nearly hollow, because it is not work.
   const json fill{{"condition", {{"test", "datum.kind === 'waiting for a bucket'"}, {"value", 0.08}}}, {"value", 0.42}};
   const json bars{{"mark", {{"type", "bar"}, {"height", {{"band", 0.78}}}, {"strokeWidth", 1}}},
                   {"encoding",

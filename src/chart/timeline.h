@@ -1,4 +1,4 @@
-// One traced step: what each stream of each rank did when.
+// Timeline of one traced step: the activity of each stream of each rank.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace amdahl {
 
-/// How far communication ran beside work of its own rank, in us, mean over ranks.
+/// Overlap of communication with compute of the same rank, in us, mean over ranks.
 struct StepOverlap {
-  double step_us = 0;     // longest rank
-  double hidden_us = 0;   // communication while any other stream of the rank computed
-  double exposed_us = 0;  // and while none did, waiting for slower ranks included
-  int64_t bytes = 0;      // payload of a rank, the largest
+  double step_us = 0;     // longest over ranks
+  double hidden_us = 0;   // communication while another stream of the rank computed
+  double exposed_us = 0;  // communication while no other stream computed, including waits for slower ranks
+  int64_t bytes = 0;      // payload per rank, the maximum
   int64_t num_buckets = 0;
 };
 StepOverlap step_overlap(const StepTrace& trace, int64_t step);
 
-/// The last traced step. Nothing without events of one.
+/// Draws the last traced step. nullopt when it has no events.
 std::optional<Chart> timeline_chart(const StepTrace& trace);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// amdahl all: every part of a machine measured, one page.
+// amdahl all: measures every part of a machine and writes one page.
 #include "amdahl/all.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ int all_command(AllArgs args, const std::string& command_line) {
   {
     TerminalObserver observer(args.quiet);
     outcome = run_all(config, observer);
-  }  // whose last line goes before the result
-  show(stdout, outcome.text);
+  }  // destroyed here, to clear its last line before the result
+  show(stdout, to_text(outcome));
   if (!outcome.failed) return 0;
   std::vector<std::string> names;
   for (const AllPart& part : outcome.parts)

@@ -1,4 +1,4 @@
-// A completion script for bash that needs nothing but bash itself.
+// Completion script for bash without dependencies.
 #include <fmt/format.h>
 
 #include "cli/command_tree.h"
@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-constexpr const char* kHead = R"(# bash completion for amdahl, written by `amdahl completion bash`
+constexpr const char* kBashHead = R"(# bash completion for amdahl, written by `amdahl completion bash`
 _amdahl_files() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen -f -- "$1")
@@ -30,7 +30,7 @@ _amdahl() {
     case "$command ${COMP_WORDS[i]}" in
 )";
 
-std::string quoted(const std::string& word) { return "'" + word + "'"; }
+std::string bash_quoted(const std::string& word) { return "'" + word + "'"; }
 
 /// "_amdahl_words "$current" 'eager graph'".
 std::string reply(const Offer& offer) {
@@ -44,12 +44,12 @@ void append_values(const CommandNode& command, std::string& script) {
   for (const OptionNode& option : command.options) {
     if (option.positional || option.is_flag() || option.optional_value) continue;
     std::vector<std::string> patterns;
-    for (const std::string& name : option.names) patterns.push_back(quoted(command.name() + " " + name));
+    for (const std::string& name : option.names) patterns.push_back(bash_quoted(command.name() + " " + name));
     script += fmt::format("    {}) {}; return ;;\n", fmt::join(patterns, "|"), reply(option.offer));
   }
 }
 
-void append_words(const CommandNode& command, std::string& script) {
+void append_text(const CommandNode& command, std::string& script) {
   std::vector<std::string> names, words;
   Offer offer;
   for (const OptionNode& option : command.options)
@@ -60,22 +60,22 @@ void append_words(const CommandNode& command, std::string& script) {
   for (const CommandNode& below : command.commands) offer.choices.push_back(below.words.back());
   script += fmt::format(
       "    {})\n      if [[ $current == -* ]]; then _amdahl_words \"$current\" '{}'\n      else {}; fi ;;\n",
-      quoted(command.name()), fmt::join(names, " "), reply(offer));
+      bash_quoted(command.name()), fmt::join(names, " "), reply(offer));
 }
 
 }  // namespace
 
 std::string bash_completion(const CommandNode& root) {
-  std::string script = kHead;
+  std::string script = kBashHead;
   const std::vector<const CommandNode*> commands = all_commands(root);
   std::vector<std::string> known;
   for (const CommandNode* command : commands)
-    if (command->words.size() > 1) known.push_back(quoted(command->name()));
+    if (command->words.size() > 1) known.push_back(bash_quoted(command->name()));
   script += fmt::format("      {}) command+=\" ${{COMP_WORDS[i]}}\" ;;\n    esac\n  done\n", fmt::join(known, "|"));
   script += "  case \"$command $previous\" in\n";
   for (const CommandNode* command : commands) append_values(*command, script);
   script += "  esac\n  case \"$command\" in\n";
-  for (const CommandNode* command : commands) append_words(*command, script);
+  for (const CommandNode* command : commands) append_text(*command, script);
   return script + "  esac\n}\ncomplete -F _amdahl amdahl\n";
 }
 

@@ -1,4 +1,4 @@
-// The command line that runs a sweep of collectives: what fabric_options.cpp parses, written.
+// Writes the command line of a collectives sweep: the inverse of the parser in fabric_options.cpp.
 #include <fmt/format.h>
 
 #include "cli/commands.h"

@@ -11,7 +11,7 @@ namespace amdahl::cli {
 
 namespace {
 
-constexpr int kWaived = 77;  // what test harnesses read as "skipped"
+constexpr int kWaived = 77;  // the exit code that test harnesses read as "skipped"
 
 }  // namespace
 
@@ -24,16 +24,17 @@ int collectives_command(const CollectivesArgs& args) {
   }
   if (!outcome.is_root || args.config.repeat.is_child()) return 0;
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
-  if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
+  if (!args.json_file.empty()) save_text(args.json_file, to_json(outcome) + "\n");
   const bool json = args.talk.json || args.format == "json";
   if (json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, args.format == "nccl-tests" ? outcome.nccl_tests : outcome.text);
+    show(stdout, args.format == "nccl-tests" ? to_nccl_tests(outcome) : to_text(outcome));
   if (!args.curves.empty()) {
-    if (outcome.curves.empty())
+    const std::string curves = to_svg(outcome);
+    if (curves.empty())
       throw Error(Cause::usage, "--curves has nothing to draw: no size has a bandwidth", "larger sizes than these");
-    save_text(args.curves, outcome.curves);
+    save_text(args.curves, curves);
   }
   if (!outcome.run_dir.empty()) show(json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;
@@ -49,13 +50,13 @@ int arena_command(const ArenaArgs& args) {
     return kWaived;
   }
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
-  if (!args.json_file.empty()) save_text(args.json_file, outcome.json + "\n");
-  if (!args.environment_file.empty()) save_text(args.environment_file, outcome.environment_file);
+  if (!args.json_file.empty()) save_text(args.json_file, to_json(outcome) + "\n");
+  if (!args.environment_file.empty()) save_text(args.environment_file, to_environment(outcome));
   const bool json = args.talk.json || args.format == "json";
   if (json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   if (!args.environment_file.empty())
     show(json ? stderr : stdout, fmt::format("environment: {}\n", args.environment_file));
   if (!outcome.run_dir.empty()) show(json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));

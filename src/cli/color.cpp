@@ -13,7 +13,7 @@ namespace amdahl::cli {
 namespace {
 
 enum class When { automatic, always, never };
-When g_when = When::automatic;  // of the command line, before anything is printed
+When g_when = When::automatic;  // from the command line, set before anything is printed
 
 // Escape sequences of the eight standard colours, which every theme keeps readable.
 constexpr const char *kRed = "\033[31m", *kGreen = "\033[32m", *kYellow = "\033[33m", *kCyan = "\033[36m",
@@ -22,10 +22,10 @@ constexpr const char *kRed = "\033[31m", *kGreen = "\033[32m", *kYellow = "\033[
 struct Word {
   std::string_view text;
   const char* color;
-  bool at_start = false;  // only where a line begins
+  bool at_start = false;  // only at the beginning of a line
 };
 
-/// What results call good, bad and undecided.
+/// Keywords of results for good, bad and undecided.
 constexpr Word kWords[] = {
     {"FASTER", kGreen},     {"SLOWER", kRed},        {"UNCLEAR", kYellow},       {"SAME", kCyan},
     {"beneficial", kGreen}, {"FAILED", kRed},        {"CORRUPT", kRed},          {"SLOW", kRed},
@@ -36,7 +36,7 @@ constexpr Word kWords[] = {
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; }
 
-/// The word that stands whole at `at`; nullptr when none does.
+/// The keyword at position `at` if it is a whole word; nullptr otherwise.
 const Word* word_at(std::string_view line, size_t at) {
   if (at > 0 && is_letter(line[at - 1])) return nullptr;
   for (const Word& word : kWords) {

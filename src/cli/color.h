@@ -1,4 +1,5 @@
-// Colour of verdicts, findings and errors on a terminal. The library's texts have none: words are found here.
+// Colours verdicts, findings and errors on a terminal. The library's texts have no colour codes: keywords are matched
+// here.
 #pragma once
 
 #include <cstdio>
@@ -9,16 +10,16 @@
 
 namespace amdahl::cli {
 
-/// `when`: "auto", "always" or "never". Auto: only to a terminal that is not dumb, and not with NO_COLOR set.
+/// `when`: "auto", "always" or "never". auto: only on a terminal that is not "dumb", and unless NO_COLOR is set.
 void choose_color(const std::string& when);
 
-/// Whether what goes to `to` is coloured.
+/// Whether output to `to` is coloured.
 bool has_color(std::FILE* to);
 
-/// A line with the verdicts, findings and causes in it coloured.
+/// Returns the line with its verdicts, findings and causes coloured.
 std::string colored(std::string_view line);
 
-/// An error's line on stderr.
+/// Prints the line of an error to stderr.
 void show_error(const Error& error);
 
 }  // namespace amdahl::cli

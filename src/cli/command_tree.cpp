@@ -7,7 +7,7 @@
 namespace amdahl::cli {
 namespace {
 
-// "TEXT" of CLI11 says nothing: files are FILE, numbers N.
+// Placeholder of a value: CLI11 says TEXT for everything; files become FILE, numbers N.
 std::string value_name(const CLI::Option& option, const Offer& offer) {
   if (option.get_items_expected_max() == 0) return {};
   const std::string type = option.get_type_name();
@@ -16,11 +16,12 @@ std::string value_name(const CLI::Option& option, const Offer& offer) {
   return offer.files && offer.choices.empty() ? "FILE" : offer.several ? "LIST" : "VALUE";
 }
 
-// A description may say it in words, better than the value can.
+// The default value to show; empty when the description already states it.
 std::string shown_default(const CLI::Option& option) {
   if (option.get_description().find("default: ") != std::string::npos) return {};
   std::string text = option.get_default_str();
-  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // CLI11's lists
+  // CLI11 puts lists in brackets
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   return text;
 }
 

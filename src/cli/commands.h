@@ -1,4 +1,4 @@
-// The commands. Each takes its parsed options and returns an exit code; errors are thrown and end in main.
+// The commands. Each takes its parsed options and returns an exit code; main handles the errors they throw.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace amdahl::cli {
 
-/// How a command talks: stdout for results, stderr for progress and warnings.
+/// Output of a command: results on stdout, progress and warnings on stderr.
 struct Talk {
   bool json = false;
   bool quiet = false;
@@ -47,7 +47,7 @@ struct CostArgs {
   Talk talk;
 };
 struct ReportArgs {
-  PageConfig page;  // its runs are those of the text report too
+  PageConfig page;  // its runs are also those of the text report
   bool open = false;
   Talk talk;
 };
@@ -118,7 +118,7 @@ int collectives_command(const CollectivesArgs& args);
 int doctor_command(DoctorArgs args);
 int links_command(const LinksArgs& args);
 int arena_command(const ArenaArgs& args);
-/// With which the program runs a sweep.
+/// Command-line arguments that make this program run the sweep.
 std::vector<std::string> collectives_arguments(const CollectivesConfig& sweep);
 int topo_command(const TopoArgs& args);
 int study_command(const StudyArgs& args);
@@ -132,13 +132,13 @@ int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
 
-/// Parses the command line and runs the command it names. Errors of parsing are Error{usage}.
+/// Parses the command line and runs its command. Parse errors are Error{usage}.
 int parse_and_run(int argc, char** argv);
 
-/// Lets Ctrl-C and SIGTERM end the program at once as long as no verb has asked `signalled`; then at the verb's next
-/// safe point, 8 s later wherever it is, and at once when they come twice.
+/// Installs handlers of SIGINT and SIGTERM. Until a verb has called `signalled`, a signal ends the program at once;
+/// afterwards, at the verb's next safe point, or after 8 s in any case. A second signal ends it at once.
 void watch_signals();
-/// What the line of an interrupted command advises; a literal.
+/// Sets the remedy in the message of an interrupted command. A string literal: the pointer is kept.
 void set_interrupted_remedy(const char* remedy);
 bool signalled();
 /// 130 or 143 after a signal, else 0.

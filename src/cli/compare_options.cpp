@@ -8,7 +8,7 @@ namespace {
 
 struct ParsedCompare {
   CompareArgs args;
-  std::string limit;  // of --fail-on-regression: "3" or "3%"
+  std::string limit;  // value of --fail-on-regression: "3" or "3%"
   std::vector<std::string> pairs;
 };
 
@@ -26,7 +26,7 @@ double parse_percent(const std::string& text) {
   return value;
 }
 
-/// "strategy=ddp:zero1".
+/// Parses "strategy=ddp:zero1".
 std::vector<AxisPair> parse_pairs(const std::vector<std::string>& texts) {
   std::vector<AxisPair> pairs;
   for (const std::string& text : texts) {
@@ -42,7 +42,7 @@ std::vector<AxisPair> parse_pairs(const std::vector<std::string>& texts) {
   return pairs;
 }
 
-/// Runs against the first, or sides of sensor runs: never both.
+/// Compares runs with the first, or sides of sensor runs, never both.
 int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
   CompareArgs& args = parsed.args;
   std::string sensor_option;
@@ -58,7 +58,7 @@ int run_parsed_compare(const CLI::App& app, ParsedCompare& parsed) {
     if (!parsed.limit.empty()) args.config.fail_on_regression_percent = parse_percent(parsed.limit);
     return compare_command(args);
   }
-  std::string other;  // what belongs to runs against a baseline
+  std::string other;  // options that only apply to runs against a baseline
   if (!args.config.html.empty()) other = "--html";
   if (!args.config.machine.empty()) other = "--machine";
   if (!parsed.limit.empty()) other = "--fail-on-regression";

@@ -1,4 +1,4 @@
-// What measured work costs.
+// Options and command of `amdahl cost`.
 #include <fmt/format.h>
 
 #include <memory>
@@ -11,9 +11,9 @@ namespace amdahl::cli {
 int cost_command(const CostArgs& args) {
   const CostOutcome outcome = run_cost(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, args.markdown ? outcome.markdown : outcome.text);
+    show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return 0;
 }

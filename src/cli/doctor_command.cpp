@@ -11,15 +11,15 @@
 namespace amdahl::cli {
 
 int doctor_command(DoctorArgs args) {
-  args.config.environment = process_environment();  // the user's, without the log's variables
+  args.config.environment = process_environment();  // the user's environment, before NcclLog sets its variables
   const NcclLog log;
   args.config.nccl_log = log.path();
   TerminalObserver observer(args.talk.quiet);
   const DoctorOutcome outcome = run_doctor(args.config, observer);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   if (!args.machine.empty()) save_measured(args.machine, outcome.machine);
   if (!outcome.run_dir.empty()) show(args.talk.json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;

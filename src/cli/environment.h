@@ -1,4 +1,4 @@
-// The process environment as a map; the library reads no variables itself.
+// The process environment as a map; the library itself reads no environment variables.
 #pragma once
 
 #include <map>
@@ -9,10 +9,11 @@ namespace amdahl::cli {
 
 std::map<std::string, std::string> process_environment();
 
-/// Over what is there. Before any other thread runs: the C library reads without a lock.
+/// Sets variables, replacing existing ones. Call it before other threads start: the C library reads the environment
+/// without a lock.
 void set_environment(const std::map<std::string, std::string>& variables);
 
-/// Its arguments, without its name. Error{environment_missing} without /proc.
+/// Arguments of this process without the program name. Error{environment_missing} without /proc.
 std::vector<std::string> own_arguments();
 
 /// Path of the running program. Error{environment_missing} without /proc.

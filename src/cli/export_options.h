@@ -1,4 +1,4 @@
-// Options that hand results on to other programs.
+// Options that export results to other programs.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace amdahl::cli {
 
-/// `--metrics-file`, of commands that measure.
+/// Adds `--metrics-file`, for commands that measure.
 void add_metrics(CLI::App* app, std::string& file);
-/// Before anything is measured: Error{usage} when the file could not be written. Nothing for an empty name.
+/// Error{usage} when the file could not be written; called before measuring. Does nothing for an empty name.
 void require_metrics_place(const std::string& file);
 
 Command define_export(CLI::App& app);

@@ -1,4 +1,4 @@
-// Options of the commands that look at and measure the fabric.
+// Options of the commands that inspect and measure the fabric.
 #include <algorithm>
 #include <memory>
 
@@ -75,7 +75,7 @@ struct ParsedLinks {
   std::string buffer_size, gpus;
 };
 
-/// Tests, and their groups.
+/// Names of tests and groups of tests.
 std::vector<std::string> names_of_tests() {
   std::vector<std::string> names{"default", "all"};
   for (const LinkTestInfo& test : list_link_tests())
@@ -141,7 +141,7 @@ Command define_links(CLI::App& app) {
           }};
 }
 
-// Text forms of the options of `collectives`, which keep the letters of nccl-tests.
+// Raw text values of the options of `collectives`, which use the same letters as nccl-tests.
 struct CollectiveTexts {
   std::string names = "all_reduce", dtypes = "f32", ops = "sum", min_bytes = "8", max_bytes = "32M", step_bytes = "0",
               gpus, machine;
@@ -153,11 +153,11 @@ struct CollectiveTexts {
 
 struct ParsedCollectives {
   CollectivesArgs args;
-  ArenaArgs arena;  // its sweep is that of `args`
+  ArenaArgs arena;  // its sweep is taken from `args`
   CollectiveTexts texts;
 };
 
-// NCCL reads its variables from the process when it is opened: they must be there before any verb runs.
+// NCCL reads its variables from the environment when it is opened: they must be set before any verb runs.
 void apply_nccl_settings(const CollectiveTexts& texts, CollectivesConfig& config) {
   config.nccl_settings = nccl_settings(texts.profile, texts.assignments, process_environment());
   set_environment(config.nccl_settings);
@@ -233,7 +233,7 @@ void add_arena_options(CLI::App* sub, ParsedCollectives& parsed) {
       ->capture_default_str();
 }
 
-void offer_values(CLI::App* sub) {
+void offer_fabric_values(CLI::App* sub) {
   offer(sub, "--backend", {"auto", "cpu", "cuda"});
   offer(sub, "--processes", {"gloo", "mpi"});
   offer_several(sub, "--collective",
@@ -297,7 +297,7 @@ Command define_collectives(CLI::App& app) {
   add_metrics(sub, args.metrics);
   add_arena_options(sub, *parsed);
   add_talk(sub, args.talk);
-  offer_values(sub);
+  offer_fabric_values(sub);
   return {sub, [parsed, sub](const std::string& command_line) {
             return run_parsed_collectives(*sub, *parsed, command_line);
           }};

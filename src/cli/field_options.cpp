@@ -35,12 +35,12 @@ struct OptionWords {
   std::string option, value;
 };
 
-OptionWords plan_words(const PlanField& field, const FieldWord& word) {
+OptionWords format_plan(const PlanField& field, const FieldWord& word) {
   OptionWords words{"--" + std::string(field.word), word.value.value_or("")};
   int64_t number = 0;
   const char* const end = words.value.data() + words.value.size();
   if (std::holds_alternative<bool PlanOptions::*>(field.member))
-    words.value.clear();  // the option is there or not
+    words.value.clear();  // a flag without a value
   else if (std::from_chars(words.value.data(), end, number).ptr == end && !words.value.empty())
     words.value = fmt::format("{}", static_cast<double>(number) / static_cast<double>(field.option_unit));
   return words;
@@ -55,14 +55,14 @@ OptionWords words_in(const std::string& command, const FieldWord& word, bool nam
   auto row = row_of(command);
   if (row == rows.end())
     for (const PlanField& field : plan_fields())
-      if (field.name == word.name) return plan_words(field, word);
+      if (field.name == word.name) return format_plan(field, word);
   if (row == rows.end()) row = row_of("");
   std::string option = row == rows.end() ? option_like(word.name) : std::string(row->option);
   if (row != rows.end() && names_command && !row->in_command.empty()) option = row->in_command;
   return {option, word.value.value_or("")};
 }
 
-/// How many of the words are the name of a command; the last one is always a field.
+/// Number of leading words that name a command; the last word is always a field.
 size_t verb_size(const std::vector<FieldWord>& words, const CommandNode& root) {
   size_t size = 0;
   std::string name;
@@ -73,7 +73,7 @@ size_t verb_size(const std::vector<FieldWord>& words, const CommandNode& root) {
   return size;
 }
 
-/// What the namer goes by: written before there are threads, never freed, for errors may be made to the last.
+/// Tables of the namer: written before threads start and never freed, because errors may be created until exit.
 struct Names {
   CommandNode root;
   std::string command;

@@ -1,4 +1,4 @@
-// What the command line calls the fields that texts of the library name: `batch_sizes` is --batch-sizes.
+// Translates field names in the library's texts to command-line options: `batch_sizes` becomes --batch-sizes.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace amdahl::cli {
 
-/// A field whose option is not its own name with hyphens.
+/// A field whose option differs from its name with hyphens.
 struct FieldOption {
-  std::string_view command;  // whose option it is, "sensor bench"; empty: every other command that has such an option
+  std::string_view command;  // command of the option, "sensor bench"; empty: every other command with such an option
   std::string_view field;
   std::string_view option;
-  std::string_view in_command{};  // where the text names the command; empty: `option` there, too
+  std::string_view in_command{};  // used when the text names the command; empty: `option`
 };
 const std::vector<FieldOption>& field_options();
 
-/// "--strategy ddp", "amdahl study --resume". A field without a verb is one of `command`, "study", where that has it.
-/// Empty when no command, or not the one that is named, has the option.
+/// "--strategy ddp", "amdahl study --resume". A field without a verb is looked up in `command` ("study") first. Empty
+/// when no command, or not the named one, has the option.
 std::string option_words(const std::vector<FieldWord>& words, const CommandNode& root, const std::string& command);
 
-/// Errors and texts of the library name options of these commands from here on.
+/// Makes errors and texts of the library name the options of these commands.
 void name_fields(CommandNode root);
-/// And before others those of the command that runs, "sensor bench". Before it starts threads.
+/// Makes options of the running command ("sensor bench") take precedence. Call it before threads start.
 void name_fields_of(const std::string& command);
 
 }  // namespace amdahl::cli

@@ -1,4 +1,4 @@
-// A completion script for fish: one line per command, option and list of values.
+// Completion script for fish: one line per command, option and list of values.
 #include <fmt/format.h>
 
 #include "cli/command_tree.h"
@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-constexpr const char* kHead = R"(# fish completion for amdahl, written by `amdahl completion fish`
+constexpr const char* kFishHead = R"(# fish completion for amdahl, written by `amdahl completion fish`
 function __amdahl_command --description 'Whether the command line is at this command'
     set -l command amdahl
     for word in (commandline -opc)[2..-1]
@@ -17,7 +17,7 @@ end
 complete -c amdahl -f
 )";
 
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -26,10 +26,10 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// What is offered for a value or a positional: "-x -a 'eager graph'".
+/// Arguments for the candidates of a value or positional: "-x -a 'eager graph'".
 std::string arguments(const Offer& offer) {
   if (offer.choices.empty()) return offer.files ? " -F" : "";
-  const std::string choices = quoted(fmt::format("{}", fmt::join(offer.choices, " ")));
+  const std::string choices = fish_quoted(fmt::format("{}", fmt::join(offer.choices, " ")));
   if (offer.several)
     return fmt::format(" -a \"(__fish_complete_list , 'string split \\\" \\\" -- {}')\"",
                        fmt::join(offer.choices, " "));
@@ -46,22 +46,23 @@ void append_option(const OptionNode& option, const std::string& at, std::string&
   for (const std::string& name : option.names)
     script += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (!option.is_flag() && !option.optional_value) script += " -r" + arguments(option.offer);
-  script += fmt::format(" -d {}\n", quoted(option.description));
+  script += fmt::format(" -d {}\n", fish_quoted(option.description));
 }
 
 }  // namespace
 
 std::string fish_completion(const CommandNode& root) {
-  std::string script = kHead;
+  std::string script = kFishHead;
   const std::vector<const CommandNode*> commands = all_commands(root);
   script += "set -g __amdahl_commands";
   for (const CommandNode* command : commands)
-    if (command->words.size() > 1) script += " " + quoted(command->name());
+    if (command->words.size() > 1) script += " " + fish_quoted(command->name());
   script += "\n";
   for (const CommandNode* command : commands) {
-    const std::string at = fmt::format("-n {}", quoted("__amdahl_command " + command->name()));
+    const std::string at = fmt::format("-n {}", fish_quoted("__amdahl_command " + command->name()));
     for (const CommandNode& below : command->commands)
-      script += fmt::format("complete -c amdahl {} -a {} -d {}\n", at, below.words.back(), quoted(below.description));
+      script +=
+          fmt::format("complete -c amdahl {} -a {} -d {}\n", at, below.words.back(), fish_quoted(below.description));
     for (const OptionNode& option : command->options) append_option(option, at, script);
   }
   return script;

@@ -9,7 +9,7 @@
 namespace amdahl::cli {
 namespace {
 
-// CLI11 asks for options as constants and reads their validators, which hold what is offered, as variables.
+// CLI11 passes options as const, but reads their validators, which hold the candidates, as non-const.
 OptionNode node_of(const CLI::Option* option) { return option_node(const_cast<CLI::Option&>(*option)); }
 
 class HelpFormat : public CLI::Formatter {
@@ -18,7 +18,7 @@ class HelpFormat : public CLI::Formatter {
     return fmt::format("{}", fmt::join(node_of(option).names, ", "));
   }
 
-  /// " FILE", "[=FILE]" of an option that may stand alone; nothing for flags.
+  /// " FILE", or "[=FILE]" for an optional value; empty for flags.
   std::string make_option_opts(const CLI::Option* option) const override {
     const OptionNode node = node_of(option);
     std::string more = node.repeated ? " ..." : "";

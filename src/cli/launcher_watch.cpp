@@ -15,14 +15,15 @@
 namespace amdahl::cli {
 namespace {
 
-// Set in each rank by the launcher itself and not by those who start ranks by hand.
+// Variables that launchers set in each rank, but users who start ranks by hand do not.
 constexpr const char* kMarks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID",
                                   "SLURM_STEP_ID"};
 
 std::atomic<bool> g_gone{false};  // written by the watching thread
 std::string g_launcher;           // set before that thread starts
 
-/// Whether a process was started with this variable; false for processes of other users, whose environment is theirs.
+/// Whether a process was started with this variable; false for processes of other users, whose environment is not
+/// readable.
 bool started_with(pid_t process, const std::string& variable) {
   std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
   for (std::string entry; std::getline(file, entry, '\0');)
@@ -30,7 +31,8 @@ bool started_with(pid_t process, const std::string& variable) {
   return false;
 }
 
-/// Word of /proc/PID/stat behind the name, which may hold blanks and brackets; 0 is the state, 1 the parent.
+/// Parent process, from /proc/PID/stat. Fields are counted after the name, which may contain blanks and brackets: 0 is
+/// the state, 1 the parent.
 pid_t parent_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;
@@ -40,8 +42,8 @@ pid_t parent_of(pid_t process) {
   return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
 }
 
-/// The nearest process above this one that is no rank's: between them may be shells and tools of the rank. 0 or 1 when
-/// there is none whose end this process could see.
+/// The nearest ancestor that is not part of the rank: shells and tools of the rank may be in between. 0 or 1 when there
+/// is no ancestor whose end this process could detect.
 pid_t find_launcher(const std::string& mark) {
   pid_t process = getppid();
   while (process > 1 && started_with(process, mark)) process = parent_of(process);
@@ -65,7 +67,7 @@ void watch_launcher(const std::map<std::string, std::string>& environment) {
     const int fd = static_cast<int>(syscall(SYS_pidfd_open, launcher, 0));
     if (fd < 0) return;
     g_launcher = fmt::format("process {} ({})", launcher, name_of(launcher));
-    if (find_launcher(mark) != launcher) return;  // gone meanwhile: the number may be another's by now
+    if (find_launcher(mark) != launcher) return;  // the launcher ended meanwhile: its id may have been reused
     try {
       std::thread([fd] {
         pollfd polled{fd, POLLIN, 0};
@@ -74,7 +76,7 @@ void watch_launcher(const std::map<std::string, std::string>& environment) {
         g_gone = true;
         kill(getpid(), SIGTERM);
       }).detach();
-    } catch (const std::system_error&) {  // no thread: the job's own threads will say so
+    } catch (const std::system_error&) {  // no thread available: the job's own threads will report it
       close(fd);
     }
     return;

@@ -1,4 +1,4 @@
-// A rank outlives a launcher that is killed: nothing else would end it.
+// Ends a rank whose launcher was killed; without this the rank would keep running.
 #pragma once
 
 #include <map>
@@ -6,12 +6,12 @@
 
 namespace amdahl::cli {
 
-/// Once the process that started this rank (mpirun or its daemon, torchrun, srun's step daemon) is gone, ends this one
-/// as SIGTERM does. Nothing without a launcher, and where the kernel has no pidfd_open (before Linux 5.3). A rank that
-/// a script or a shell started with variables of its own may outlive that.
+/// When the process that started this rank (mpirun or its daemon, torchrun, srun's step daemon) ends, ends this process
+/// as SIGTERM does. Does nothing without a launcher, or when the kernel has no pidfd_open (before Linux 5.3). Ranks
+/// started by a script or shell that sets the variables itself are not watched.
 void watch_launcher(const std::map<std::string, std::string>& environment);
 
-/// "process 12 (mpirun)" once it is gone; empty before.
+/// "process 12 (mpirun)" after the launcher has ended; empty before.
 std::string gone_launcher();
 
 }  // namespace amdahl::cli

@@ -27,16 +27,17 @@ int links_command(const LinksArgs& args) {
   const LinksOutcome outcome = run_links(args.config, observer);
   if (args.config.repeat.is_child()) return 0;
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.machine.empty()) save_measured(args.machine, outcome.machine);
   if (!args.heat_map.empty()) {
-    if (outcome.heat_map.empty())
+    const std::string heat_map = to_svg(outcome);
+    if (heat_map.empty())
       throw Error(Cause::usage, "--heat-map has nothing to draw",
                   "--test device_to_device_memcpy_write_ce on two devices or more");
-    save_text(args.heat_map, outcome.heat_map);
+    save_text(args.heat_map, heat_map);
   }
   if (!outcome.run_dir.empty()) show(args.talk.json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));
   if (!outcome.failed) return 0;

@@ -1,4 +1,4 @@
-// The program: parse, run one command, turn an Error into one line and its exit code.
+// The program: parses the command line, runs one command, and turns an Error into one line and its exit code.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,13 +19,14 @@
 
 namespace {
 
-// A file that is opened while a standard stream is closed (`2>&-`) gets its number, and what is printed lands in it.
+// Opens closed standard streams (`2>&-`) on /dev/null. Otherwise a file opened later would get their descriptor and
+// receive what is printed.
 void open_closed_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // gets the lowest number that is free: this one
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);  // gets the lowest free descriptor, which is this one
 }
 
-// Nobody reads on (`amdahl report RUN | head -1`): ends silently with the code of SIGPIPE, as other programs do.
+// Closed pipe (`amdahl report RUN | head -1`): ends silently with the exit code of SIGPIPE, as other programs do.
 int output_failed(int error_number) {
   using namespace amdahl;
   if (error_number == EPIPE) return 128 + SIGPIPE;
@@ -37,7 +38,7 @@ int output_failed(int error_number) {
 
 constexpr char kNoMemory[] = "error[out-of-memory]: host memory ran out; try: a smaller batch or model\n";
 
-// Where even an error finds no memory, in whatever thread.
+// Called when there is no memory even for an error, in any thread.
 [[noreturn]] void end_without_memory() {
   try {
     if (const std::exception_ptr present = std::current_exception()) std::rethrow_exception(present);
@@ -51,7 +52,8 @@ constexpr char kNoMemory[] = "error[out-of-memory]: host memory ran out; try: a 
 
 bool g_at_work = false;  // main has not returned
 
-// Libraries end the program by themselves: OpenMP's does when it gets no thread. Their message is on stderr already.
+// Some libraries exit the process themselves: OpenMP's does when it cannot create a thread. They have printed their
+// message to stderr.
 void ended_by_library() {
   if (!g_at_work) return;
   using namespace amdahl;
@@ -88,7 +90,7 @@ int run_program(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs(kNoMemory, stderr);
     return exit_code(Cause::out_of_memory);
-  } catch (const std::system_error& error) {  // of fmt::print
+  } catch (const std::system_error& error) {  // thrown by put() and fmt::print
     return output_failed(error.code().value());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error[internal]: %s\n", error.what());

@@ -1,4 +1,4 @@
-// Manual pages in the man macros of roff: what --help has, and what is the same for all commands.
+// Manual pages in roff's man macros: the text of --help, and sections common to all commands.
 #include <fmt/format.h>
 
 #include "amdahl/error.h"
@@ -7,7 +7,7 @@
 namespace amdahl::cli {
 namespace {
 
-/// Text of a page: a line cannot begin with a control character, and a minus is one to copy.
+/// Escapes text: a line must not begin with a control character, and a minus must be copyable.
 std::string roff(const std::string& text) {
   std::string result;
   bool line_start = true;
@@ -59,7 +59,7 @@ std::string synopsis(const CommandNode& command) {
   return line;
 }
 
-/// "examples:" and indented lines are kept as they are; the rest is text.
+/// "examples:" and indented lines are verbatim; the rest is text.
 void append_footer(const std::string& footer, std::string& page) {
   if (footer.empty()) return;
   std::string examples, text;

@@ -10,7 +10,7 @@
 namespace amdahl::cli {
 
 NcclLog::NcclLog() {
-  signalled();  // from here on a signal ends the verb, not the program: the file must go
+  signalled();  // from here on a signal ends the verb, not the program, so that the file is deleted
   const char* folder = std::getenv("TMPDIR");
   path_ = fmt::format("{}/amdahl-nccl-XXXXXX", folder && *folder ? folder : "/tmp");
   const int file = mkstemp(path_.data());

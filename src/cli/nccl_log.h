@@ -1,19 +1,19 @@
-// NCCL says what it chose in its log.
+// Captures NCCL's log, which contains its choices.
 #pragma once
 
 #include <string>
 
 namespace amdahl::cli {
 
-/// Has NCCL write its log into a file, which goes away with the object. NCCL reads its variables when it is opened: to
-/// be made before.
+/// Makes NCCL log to a temporary file, which is deleted with the object. Create it before NCCL is opened: NCCL reads
+/// its variables only then.
 class NcclLog {
  public:
   NcclLog();
   ~NcclLog();
   NcclLog(const NcclLog&) = delete;
   NcclLog& operator=(const NcclLog&) = delete;
-  /// Empty where no file can be made.
+  /// Empty when no file could be created.
   const std::string& path() const { return path_; }
 
  private:

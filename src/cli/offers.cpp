@@ -1,5 +1,5 @@
-// An offer is a validator that admits everything and has the choices in its name: so it belongs to the option, and
-// neither parsing nor --help know of it.
+// An Offer is stored as a validator that accepts everything and has the choices in its name: it is attached to the
+// option, and affects neither parsing nor --help.
 #include "cli/offers.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ Offer offer_of(CLI::Option& option) {
     std::string name;
     try {
       name = option.get_validator(i)->get_name();
-    } catch (const CLI::OptionNotFound&) {  // the only way CLI11 tells how many there are
+    } catch (const CLI::OptionNotFound&) {  // CLI11 has no other means to count them
       return offer;
     }
     offer.files = offer.files || name == kFiles;

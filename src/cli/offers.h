@@ -1,5 +1,5 @@
-// What a shell offers for the value of an option. Values are checked where they are used: these only help typing, and a
-// test compares them with what a refused value's error names.
+// Completion candidates for option values. They do not validate: values are checked where they are used, and a test
+// compares the candidates with those named in the errors.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,19 +12,19 @@ namespace amdahl::cli {
 struct Offer {
   std::vector<std::string> choices;
   bool several = false;  // choices may be joined with commas
-  bool files = false;    // files and folders
+  bool files = false;    // complete file and folder names
 };
 
-/// One of `choices`.
+/// Offers one of `choices`.
 void offer(CLI::App* app, const std::string& option, const std::vector<std::string>& choices);
-/// Some of `choices`, joined with commas.
+/// Offers a comma-separated list of `choices`.
 void offer_several(CLI::App* app, const std::string& option, const std::vector<std::string>& choices);
-/// A list of values that cannot be enumerated, joined with commas, for each of `options`.
+/// For each of `options`: a comma-separated list of values that cannot be enumerated.
 void offer_lists(CLI::App* app, std::initializer_list<const char*> options);
-/// Files and folders, for each of `options`.
+/// For each of `options`: file and folder names.
 void offer_files(CLI::App* app, std::initializer_list<const char*> options);
 
-/// All that was offered for an option.
+/// The candidates of an option.
 Offer offer_of(CLI::Option& option);
 
 }  // namespace amdahl::cli

@@ -94,7 +94,7 @@ void use_machine(const std::string& file, MachineSpec& machine) {
 }
 
 namespace {
-constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, for the processes themselves
+constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, passed to child processes
 }
 
 void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes) {

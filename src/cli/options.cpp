@@ -1,4 +1,4 @@
-// The command line as a whole: which command, and what to say of words that none knows.
+// The complete command line: selects the command, and reports unknown words.
 #include <cstdio>
 #include <optional>
 
@@ -11,7 +11,7 @@
 namespace amdahl::cli {
 namespace {
 
-// The command that the words name, `voxelize` of `amdahl sensor voxelize`; the program itself without one.
+// The command that was named, `voxelize` of `amdahl sensor voxelize`; without one, the program itself.
 const CLI::App& used_command(const CLI::App& app) {
   const std::vector<CLI::App*> used = app.get_subcommands();
   return used.empty() ? app : used_command(*used.front());
@@ -28,7 +28,8 @@ std::string full_name(const CLI::App& command) {
   return command.get_parent() == nullptr ? "amdahl" : "amdahl " + command_words(command);
 }
 
-/// `--batch-sizes 32 64`: the values of a list, of which the parser takes the first and does not know the others.
+/// `--batch-sizes 32 64`: a list separated by blanks, of which the parser takes only the first value and rejects the
+/// others.
 std::optional<Error> spaced_list(const CLI::App& command, const std::vector<std::string>& words,
                                  const std::string& unknown) {
   for (size_t i = 2; i < words.size(); ++i) {
@@ -46,7 +47,7 @@ std::optional<Error> spaced_list(const CLI::App& command, const std::vector<std:
   return std::nullopt;
 }
 
-// A word that no command or option knows, with the nearest one that exists.
+// The error for an unknown word, with the nearest existing one.
 Error unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
   std::string word = app.remaining(true).front();
   if (const auto error = spaced_list(used_command(app), words, word)) return *error;
@@ -74,7 +75,7 @@ void refuse_empty_values(const CLI::App& app) {
                     option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
-// Of the program and of every command, so that it may stand anywhere.
+// Adds --color to the program and to every command, so that its position is free.
 void add_color(CLI::App& app, std::string& color) {
   app.add_option("--color", color, "Colour of verdicts, findings and errors: auto (on terminals), always or never")
       ->capture_default_str();

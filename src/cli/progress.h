@@ -1,4 +1,4 @@
-// Progress on stderr: one line that renews itself on a terminal, a plain line every ten seconds elsewhere.
+// Progress on stderr: one updating line on a terminal, otherwise a line every ten seconds.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Options of the commands that measure nothing: they read records, rules, or this build.
+// Options of the commands that measure nothing: they read records, rules, or information on this build.
 #include <memory>
 
 #include "cli/export_options.h"
@@ -7,7 +7,7 @@
 namespace amdahl::cli {
 namespace {
 
-// Which of advise's options the other half of it does not take.
+// Rejects options of advise that the selected variant does not use.
 void refuse_other_half(const CLI::App& advise, bool assume) {
   for (const char* option : {"--params", "--policy"})
     if (assume && advise.count(option) > 0)

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A program of the PATH; empty when there is none.
+// The path of a program in PATH; empty when it is not found.
 std::string find_program(const std::string& name) {
   const auto environment = process_environment();
   const auto found = environment.find("PATH");
@@ -38,14 +38,15 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-// What draws the pictures of Markdown: the one that was asked for, else this build's, else that of the PATH.
+// Interpreters that may draw the pictures of Markdown: the requested one, otherwise this build's, then the one in PATH.
 std::vector<std::string> picture_pythons() {
   const auto environment = process_environment();
   if (const auto chosen = environment.find("AMDAHL_CHART_PYTHON"); chosen != environment.end()) return {chosen->second};
   return {"", find_program("python3")};
 }
 
-// Opened in the background: some openers stay until the browser is closed. One that fails does so within a second.
+// Starts the opener in the background, because some openers run until the browser is closed. A failing one ends within
+// a second.
 void open_page(const std::string& file) {
   std::string opener = find_program("xdg-open");
   if (opener.empty())
@@ -91,7 +92,8 @@ int page_command(const ReportArgs& args) {
   return 0;
 }
 
-/// A folder of somebody else, or on a read-only file system, is reported all the same.
+/// Whether the report can be written to the folder. Runs in a folder of another user, or on a read-only file system,
+/// are still reported.
 bool keeps_reports(const std::string& run) {
   std::error_code error;
   const fs::path folder = fs::is_directory(run, error) ? fs::path(run) : fs::path(run).parent_path();
@@ -119,7 +121,7 @@ int report_command(const ReportArgs& args) {
   const std::vector<std::string> runs = find_runs(args.page.runs);
   if (args.talk.json && runs.size() > 1)
     throw Error(Cause::usage, fmt::format("--json of {} runs", runs.size()), "one run, or --html FILE for all");
-  std::optional<Error> problem;  // of one run, while others have a report
+  std::optional<Error> problem;  // error of one run, while other runs have a report
   for (const std::string& run : runs) {
     try {
       show_report(run, args.talk);

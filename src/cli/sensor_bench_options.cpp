@@ -20,7 +20,7 @@ struct ParsedSensorBench {
   CLI::App* sub = nullptr;
 };
 
-/// "30x512,100x64".
+/// Parses "30x512,100x64".
 std::vector<StreamShape> parse_shapes(const std::string& text) {
   std::vector<StreamShape> streams;
   for (const std::string& item : split_list(text)) {
@@ -50,7 +50,7 @@ std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
   return modes;
 }
 
-/// "1:0.5,2:0.8" to devices and the parts of their speed.
+/// Parses "1:0.5,2:0.8" into devices and their relative speeds.
 std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
   std::vector<HeldBackDevice> held;
   for (const std::string& item : split_list(text)) {
@@ -66,7 +66,7 @@ std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
   return held;
 }
 
-// NCCL reads its variables from the process when it is opened: they must be there before the verb runs.
+// NCCL reads its variables from the environment when it is opened: they must be set before the verb runs.
 void keep_apart() { set_environment(nccl_settings("pcie-host", {}, process_environment())); }
 
 int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
@@ -131,7 +131,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
       ->capture_default_str();
 }
 
-void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
+void add_heterogeneous_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
   sub->add_option("--limit-sms", texts.hold_back,
                   "hetero: DEVICE:FRACTION, limit a GPU to that fraction of its SMs (a CPU device to that fraction of "
                   "its speed), for example 1:0.5");
@@ -143,7 +143,7 @@ void add_unlike_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTex
                   "compute-here-memory-there, voxelize-here-fuse-there, cost (default: all)");
 }
 
-void offer_values(CLI::App* sub) {
+void offer_bench_values(CLI::App* sub) {
   offer_several(sub, "--op", {"fuse", "voxelize", "resample"});
   offer(sub, "--mode", {"single", "data", "task", "pipeline", "hetero"});
   offer(sub, "--scaling", {"strong", "weak"});
@@ -189,7 +189,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--merge", config.merge,
                   "data: how grids become one: auto, collective, bitmask, peer, bytes or none; hetero: auto or host")
       ->capture_default_str();
-  add_unlike_options(sub, config, texts);
+  add_heterogeneous_options(sub, config, texts);
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();
@@ -207,7 +207,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--output-dir", config.output_dir, "Run folder (default: none)");
   add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
-  offer_values(sub);
+  offer_bench_values(sub);
   return {sub, [parsed](const std::string& command_line) { return run_parsed(*parsed, command_line); }};
 }
 

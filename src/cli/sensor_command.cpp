@@ -1,4 +1,4 @@
-// What the commands of `amdahl sensor` that read files print.
+// Output of the commands of `amdahl sensor` that read files.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -11,10 +11,10 @@ template <class Outcome>
 int show_outcome(const Outcome& outcome, const std::string& output, const Talk& talk) {
   for (const std::string& warning : outcome.warnings) show(stderr, fmt::format("warning: {}\n", warning));
   if (talk.json) {
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
     return 0;
   }
-  if (!talk.quiet) show(stdout, outcome.text);
+  if (!talk.quiet) show(stdout, to_text(outcome));
   if (!output.empty()) show_written(output);
   return 0;
 }

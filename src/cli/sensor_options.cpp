@@ -1,4 +1,4 @@
-// Options of `amdahl sensor` and its own commands.
+// Options of `amdahl sensor` and its commands.
 #include <charconv>
 #include <memory>
 
@@ -38,7 +38,7 @@ std::array<int64_t, 3> parse_grid(const std::string& text) {
 
 namespace {
 
-/// "-10,-10,-2".
+/// Parses "-10,-10,-2".
 std::array<double, 3> parse_corner(const std::string& text) {
   const std::vector<std::string> parts = split_at(text, ',');
   std::array<double, 3> corner{};

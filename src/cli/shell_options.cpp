@@ -1,4 +1,4 @@
-// What shells and manual readers need, made from the options themselves.
+// Completion scripts and manual pages, generated from the options.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -41,7 +41,7 @@ struct ManArgs {
 int man_command(CLI::App& app, const ManArgs& args) {
   const CommandNode root = command_tree(app);
   if (!args.output_dir.empty()) {
-    std::error_code failed;  // save_text tells it, with the path
+    std::error_code failed;  // ignored: save_text reports it, with the path
     std::filesystem::create_directories(args.output_dir, failed);
     for (const CommandNode* command : all_commands(root))
       save_text(fmt::format("{}/{}.1", args.output_dir, command->name("-")), manual_page(*command, root, version()));

@@ -10,11 +10,11 @@ namespace amdahl::cli {
 namespace {
 
 std::atomic<int> g_signal{0};         // written by the handler, read by every rank's thread
-std::atomic<bool> g_is_asked{false};  // whether the command looks at g_signal
+std::atomic<bool> g_is_asked{false};  // whether the command polls g_signal
 std::atomic<const char*> g_remedy{"the same command again"};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
-// A job manager kills what has not ended within its grace, often 10 s; one run of a study may take longer.
+// Job managers kill processes that do not end within a grace period, often 10 s; one run of a study may take longer.
 constexpr unsigned kGraceSeconds = 8;
 
 void write_error(const char* what) {
@@ -24,7 +24,7 @@ void write_error(const char* what) {
   }
 }
 
-// Reading files and what commands do that measure nothing have no safe point to wait for: nothing is kept of it.
+// Commands that only read files have no safe point and keep nothing: they end at once.
 extern "C" void on_signal(int number) {
   note_signal(number);
   if (g_signal.exchange(number) != 0) _exit(128 + number);
@@ -36,14 +36,14 @@ extern "C" void on_signal(int number) {
   _exit(128 + number);
 }
 
-// The flight recorders get to know what ended this process; then it happens as it would have.
+// Records the signal in the flight recorder, then lets the default action end the process.
 extern "C" void on_crash(int number) {
   note_signal(number);
   std::signal(number, SIG_DFL);
   std::raise(number);  // delivered when the handler returns
 }
 
-// What is finished is on disk already: only the run at hand is lost.
+// Completed runs are on disk: only the current run is lost.
 extern "C" void on_alarm(int) {
   write_error(" within a run; what was finished before it is kept");
   _exit(128 + g_signal);
@@ -63,13 +63,13 @@ void watch_signals() {
     if (sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) std::signal(number, on_crash);
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // the write fails with EFBIG instead, which is told and cleaned up after
+  std::signal(SIGXFSZ, SIG_IGN);  // writes fail with EFBIG instead, which is reported and cleaned up
 }
 
 void set_interrupted_remedy(const char* remedy) { g_remedy = remedy; }
 
 bool signalled() {
-  if (!g_is_asked) g_is_asked = true;  // ranks ask while they are timed: a store each time would cost them
+  if (!g_is_asked) g_is_asked = true;  // ranks poll during timing: a store on every call would be slow
   return g_signal != 0;
 }
 

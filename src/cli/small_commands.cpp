@@ -1,4 +1,4 @@
-// Commands that only print what their verb returns.
+// Commands that only print the result of their verb.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace amdahl::cli {
 int advise_command(const AdviseArgs& args) {
   const Advice advice = run_advise(args.config);
   if (args.talk.json) {
-    fmt::print("{}\n", advice_json(advice));
+    fmt::print("{}\n", to_json(advice));
     return 0;
   }
   show(stdout, fmt::format("{}: {}\n", advice.decision, advice.reason));
@@ -25,18 +25,18 @@ int advise_command(const AdviseArgs& args) {
 int outlook_command(const AdviseArgs& args) {
   const OutlookOutcome outcome = run_outlook(args.outlook);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   return 0;
 }
 
 int compare_command(const CompareArgs& args) {
   const CompareOutcome outcome = run_compare(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, args.markdown ? outcome.markdown : outcome.text);
+    show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
@@ -44,25 +44,25 @@ int compare_command(const CompareArgs& args) {
 int calibrate_command(const CalibrateArgs& args) {
   const CalibrateOutcome outcome = run_calibrate(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   return 0;
 }
 
 int sensor_compare_command(const CompareArgs& args) {
   const SensorCompareOutcome outcome = run_sensor_compare(args.sensors);
   if (args.talk.json)
-    fmt::print("{}\n", outcome.json);
+    fmt::print("{}\n", to_json(outcome));
   else
-    show(stdout, args.markdown ? outcome.markdown : outcome.text);
+    show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   return 0;
 }
 
 int info_command(const InfoArgs& args) {
   const InfoOutcome info = run_info(process_environment());
   if (args.talk.json) {
-    fmt::print("{}\n", info.json);
+    fmt::print("{}\n", to_json(info));
     return 0;
   }
   const MachineSpec& machine = info.machine;

@@ -20,9 +20,9 @@ int study_command(const StudyArgs& args) {
   if (!outcome.is_root || args.config.processes.is_child()) return 0;
   if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   if (args.talk.json)
-    fmt::print("{}", outcome.json);
+    fmt::print("{}", to_json(outcome));
   else
-    show(stdout, outcome.text);
+    show(stdout, to_text(outcome));
   show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",

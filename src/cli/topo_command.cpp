@@ -9,10 +9,10 @@ namespace amdahl::cli {
 
 int topo_command(const TopoArgs& args) {
   const TopoOutcome outcome = run_topo(args.config);
-  const std::string& text = args.format == "json"  ? outcome.json
-                            : args.format == "dot" ? outcome.dot
-                            : args.format == "svg" ? outcome.svg
-                                                   : outcome.matrix;
+  const std::string text = args.format == "json"  ? to_json(outcome)
+                           : args.format == "dot" ? to_dot(outcome)
+                           : args.format == "svg" ? to_svg(outcome)
+                                                  : to_text(outcome);
   if (args.output.empty() || args.output == "-") {
     fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
     return 0;

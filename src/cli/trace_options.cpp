@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-constexpr const char* kInRunFolder = "trace.json.gz of the run folder";  // what --trace without a file means
+constexpr const char* kInRunFolder = "trace.json.gz of the run folder";  // meaning of --trace without a file
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;

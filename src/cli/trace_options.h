@@ -1,4 +1,4 @@
-// Options of a trace of single steps.
+// Options for tracing single steps.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct TraceTexts {
 };
 
 void add_trace(CLI::App* app, TraceTexts& texts);
-/// Error{usage} for ranges and cells that cannot be, and for the other options without --trace.
+/// Error{usage} for invalid ranges and cells, and for the other options without --trace.
 TraceConfig parse_trace(const CLI::App& app, const TraceTexts& texts);
 
 }  // namespace amdahl::cli

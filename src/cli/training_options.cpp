@@ -9,7 +9,7 @@
 namespace amdahl::cli {
 namespace {
 
-// Text forms of options that become richer values once parsing is done.
+// Raw text values of options that are converted after parsing.
 struct Texts {
   std::string machine;
   std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
@@ -57,7 +57,7 @@ void set_number(const PlanField& field, double given, int64_t& value) {
   value = static_cast<int64_t>(given * unit);
 }
 
-/// A row of plan_fields() each. `options` outlives the parsing.
+/// Adds one option per row of plan_fields(). `options` must outlive the parsing.
 void add_plan_options(CLI::App* app, PlanOptions& options) {
   for (const PlanField& field : plan_fields()) {
     const std::string name = fmt::format("--{}", field.word), help(field.help);

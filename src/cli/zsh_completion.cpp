@@ -1,4 +1,4 @@
-// A completion function for zsh: one function per command, as _arguments wants them.
+// Completion script for zsh: one function per command, in the form that _arguments requires.
 #include <fmt/format.h>
 
 #include "cli/command_tree.h"
@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-/// Within single quotes and the brackets of a specification.
+/// Escapes text for single quotes and the brackets of a specification.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {

@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kPatienceSeconds = 0.1;  // longer than calls take, shorter than a user waits
+constexpr double kPatienceSeconds = 0.1;  // longer than usual calls, short for a user
 constexpr double kAnswerSeconds = 1;
 
 std::string encode(const CollectiveCall& call) {
@@ -29,7 +29,7 @@ CollectiveCall decode(const std::string& text) {
   return call;
 }
 
-/// Whether the calls must match because they have the same place in their order: of the group, or from rank to rank.
+/// Whether the calls must match, because they have the same number in the group's order or in the order of the pair.
 bool meet(int rank, const CollectiveCall& mine, int peer, const CollectiveCall& theirs) {
   if (mine.seq != theirs.seq) return false;
   if (!is_paired(mine) && !is_paired(theirs)) return true;
@@ -45,7 +45,7 @@ CallCheck::CallCheck(RendezvousStore& store, const std::string& name, const Rank
       rank_(group.rank),
       patience_(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(std::min(kPatienceSeconds, timeout_seconds / 4)))) {
-  store_.set(key_of(rank_), {});  // so that nobody waits for a rank that never had to wait
+  store_.set(key_of(rank_), {});  // so that no rank waits for the key of a rank without overdue calls
   thread_ = start_thread("the check of a group's calls", [this] { watch(); });
 }
 
@@ -69,7 +69,7 @@ void CallCheck::end(uint64_t id) {
   std::erase_if(entries_, [id](const Entry& entry) { return entry.id == id; });
 }
 
-// Ticks instead of being woken: a call must not pay for waking it.
+// Polls, because a call must not pay for a notification.
 void CallCheck::watch() {
   std::unique_lock lock(mutex_);
   while (!ending_changed_.wait_for(lock, std::max<Clock::duration>(patience_, std::chrono::milliseconds(1)),
@@ -79,13 +79,13 @@ void CallCheck::watch() {
     lock.unlock();
     try {
       compare(mine);
-    } catch (const Error&) {  // the world has failed, or does not answer: others find out why
+    } catch (const Error&) {  // the world has failed or does not answer: other code reports the cause
     }
     lock.lock();
   }
 }
 
-/// All calls that have waited too long, if one of them is new among them.
+/// All overdue calls; empty when none of them is new.
 std::vector<CollectiveCall> CallCheck::overdue() {
   const auto now = Clock::now();
   bool news = false;
@@ -99,7 +99,7 @@ std::vector<CollectiveCall> CallCheck::overdue() {
   return news ? calls : std::vector<CollectiveCall>{};
 }
 
-// What a rank said stays there when its call has ended: it made that call, so it may be compared all the same.
+// A published call stays in the store after its end. Comparing it is valid, because the rank did make that call.
 void CallCheck::compare(const std::vector<CollectiveCall>& mine) {
   std::vector<std::string> said;
   for (const CollectiveCall& call : mine) said.push_back(encode(call));

@@ -1,8 +1,9 @@
-// Finds ranks that wait for each other in different calls long before their deadline, without a byte beside the data.
+// Detects ranks that wait for each other in different calls long before their deadline, without adding data to
+// transfers.
 //
-// Transfers meet under tags that cover the whole call, so ranks whose calls differ all wait. A call that takes longer
-// than a moment therefore says in the rendezvous what it is, and looks once at what its peers have said there: of two
-// calls that differ, the later one finds the other. Calls that go through in time cost two uncontended locks.
+// The tag of a transfer identifies the whole call, so that ranks with different calls wait for each other. A call that
+// waits longer than a short time publishes its description in the rendezvous store and reads once what its peers have
+// published: the later one of two different calls finds the other. A fast call costs two uncontended locks.
 #pragma once
 
 #include <condition_variable>
@@ -18,13 +19,13 @@ namespace amdahl {
 
 class CallCheck {
  public:
-  /// Reports a mismatch to `store`, which tells everybody. `name` is the group's.
+  /// Reports a mismatch to `store`, which notifies all ranks. `name`: name of the group.
   CallCheck(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds);
   ~CallCheck();
   CallCheck(const CallCheck&) = delete;
   CallCheck& operator=(const CallCheck&) = delete;
 
-  /// The call waits for peers while this lives.
+  /// Marks a call as waiting for peers during the lifetime of this object.
   class Waiting {
    public:
     Waiting(CallCheck& check, const CollectiveCall& call) : check_(check), id_(check.begin(call)) {}

@@ -1,4 +1,4 @@
-// Keeps a rank's collectives in call order even when they run on several streams.
+// Keeps a rank's collectives in call order when they run on several streams. Thread-safe.
 #pragma once
 
 #include <atomic>

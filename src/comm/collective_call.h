@@ -1,4 +1,4 @@
-// What a rank asked for in one collective, so that ranks can compare notes and messages can say it.
+// The arguments of one collective call, to compare them between ranks and to describe them in messages.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ std::string_view to_string(CollectiveKind kind);
 
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::exchange;
-  uint64_t seq = 0;    // counts this rank's collectives (send and recv: those of the pair) from 1
+  uint64_t seq = 0;    // number of this rank's collective (send and recv: of the pair's transfer), from 1
   uint64_t count = 0;  // elements; 0 and ignored for exchange
   DType type = DType::u8;
-  ReduceOp op = ReduceOp::sum;  // of those that reduce
+  ReduceOp op = ReduceOp::sum;  // for collectives that reduce
   int root = -1;                // reduce, broadcast, scatter: root; send and recv: the peer
 
   size_t bytes() const { return static_cast<size_t>(count) * size_of(type); }
@@ -48,7 +48,7 @@ inline bool is_paired(const CollectiveCall& call) {
 bool matches(const CollectiveCall& a, const CollectiveCall& b);
 
 Error mismatch_error(int rank_a, const CollectiveCall& a, int rank_b, const CollectiveCall& b);
-/// rank_hung: `missing` did not come to `call` of `rank`.
+/// Error{rank_hung}: the ranks `missing` did not arrive at `call`.
 Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, double timeout_seconds);
 
 /// Throws Error{usage} unless 0 <= rank < world_size; `what` is "root" or "peer".

@@ -6,7 +6,7 @@
 namespace amdahl {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood 2014): well mixed bits of a counter.
+// SplitMix64 (Steele, Lea and Flood 2014).
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -14,9 +14,9 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// bf16 holds whole numbers up to 2^8 exactly, f16 up to 2^11.
+// bf16 represents integers up to 2^8 exactly, f16 up to 2^11.
 constexpr int64_t kExactWhole = 256;
-constexpr int kMostDoublings = 7;  // 2^7 is exact in every type, u8 too
+constexpr int kMostDoublings = 7;  // 2^7 is exact in every type, including u8
 
 uint16_t upper_bits(float value) {
   uint32_t bits = 0;
@@ -24,7 +24,7 @@ uint16_t upper_bits(float value) {
   return static_cast<uint16_t>(bits >> 16);
 }
 
-// Whole numbers up to 2^11 in magnitude: exponent and fraction by hand, exact.
+// For integers of magnitude up to 2^11: computes exponent and fraction exactly.
 uint16_t half_bits(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -68,9 +68,9 @@ int64_t CollectiveData::value(int rank, size_t index) const {
   switch (op) {
     case ReduceOp::sum:
       return below(std::clamp<int64_t>(kExactWhole / world_size, 2, 16));
-    case ReduceOp::prod:  // powers of two, of few ranks each time
+    case ReduceOp::prod:  // powers of two, from few ranks per element
       return static_cast<uint64_t>(rank) + index % 3 < kMostDoublings ? 1 + below(2) : 1;
-    case ReduceOp::avg:  // multiples of the number of ranks: the average is whole
+    case ReduceOp::avg:  // multiples of the number of ranks, so that the average is an integer
       return world_size * below(std::clamp<int64_t>(kExactWhole / (int64_t{world_size} * world_size), 2, 8));
     case ReduceOp::min:
     case ReduceOp::max:

@@ -1,5 +1,5 @@
-// Test data of collectives that every result can be predicted from exactly: small whole numbers, made from seed, rank
-// and index alone, whose sums, products and averages no type rounds.
+// Test data of collectives with exactly predictable results: small integers, computed from seed, rank and index, whose
+// sums, products and averages are exact in every type.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ struct CollectiveData {
 
   /// Element `index` of `rank`'s send buffer.
   int64_t value(int rank, size_t index) const;
-  /// The same over all ranks, reduced.
+  /// Element `index` reduced over all ranks.
   int64_t reduced(size_t index) const;
 
-  /// Fills `count` elements on the host, the first of which is `first`.
+  /// Writes elements [first, first + count) of `rank`'s send buffer to host memory.
   void fill(void* host, int rank, size_t first, size_t count) const;
-  /// Elements of `host` (the received ones [0, count)) that are not what `row` should have brought, by their bits.
-  /// `first_wrong` gets the first one's index.
+  /// Number of received elements `host` [0, count) that differ bitwise from the result of collective `row`.
+  /// `first_wrong` receives the index of the first one.
   size_t count_wrong(const void* host, const CollectiveRow& row, const CollectiveWorld& world, size_t count,
                      size_t* first_wrong = nullptr) const;
 };

@@ -15,7 +15,7 @@ constexpr std::array<DType, 8> kTypes{DType::f32, DType::f64, DType::f16, DType:
                                       DType::i32, DType::i64, DType::u8,  DType::u32};
 constexpr std::array<ReduceOp, 5> kOps{ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
 
-/// What each name stands for, doubles left out; "all" stands for `every`.
+/// The values of all names, without duplicates; "all" stands for `every`.
 template <class T, class Find>
 std::vector<T> each_once(const std::vector<std::string>& names, const std::vector<T>& every, const Find& find) {
   std::vector<T> found;

@@ -7,7 +7,7 @@ using Shape = CollectiveShape;
 using World = CollectiveWorld;
 using Arguments = CollectiveArguments;
 
-// nccl-tests cuts shares to 16 bytes; ours to 16 elements, so that they are whole units of every type.
+// nccl-tests rounds shares down to 16 bytes; here to 16 elements, a multiple of 16 bytes for every type.
 size_t share(size_t elements, int n) { return elements / static_cast<size_t>(n) / 16 * 16; }
 
 Shape whole(size_t elements, int) { return {elements, elements, elements}; }

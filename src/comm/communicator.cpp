@@ -1,4 +1,4 @@
-// What communicators of every backend have in common: their parts, and the record of their calls.
+// Functions common to the communicators of all backends: splits, and recording of calls.
 #include "comm/communicator.h"
 
 #include <fmt/format.h>

@@ -1,22 +1,17 @@
-// A job's ranks as a mesh of data, pipeline and tensor parallelism: every rank has a communicator along each axis.
+// The ranks of a job as a mesh of data, pipeline and tensor parallelism, with a communicator along each axis.
 //
-// Tensor-parallel neighbours are neighbours in rank, because they communicate most; then come data-parallel ones, and
-// pipeline stages are furthest apart: rank = (pp * dp_size + dp) * tp_size + tp.
+// Tensor-parallel ranks are adjacent because they communicate most, and pipeline stages are furthest apart:
+// rank = (pp * dp_size + dp) * tp_size + tp.
 #pragma once
 
 #include <memory>
 
+#include "amdahl/plan.h"
 #include "comm/communicator.h"
 
 namespace amdahl {
 
-struct Mesh {
-  int dp = 1, tp = 1, pp = 1;  // devices along each axis
-  int size() const { return dp * tp * pp; }
-  auto operator<=>(const Mesh&) const = default;
-};
-
-/// A rank's place along each axis.
+/// A rank's coordinate along each axis.
 struct MeshPlace {
   int dp = 0, tp = 0, pp = 0;
   auto operator<=>(const MeshPlace&) const = default;
@@ -27,12 +22,12 @@ int rank_of(const Mesh& mesh, const MeshPlace& place);
 
 class DeviceMesh {
  public:
-  /// Collective over `world`, whose ranks it keeps in order. Error{usage} when the mesh has another size.
+  /// Collective over `world`; rank order is kept along each axis. Error{usage} when the mesh has another size.
   DeviceMesh(Communicator& world, const Mesh& mesh, Deadline deadline);
 
   const Mesh& mesh() const { return mesh_; }
   const MeshPlace& place() const { return place_; }
-  /// Over the ranks that differ from this one in their place along the axis alone; the rank in it is that place.
+  /// Communicators over the ranks that differ from this one only along the axis; the rank in each is the coordinate.
   Communicator& dp() { return *dp_; }
   Communicator& tp() { return *tp_; }
   Communicator& pp() { return *pp_; }

@@ -24,10 +24,10 @@ constexpr size_t kHostBytes = 128;
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-/// Every word is atomic, because a page is read while its rank writes it. `number` is 0 while the other words change.
+/// All words are atomic, because a page is read while its rank writes. `number` is 0 while the other words change.
 struct Slot {
   Word number, issued_us, seq, count;
-  Word kinds;  // kind, type, op: a byte each; then world size: 16 bits
+  Word kinds;  // kind, type, op: one byte each; then world size: 16 bits
   Word root;   // two's complement
   Word finished;
 };
@@ -41,7 +41,7 @@ uint64_t pack_kinds(const CollectiveCall& call, int world_size) {
 
 struct FlightPage {
   Word magic;
-  Word ranks;  // of the file, which has a page for each
+  Word ranks;  // number of ranks in the file, one page each
   Word rank, process, signal;
   std::array<char, kHostBytes> host;
   std::array<Slot, FlightRecorder::kCalls> calls;
@@ -49,10 +49,10 @@ struct FlightPage {
 
 namespace {
 
-// Logs of this process, for signal handlers: those can follow no lock and no allocation.
+// Logs of this process for signal handlers, which must not lock or allocate.
 constexpr size_t kMostLogs = 64;
 std::array<std::atomic<FlightPage*>, kMostLogs> g_logs{};
-std::atomic<int> g_noting{0};  // handlers that hold a pointer of g_logs
+std::atomic<int> g_noting{0};  // running handlers, which may use a pointer of g_logs
 
 void replace_log(FlightPage* from, FlightPage* to) {
   for (auto& place : g_logs) {
@@ -69,7 +69,7 @@ FlightPage* map_pages(size_t ranks, int file) {
   return memory == MAP_FAILED ? nullptr : static_cast<FlightPage*>(memory);
 }
 
-/// Nobody writes `from` meanwhile.
+/// `from` must not be written meanwhile.
 void copy_page(FlightPage& from, FlightPage& to) {
   for (Word FlightPage::*word : {&FlightPage::ranks, &FlightPage::rank, &FlightPage::process, &FlightPage::signal})
     (to.*word).store((from.*word).load());
@@ -81,7 +81,7 @@ void copy_page(FlightPage& from, FlightPage& to) {
   to.magic.store(kMagic, std::memory_order_release);
 }
 
-/// Nothing while the slot is being written, or holds what no build writes.
+/// Absent while the slot is being written, or when its contents are invalid.
 bool read_slot(const Slot& slot, RecordedCall& out) {
   out.number = slot.number.load(std::memory_order_acquire);
   if (out.number == 0) return false;
@@ -128,7 +128,7 @@ void read_file(const std::filesystem::path& path, std::vector<RankFlight>& out) 
   const size_t bytes = usable ? static_cast<size_t>(found.st_size) : 0;
   void* const memory = usable ? ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
   if (memory != MAP_FAILED) {
-    const bool alive = ::flock(file, LOCK_EX | LOCK_NB) != 0;  // the process holds it until it ends, however it ends
+    const bool alive = ::flock(file, LOCK_EX | LOCK_NB) != 0;  // the process holds the lock until it ends in any manner
     const auto* pages = static_cast<const FlightPage*>(memory);
     for (size_t i = 0; i < bytes / sizeof(FlightPage); ++i) {
       if (pages[i].magic.load(std::memory_order_acquire) != kMagic) continue;
@@ -161,13 +161,13 @@ FlightLog::~FlightLog() {
   if (!path_.empty() && std::uncaught_exceptions() == 0) {
     std::error_code error;
     std::filesystem::remove(path_, error);
-    std::filesystem::remove(path_.parent_path(), error);  // the last one does it
+    std::filesystem::remove(path_.parent_path(), error);  // succeeds when the folder is empty
   }
   use(nullptr);
   if (file_ >= 0) ::close(file_);
 }
 
-/// Lets recorders and handlers go over to other pages; those before are gone when it returns.
+/// Switches recorders and handlers to other pages and unmaps the previous ones.
 void FlightLog::use(FlightPage* pages) noexcept {
   replace_log(pages_, pages);
   while (g_noting.load() > 0) std::this_thread::yield();
@@ -181,7 +181,7 @@ bool FlightLog::keep_in(const std::filesystem::path& folder) noexcept try {
   const std::filesystem::path path = folder / fmt::format("rank-{}", pages_->rank.load());
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) return false;
-  // The blocks must be there: a store into a hole of a full disk would be a SIGBUS.
+  // Allocates the blocks, because a store into a hole on a full disk raises SIGBUS.
   const bool locked = ::flock(file, LOCK_EX | LOCK_NB) == 0;
   const bool there = locked && ::posix_fallocate(file, 0, static_cast<off_t>(bytes_of(recorders_.size()))) == 0;
   FlightPage* const pages = there ? map_pages(recorders_.size(), file) : nullptr;
@@ -207,7 +207,7 @@ int64_t unix_time_us() {
 uint64_t FlightRecorder::issued(const CollectiveCall& call, int world_size) noexcept {
   const uint64_t number = ++next_;
   Slot& slot = page_->calls[number % kCalls];
-  constexpr auto after_zero = std::memory_order_release;  // whoever reads one of these sees the 0, or the new number
+  constexpr auto after_zero = std::memory_order_release;  // readers of these also see number 0 or the new number
   slot.number.store(0, std::memory_order_relaxed);
   slot.issued_us.store(static_cast<uint64_t>(unix_time_us()), after_zero);
   slot.seq.store(call.seq, after_zero);

@@ -1,8 +1,8 @@
-// Flight recorder: the last collectives that a rank issued, and how far they got.
+// Flight recorder: the last collectives that a rank issued, and their state.
 //
-// It is always on. The calls lie in a page of memory that becomes a file of the run folder as soon as there is one, so
-// that the other ranks and `amdahl report` can read what a rank did last even when the rank was killed. A call costs
-// two reads of the clock and a few stores.
+// It is always on. The calls are in a memory page, which is moved to a mapped file of the run folder once there is one,
+// so that other ranks and `amdahl report` can read the last calls of a rank even when it was killed. A call costs two
+// reads of the clock and a few stores.
 #pragma once
 
 #include <atomic>
@@ -16,35 +16,35 @@
 
 namespace amdahl {
 
-/// A call as the recorder has it.
+/// A recorded call.
 struct RecordedCall {
   CollectiveCall call;
   int world_size = 0;     // ranks of its communicator
-  uint64_t number = 0;    // counts the rank's calls on all its communicators from 1
+  uint64_t number = 0;    // number of the rank's call over all its communicators, from 1
   int64_t issued_us = 0;  // Unix time
-  bool finished = false;  // as far as the host knows: calls on GPU streams stay unfinished here
+  bool finished = false;  // as known to the host: calls on GPU streams stay unfinished
 };
 
-/// What is known of a rank.
+/// State of a rank.
 struct RankFlight {
   int rank = 0;
-  int64_t process = 0;  // its number on `host`
+  int64_t process = 0;  // process ID on `host`
   std::string host;
-  bool alive = true;                // its process still holds the file
-  int signal = 0;                   // the last one that its process noted; 0: none
+  bool alive = true;                // its process still locks the file
+  int signal = 0;                   // last signal that its process recorded; 0: none
   std::vector<RecordedCall> calls;  // oldest first, at most FlightRecorder::kCalls
 };
 
 struct FlightPage;
 
-/// Of one rank.
+/// The recorder of one rank. Thread safety: see each function.
 class FlightRecorder {
  public:
-  static constexpr size_t kCalls = 128;  // a queue of calls that have not begun fits
+  static constexpr size_t kCalls = 128;  // more than a usual queue of calls that have not started
 
-  /// By the rank's host thread. Returns the call's number.
+  /// Returns the call's number. Called by the rank's host thread only.
   uint64_t issued(const CollectiveCall& call, int world_size) noexcept;
-  /// By any thread. A number that the ring has dropped already is no error.
+  /// Ignores numbers that the ring buffer has already overwritten. Thread-safe.
   void finished(uint64_t number) noexcept;
   RankFlight snapshot() const;
 
@@ -58,16 +58,16 @@ class FlightRecorder {
 class FlightLog {
  public:
   explicit FlightLog(const std::vector<int>& ranks);
-  /// Removes its file, unless an exception is on its way: then the file is evidence.
+  /// Removes its file, except during stack unwinding: then it is kept as evidence.
   ~FlightLog();
   FlightLog(const FlightLog&) = delete;
   FlightLog& operator=(const FlightLog&) = delete;
 
-  /// Keeps the pages as a file of `folder` from now on; `folder` must be there. False where that is impossible (no such
-  /// folder on this host, a full disk): it goes on in memory. Not while a rank is at work.
+  /// Moves the pages to a file in the existing `folder`. False when that is not possible (no such folder on this host,
+  /// a full disk); recording then continues in memory. Must not be called while a rank works.
   bool keep_in(const std::filesystem::path& folder) noexcept;
 
-  /// Of the `index`-th of the ranks; keeps the log alive.
+  /// The recorder of the `index`-th rank; it keeps the log alive.
   static std::shared_ptr<FlightRecorder> recorder(const std::shared_ptr<FlightLog>& log, size_t index) {
     return {log, &log->recorders_[index]};
   }
@@ -77,11 +77,11 @@ class FlightLog {
 
   std::vector<FlightRecorder> recorders_;
   FlightPage* pages_ = nullptr;
-  int file_ = -1;               // locked as long as this process lives
+  int file_ = -1;               // locked while this process lives
   std::filesystem::path path_;  // empty: in memory
 };
 
-/// One call on its way, to be told when it has ended. Copied into queued work.
+/// Handle to mark a recorded call as finished. Copied into queued work.
 class FlightNote {
  public:
   FlightNote() = default;
@@ -99,7 +99,7 @@ class FlightNote {
 /// The clock of RecordedCall::issued_us.
 int64_t unix_time_us();
 
-/// The ranks whose pages lie in `folder`, in rank order; pages that cannot be read are left out.
+/// The ranks whose pages are in `folder`, in rank order; unreadable pages are omitted.
 std::vector<RankFlight> read_flights(const std::filesystem::path& folder);
 
 /// Writes the signal into the pages of every log of this process. Async-signal-safe.

@@ -1,5 +1,5 @@
-// Collectives between processes: bytes travel over Gloo, additions happen here, in rank order, as in the in-process
-// communicator, so that threads and processes give the same bits.
+// Collectives between processes. Gloo transfers bytes; reductions are computed here in rank order, as in the in-process
+// communicator, so that threads and processes give bitwise equal results.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -13,13 +13,13 @@
 namespace amdahl {
 namespace {
 
-/// Up to this payload every rank sends its whole buffer to every other: one round instead of two.
+/// Up to this payload every rank sends its whole buffer to all others: one round instead of two.
 constexpr size_t kOneRoundBytes = 8192;
 
 char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
 void* unconst(const void* data) { return const_cast<void*>(data); }
 
-/// What queued work needs; it may outlive the communicator.
+/// State used by queued work, which may outlive the communicator.
 struct GlooGroup {
   GlooGroup(RendezvousStore& store, const std::string& name, const RankGroup& group, double timeout_seconds)
       : link(store, name, group, timeout_seconds) {}
@@ -29,8 +29,8 @@ struct GlooGroup {
 
 using Work = void (*)(GlooGroup& group, const CollectiveCall& call, void* send, void* recv, Deadline deadline);
 
-/// Reduces this rank's `range` of `data` with the other ranks' parts of it, which lie in scratch by rank, into
-/// `result`.
+/// Reduces `range` of this rank's `data` with the corresponding elements of the other ranks, which are in scratch by
+/// rank, into `result`.
 void reduce_range(GlooGroup& group, const CollectiveCall& call, void* data, ElementRange range, void* result) {
   const size_t element = size_of(call.type), bytes = (range.end - range.begin) * element;
   std::vector<const void*> sources;
@@ -51,7 +51,7 @@ void all_reduce_one_round(GlooGroup& group, const CollectiveCall& call, void* da
   reduce_range(group, call, data, {0, call.count}, data);
 }
 
-/// Sends every rank its share of this rank's data and receives everybody's part of this rank's share into scratch.
+/// Sends every rank its share of this rank's data and receives the other ranks' data of this rank's share in scratch.
 ElementRange gather_share(GlooGroup& group, const CollectiveCall& call, void* data, Deadline deadline) {
   const int world = group.link.world_size();
   const size_t element = size_of(call.type);
@@ -93,7 +93,7 @@ void do_reduce(GlooGroup& group, const CollectiveCall& call, void* data, void* r
   const size_t element = size_of(call.type);
   const ElementRange mine = gather_share(group, call, data, deadline);
   const bool is_root = group.link.rank() == call.root;
-  std::vector<char> result(is_root ? 0 : (mine.end - mine.begin) * element);  // other ranks keep their data
+  std::vector<char> result(is_root ? 0 : (mine.end - mine.begin) * element);  // other ranks' data must not change
   reduce_range(group, call, data, mine, is_root ? at(recv, mine.begin * element) : result.data());
   GlooStep step;
   if (!is_root) step.sends.push_back({call.root, result.data(), result.size()});
@@ -276,7 +276,7 @@ class GlooCommunicator : public Communicator {
     });
   }
 
-  /// send and recv: counted per pair, in no order with the collectives.
+  /// send and recv are numbered per pair and not ordered with the collectives.
   void pass(Stream& stream, const CollectiveCall& call, void* data) {
     as_cpu(stream).enqueue([group = group_, call, data, noted = count_call(call)] {
       group->link.throw_if_aborted();

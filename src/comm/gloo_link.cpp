@@ -20,12 +20,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a broken connection waits for the rendezvous to say whose fault it was.
+/// How long a rank with a broken connection waits for the rendezvous to report the first failure.
 constexpr double kVerdictSeconds = 1.0;
 
 milliseconds to_ms(double seconds) { return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e3))); }
 
-/// Gloo's view of the rendezvous: keys of one group, with the world's failures instead of endless waits.
+/// Adapts the rendezvous store to Gloo: keys of one group; waits end with the first failure of the world.
 class StoreAdapter : public gloo::rendezvous::Store {
  public:
   StoreAdapter(RendezvousStore& store, std::string prefix, double timeout_seconds)
@@ -50,8 +50,8 @@ class StoreAdapter : public gloo::rendezvous::Store {
   const double timeout_seconds_;
 };
 
-/// Gloo writes to sockets that a dead peer has closed; without this the signal would end the process. Threads that
-/// Gloo starts inherit the mask.
+/// Gloo writes to sockets that a dead peer has closed, where SIGPIPE would end the process. Threads that Gloo starts
+/// inherit the mask.
 void block_sigpipe() {
   sigset_t set;
   sigemptyset(&set);
@@ -59,8 +59,8 @@ void block_sigpipe() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-/// The tag under which both ends of a transfer meet. It covers the whole call, so that ranks that call different things
-/// never take each other's bytes: they miss each other, and CallCheck finds out why.
+/// The tag that matches the two ends of a transfer. It identifies the whole call, so that different calls never
+/// exchange data: both wait, and CallCheck finds the mismatch.
 uint64_t tag_of(const CollectiveCall& call, int step) {
   const bool paired = is_paired(call);
   const std::array<uint64_t, 7> fields{
@@ -153,7 +153,7 @@ void GlooLink::post(const CollectiveCall& call, int step, const GlooStep& parts,
 
 void GlooLink::await(std::vector<Pending>& pending, Deadline deadline) {
   for (Pending& each : pending) {
-    // Rounded up: a wait that ends before the deadline would look like a broken connection.
+    // Rounded up, because a wait that ends before the deadline would look like a broken connection.
     const milliseconds left = std::max(milliseconds(0), deadline.remaining()) + milliseconds(1);
     const bool completed = each.receiving ? each.buffer->waitRecv(left) : each.buffer->waitSend(left);
     if (!completed) throw_if_aborted();
@@ -166,8 +166,8 @@ void GlooLink::transfer(const CollectiveCall& call, int step, const GlooStep& pa
 }
 
 void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline deadline) {
-  const CollectiveCall& call = transfers.front().call;  // by which the others are named when it fails
-  thread_local bool sigpipe_blocked = false;            // this is a stream's worker thread, not the caller's
+  const CollectiveCall& call = transfers.front().call;  // names all of them in errors
+  thread_local bool sigpipe_blocked = false;            // runs on a stream's worker thread
   if (!sigpipe_blocked) {
     block_sigpipe();
     sigpipe_blocked = true;
@@ -188,7 +188,7 @@ void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline
     for (const Pending& each : pending) running_.erase(each.buffer.get());
   }
   if (!failure) return;
-  // Gloo may still be filling a buffer of this step: closing the pairs ends that before the caller frees the memory.
+  // Gloo may still write to a buffer of this step: closing the pairs ends that before the caller frees the memory.
   context_->closeConnections();
   pending.clear();
   throw Error(*failure);
@@ -196,11 +196,11 @@ void GlooLink::transfer_all(const std::vector<GlooTransfer>& transfers, Deadline
 
 Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                         const std::string& what) {
-  // Gloo closes a pair when a wait on it times out, so the peer's own wait breaks a moment before its deadline: it says
-  // so in either case, or the rank that asks would take its silence for a hang.
+  // Gloo closes a pair when a wait on it times out, so that the peer's wait fails shortly before its own deadline. Both
+  // publish that they gave up, because a rank that does not is taken for hung.
   try {
     store_.set(gave_up_key(rank_), {});
-  } catch (const Error& error) {  // the world's first failure
+  } catch (const Error& error) {  // the first failure of the world
     return error;
   }
   if (const auto known = await_verdict(Deadline::after_seconds(at_deadline ? 0 : kVerdictSeconds))) return *known;
@@ -212,7 +212,7 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
   std::vector<int> missing;
   for (const Pending& each : pending) {
     if (each.done) continue;
-    try {  // what has arrived meanwhile answers at once; the rest throws, for the pairs are broken by now
+    try {  // completed transfers return at once; the others throw, because their pairs are closed
       if (each.receiving ? each.buffer->waitRecv(milliseconds(1)) : each.buffer->waitSend(milliseconds(1))) continue;
     } catch (const gloo::Exception&) {
     }
@@ -229,7 +229,7 @@ Error GlooLink::explain(const CollectiveCall& call, const std::vector<Pending>& 
   return first ? *first : own;
 }
 
-/// The world's first failure; null at the deadline, or once a rank of the group is known to have left.
+/// The first failure of the world; null at the deadline, or once a rank of the group is known to have left.
 std::unique_ptr<Error> GlooLink::await_verdict(Deadline deadline) {
   constexpr double kLookSeconds = 0.02;
   do {
@@ -240,15 +240,15 @@ std::unique_ptr<Error> GlooLink::await_verdict(Deadline deadline) {
   return nullptr;
 }
 
-/// Every rank that gives up says so. One that is missed and has given up, too, is a victim; one that says nothing is
-/// the culprit.
+/// Every rank that gives up publishes it. A missing rank that has given up too waited for another rank; a missing rank
+/// that has not is the one that hangs.
 Error GlooLink::explain_deadline(const CollectiveCall& call, const std::vector<int>& missing) {
   std::vector<int> silent;
   try {
     const Deadline deadline = Deadline::after_seconds(kVerdictSeconds);
     for (const int peer : missing)
       if (peer == rank_ || !gave_up_too(peer, deadline)) silent.push_back(peer);
-  } catch (const Error& error) {  // the world's first failure
+  } catch (const Error& error) {  // the first failure of the world
     return error;
   }
   return hung_error(group_.job_ranks(silent.empty() ? missing : silent), call, timeout_seconds());

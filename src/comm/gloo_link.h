@@ -1,7 +1,7 @@
-// Point-to-point transfers of one group of processes over Gloo, with deadlines, naming and abort.
+// Point-to-point transfers of one group of processes over Gloo, with deadlines, names of missing ranks and abort.
 //
-// Gloo's own collectives choose their order of addition by size and algorithm and say little when a peer is missing.
-// Here Gloo carries bytes between pairs; which bytes, and their order of addition, is gloo_communicator's business.
+// Gloo's collectives choose their order of additions by size and algorithm and do not name a missing peer. Here Gloo
+// only transfers bytes between pairs; gloo_communicator implements the collectives and their order of additions.
 #pragma once
 
 #include <atomic>
@@ -25,19 +25,19 @@ class UnboundBuffer;
 
 namespace amdahl {
 
-/// Bytes to one peer, or from it.
+/// Bytes to or from one peer.
 struct GlooPart {
   int peer;
   void* data;  // only read when sending
   size_t bytes;
 };
 
-/// One step of a collective: everything in it is in flight at once. Zero-byte parts and parts of this rank are skipped.
+/// One step of a collective, whose transfers all run concurrently. Zero-byte parts and parts of this rank are skipped.
 struct GlooStep {
   std::vector<GlooPart> sends, recvs;
 };
 
-/// A step of a call, on its way beside others.
+/// A step of a call, for transfer_all.
 struct GlooTransfer {
   CollectiveCall call;
   int step = 0;
@@ -59,13 +59,13 @@ class GlooLink {
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
   RendezvousStore& store() { return store_; }
 
-  /// Runs step number `step` of `call` and returns when its bytes are in place. Throws the first failure of the world:
-  /// rank_died, rank_hung naming who is missing, collective_mismatch. Stream workers; steps of different calls may
-  /// overlap.
+  /// Runs step `step` of `call` and returns when its transfers are complete. Throws the first failure of the world:
+  /// rank_died, rank_hung with the missing ranks, collective_mismatch. Called by stream workers; steps of different
+  /// calls may overlap.
   void transfer(const CollectiveCall& call, int step, const GlooStep& parts, Deadline deadline);
-  /// The same for several calls at once, none of which waits for another to end.
+  /// Runs steps of several calls concurrently.
   void transfer_all(const std::vector<GlooTransfer>& transfers, Deadline deadline);
-  /// Ends running and future transfers of this rank with `cause`. Any thread.
+  /// Ends running and future transfers of this rank with `cause`. Thread-safe.
   void abort(const Error& cause) noexcept;
   /// Throws the abort's cause if there is one.
   void throw_if_aborted();
@@ -84,7 +84,7 @@ class GlooLink {
 
   void post(const CollectiveCall& call, int step, const GlooStep& parts, std::vector<Pending>& pending);
   void await(std::vector<Pending>& pending, Deadline deadline);
-  /// What to throw when a transfer ended early: the world's first failure, found out by asking or by looking.
+  /// The error for a transfer that ended early: the first failure of the world, as reported or as observed here.
   Error explain(const CollectiveCall& call, const std::vector<Pending>& pending, bool at_deadline,
                 const std::string& what);
   std::unique_ptr<Error> await_verdict(Deadline deadline);

@@ -1,4 +1,4 @@
-// Stands in for gloo_communicator.cpp in a build without Gloo.
+// Replaces gloo_communicator.cpp in a build without Gloo.
 #include "comm/world.h"
 
 namespace amdahl {

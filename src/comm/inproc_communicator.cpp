@@ -1,4 +1,4 @@
-// Collectives between ranks that are threads of this process: ranks publish pointers and each does its share.
+// Collectives between threads of this process: ranks publish pointers, and each rank computes its share.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -75,7 +75,7 @@ class InprocCommunicator : public Communicator {
   void gather(const void* send, void* recv, size_t count, DType type, int root, Stream& stream) override {
     check_rank(root, world_size(), "root");
     run(stream, {CollectiveKind::gather, 0, count, type, ReduceOp::sum, root}, send, recv,
-        [](InprocGroup& group, int rank, const CollectiveCall& call) {  // each rank brings its own part
+        [](InprocGroup& group, int rank, const CollectiveCall& call) {  // each rank copies its own part
           auto* out = static_cast<char*>(group.slot(Plane::stream, call.root).recv);
           copy(out + static_cast<size_t>(rank) * call.bytes(), group.slot(Plane::stream, rank).send, call.bytes());
         });
@@ -132,7 +132,7 @@ class InprocCommunicator : public Communicator {
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
     const CollectiveCall call{CollectiveKind::exchange, ++exchanges_, 0, DType::u8, ReduceOp::sum, -1};
     const double seconds = std::chrono::duration<double>(deadline.time() - Deadline::Clock::now()).count();
-    if (group_->failed()) group_->leave();  // others may still be reading the last message
+    if (group_->failed()) group_->leave();  // other ranks may still read the last message
     const FlightNote noted = note(call);
     group_->slot(Plane::control, rank_).message = message;
     group_->meet(Plane::control, rank_, call, deadline, seconds);
@@ -158,7 +158,7 @@ class InprocCommunicator : public Communicator {
     if (peer == rank_) throw Error(Cause::usage, fmt::format("rank {} cannot send to itself", peer));
   }
 
-  /// Enqueues one collective: publish, meet, check that all called the same, do this rank's share, meet.
+  /// Enqueues one collective: publish, barrier, check that all calls match, compute this rank's share, barrier.
   void run(Stream& stream, CollectiveCall call, const void* send, void* recv, Work work) {
     call.seq = ++calls_;
     as_cpu(stream).enqueue(
@@ -182,7 +182,7 @@ class InprocCommunicator : public Communicator {
         });
   }
 
-  /// Every rank compares every slot with rank 0's, so all find the same mismatch.
+  /// Every rank compares every slot with rank 0's, so that all find the same mismatch.
   static void check_same_call(InprocGroup& group) {
     const CollectiveCall& first = group.slot(Plane::stream, 0).call;
     for (int rank = 1; rank < group.world_size(); ++rank) {

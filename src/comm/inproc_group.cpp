@@ -27,7 +27,7 @@ void InprocGroup::meet(Plane plane, int rank, const CollectiveCall& call, Deadli
   PlaneState& state = planes_[index(plane)];
   if (failed()) leave();
   const uint64_t goal = state.ranks[static_cast<size_t>(rank)].arrivals.fetch_add(1, std::memory_order_seq_cst) + 1;
-  if (all_arrived(state, goal)) {  // the last one in, and only it, has somebody to wake
+  if (all_arrived(state, goal)) {  // only the last arrival needs to wake others
     state.all_here.notify();
   } else if (!state.all_here.wait([&] { return failed() || all_arrived(state, goal); }, deadline)) {
     std::vector<int> missing;
@@ -36,7 +36,7 @@ void InprocGroup::meet(Plane plane, int rank, const CollectiveCall& call, Deadli
         missing.push_back(job_rank(other));
     if (!missing.empty()) fail(hung_error(missing, call, timeout_seconds));
   }
-  // Everybody came before the failure: carry on, the next wait will see it.
+  // All ranks arrived before the failure: continue; the next wait throws.
   if (failed() && !all_arrived(state, goal)) leave();
 }
 

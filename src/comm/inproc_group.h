@@ -1,7 +1,7 @@
-// What the ranks of one process share: published pointers, barriers that name who is missing, the first failure.
+// State shared by the ranks of one process: published pointers, barriers that name missing ranks, the first failure.
 //
-// Every wait ends when its condition holds, at its deadline, or when any rank fails the group. A rank that leaves early
-// must not free buffers that another rank is still reading or writing: Touch and leave() see to that.
+// Every wait ends when its condition holds, at its deadline, or when any rank fails the group. Touch and leave()
+// prevent a rank that leaves early from freeing buffers that another rank still reads or writes. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace amdahl {
 
-/// What one rank published for the current collective.
+/// Arguments that one rank published for the current collective.
 struct InprocSlot {
   CollectiveCall call;
   const void* send = nullptr;
@@ -24,7 +24,7 @@ struct InprocSlot {
   std::string message;  // exchange only
 };
 
-/// One direction between two ranks. The sender writes and waits; the receiver copies and counts.
+/// One direction between two ranks. The sender publishes and waits; the receiver copies and increments `consumed`.
 struct InprocMailbox {
   CollectiveCall call;
   const void* data = nullptr;
@@ -35,31 +35,31 @@ struct InprocMailbox {
 
 class InprocGroup {
  public:
-  /// Its ranks are the first of the job.
+  /// A group of the first ranks of the job.
   explicit InprocGroup(int world_size, double timeout_seconds);
-  /// `job_ranks`: by rank, for messages.
+  /// `job_ranks`: rank in the job by rank in the group, for messages.
   InprocGroup(std::vector<int> job_ranks, double timeout_seconds);
 
   int world_size() const { return world_size_; }
   int job_rank(int rank) const { return job_ranks_[static_cast<size_t>(rank)]; }
 
-  /// The group of some of these ranks: the same one for all of them, each of which asks once by the same name. It fails
-  /// when this one does.
+  /// The group of some of these ranks, the same object for all its members, each of which calls this once with the same
+  /// name. It fails when this group does.
   std::shared_ptr<InprocGroup> subgroup(const RankGroup& members, const std::string& name);
 
   double timeout_seconds() const { return timeout_seconds_.load(std::memory_order_relaxed); }
   void set_timeout(double seconds) { timeout_seconds_.store(seconds, std::memory_order_relaxed); }
 
-  /// Rows of slots and barriers that do not disturb each other: stream collectives and the control plane.
+  /// Independent sets of slots and barriers: for stream collectives and for the control plane.
   enum class Plane { stream, control };
   InprocSlot& slot(Plane plane, int rank) { return planes_[index(plane)].ranks[static_cast<size_t>(rank)].slot; }
-  /// Arrives and waits for all ranks. Throws the group's first failure; at the deadline fails it with rank_hung.
+  /// Arrives and waits for all ranks. Throws the group's first failure; at the deadline fails the group with rank_hung.
   void meet(Plane plane, int rank, const CollectiveCall& call, Deadline deadline, double timeout_seconds);
 
   InprocMailbox& mailbox(int from, int to) {
     return *mailboxes_[static_cast<size_t>(from) * static_cast<size_t>(world_size_) + static_cast<size_t>(to)];
   }
-  /// Waits on `point`; throws like meet(), naming `peer`.
+  /// Waits until `ready()`, on `point`. Throws as meet(), where `peer` is the missing rank.
   template <class Ready>
   void wait_for_peer(WaitPoint& point, const Ready& ready, int peer, const CollectiveCall& call, Deadline deadline) {
     if (!point.wait([&] { return failed() || ready(); }, deadline))
@@ -67,13 +67,13 @@ class InprocGroup {
     if (failed()) leave();
   }
 
-  /// Records the first failure, wakes everybody. Later failures are consequences and are dropped.
+  /// Records the first failure and wakes all waits. Later failures are consequences and are ignored.
   void fail(const Error& error) noexcept;
   bool failed() const { return failed_.load(std::memory_order_seq_cst); }
-  /// Waits until no rank touches another's buffers, then throws the first failure.
+  /// Waits until no rank accesses another's buffers, then throws the first failure.
   [[noreturn]] void leave();
 
-  /// While it lives, this rank reads or writes buffers of other ranks. Throws the first failure if there is one.
+  /// During its lifetime this rank may access buffers of other ranks. The constructor throws the first failure, if any.
   class Touch {
    public:
     explicit Touch(InprocGroup& group) : group_(group) {
@@ -116,8 +116,8 @@ class InprocGroup {
   std::atomic<int> touching_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;                               // guards the following
-  std::map<std::string, Asked> asked_;             // subgroups that not all of their ranks have asked for
-  std::vector<std::weak_ptr<InprocGroup>> parts_;  // all that there are
+  std::map<std::string, Asked> asked_;             // subgroups that not all their ranks have requested yet
+  std::vector<std::weak_ptr<InprocGroup>> parts_;  // all subgroups
   std::unique_ptr<Error> first_failure_;
 };
 

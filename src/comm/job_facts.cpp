@@ -20,7 +20,7 @@ std::string value_of(const JobFacts& facts, const std::string& field) {
   return found == facts.end() ? kAbsent : found->second;
 }
 
-/// "learning_rate is 0.001 on rank 0 and 0.1 on rank 1", or empty when all have the same.
+/// "learning_rate is 0.001 on rank 0 and 0.1 on rank 1"; empty when all values are equal.
 std::string difference_in(const std::string& field, const std::vector<JobFacts>& by_rank) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;  // value -> ranks, by the lowest rank
   for (size_t rank = 0; rank < by_rank.size(); ++rank) {
@@ -84,7 +84,7 @@ void agree_on_job(RendezvousStore& store, const JobFacts& facts, double timeout_
                                                 pack_facts(facts), Deadline::after_seconds(timeout_seconds)))
     by_rank.push_back(unpack_facts(text));
   if (const auto error = compare_job_facts(by_rank)) {
-    store.leave();  // every rank knows by itself: nobody died
+    store.leave();  // every rank throws the same error, so this is not a death
     throw Error(*error);
   }
 }

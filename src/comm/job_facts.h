@@ -1,4 +1,4 @@
-// What the ranks of a launched job must have alike before they work together.
+// Facts that must be equal on all ranks of a launched job before it starts.
 #pragma once
 
 #include <map>
@@ -10,11 +10,11 @@
 
 namespace amdahl {
 
-/// Field -> value. Of large data the value is a digest.
+/// Field -> value; for large data, its digest.
 using JobFacts = std::map<std::string, std::string>;
 
-/// Error{launcher_mismatch} with the fields that differ and the ranks that hold each value, or null when all are alike.
-/// `by_rank`: of every rank, in rank order.
+/// Error{launcher_mismatch} that names the fields that differ and the ranks with each value; null when all are equal.
+/// `by_rank`: facts of every rank, in rank order.
 std::unique_ptr<Error> compare_job_facts(const std::vector<JobFacts>& by_rank);
 
 /// Collective over all ranks; throws the error of compare_job_facts on every rank.

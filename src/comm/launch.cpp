@@ -1,6 +1,6 @@
-// Reads what launchers put into the environment. A table row per launcher family; the first that is set wins, and all
-// that are set must agree: N lone jobs that each believe to be rank 0 of 1 would print nonsense (nccl-tests #213,
-// #294).
+// Reads the environment variables of launchers, one table row per launcher family. The first family that is set is
+// used, and all that are set must agree: otherwise N processes could each run as rank 0 of 1 and report wrong results
+// (nccl-tests #213, #294).
 #include <fmt/format.h>
 
 #include <array>
@@ -64,8 +64,8 @@ struct Seen {
   std::optional<int> size;
 };
 
-/// Slurm's variables reach processes that another launcher started inside a job or a step; there they count nodes or
-/// the batch script, not ranks.
+/// Processes that another launcher starts inside a Slurm job or step inherit Slurm's variables, which then describe
+/// nodes or the batch script, not ranks.
 bool slurm_only_hosts_another_launcher(const Environment& environment, const std::vector<Seen>& before) {
   if (before.empty() || !environment.count("SLURM_JOB_ID")) return false;
   const bool inside_a_step = environment.count("SLURM_STEP_ID") || environment.count("SLURM_STEPID");
@@ -73,9 +73,9 @@ bool slurm_only_hosts_another_launcher(const Environment& environment, const std
   return !inside_a_step || (nodes && nodes == read_int(environment, "SLURM_NTASKS"));
 }
 
-/// An allocation's shell and the script of a batch job have Slurm's variables and are no ranks: srun starts those, in
-/// steps. The shell of an allocation may be a step itself, with a number of its own (slurm.h: SLURM_INTERACTIVE_STEP
-/// and its neighbours).
+/// The shell of an allocation and the script of a batch job have Slurm's variables but are not ranks, which srun starts
+/// in steps. The shell of an allocation may be a step with a special number (slurm.h: SLURM_INTERACTIVE_STEP and its
+/// neighbours).
 bool slurm_started_a_rank(const Environment& environment) {
   constexpr int64_t kFirstSpecialStep = 0xfffffffa;
   const auto rank = read_int(environment, "SLURM_PROCID");
@@ -115,11 +115,11 @@ void check_agreement(const std::vector<Seen>& seen) {
   }
 }
 
-/// A port that all ranks of one job derive alike and two jobs on one host hardly share: from the launcher's job name.
+/// A port derived from the launcher's job name: equal on all ranks of a job, probably different for two jobs on a host.
 int port_of_job(const Environment& environment) {
   const std::string job = value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}, "");
   if (job.empty()) return 29500;                            // torchrun's default
-  return 20000 + static_cast<int>(digest_of(job) % 12000);  // below the range that Linux assigns by itself (32768)
+  return 20000 + static_cast<int>(digest_of(job) % 12000);  // below Linux's ephemeral ports (from 32768)
 }
 
 void find_master(const Environment& environment, LaunchContext& launch) {
@@ -136,7 +136,7 @@ void find_master(const Environment& environment, LaunchContext& launch) {
   const auto own_port = read_int(environment, "AMDAHL_MASTER_PORT");
   const auto torch_port = read_int(environment, "MASTER_PORT");
   launch.master_port = own_port ? *own_port : torch_port ? *torch_port : port_of_job(environment);
-  // torchrun's agent listens on MASTER_PORT itself; the next port is ours.
+  // torchrun's agent listens on MASTER_PORT itself, so the next port is used.
   if (!own_port && torch_port && value_or(environment, {"TORCHELASTIC_USE_AGENT_STORE"}, "") == "True")
     ++launch.master_port;
   if (launch.master_port < 1 || launch.master_port > 65535)
@@ -150,7 +150,7 @@ LaunchContext detect_launch(const Environment& environment) {
   const std::vector<Seen> seen = find_families(environment);
   if (seen.empty()) return launch;
   check_agreement(seen);
-  const Seen* sized = nullptr;  // PMIx alone tells a rank but no size
+  const Seen* sized = nullptr;  // PMIx alone gives a rank but no size
   for (const Seen& family : seen)
     if (!sized && family.size) sized = &family;
   if (!sized)

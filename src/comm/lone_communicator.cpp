@@ -1,4 +1,4 @@
-// The communicator of a world of one rank: nothing travels, so that it works on any device and needs no library.
+// The communicator of a single rank: it transfers nothing, works on any device and needs no library.
 #include <mutex>
 
 #include "comm/collective_call.h"

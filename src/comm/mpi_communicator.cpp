@@ -1,6 +1,6 @@
-// Collectives between processes by MPI, for comparison with the other transports. MPI calls that wait cannot be given a
-// deadline, so every call is the non-blocking form, polled: at the deadline, and when another rank has failed, the work
-// is given up and the process must end without MPI_Finalize, which would wait for it.
+// Collectives between processes over MPI, for comparison with the other transports. Blocking MPI calls have no
+// deadline, so every call is non-blocking and polled. At the deadline, or when another rank has failed, the work is
+// abandoned and the process must end without MPI_Finalize, which would wait for it.
 #define OMPI_SKIP_MPICXX 1  // the C interface alone
 #include <fmt/format.h>
 #include <mpi.h>
@@ -31,12 +31,12 @@ void check(int code, const char* call) {
   throw Error(Cause::device_error, fmt::format("{}: {}", call, text), "mpirun's own messages say more");
 }
 
-/// MPI of this process, from the first communicator to the last; MPI starts and ends once a process.
+/// MPI of this process, from the first communicator to the last; MPI can be initialised only once per process.
 class MpiSession {
  public:
   static std::shared_ptr<MpiSession> open() {
     static std::mutex mutex;
-    static std::weak_ptr<MpiSession> present;  // MPI's state is the process's, whoever holds it
+    static std::weak_ptr<MpiSession> present;  // MPI's state is per process
     std::lock_guard lock(mutex);
     if (auto session = present.lock()) return session;
     auto session = std::shared_ptr<MpiSession>(new MpiSession);
@@ -107,14 +107,14 @@ int mpi_count(size_t count) {
   return static_cast<int>(count);
 }
 
-/// What queued work needs; it may outlive the communicator.
+/// State used by queued work, which may outlive the communicator.
 struct MpiGroup {
   std::shared_ptr<MpiSession> session = MpiSession::open();
   MPI_Comm comm = MPI_COMM_NULL;
   RendezvousStore& store;
   RankGroup members;
   std::atomic<double> timeout_seconds;
-  std::vector<char> scratch;  // of one ordered collective at a time
+  std::vector<char> scratch;  // used by one ordered collective at a time
   std::atomic<uint64_t> turn{1};
   WaitPoint changed;
   std::mutex mutex;  // guards cause
@@ -283,7 +283,7 @@ class MpiCommunicator final : public Communicator {
   void set_timeout(double seconds) override { group_->timeout_seconds = seconds; }
 
  private:
-  /// A communicator of the group's ranks of MPI's world, which must be the launcher's.
+  /// An MPI communicator of the group's ranks; the ranks of MPI_COMM_WORLD must be those of the launcher.
   void join() {
     int rank = 0, size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -303,7 +303,8 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(group_->comm, MPI_ERRORS_RETURN);
   }
 
-  /// Collectives of all streams one after the other, in the order of the host's calls, which is every rank's.
+  /// Runs the collectives of all streams one after another, in the order of the host's calls, which is equal on all
+  /// ranks.
   void run(Stream& stream, CollectiveCall call, Start start) {
     call.seq = ++calls_;
     as_cpu(stream).enqueue([group = group_, call, start = std::move(start), noted = count_call(call)] {

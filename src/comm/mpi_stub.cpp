@@ -1,4 +1,4 @@
-// Stands in for mpi_communicator.cpp in a build without MPI.
+// Replaces mpi_communicator.cpp in a build without MPI.
 #include "comm/world.h"
 
 namespace amdahl {

@@ -100,7 +100,7 @@ Availability nccl_availability() {
   if (!api) return availability;
   const Availability cuda = cuda_availability();
   if (!cuda.ok) return {false, "NCCL is here, but " + cuda.reason, cuda.remedy};
-  // These have bugs in the collectives that this program measures; usable, but said.
+  // Versions with bugs in the collectives that this program measures; usable, with a warning.
   if (const int version = api->version(); version >= 22803 && version <= 22808)
     availability.reason = fmt::format("NCCL {} has known faults, 2.28.9 fixes them", format_nccl_version(version));
   return availability;

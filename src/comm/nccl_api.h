@@ -1,4 +1,4 @@
-// NCCL's functions, found in libnccl.so.2 at run time; the header serves for types only.
+// NCCL's functions, loaded from libnccl.so.2 at run time; its header is used for types only.
 #pragma once
 
 #include <nccl.h>
@@ -28,7 +28,7 @@ struct NcclApi {
   decltype(&ncclRecv) recv = nullptr;
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
-  // Null in versions that lack them. The next three came with 2.28, and headers may be older.
+  // Null in versions without them. The next three are new in 2.28 and are declared here because headers may be older.
   ncclResult_t (*all_to_all)(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) = nullptr;
   ncclResult_t (*gather)(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = nullptr;
   ncclResult_t (*scatter)(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = nullptr;
@@ -39,12 +39,12 @@ struct NcclApi {
   decltype(&ncclCommWindowRegister) window_register = nullptr;
   decltype(&ncclCommWindowDeregister) window_deregister = nullptr;
 
-  /// Null with `why` filled in when the library or one of the functions is missing. The library stays loaded: NCCL
-  /// keeps threads of its own.
+  /// Null, with the reason in `why`, when the library or a required function is missing. The library stays loaded
+  /// because NCCL has its own threads.
   static std::shared_ptr<const NcclApi> open(Availability& why);
 
-  int version() const;  // 22809 is 2.28.9; 0 when it does not say
-  /// Throws Error{rank_died} for a remote failure, {device_error} for anything else but success.
+  int version() const;  // 22809 is 2.28.9; 0 when unknown
+  /// Throws Error{rank_died} for a remote failure, Error{device_error} for other failures.
   void check(ncclResult_t result, const char* call, ncclComm_t comm) const;
 };
 

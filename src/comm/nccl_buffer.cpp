@@ -8,7 +8,7 @@
 namespace amdahl {
 namespace {
 
-/// Memory by ncclMemAlloc with its registration. Shared with the thread that registers it, which may outlast the wait.
+/// Memory of ncclMemAlloc with its registration. Shared with the registering thread, which may outlive the wait.
 struct NcclMemory {
   void* data = nullptr;
   size_t bytes = 0;
@@ -26,7 +26,7 @@ class NcclBuffer final : public Buffer {
       if (memory->window) return nccl->api().window_deregister(comm, memory->window);
       return ncclSuccess;
     });
-    // Kernels of an aborted communicator may still run on the memory: it then stays until the process ends.
+    // Kernels of an aborted communicator may still use the memory, which is then kept until the process ends.
     if (!nccl_->lost()) nccl_->api().mem_free(memory_->data);
   }
   void* data() override { return memory_->data; }
@@ -48,9 +48,9 @@ void require_functions(const NcclApi& api, Registration how) {
                 "NCCL 2.19 for registered buffers, 2.27 for symmetric windows");
 }
 
-/// All ranks have their memory, or all throw: a rank alone in a registration would wait for the others.
-void agree_on_memory(ControlPlane& plane, int rank, const std::string& trouble, Deadline deadline) {
-  const std::vector<std::string> all = plane.exchange(rank, trouble, deadline);
+/// Throws on all ranks unless all have their memory, because a rank alone in a registration would wait for the others.
+void agree_on_memory(ControlPlane& plane, int rank, const std::string& error, Deadline deadline) {
+  const std::vector<std::string> all = plane.exchange(rank, error, deadline);
   for (size_t from = 0; from < all.size(); ++from)
     if (!all[from].empty())
       throw Error(Cause::out_of_memory, fmt::format("{} on rank {}", all[from], from), "a smaller `max_bytes`");
@@ -68,22 +68,22 @@ std::unique_ptr<Buffer> make_nccl_buffer(const std::shared_ptr<NcclRank>& nccl, 
                                          const RegisteredMemory& wanted) {
   require_functions(nccl->api(), wanted.how);
   auto memory = std::make_shared<NcclMemory>();
-  // A rank whose part of a message is empty registers memory all the same: the call is collective.
+  // A rank with an empty buffer registers memory too, because the call is collective.
   memory->bytes = (std::max<size_t>(wanted.bytes, 1) + NCCL_WIN_REQUIRED_ALIGNMENT - 1) / NCCL_WIN_REQUIRED_ALIGNMENT *
                   NCCL_WIN_REQUIRED_ALIGNMENT;
   const ncclResult_t allocated = nccl->api().mem_alloc(&memory->data, memory->bytes);
-  const auto trouble = allocated == ncclSuccess ? std::string()
-                                                : fmt::format("ncclMemAlloc of {} bytes failed ({})", memory->bytes,
-                                                              nccl->api().get_error_string(allocated));
+  const auto error = allocated == ncclSuccess ? std::string()
+                                              : fmt::format("ncclMemAlloc of {} bytes failed ({})", memory->bytes,
+                                                            nccl->api().get_error_string(allocated));
   std::unique_ptr<NcclBuffer> buffer;
   if (memory->data) buffer = std::make_unique<NcclBuffer>(nccl, memory);
-  agree_on_memory(plane, rank, trouble, wanted.deadline);
+  agree_on_memory(plane, rank, error, wanted.deadline);
   const bool window = wanted.how == Registration::window;
   nccl->call_with_peers(
       window ? "ncclCommWindowRegister" : "ncclCommRegister",
       [nccl, memory, how = wanted.how](ncclComm_t comm) { return register_memory(nccl->api(), comm, *memory, how); },
       wanted.deadline);
-  // NCCL says success and gives nothing where it cannot or may not register: that would measure plain memory.
+  // NCCL returns success without a handle when it cannot or may not register, and plain memory would be measured.
   if (!memory->handle && !memory->window)
     throw Error(Cause::environment_missing,
                 window ? "NCCL made no symmetric window of the buffers" : "NCCL did not register the buffers",

@@ -1,4 +1,5 @@
-// Device memory that NCCL allocates and knows: collectives on it skip NCCL's own buffers where the links allow.
+// Device memory allocated by NCCL and registered with it: collectives bypass NCCL's internal buffers where the links
+// support that.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace amdahl {
 
-/// What `Communicator::allocate_registered` promises, for one rank of an NCCL communicator.
+/// Implements `Communicator::allocate_registered` for one rank of an NCCL communicator.
 std::unique_ptr<Buffer> make_nccl_buffer(const std::shared_ptr<NcclRank>& nccl, ControlPlane& plane, int rank,
                                          const RegisteredMemory& wanted);
 

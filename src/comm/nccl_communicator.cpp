@@ -1,4 +1,4 @@
-// Collectives by NCCL. Each rank has one NCCL communicator that its own host thread drives.
+// Collectives over NCCL. Each rank has one NCCL communicator, which its host thread uses.
 #include <fmt/format.h>
 
 #include <future>
@@ -185,7 +185,7 @@ class NcclCommunicator final : public Communicator {
     const void* send;
     void* recv;
   };
-  /// Which part of `send` goes to a peer and which of `recv` comes from it, in units of `count`; -1: none.
+  /// The parts of `send` for a peer and of `recv` from it, in units of `count`; -1: none.
   struct Parts {
     int sent, received;
   };
@@ -205,7 +205,7 @@ class NcclCommunicator final : public Communicator {
           result = api.recv(static_cast<char*>(e.recv) + static_cast<size_t>(parts.received) * bytes, call.count,
                             nccl_type(call.type), peer, comm, queue);
       }
-      const ncclResult_t ended = api.group_end();  // also after a failed call, or the thread stays in the group
+      const ncclResult_t ended = api.group_end();  // also after a failed call, to leave the group
       return result == ncclSuccess ? ended : result;
     });
   }
@@ -213,7 +213,7 @@ class NcclCommunicator final : public Communicator {
   void run(const char* name, CollectiveCall call, Stream& stream, const Work& work) {
     stream.device().bind_thread();
     call.seq = ++calls_;
-    count_call(call);  // when it ends is the GPU's knowledge
+    count_call(call);  // the host does not know when it ends
     nccl_->call(name, [&](ncclComm_t comm) { return work(nccl_->api(), comm, as_cuda(stream)); });
   }
 
@@ -248,7 +248,7 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::ve
   const ncclUniqueId id = unique_id(*api);
   auto plane = std::make_shared<ThreadPlane>(std::make_shared<InprocGroup>(world_size, timeout_seconds));
   for (Device* device : devices) plane->ranks.push_back(std::make_shared<NcclRank>(api, device->spec().index, nullptr));
-  std::vector<std::future<ncclResult_t>> started;  // all at once: each start waits for the others
+  std::vector<std::future<ncclResult_t>> started;  // concurrently, because each start waits for the others
   for (int rank = 0; rank < world_size; ++rank)
     started.push_back(plane->ranks[static_cast<size_t>(rank)]->start(id, rank, world_size));
   for (int rank = 0; rank < world_size; ++rank) finish_start(*api, started[static_cast<size_t>(rank)], rank, deadline);

@@ -21,7 +21,7 @@ std::vector<std::string> ThreadPlane::exchange(int rank, const std::string& mess
 }
 
 void ThreadPlane::abort(const Error& cause) noexcept {
-  group_->fail(cause);  // and the groups of its parts
+  group_->fail(cause);  // also fails its subgroups
   for (const auto& rank : ranks) rank->abort(cause);
   std::vector<std::weak_ptr<ThreadPlane>> parts;
   {

@@ -1,4 +1,4 @@
-// What the ranks of an NCCL communicator tell each other on the host, between threads or between processes.
+// Control plane of an NCCL communicator: host messages between ranks that are threads or processes.
 #pragma once
 
 #include <map>
@@ -14,20 +14,21 @@ namespace amdahl {
 
 class ControlPlane;
 
-/// A rank of a new communicator, and its plane.
+/// A rank of a new communicator, and its control plane.
 struct NcclPart {
   std::shared_ptr<NcclRank> rank;
   std::shared_ptr<ControlPlane> plane;
 };
 
-/// Messages between hosts' threads or processes, and the news that the world has failed.
+/// Messages between ranks, and the report of a failure. One rank's functions are called by its host thread; abort() is
+/// thread-safe.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
   virtual std::vector<std::string> exchange(int rank, const std::string& message, Deadline deadline) = 0;
   virtual void abort(const Error& cause) noexcept = 0;
   virtual bool one_process() const = 0;
-  /// What the rank of some of these ranks needs for a communicator over them; all members call it alike.
+  /// Rank and plane for a communicator over the members of `group`, all of which call this with the same arguments.
   virtual NcclPart part(const RankGroup& group, const std::string& name, Deadline deadline) = 0;
 };
 
@@ -51,9 +52,9 @@ class ThreadPlane final : public ControlPlane {
 
   std::shared_ptr<InprocGroup> group_;
   std::mutex mutex_;                    // guards the following
-  std::map<std::string, Asked> asked_;  // parts that not all of their ranks have asked for
+  std::map<std::string, Asked> asked_;  // subgroups that not all their ranks have requested yet
   std::vector<std::weak_ptr<ThreadPlane>> parts_;
-  std::vector<uint64_t> exchanges_;  // by rank; each rank's thread touches its own
+  std::vector<uint64_t> exchanges_;  // by rank; each rank's thread uses only its own
 };
 
 class ProcessPlane final : public ControlPlane {
@@ -77,7 +78,7 @@ class ProcessPlane final : public ControlPlane {
 
 /// Waits for NcclRank::start; Error{rank_hung} at the deadline.
 void finish_start(const NcclApi& api, std::future<ncclResult_t>& started, int rank, Deadline deadline);
-/// Starts `rank` of a new communicator whose ranks reach each other by `plane`.
+/// Starts `rank` of a new communicator; the ranks exchange the NCCL ID through `plane`.
 void start_nccl(NcclRank& rank, ControlPlane& plane, const RankGroup& group, Deadline deadline);
 
 }  // namespace amdahl

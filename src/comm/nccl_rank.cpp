@@ -12,7 +12,7 @@ namespace {
 constexpr auto kHostCallPatience = std::chrono::seconds(1);
 constexpr auto kTeardownPatience = std::chrono::seconds(10);
 
-/// Runs `work` with `device` current on a thread that is left alone if it outlasts the caller's patience.
+/// Runs `work` on a detached thread with the device current, so that the caller can stop waiting for it.
 std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
   std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
     return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
@@ -67,14 +67,13 @@ void NcclRank::abort(const Error& cause) noexcept {
       cause_.emplace(cause);
       lost_.store(true, std::memory_order_release);
     }
-    // NCCL raises its abort flag at once, but ends only when the last graph with its work is gone: nobody waits for
-    // it.
+    // NCCL sets its abort flag at once, but returns only when the last graph with its work is destroyed: do not wait.
     start_detached(device_index_, [self = shared_from_this()] {
-      // A host call that is stuck in NCCL holds the lock; the abort is what frees it.
+      // A host call that hangs in NCCL holds the lock, and only the abort ends it.
       const std::unique_lock lock(self->mutex_, kHostCallPatience);
       return self->comm_ ? self->api_->comm_abort(std::exchange(self->comm_, nullptr)) : ncclSuccess;
     });
-  } catch (...) {  // no thread to be had: the streams' deadlines end the job
+  } catch (...) {  // no thread available: the deadlines of the streams end the job
   }
 }
 

@@ -1,8 +1,8 @@
-// One rank's NCCL communicator: its start, its calls, its end in time whatever the peers do.
+// One rank's NCCL communicator: start, calls, and an end in bounded time whatever the peers do.
 //
-// It is a blocking one: a non-blocking one hands every collective to a new thread, which costs more than a small
-// training step. What may wait for a peer that never comes (start, registration, abort, end) runs on a thread of its
-// own instead.
+// It is a blocking communicator, because a non-blocking one starts a thread for every collective, which costs more than
+// a small training step. Calls that can wait for a missing peer (start, registration, abort, end) run on separate
+// threads.
 #pragma once
 
 #include <atomic>
@@ -19,21 +19,21 @@
 
 namespace amdahl {
 
-/// Shared with whoever may abort it.
+/// Shared by all code that may abort it. Thread-safe.
 class NcclRank final : public StreamWatch, public std::enable_shared_from_this<NcclRank> {
  public:
-  /// `store` is null for ranks of one process.
+  /// `store`: null for ranks of one process.
   NcclRank(std::shared_ptr<const NcclApi> api, int device_index, RendezvousStore* store)
       : api_(std::move(api)), device_index_(device_index), store_(store) {}
 
   const NcclApi& api() const { return *api_; }
   int device_index() const { return device_index_; }
-  /// A rank of another communicator on the same device, not started.
+  /// A new rank for another communicator on the same device, not started.
   std::shared_ptr<NcclRank> sibling() const { return std::make_shared<NcclRank>(api_, device_index_, store_); }
 
   std::future<ncclResult_t> start(ncclUniqueId id, int rank, int world_size);
 
-  /// Enqueues `work(comm)`; throws the cause when the communicator was aborted.
+  /// Calls `work(comm)`, which enqueues; throws the cause when the communicator was aborted.
   template <class Work>
   void call(const char* name, const Work& work) {
     std::unique_lock lock(mutex_);
@@ -41,19 +41,19 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
     api_->check(work(comm_), name, comm_);
   }
 
-  /// Runs `work(comm)` that waits for all ranks; Error{rank_hung} at the deadline. What `work` refers to must outlive
-  /// that: it may go on.
+  /// Runs `work(comm)`, which waits for all ranks. Error{rank_hung} at the deadline; `work` may then still be running,
+  /// so that everything it refers to must outlive it.
   void call_with_peers(const char* name, std::function<ncclResult_t(ncclComm_t)> work, Deadline deadline);
 
-  /// Runs `work(comm)` when the communicator still stands, in bounded time. False when it does not stand or the time is
-  /// up.
+  /// Runs `work(comm)` in bounded time unless the communicator was aborted or ended. False when it was, or after the
+  /// timeout.
   bool tidy(std::function<ncclResult_t(ncclComm_t)> work) noexcept;
 
-  /// Pending work of this rank ends, later calls throw `cause`. The first cause stays.
+  /// Ends pending work of this rank; later calls throw `cause`. The first cause is kept.
   void abort(const Error& cause) noexcept;
-  /// Orderly end. Bounded, because it waits for graphs that still hold this communicator's work.
+  /// Destroys the communicator in bounded time: NCCL would wait for graphs that contain its work.
   void finish() noexcept;
-  /// Whether it was aborted: kernels of its collectives may then run on for a while.
+  /// Whether it was aborted; kernels of its collectives may then still run for a while.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
   void rethrow() override;
@@ -67,7 +67,7 @@ class NcclRank final : public StreamWatch, public std::enable_shared_from_this<N
   std::timed_mutex mutex_;  // held during host calls on comm_
   ncclComm_t comm_ = nullptr;
   std::atomic<bool> lost_{false};
-  std::atomic<bool> retired_{false};  // its communicator is gone: the device's streams no longer depend on it
+  std::atomic<bool> retired_{false};  // the communicator is destroyed: streams no longer depend on it
   std::mutex cause_mutex_;
   std::optional<Error> cause_;
 };

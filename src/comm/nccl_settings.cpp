@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 enum class Kind {
-  whole,      // a number from `least` to `most`
+  whole,      // an integer from `least` to `most`
   word,       // one of `words`
-  selection,  // names of `words`, as a list, behind ^ all but these, per collective after its name and a colon
+  selection,  // list of `words`; ^ excludes them; NAME: restricts a list to a collective
 };
 
 /// One variable that NCCL reads. Words are separated by spaces; case does not matter.
@@ -33,7 +33,7 @@ struct VariableRow {
 constexpr std::string_view kFlag = "0 1";
 constexpr std::string_view kDistance = "LOC PIX PXB PHB SYS 0 1 2 3 4 5";  // numbers: the older form
 
-// Values by NCCL's user guide, chapter "Environment Variables" (2.28), and src/graph/tuning.cc for the names.
+// Values from NCCL's user guide, chapter "Environment Variables" (2.28); names from src/graph/tuning.cc.
 constexpr std::array<VariableRow, 29> kVariables{{
     {"NCCL_ALGO", Kind::selection, "Tree Ring CollnetDirect CollnetChain NVLS NVLSTree PAT", 0, 0},
     {"NCCL_PROTO", Kind::selection, "LL LL128 Simple", 0, 0},
@@ -66,7 +66,7 @@ constexpr std::array<VariableRow, 29> kVariables{{
     {"NCCL_DEBUG", Kind::word, "VERSION WARN INFO ABORT TRACE", 0, 0},
 }};
 
-/// Pairs of which the first may not be above the second.
+/// Pairs of variables of which the first must not exceed the second.
 constexpr std::array<std::array<std::string_view, 2>, 2> kOrdered{
     {{"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"}, {"NCCL_MIN_CTAS", "NCCL_MAX_CTAS"}}};
 
@@ -203,7 +203,7 @@ NcclSettings nccl_settings(const std::string& profile, const std::vector<std::st
                                 : assignments.empty() ? "`profile`"
                                                       : "`profile`, `assignments`");
   NcclSettings all = settings;
-  all.insert(environment.begin(), environment.end());  // keeps what is there: assignments go before the environment
+  all.insert(environment.begin(), environment.end());  // does not overwrite: assignments take precedence
   check_nccl_settings(all, settings.empty() ? "the environment" : "the environment with `profile` and `assignments`");
   return settings;
 }

@@ -1,5 +1,5 @@
-// NCCL's settings by environment variable: which values it takes, and named sets of them. NCCL itself ignores or
-// misreads most wrong ones, so that a benchmark measures something else than it says.
+// NCCL's environment variables: valid values and named profiles. NCCL ignores or misreads most invalid values, so that
+// a benchmark would measure other settings than it reports.
 #pragma once
 
 #include <map>
@@ -18,11 +18,11 @@ struct NcclProfile {
 };
 const std::vector<NcclProfile>& nccl_profiles();
 
-/// Error{usage} for the first NCCL_* variable whose value NCCL does not take, and for ones that contradict each other.
-/// Variables without a rule pass; `origin` says where they come from ("the environment").
+/// Throws Error{usage} for the first NCCL_* variable with an invalid value, and for contradictory variables. Variables
+/// without a rule pass. `origin`: their source, for the message ("the environment").
 void check_nccl_settings(const NcclSettings& variables, std::string_view origin);
 
-/// Whether there is a rule for this variable; `hint` gets the nearest one otherwise.
+/// Whether there is a rule for this variable; otherwise `hint` receives the most similar name.
 bool is_known_nccl_setting(const std::string& name, std::string& hint);
 
 }  // namespace amdahl

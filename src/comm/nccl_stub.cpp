@@ -1,4 +1,4 @@
-// Stands in for nccl_communicator.cpp in a build without CUDA.
+// Replaces nccl_communicator.cpp in a build without CUDA.
 #include "comm/world.h"
 
 namespace amdahl {

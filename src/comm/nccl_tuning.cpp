@@ -11,12 +11,12 @@
 namespace amdahl {
 namespace {
 
-// By number in versions before 2.24: NCCL's device.h and nccl_tuner.h.
+// Numbers logged by versions before 2.24, from NCCL's device.h and nccl_tuner.h.
 constexpr std::array<std::string_view, 7> kAlgorithms{"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
                                                       "NVLS_TREE", "PAT"};
 constexpr std::array<std::string_view, 3> kProtocols{"LL", "LL128", "SIMPLE"};
 
-/// The word after `label`, or nothing.
+/// The word after `label`; empty without it.
 std::string_view word_after(std::string_view line, std::string_view label) {
   const size_t at = line.find(label);
   if (at == std::string_view::npos) return {};
@@ -31,7 +31,7 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
-/// "2" by the table, a name in capitals.
+/// A number such as "2" is looked up in the table, a name is converted to upper case.
 template <size_t N>
 std::string named(std::string_view word, const std::array<std::string_view, N>& names) {
   if (const auto index = number(word); index && *index >= 0 && *index < static_cast<int64_t>(N))
@@ -49,7 +49,7 @@ std::string letters(std::string_view name) {
   return text;
 }
 
-/// What stands before "N Bytes": "AllReduce: ", "AllReduce [Symmetric]: " or, in old versions, "NCCL INFO ".
+/// The text before "N Bytes": "AllReduce: ", "AllReduce [Symmetric]: " or, in old versions, "NCCL INFO ".
 std::string collective_before(std::string_view head) {
   const size_t colon = head.find_last_not_of(' ');
   if (colon == std::string_view::npos || head[colon] != ':') return {};
@@ -60,7 +60,7 @@ std::string collective_before(std::string_view head) {
   return letters(head.substr(space == std::string_view::npos ? 0 : space + 1));
 }
 
-/// "{Lo..Hi}={0..3}" is four channels.
+/// Number of channels: 4 for "{Lo..Hi}={0..3}".
 int channels_of(std::string_view line) {
   if (const auto count = number(word_after(line, "nchannels "))) return static_cast<int>(*count);
   std::string_view range = word_after(line, "channel{Lo..Hi}={");
@@ -83,13 +83,13 @@ std::optional<NcclChoice> parse_line(std::string_view line) {
   NcclChoice choice{collective_before(before.substr(0, start)), *bytes, "", channels_of(line), false};
   const std::string_view rest = line.substr(mark + kMark.size());
   if (const std::string_view kernel = word_after(rest, "Kernel "); !kernel.empty()) {
-    choice.way = kernel;
+    choice.method = kernel;
     choice.symmetric = true;
     return choice;
   }
   const std::string_view algorithm = word_after(rest, "Algo "), protocol = word_after(rest, "proto ");
   if (algorithm.empty() || protocol.empty()) return std::nullopt;
-  choice.way = named(algorithm, kAlgorithms) + ' ' + named(protocol, kProtocols);
+  choice.method = named(algorithm, kAlgorithms) + ' ' + named(protocol, kProtocols);
   return choice;
 }
 
@@ -108,14 +108,15 @@ std::vector<NcclChoice> parse_nccl_choices(std::string_view output) {
 std::string describe_nccl_choice(const std::vector<NcclChoice>& choices, const NcclCall& call) {
   const std::string collective = letters(call.collective);
   const bool shared = collective == "allgather" || collective == "reducescatter";
-  std::vector<std::string> ways;
+  std::vector<std::string> methods;
   for (const NcclChoice& choice : choices) {
     const int64_t bytes = choice.symmetric && shared ? choice.bytes * call.ranks : choice.bytes;
     if (bytes != call.bytes || (!choice.collective.empty() && choice.collective != collective)) continue;
-    const std::string way = choice.channels > 0 ? fmt::format("{} x{}", choice.way, choice.channels) : choice.way;
-    if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
+    const std::string method =
+        choice.channels > 0 ? fmt::format("{} x{}", choice.method, choice.channels) : choice.method;
+    if (std::find(methods.begin(), methods.end(), method) == methods.end()) methods.push_back(method);
   }
-  return fmt::format("{}", fmt::join(ways, " / "));
+  return fmt::format("{}", fmt::join(methods, " / "));
 }
 
 }  // namespace amdahl

@@ -6,7 +6,7 @@
 
 namespace amdahl {
 
-/// "rank 2", "ranks 0, 2, 3"; of many the first eight and how many more there are.
+/// "rank 2", "ranks 0, 2, 3"; for many ranks, the first eight and the number of others.
 std::string rank_list(const std::vector<int>& ranks);
 
 }  // namespace amdahl

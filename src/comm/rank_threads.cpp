@@ -10,7 +10,7 @@
 namespace amdahl {
 namespace {
 
-/// The exception being handled, as an Error attributed to `rank` (an error that already names a rank keeps it).
+/// The exception being handled, as an Error attributed to `rank`; an error that has a rank already keeps it.
 Error current_error(int rank) {
   try {
     throw;
@@ -38,7 +38,7 @@ void run_rank_threads(int world_size, const std::function<void(int rank)>& fn,
       const Error error = current_error(rank);
       {
         std::lock_guard lock(mutex);
-        if (first) return;  // a consequence of the first
+        if (first) return;  // a consequence of the first error
         first = std::make_unique<Error>(error);
       }
       if (abort_all) abort_all(error);

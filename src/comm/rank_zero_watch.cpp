@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{200}, kGone{1000};
 
-/// What a process was started with; empty for one that is over, or not ours to read.
+/// Initial environment of a process; empty when it has ended or is not readable.
 std::map<std::string, std::string> environment_of(const std::filesystem::path& process) {
   std::map<std::string, std::string> variables;
   std::ifstream file(process / "environ", std::ios::binary);
@@ -26,12 +26,12 @@ bool is_rank_zero_of(const LaunchContext& job, const std::map<std::string, std::
     const LaunchContext other = detect_launch(environment);
     return other.rank == 0 && other.world_size == job.world_size && other.master_address == job.master_address &&
            other.master_port == job.master_port;
-  } catch (const Error&) {  // variables of something else
+  } catch (const Error&) {  // contradictory variables: another program
     return false;
   }
 }
 
-/// -1: none that can be seen.
+/// Process ID of rank 0; -1: none visible.
 int find_rank_zero(const LaunchContext& job) {
   std::error_code error;
   for (auto entry = std::filesystem::directory_iterator("/proc", error);

@@ -1,4 +1,4 @@
-// Whether rank 0 ended before its rendezvous was up: until then no connection tells.
+// Detects that rank 0 ended before its rendezvous server was up, when there is no connection yet to show it.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,13 @@
 
 namespace amdahl {
 
-/// Looks for rank 0's process among those of this host. Where it cannot be seen (another host, another user, another
-/// PID namespace), nothing is said about it.
+/// Searches the processes of this host for rank 0's. Has no effect when it is not visible (another host, user or PID
+/// namespace).
 class RankZeroWatch {
  public:
   explicit RankZeroWatch(const LaunchContext& launch) : launch_(launch) {}
-  /// Throws Error{rank_died} once a process of rank 0 that was seen has been gone for a second, long enough for a
-  /// script between two programs. Looks a few times a second, however often it is called.
+  /// Throws Error{rank_died} once a process of rank 0 that was seen has been gone for one second, which allows for a
+  /// script between two programs. Reads /proc at most a few times per second, however often it is called.
   void check();
 
  private:

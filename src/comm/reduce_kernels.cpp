@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-constexpr size_t kBlock = 2048;  // elements; the accumulator stays in the first-level cache
+constexpr size_t kBlock = 2048;  // elements, so that the accumulator fits the L1 cache
 
 template <class T>
 struct Accumulator {
@@ -36,7 +36,7 @@ template <ReduceOp op, class A>
 A combine(A a, A b) {
   if constexpr (op == ReduceOp::max) {
     if constexpr (std::is_floating_point_v<A>)
-      return (a > b || a != a || (a == b && !std::signbit(a))) ? a : b;  // NaN stays visible, +0 is above -0
+      return (a > b || a != a || (a == b && !std::signbit(a))) ? a : b;  // NaN propagates, +0 > -0
     else
       return a > b ? a : b;
   } else if constexpr (op == ReduceOp::min) {

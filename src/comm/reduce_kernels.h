@@ -1,4 +1,4 @@
-// Element-wise reductions on the host, in a fixed order, so that the result does not depend on timing or backend.
+// Element-wise reductions on the host in a fixed order, so that results do not depend on timing or backend.
 #pragma once
 
 #include <span>
@@ -7,9 +7,8 @@
 
 namespace amdahl {
 
-/// Reduces elements [begin, end) over all `sources` in their order and writes the result to all `destinations`.
-/// Sources and destinations may be the same arrays. f16 and bf16 accumulate in f32; integers wrap, and
-/// their averages are cut to whole numbers.
+/// Reduces elements [begin, end) over all `sources` in their order and writes the result to all `destinations`, which
+/// may be the same arrays. f16 and bf16 accumulate in f32; integers wrap, and their averages are truncated.
 struct ReduceJob {
   std::span<const void* const> sources;
   std::span<void* const> destinations;
@@ -19,8 +18,8 @@ struct ReduceJob {
 };
 void reduce_in_order(const ReduceJob& job);
 
-/// Part of `count` elements that `rank` reduces for all: [begin, end), whole cache lines, empty for late ranks of small
-/// counts.
+/// The share of `count` elements that `rank` reduces for all ranks: [begin, end), whole cache lines, empty for the last
+/// ranks of small counts.
 struct ElementRange {
   size_t begin, end;
 };

@@ -1,5 +1,5 @@
-// The client half of the rendezvous, one per rank (rank 0 included): requests from any thread, a watcher thread that
-// reads the answers, keeps the heartbeat going and reacts to the first failure.
+// Client of the rendezvous, one per rank including rank 0: requests from any thread, and a watcher thread that reads
+// the answers, sends heartbeats and reacts to the first failure.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -27,10 +27,10 @@ namespace {
 using wire::Frame;
 using wire::FrameType;
 
-/// After a failure the rank has this long to leave by itself; then the failure handler may end the process.
+/// Time that a rank has after a failure to leave by itself before the failure handler is called.
 constexpr std::chrono::milliseconds kGrace{1500};
 constexpr double kGreetingSeconds = 10;
-constexpr double kEchoSeconds = 0.5;  // for the server's word on a report or on who is missing
+constexpr double kEchoSeconds = 0.5;  // for the server's answer to a report or a query of missing ranks
 
 std::string this_process() {
   char host[256] = "?";
@@ -117,7 +117,7 @@ class TcpRendezvous : public RendezvousStore {
       if (failure()) return;
       write({.type = FrameType::failure, .value = wire::encode_error(error)});
       if (!wait_failure(Deadline::after_seconds(kEchoSeconds))) record_failure(error);
-    } catch (...) {  // out of memory while failing: the others will see the connection close
+    } catch (...) {  // out of memory during failure: the other ranks see the connection close
     }
   }
 
@@ -172,10 +172,10 @@ class TcpRendezvous : public RendezvousStore {
 
   void write(const Frame& frame) noexcept {
     std::lock_guard lock(write_mutex_);
-    wire::send_all(socket_.fd(), wire::encode(frame));  // a closed connection is the watcher's business
+    wire::send_all(socket_.fd(), wire::encode(frame));  // the watcher detects a closed connection
   }
 
-  /// Sends a request and waits for its answer; nothing at the deadline. Throws the first failure.
+  /// Sends a request and waits for its answer; absent at the deadline. Throws the first failure.
   std::optional<std::string> ask(Frame frame, Deadline deadline) {
     throw_failure();
     bool served = true;
@@ -183,9 +183,9 @@ class TcpRendezvous : public RendezvousStore {
       std::lock_guard lock(mutex_);
       served = !server_left_;
       frame.id = ++next_id_;
-      answers_[frame.id];  // the watcher drops answers that nobody waits for
+      answers_[frame.id];  // the watcher drops answers without an entry
     }
-    if (!served) record_failure(left_error(0, wait_words(frame)));
+    if (!served) record_failure(left_error(0, wait_text(frame)));
     write(frame);
     std::unique_lock lock(mutex_);
     const auto ready = [&] { return failure_ || answers_[frame.id].has_value(); };
@@ -196,7 +196,7 @@ class TcpRendezvous : public RendezvousStore {
     return answer;
   }
 
-  std::string wait_words(const Frame& frame) const {
+  std::string wait_text(const Frame& frame) const {
     return fmt::format("rank {} waits for {} '{}'", launch_.rank,
                        frame.type == FrameType::exchange ? "exchange" : "key", frame.key);
   }
@@ -244,7 +244,7 @@ class TcpRendezvous : public RendezvousStore {
     }
   }
 
-  /// False once the connection is over.
+  /// False once the connection is closed.
   bool read_answers() {
     char buffer[16384];
     const ssize_t bytes = recv(socket_.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -264,7 +264,7 @@ class TcpRendezvous : public RendezvousStore {
     return true;
   }
 
-  /// Of a server's silence. Rank 0 answers a new rank from a thread of its own, at once.
+  /// Longest silence of the server. Rank 0 answers a new rank at once, by its server thread.
   double patience() const { return greeted_ ? timeout_seconds_ : std::min(timeout_seconds_, kGreetingSeconds); }
 
   Error no_rendezvous(const std::string& what) const {
@@ -287,7 +287,7 @@ class TcpRendezvous : public RendezvousStore {
     changed_.notify_all();
   }
 
-  /// Rank 0 has ended its work and serves no more: questions that wait have no answer.
+  /// Rank 0 has ended its work and its server: pending requests get no answer.
   void end_without_server() {
     bool waits = false;
     {
@@ -360,13 +360,13 @@ class TcpRendezvous : public RendezvousStore {
   std::map<size_t, std::function<void(const Error&)>> listeners_;
   size_t next_listener_ = 0;
 
-  bool greeted_ = false;                    // the server has said something; watcher thread
+  bool greeted_ = false;                    // the server has sent a frame; watcher thread
   wire::FrameReader reader_;                // watcher thread
   Deadline::Clock::time_point last_heard_;  // watcher thread
   std::thread watcher_;
 };
 
-/// Everybody must be here before work starts; whoever is not is named.
+/// Waits until all ranks have joined; the error names missing ranks.
 void join_world(RendezvousStore& store, double timeout_seconds) {
   const LaunchContext& launch = store.launch();
   try {

@@ -22,7 +22,7 @@ using wire::Frame;
 using wire::FrameType;
 
 constexpr double kLingerSeconds = 5;         // for ranks that leave after rank 0
-constexpr double kLingerAfterFailure = 0.2;  // enough to hand the report to the kernel
+constexpr double kLingerAfterFailure = 0.2;  // enough to pass the report to the kernel
 
 /// "2 0 3".
 std::vector<int> ranks_in(const std::string& text) {
@@ -84,7 +84,7 @@ void RendezvousServer::wait_for_events() {
   const auto until_beat = std::chrono::duration_cast<std::chrono::milliseconds>(next_beat_ - Clock::now()).count();
   const int wait_ms = stopping_.load() ? 10 : static_cast<int>(std::max<int64_t>(1, until_beat + 1));
   if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
-  const std::vector<ClientPtr> present = clients_;  // accepting and losing change clients_
+  const std::vector<ClientPtr> present = clients_;  // a copy, because clients_ changes in the loop
   for (size_t i = 0; i < present.size(); ++i) {
     const short events = polled[i + 2].revents;
     if (events & POLLOUT) flush(*present[i]);
@@ -101,7 +101,7 @@ void RendezvousServer::accept_clients() {
     if (!socket.open() && (errno == EMFILE || errno == ENFILE)) {
       accept_error_.store(errno);
       fail(accept_failure(port_, errno));
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the connection stays in line: poll returns at once
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // poll returns at once while it is pending
     }
     if (!socket.open()) return;
     const int on = 1;
@@ -125,7 +125,7 @@ void RendezvousServer::read_client(const ClientPtr& client) {
     try {
       while (auto frame = client->input.next()) handle(client, *frame);
     } catch (const Error&) {
-      return lose(client);  // a stranger on our port, or a rank of another build
+      return lose(client);  // another program, or a rank of another build
     }
     if (!client->socket.open()) return;
   }
@@ -172,7 +172,7 @@ void RendezvousServer::handle_hello(const ClientPtr& client, const Frame& frame)
                       fmt::format("a second process says that it is rank {} ({})", frame.a, client->process), remedy,
                       frame.a));
   client->rank = frame.a;
-  send(*client, {.type = FrameType::beat});  // so that it knows whom it talks to
+  send(*client, {.type = FrameType::beat});  // identifies this server to the client
 }
 
 void RendezvousServer::handle_get(const ClientPtr& client, const Frame& frame) {
@@ -191,7 +191,7 @@ void RendezvousServer::handle_leave(const ClientPtr& client) {
   refuse_waits_for_left();
 }
 
-/// A rank that has left sets no more keys and comes to no more exchanges: who waits for it waits in vain.
+/// A rank that has left sets no keys and joins no exchanges, so that waits for it must fail.
 void RendezvousServer::refuse_waits_for_left() {
   if (left_.empty()) return;
   for (const auto& [key, questions] : waiting_)
@@ -211,7 +211,7 @@ void RendezvousServer::refuse_waits_for_left() {
             rank, fmt::format("rank {} waits for it in exchange '{}'", gathering.parts.begin()->first, name)));
 }
 
-/// Of an exchange: "1, 2, 3", of many the first few.
+/// Ranks missing from an exchange: "1, 2, 3"; only the first of many.
 std::string RendezvousServer::missing_from(const Frame& frame) const {
   std::vector<int> missing;
   const auto gathering = gatherings_.find(frame.key);
@@ -257,7 +257,7 @@ void RendezvousServer::flush(Client& client) {
   while (!client.output.empty()) {
     const ssize_t sent = ::send(client.socket.fd(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // full, or gone: then reading will find out
+    if (sent <= 0) return;  // the socket is full, or closed, which reading detects
     client.output.erase(0, static_cast<size_t>(sent));
   }
 }
@@ -271,7 +271,7 @@ void RendezvousServer::fail(const Error& error) {
   if (first_failure_) return;
   first_failure_ = std::make_unique<Error>(error);
   const Frame report{.type = FrameType::failure, .value = wire::encode_error(error)};
-  // Rank 0 last: it may end the process, and this server with it, as soon as it knows.
+  // Rank 0 last, because it may end this process, and the server with it, as soon as it has the report.
   for (const ClientPtr& client : clients_)
     if (client->rank != 0) send(*client, report);
   for (const ClientPtr& client : clients_)

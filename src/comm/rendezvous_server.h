@@ -1,5 +1,5 @@
-// The server half of the rendezvous: one background thread in rank 0's process that keeps keys, gathers exchanges and
-// watches the connections. It decides which failure was the first; every client learns that one.
+// Server of the rendezvous: a background thread of rank 0 that stores keys, collects exchanges and monitors
+// connections. It determines the first failure and sends it to every client.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,14 @@ namespace amdahl {
 
 class RendezvousServer {
  public:
-  /// Listens at once (throws Error{peer_unreachable} if it cannot), serves until destroyed.
+  /// Listens at once and serves until destroyed. Throws Error{peer_unreachable} when it cannot listen.
   RendezvousServer(const std::string& address, int port, int world_size, double timeout_seconds);
-  /// Serves on until all ranks have left or failed, for a few seconds at most.
+  /// Continues to serve until all ranks have left or failed, at most a few seconds.
   ~RendezvousServer();
-  /// The port in use: the one asked for, or the one that the system chose for port 0.
+  /// The port in use: the requested one, or for port 0 the one chosen by the system.
   int port() const { return port_; }
-  /// Why no rank can join any more (EMFILE, ENFILE), or 0. Rank 0 asks: its own connection may be the one that failed.
+  /// Error number when no more ranks can join (EMFILE, ENFILE), or 0. Polled by rank 0, whose own connection may have
+  /// failed. Thread-safe.
   int accept_error() const { return accept_error_.load(); }
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
@@ -32,10 +33,10 @@ class RendezvousServer {
 
   struct Client {
     wire::Socket socket;
-    int rank = -1;        // until its hello
+    int rank = -1;        // -1 until its hello
     std::string process;  // "process 12 on host h"
     wire::FrameReader input;
-    std::string output;  // not yet taken by the socket
+    std::string output;  // bytes not yet written to the socket
     Clock::time_point last_heard;
     bool left = false;
   };
@@ -45,13 +46,13 @@ class RendezvousServer {
     int from = -1;  // the rank that sets the key, if known
   };
   struct Gathering {
-    std::vector<int> members;          // ranks of the job, in the order of the answer
-    std::map<int, std::string> parts;  // by rank of the job
+    std::vector<int> members;          // ranks in the job, in the order of the answer
+    std::map<int, std::string> parts;  // messages by rank in the job
     std::vector<Question> questions;
   };
   using ClientPtr = std::shared_ptr<Client>;
 
-  // All of these run on the server thread.
+  // These run on the server thread.
   void serve();
   void wait_for_events();
   void accept_clients();
@@ -88,10 +89,10 @@ class RendezvousServer {
   std::thread thread_;
 };
 
-/// What to throw for a server's accept_error().
+/// The error for a server's accept_error().
 Error accept_failure(int port, int error_number);
 
-/// How often both sides say that they are alive.
+/// Interval of the heartbeats in both directions.
 std::chrono::duration<double> beat_interval(double timeout_seconds);
 
 }  // namespace amdahl

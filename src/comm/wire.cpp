@@ -19,7 +19,7 @@ namespace amdahl::wire {
 namespace {
 
 constexpr uint32_t kMagic = 0x414d4432;    // "AMD2": changes with the frame format
-constexpr uint32_t kMaxBytes = 64u << 20;  // of a key or value: control messages are small
+constexpr uint32_t kMaxBytes = 64u << 20;  // limit of a key or value; control messages are small
 constexpr std::chrono::milliseconds kRetry{20};
 
 struct Header {
@@ -221,7 +221,7 @@ std::string local_address_towards(const std::string& address, int port) {
   const Addresses list = resolve(address, port);
   sockaddr_storage own{};
   socklen_t bytes = sizeof own;
-  // Connecting a datagram socket sends nothing: it only asks the routing table.
+  // Connecting a datagram socket sends nothing; it only queries the routing table.
   const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   char text[NI_MAXHOST] = {};
   if (!socket.open() || connect(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||

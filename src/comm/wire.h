@@ -1,4 +1,5 @@
-// Frames and sockets of the rendezvous. Every rank runs the same build on the same kind of machine: no byte swapping.
+// Frames and sockets of the rendezvous. All ranks run the same build on the same kind of machine, so there is no byte
+// swapping.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,16 @@ enum class FrameType : uint8_t {
   // client to server
   hello,     // a = rank, b = world size, value = "process 12 on host h"
   set,       // key, value
-  get,       // id, key, a = rank that sets it or -1 (not known); answered by `value` once the key exists
-  exchange,  // id, key, a = rank, b = world size, value; answered by `value` (packed) once all ranks came
-  missing,   // id, key of an exchange; answered by `value`: the ranks that have not come, "2, 3"
+  get,       // id, key, a = rank that sets it or -1 (unknown); answered by `value` once the key exists
+  exchange,  // id, key, a = rank, b = world size, value; answered by `value` (packed) once all ranks have arrived
+  missing,   // id, key of an exchange; answered by `value`: the ranks that have not arrived, "2, 3"
   leave,     // the connection will close on purpose
-  // both ways
-  failure,  // value = encoded error: a report to the server, the first failure from it
-  beat,     // still alive
+  // both directions
+  failure,  // value = encoded error: to the server a report, from the server the first failure
+  beat,     // heartbeat
   // server to client
   value,  // id, value
-  left,   // a = a rank that has left on purpose
+  left,   // a = rank that has left on purpose
   bye,    // the server ends on purpose
 };
 
@@ -39,11 +40,11 @@ struct Frame {
 
 std::string encode(const Frame& frame);
 
-/// Cuts a byte stream into frames.
+/// Splits a byte stream into frames. Not thread-safe.
 class FrameReader {
  public:
   void append(const char* data, size_t bytes) { buffer_.append(data, bytes); }
-  /// The next whole frame, if any. Throws Error{data_corrupt} on bytes that are no frame of this program.
+  /// The next complete frame, if any. Throws Error{data_corrupt} for bytes that are not a frame of this program.
   std::optional<Frame> next();
 
  private:
@@ -55,7 +56,7 @@ Error decode_error(std::string_view text);
 std::string pack(const std::vector<std::string>& parts);
 std::vector<std::string> unpack(std::string_view text);
 
-/// A file descriptor that closes itself.
+/// Owns a file descriptor.
 class Socket {
  public:
   Socket() = default;
@@ -76,20 +77,20 @@ constexpr const char* kPortRemedy =
     "set AMDAHL_MASTER_PORT to a free port for every rank; another program or job, or a second process that believes "
     "to be rank 0, holds this one";
 
-/// Listens on `address`:`port`: on the loopback interface for a loopback address, on all interfaces otherwise.
+/// Listens on `port`, on the loopback interface when `address` is a loopback address, otherwise on all interfaces.
 Socket listen_on(const std::string& address, int port);
 int port_of(const Socket& listener);
-/// Tries until the deadline; throws Error{peer_unreachable}. `check` runs before each try and may throw what makes more
-/// of them useless.
+/// Tries to connect until the deadline; throws Error{peer_unreachable}. `check` runs before each attempt and may throw
+/// to end the attempts.
 Socket connect_to(const std::string& address, int port, Deadline deadline, const std::function<void()>& check = {});
-/// An event that wakes poll(). Error{environment_missing} without file descriptors.
+/// An event that wakes poll(). Error{environment_missing} when file descriptors run out.
 Socket make_wake_event();
-/// What to throw for a socket call that failed: Error{environment_missing} when file descriptors ran out, else
+/// The error for a failed socket call: Error{environment_missing} when file descriptors ran out, else
 /// Error{peer_unreachable} with `remedy`. `what`: "rank 0 cannot listen on 127.0.0.1:29500".
 Error socket_error(const std::string& what, int error_number, const std::string& remedy);
-/// Writes all bytes; false when the peer is gone or takes none for some seconds.
+/// Writes all bytes; false when the peer has closed the connection or accepts no bytes for some seconds.
 bool send_all(int fd, std::string_view bytes) noexcept;
-/// This machine's address on the interface that leads to `address`, in numbers.
+/// Numeric address of this machine on the interface with the route to `address`.
 std::string local_address_towards(const std::string& address, int port);
 
 }  // namespace amdahl::wire

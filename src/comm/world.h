@@ -1,5 +1,5 @@
-// World: who the ranks are and how they find each other. Ranks are threads of this process, or processes that a
-// launcher (mpirun, torchrun, srun) started, one rank each.
+// World: the ranks of a job and how they connect. Ranks are threads of this process, or processes started by a launcher
+// (mpirun, torchrun, srun) with one rank each.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace amdahl {
 
-/// What the launcher's variables say. `family` is "plain", "amdahl", "torchrun", "openmpi", "pmi" or "slurm".
+/// Rank and world by the launcher's variables. `family`: "plain", "amdahl", "torchrun", "openmpi", "pmi" or "slurm".
 struct LaunchContext {
   std::string family = "plain";
   int rank = 0;
@@ -24,77 +24,78 @@ struct LaunchContext {
   bool multi_process() const { return world_size > 1; }
 };
 
-/// First family that matches wins (ecosystem.md section 2 order: AMDAHL, torchrun, Open MPI, PMI/PMIx, Slurm). Throws
-/// Error{launcher_mismatch} when two families disagree on rank or world size, or one is half set.
-/// `environment` is the process environment, passed in by the CLI: the library reads no variables itself.
+/// Uses the first family whose variables are set, in the order AMDAHL, torchrun, Open MPI, PMI/PMIx, Slurm. Throws
+/// Error{launcher_mismatch} when two families disagree on rank or world size, or one is incomplete. `environment`: the
+/// process environment, passed in by the CLI, because the library reads no variables itself.
 LaunchContext detect_launch(const std::map<std::string, std::string>& environment);
 
-/// Communicator of a world of one rank, on any device.
+/// Communicator of a single rank, on any device.
 std::unique_ptr<Communicator> make_lone_communicator(Device& device);
 
 /// Communicators of `world_size` ranks that are threads of this process, in rank order. CPU devices only.
 std::vector<std::unique_ptr<Communicator>> make_inproc_communicators(int world_size, double timeout_seconds);
 
-/// A key-value store that the ranks of a multi-process world share: TCP, served by rank 0 in a background thread.
-/// Also notices a peer whose connection drops (died) or falls silent for the timeout (hung) and tells the others who it
-/// was. All calls from any thread. Must outlive the communicators made with it; destroying it without leave() is a
-/// death.
+/// A key-value store shared by the ranks of a multi-process world, over TCP, served by a background thread of rank 0.
+/// It detects a peer whose connection closes (died) or is silent for the timeout (hung) and reports it to all ranks.
+/// Thread-safe. Must outlive the communicators made with it. Destruction without leave() counts as a death of this
+/// rank.
 class RendezvousStore {
  public:
   virtual ~RendezvousStore() = default;
   virtual const LaunchContext& launch() const = 0;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Blocks until the key exists; Error{rank_hung} at the deadline, the first failure as soon as there is one. `from`:
-  /// the rank that sets it, -1 when that is not known; once it has left without doing so, Error{rank_died} here and to
-  /// everybody.
+  /// Blocks until the key exists. Error{rank_hung} at the deadline; the first failure as soon as there is one. `from`:
+  /// the rank that sets the key, or -1 when unknown; when it leaves without setting the key, all ranks get
+  /// Error{rank_died}.
   virtual std::string get(const std::string& key, int from, Deadline deadline) = 0;
-  /// Every member's `message`, in the group's order, once all have called with this `name` (used once) and the same
-  /// group. At the deadline Error{rank_hung} names the ranks that did not come, here and to everybody; one that has
-  /// left and so will not come is Error{rank_died} at once.
+  /// Returns every member's `message`, in the group's order, once all have called with this unique `name` and the same
+  /// group. At the deadline all ranks get Error{rank_hung} with the missing ranks; when a missing rank has left, they
+  /// get Error{rank_died} at once.
   virtual std::vector<std::string> exchange(const std::string& name, const RankGroup& group, const std::string& message,
                                             Deadline deadline) = 0;
 
-  /// First failure reported or seen anywhere, if any; its rank() is the rank that failed, not the one that noticed.
+  /// First failure reported or detected by any rank, or null; its rank() is the rank that failed, not the one that
+  /// detected it.
   virtual std::unique_ptr<Error> failure() = 0;
-  /// The same, waiting for one until the deadline.
+  /// Waits until the deadline for a first failure; null without one.
   virtual std::unique_ptr<Error> wait_failure(Deadline deadline) = 0;
-  /// Tells every rank, and returns when the report is out (half a second at most). Later reports are dropped.
+  /// Reports a failure to all ranks; returns when the report is sent, after at most 0.5 s. Later reports are ignored.
   virtual void report_failure(const Error& error) noexcept = 0;
-  /// Reports Error{interrupted} of this rank soon after `stopped` says so: a rank that waits for another's decision
-  /// must be able to end everybody's work, too. Polled on the watcher thread.
+  /// Reports Error{interrupted} of this rank soon after `stopped` returns true, so that a rank that waits for others
+  /// can end the work of all. The watcher thread polls `stopped`.
   virtual void report_when(std::function<bool()> stopped) = 0;
-  /// Says that this rank leaves on purpose, so that its closed connection is no death. Put a barrier before it when
-  /// others may still be in a collective with this rank.
+  /// Announces that this rank leaves on purpose, so that closing its connection is not a death. Call a barrier before
+  /// when other ranks may still be in a collective with this rank.
   virtual void leave() noexcept = 0;
-  /// The lowest member (rank in the job) that has left, as far as this one knows; -1: none.
+  /// The lowest rank in the job among the members that are known to have left; -1: none.
   virtual int left_rank(const RankGroup& group) = 0;
 
-  /// Called (once or twice) on the store's watcher thread as soon as the first failure is known (at once if it already
-  /// is). Communicators register their abort here. A listener must not call the store.
+  /// `listener` is called, once or twice, on the watcher thread as soon as the first failure is known. Communicators
+  /// register their abort here. A listener must not call the store.
   virtual size_t add_listener(std::function<void(const Error&)> listener) = 0;
-  /// Returns after a running call of that listener has ended.
+  /// Waits for a running call of that listener.
   virtual void remove_listener(size_t id) noexcept = 0;
-  /// Last resort: called on the watcher thread when this rank has neither left nor ended 1.5 s after the first failure.
-  /// The CLI prints the error and ends the process there.
+  /// Called on the watcher thread when this rank has not left 1.5 s after the first failure, as a last resort: the CLI
+  /// prints the error and ends the process.
   virtual void set_failure_handler(std::function<void(const Error&)> handler) = 0;
 };
-/// What is to be said of a rank that has left on purpose although others wait for it.
+/// The error for a rank that has left on purpose although others wait for it.
 Error left_error(int rank, const std::string& wait);
 
-/// Connects (rank 0 also serves) and waits until all ranks have joined. Throws Error{peer_unreachable} that names who
-/// is missing, Error{launcher_mismatch} when ranks disagree about the world.
+/// Connects (rank 0 also starts the server) and waits until all ranks have joined. Throws Error{peer_unreachable} that
+/// names the missing ranks, Error{launcher_mismatch} when ranks disagree about the world.
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
 
-/// Communicator over the processes of `group` (this one must be a member); `name` keeps groups apart and must be used
-/// once. Gloo for CPU devices, NCCL for CUDA devices.
+/// Communicator over the processes of `group`, which must include this one; `name` identifies the group and must be
+/// unique. Gloo for CPU devices, NCCL for CUDA devices.
 std::unique_ptr<Communicator> make_gloo_communicator(RendezvousStore& store, const std::string& name,
                                                      const RankGroup& group, double timeout_seconds);
 std::unique_ptr<Communicator> make_nccl_communicator(RendezvousStore& store, const std::string& name,
                                                      const RankGroup& group, Device& device, double timeout_seconds);
-/// One process driving all `devices`: communicators in rank order.
+/// Communicators for one process that drives all `devices`, in rank order.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<Device*>& devices,
                                                                    double timeout_seconds);
-/// The same by MPI, between CPU processes that mpirun started; for comparison. No f16, bf16 and average, and additions
+/// Communicator over MPI between CPU processes started by mpirun, for comparison. No f16, bf16 and average; additions
 /// in MPI's order.
 std::unique_ptr<Communicator> make_mpi_communicator(RendezvousStore& store, const std::string& name,
                                                     const RankGroup& group, double timeout_seconds);
@@ -103,8 +104,8 @@ Availability mpi_availability();
 Availability nccl_availability();
 std::string nccl_version();  // "2.28.9", empty when unavailable
 
-/// Runs fn(rank) on one thread per rank and returns when all are done. The first exception wins: `abort_all(error)` is
-/// called once so that other ranks leave their waits, and the error is rethrown with its rank.
+/// Runs fn(rank) on one thread per rank and returns when all are done. After the first exception `abort_all(error)` is
+/// called once, so that other ranks leave their waits; the error is rethrown with its rank.
 void run_rank_threads(int world_size, const std::function<void(int rank)>& fn,
                       const std::function<void(const Error&)>& abort_all);
 

@@ -16,7 +16,7 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kAlignment = 256;
-/// Reading /proc/meminfo takes tens of microseconds, so only allocations that could matter are checked against it.
+/// Reading /proc/meminfo takes tens of microseconds, so only large allocations are checked against it.
 constexpr size_t kCheckedBytes = size_t{4} << 20;
 
 int64_t total_memory_bytes() {
@@ -49,7 +49,7 @@ int64_t available_memory_bytes() {
 
 }  // namespace
 
-/// A stream that its device knows while it lives.
+/// A stream that is registered with its device during its lifetime.
 class RegisteredStream : public CpuStream {
  public:
   RegisteredStream(CpuDevice& device, const std::string& name, std::shared_ptr<CpuDevice::Memory> memory)
@@ -80,7 +80,7 @@ class CpuBuffer : public Buffer {
     {
       std::lock_guard lock(memory_->mutex);
       streams = memory_->streams;
-      // Freed by a work item: that item is past its use, and a drain from a worker could wait for itself.
+      // Freed by a work item, which no longer uses the buffer: a drain from a worker could wait for itself.
       if (std::any_of(streams.begin(), streams.end(), [](CpuStream* stream) { return stream->on_worker(); }))
         streams.clear();
     }

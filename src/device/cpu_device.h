@@ -1,4 +1,4 @@
-// CPU virtual devices: threads standing in for GPUs, so that overlap, bucketing and schedules run without one.
+// CPU virtual devices: threads that emulate GPUs, so that overlap, bucketing and schedules run without a GPU.
 #pragma once
 
 #include <atomic>
@@ -42,12 +42,12 @@ class CpuDevice : public Device {
   friend class CpuBuffer;
   friend class RegisteredStream;
 
-  /// Shared with the buffers, which may be freed after their device.
+  /// Shared with the buffers, which may outlive their device.
   struct Memory {
     std::atomic<size_t> current{0};
     std::atomic<size_t> peak{0};
     std::mutex mutex;                 // guards streams
-    std::vector<CpuStream*> streams;  // live streams: freeing a buffer first drains them, as cudaFree does
+    std::vector<CpuStream*> streams;  // live streams, which freeing a buffer drains first, as cudaFree does
   };
 
   DeviceSpec spec_;

@@ -23,7 +23,7 @@ CpuStream::CpuStream(Device& device, std::string name)
       worker_(start_thread("the worker of " + label_, [this] { run_worker(); })) {}
 
 CpuStream::~CpuStream() {
-  if (std::uncaught_exceptions() > 0)  // the caller failed: what the queued work points to may be going away
+  if (std::uncaught_exceptions() > 0)  // unwinding: memory that queued work uses may be freed
     poison(std::make_exception_ptr(Error(Cause::internal, label_ + " was destroyed while an error unwound")));
   stopping_.store(true, std::memory_order_release);
   work_ready_.notify();
@@ -64,9 +64,8 @@ void CpuStream::wait(Event& event) {
 
 void CpuStream::synchronize(Deadline deadline) {
   const uint64_t target = pushed_.load(std::memory_order_acquire);
-  // A stream that goes on is slow, not hung: the deadline starts again whenever items were finished before it. This
-  // also lets a collective in the queue, whose own deadline starts when it begins, be the one that names the absent
-  // rank.
+  // A stream that makes progress is slow, not hung: the deadline restarts whenever items have finished. So a collective
+  // in the queue, whose own deadline starts when it begins, can expire first and name the missing rank.
   const auto span = deadline.time() - Deadline::Clock::now();
   uint64_t finished = completed_.load(std::memory_order_acquire);
   while (!finished_by(target, deadline)) {
@@ -89,7 +88,7 @@ void CpuStream::synchronize(Deadline deadline) {
   }
 }
 
-// False at the deadline. Looks now and then whether the user has stopped it all: a queue may hold minutes of work.
+// False at the deadline. Polls the stop condition, because a queue may hold minutes of work.
 bool CpuStream::finished_by(uint64_t target, Deadline deadline) {
   constexpr std::chrono::milliseconds kLookInterval{100};
   const auto reached = [&] { return completed_.load(std::memory_order_acquire) >= target; };
@@ -106,8 +105,8 @@ bool CpuStream::finished_by(uint64_t target, Deadline deadline) {
   }
 }
 
-// The caller is about to unwind, and what queued work points to goes away with it: nothing more may start, and what
-// runs must have ended. Whatever waits inside an item has a deadline of its own.
+// The caller is about to unwind and to free memory that queued work uses: no further item may start, and a running item
+// must have ended. Waits inside an item have their own deadlines.
 void CpuStream::give_up(const Error& error) {
   constexpr double kPatienceSeconds = 10;
   poison(std::make_exception_ptr(error));
@@ -124,7 +123,7 @@ void CpuStream::poison(std::exception_ptr error) {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
-  poisoned_.store(true);  // before working_ is looked at, as run_item stores and looks the other way round
+  poisoned_.store(true);  // stored before working_ is read; run_item stores and reads in the opposite order
 }
 
 void CpuStream::run_item(Item& item) {
@@ -176,7 +175,7 @@ void CpuStream::run_worker() {
     taken += batch.size();
     for (Item& item : batch) {
       run_item(item);
-      item.work = nullptr;  // captures end before the host is told that the item is done
+      item.work = nullptr;  // destroys the captures before the item counts as done
       completed_.fetch_add(1, std::memory_order_acq_rel);
       progress_.notify();
     }

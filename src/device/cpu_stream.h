@@ -1,8 +1,8 @@
-// The stream of a CPU virtual device: a FIFO queue served by one worker thread of its own.
+// The stream of a CPU virtual device: a FIFO queue with its own worker thread.
 //
 // Threads: the rank's host thread enqueues, records, waits and synchronizes; the worker runs the work. An exception in
-// a work item poisons the stream: later work is skipped, events still complete (carrying the error to streams that wait
-// for them), and every synchronize from then on rethrows the first error. Each worker computes with one math thread.
+// a work item poisons the stream: later work is skipped, events still complete and pass the error to streams that wait
+// for them, and every later synchronize rethrows the first error. Each worker computes with one math thread.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ namespace amdahl {
 struct CpuMark {
   std::atomic<bool> passed{false};
   int64_t time_ns = 0;       // steady clock; valid once passed
-  std::exception_ptr error;  // why the recording stream is poisoned, if it is; valid once passed
+  std::exception_ptr error;  // error of the recording stream if it is poisoned; valid once passed
   WaitPoint waiters;
 };
 
@@ -43,7 +43,7 @@ class CpuEvent : public Event {
 class CpuStream : public Stream {
  public:
   CpuStream(Device& device, std::string name);
-  /// Runs what is queued, or drops it while an exception unwinds the caller, then joins the worker.
+  /// Runs the queued work, or drops it during stack unwinding, then joins the worker.
   ~CpuStream() override;
   CpuStream(const CpuStream&) = delete;
   CpuStream& operator=(const CpuStream&) = delete;
@@ -56,15 +56,15 @@ class CpuStream : public Stream {
   void wait(Event& event) override;
   void synchronize(Deadline deadline) override;
 
-  /// Memory for the worker's own use between work items, one piece a slot, in the device's account and kept until the
-  /// stream goes. Worker only; what an earlier call returned for the slot ends, and its contents with it, when a larger
-  /// piece is asked for.
+  /// Scratch memory of the worker, one block per slot, counted as device memory and kept until the stream is destroyed.
+  /// Worker thread only. A request for a larger block frees the slot's earlier block with its contents.
   void* scratch(size_t slot, size_t bytes);
 
-  /// Waits without a deadline and without throwing. Never from a worker thread: streams wait for each other.
+  /// Waits without a deadline and without throwing. Must not be called by a worker thread, because streams can wait for
+  /// each other.
   void drain() noexcept;
   bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
-  /// Time the worker has spent inside work items since the stream was made; waits for events do not count.
+  /// Time that the worker has spent in work items since construction, without waits for events.
   double busy_us() override { return static_cast<double>(busy_ns_.load(std::memory_order_relaxed)) * 1e-3; }
   /// "stream 'compute' of CPU virtual device 0", for messages.
   const std::string& label() const { return label_; }
@@ -88,20 +88,20 @@ class CpuStream : public Stream {
   const std::string label_;
 
   std::mutex mutex_;         // guards queue_ and error_
-  std::vector<Item> queue_;  // swapped out whole by the worker
+  std::vector<Item> queue_;  // the worker swaps it with an empty one
   std::exception_ptr error_;
 
-  std::array<std::unique_ptr<Buffer>, 2> scratch_;  // worker, then the destructor
+  std::array<std::unique_ptr<Buffer>, 2> scratch_;  // used by the worker, then by the destructor
 
   std::atomic<uint64_t> pushed_{0};     // items ever enqueued
   std::atomic<uint64_t> completed_{0};  // items ever finished or skipped
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> working_{false};  // a work item runs
+  std::atomic<bool> working_{false};  // a work item is running
   std::atomic<int64_t> busy_ns_{0};
   WaitPoint work_ready_;  // the worker waits here
   WaitPoint progress_;    // synchronize waits here
-  std::thread worker_;    // last member: starts when everything else stands
+  std::thread worker_;    // last member: starts after all others are initialised
 };
 
 /// The stream as a CpuStream; throws Error{internal} when it belongs to another backend.

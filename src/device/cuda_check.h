@@ -1,4 +1,4 @@
-// The one place where CUDA runtime codes become Errors.
+// Conversion of CUDA runtime codes to Errors.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,13 +7,13 @@
 
 namespace amdahl {
 
-/// Throws for anything but cudaSuccess: Error{out_of_memory} for failed allocations, Error{environment_missing} for a
-/// missing driver or device, Error{device_error} else. The message names GPU, call and location; the runtime's last
-/// error is cleared, so that a handled failure does not come back at the next call.
+/// Throws unless `code` is cudaSuccess: Error{out_of_memory} for failed allocations, Error{environment_missing} for a
+/// missing driver or device, else Error{device_error}. The message names GPU, call and location. The runtime's last
+/// error is cleared, so that the next call does not report it again.
 void cuda_check(cudaError_t code, int device_index, const char* call,
                 std::source_location where = std::source_location::current());
 
-/// What the runtime says of a GPU.
+/// An attribute of a GPU, by the runtime.
 int cuda_attribute(int device_index, cudaDeviceAttr attribute);
 
 }  // namespace amdahl

@@ -89,7 +89,7 @@ DeviceSpec read_spec(int index) {
   return spec;
 }
 
-/// Now, not inside a measurement.
+/// In advance, so that it is not part of a measurement.
 void create_context(int index) {
   cuda_check(cudaSetDevice(index), index, "cudaSetDevice");
   cuda_check(cudaFree(nullptr), index, "cudaFree");
@@ -97,7 +97,7 @@ void create_context(int index) {
 
 class CudaDevice final : public Device {
  public:
-  /// Of a GPU whose context is there.
+  /// The GPU's context must exist.
   CudaDevice(int index, std::shared_ptr<const CudaPartition> partition)
       : spec_(read_spec(index)),
         partition_(std::move(partition)),
@@ -203,7 +203,7 @@ Feasibility CudaDevice::reach_peer(Device& peer) {
 std::unique_ptr<Graph> CudaDevice::capture(Stream& origin, const std::function<void()>& enqueue) {
   bind_thread();
   cudaStream_t stream = as_cuda(origin);
-  // Thread-local: other ranks' threads may allocate or synchronize meanwhile.
+  // Thread-local capture mode, because other ranks' threads may allocate or synchronize during the capture.
   cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), spec_.index, "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {

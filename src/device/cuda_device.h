@@ -12,19 +12,20 @@
 
 namespace amdahl {
 
-/// What may make a device's work worthless or endless: a communicator whose collectives its streams run. Any thread.
+/// Something whose failure invalidates or blocks a device's work: a communicator whose collectives its streams run.
+/// Thread-safe.
 class StreamWatch {
  public:
   virtual ~StreamWatch() = default;
-  /// Throws the cause once the work is known to be lost. Cheap: asked at every poll of a waiting stream.
+  /// Throws the cause once the work is known to be lost. Called at every poll of a waiting stream: must be cheap.
   virtual void rethrow() = 0;
-  /// Looks for news (asynchronous errors, dead peers) and throws them. Asked every few milliseconds of a wait.
+  /// Checks for asynchronous errors and dead peers and throws them. Called every few milliseconds of a wait.
   virtual void look() = 0;
-  /// A wait for the work was given up: end it now, so that memory it uses can be freed while the error travels.
+  /// A wait for the work was abandoned: ends the work, so that its memory can be freed while the exception propagates.
   virtual void give_up(const Error& cause) noexcept = 0;
 };
 
-/// The watches of one device. A watch lives as long as its owner keeps it.
+/// The watches of one device, held by weak references. Thread-safe.
 class StreamWatches {
  public:
   void add(const std::shared_ptr<StreamWatch>& watch);
@@ -38,7 +39,7 @@ class StreamWatches {
   std::vector<std::weak_ptr<StreamWatch>> watches_;
 };
 
-// These throw Error{internal} when handed an object of another backend.
+// These throw Error{internal} for an object of another backend.
 cudaStream_t as_cuda(Stream& stream);
 StreamWatches& watches_of(Device& device);
 bool is_capturing(Stream& stream);

@@ -1,4 +1,5 @@
-// Launches of kernels that begin while their predecessor in the stream ends, which hides the gap between them.
+// Programmatic dependent launch: a kernel starts while its predecessor in the stream ends, which hides the gap between
+// them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,9 +9,9 @@
 
 namespace amdahl {
 
-// Such kernels call wait_for_predecessor before they touch anything that earlier work wrote or reads, and
-// let_successor_start so that the successor is brought onto the chip: it waits for this kernel's end itself. Chips
-// before Hopper start them one after the other, and have no such instructions.
+// Such a kernel calls wait_for_predecessor before it reads or writes memory that earlier work uses, and
+// let_successor_start to let its successor be scheduled, which then waits for the end of this kernel itself. GPUs
+// before Hopper lack these instructions and run the kernels one after another.
 __device__ __forceinline__ void wait_for_predecessor() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
 }
@@ -18,14 +19,14 @@ __device__ __forceinline__ void let_successor_start() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.launch_dependents;");))
 }
 
-/// Blocks, threads a block, bytes of dynamic shared memory a block.
+/// Grid, threads per block, bytes of dynamic shared memory per block.
 struct LaunchShape {
   dim3 blocks;
   unsigned threads;
   size_t shared_bytes;
 };
 
-/// Where, and whether the chip can start kernels early.
+/// Stream and device of a launch, and whether the GPU supports early starts.
 struct LaunchPlace {
   cudaStream_t stream;
   int device_index;

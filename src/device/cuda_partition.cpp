@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kLeastDriver = 12050;  // cuGreenCtxStreamCreate
 
-/// The driver's functions by name, through the runtime: nothing links the driver's library, so that one binary runs
-/// with and without it.
+/// The driver's functions, looked up by name through the runtime: the binary is not linked with the driver's library,
+/// so that it also runs without it.
 struct GreenContexts {
   PFN_cuDeviceGetDevResource_v12040 get_resource;
   PFN_cuDevSmResourceSplitByCount_v12040 split;
@@ -64,8 +64,8 @@ void check(const GreenContexts& driver, CUresult code, int device_index, const c
               "another share, or no `hold_back`");
 }
 
-/// The smallest part and the steps above it, as the driver's documentation gives them for each architecture; drivers
-/// before CUDA 13 do not say. What they make of a number is read back.
+/// Smallest partition and granularity by architecture, from the driver's documentation, because drivers before CUDA 13
+/// do not report them. The actual size of a partition is read back.
 struct SmGroups {
   int least, step;
 };
@@ -75,7 +75,7 @@ SmGroups groups_of(int device_index) {
   return major == 8 ? SmGroups{4, 2} : SmGroups{2, 2};
 }
 
-/// So many parts of at least `least` multiprocessors each.
+/// Splits off `parts` groups of at least `least` multiprocessors each.
 std::vector<CUdevResource> split(const GreenContexts& driver, int device_index, unsigned parts, int least) {
   const CUdevice device = device_index;  // the runtime numbers devices as the driver does
   CUdevResource all{};
@@ -133,7 +133,7 @@ std::vector<std::shared_ptr<const CudaPartition>> divide_gpu(int device_index, c
     parts.push_back(std::make_shared<CudaPartition>(device_index, split(driver, device_index, 1, sizes.front())));
     return parts;
   }
-  // What is left by a split cannot be split again, but groups of one split go together.
+  // The remainder of a split cannot be split again, but groups of one split can be combined.
   const auto groups_in = [&](int size) { return (size + groups.least - 1) / groups.least; };
   int needed = 0;
   for (const int size : sizes) needed += groups_in(size);

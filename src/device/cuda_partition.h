@@ -1,4 +1,4 @@
-// A part of a GPU's multiprocessors as a device of its own: a green context of the driver, and the streams in it.
+// Partition of a GPU's multiprocessors: a green context of the driver, and its streams.
 #pragma once
 
 #include <cuda.h>
@@ -9,11 +9,11 @@
 
 namespace amdahl {
 
-/// Kernels on its streams run on its multiprocessors only, captured ones too. Memory, events and graphs stay those of
-/// the device's primary context, which must exist. Outlives its streams.
+/// Kernels on its streams, captured or not, run on its multiprocessors only. Memory, events and graphs belong to the
+/// device's primary context, which must exist. Must outlive its streams.
 class CudaPartition {
  public:
-  /// What `groups` of the GPU's multiprocessors have together, which one split has made.
+  /// The union of `groups` of the GPU's multiprocessors, all made by one split.
   CudaPartition(int device_index, std::vector<CUdevResource> groups);
   ~CudaPartition();
   CudaPartition(const CudaPartition&) = delete;
@@ -29,9 +29,9 @@ class CudaPartition {
   CUgreenCtx context_ = nullptr;
 };
 
-/// A part for each of `shares` (above 0, below 1), of about so much of the GPU's multiprocessors: the nearest whole
-/// number of the groups that the hardware divides into, 8 on Hopper. They have none in common. Error{usage} for less
-/// than the smallest group, Error{environment_missing} for more than there is, or a driver before CUDA 12.5.
+/// One partition per share, in (0, 1): the share of the GPU's multiprocessors rounded to the hardware's groups, 8
+/// multiprocessors on Hopper. Partitions are disjoint. Error{usage} for a share below the smallest group;
+/// Error{environment_missing} when the GPU has too few multiprocessors, or for a driver before CUDA 12.5.
 std::vector<std::shared_ptr<const CudaPartition>> divide_gpu(int device_index, const std::vector<double>& shares);
 
 }  // namespace amdahl

@@ -6,7 +6,7 @@
 namespace amdahl {
 namespace {
 
-// Made at the first range, when NVTX looks for a profiler; without one this is null and every call returns at once.
+// Created at the first range, when NVTX looks for a profiler; without a profiler it is null and calls return at once.
 nvtxDomainHandle_t domain() {
   static nvtxDomainHandle_t const handle = nvtxDomainCreateA("amdahl");
   return handle;
@@ -37,7 +37,7 @@ ProfilerRange::ProfilerRange(const char* name, int64_t payload) {
 
 ProfilerRange::~ProfilerRange() { nvtxDomainRangePop(domain()); }
 
-// Without a profiler both fail, which changes nothing for anybody.
+// Without a profiler both calls fail, without consequences.
 void start_profiler_capture() { static_cast<void>(cudaProfilerStart()); }
 void stop_profiler_capture() { static_cast<void>(cudaProfilerStop()); }
 

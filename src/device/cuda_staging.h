@@ -1,5 +1,5 @@
-// Pinned bounce buffers of a CUDA device: they keep small copies from and to pageable host memory asynchronous, which
-// the runtime alone does not (it waits for the stream, and would wait for ever behind a hung collective).
+// Pinned bounce buffers of a CUDA device, which make small copies from and to pageable host memory asynchronous. The
+// runtime itself waits for the stream, and so would wait forever behind a hung collective.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace amdahl {
 
-/// Once a wait was given up, copies still on their way reach nobody: the caller's memory may be gone by then.
+/// After an abandoned wait, pending copies do not write to host memory any more, because the caller may have freed it.
 class CudaStaging final : public StreamWatch {
  public:
   explicit CudaStaging(int device_index) : device_index_(device_index) {}
@@ -21,7 +21,7 @@ class CudaStaging final : public StreamWatch {
   CudaStaging(const CudaStaging&) = delete;
   CudaStaging& operator=(const CudaStaging&) = delete;
 
-  /// False when the copy is too large or every slot is in flight: the caller then copies directly.
+  /// False when the copy is too large or every slot is in use: the caller then copies directly.
   bool copy_in(cudaStream_t stream, void* device_destination, const void* host_source, size_t bytes);
   bool copy_out(cudaStream_t stream, void* host_destination, const void* device_source, size_t bytes);
 

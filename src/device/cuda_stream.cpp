@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-// Short waits spin, because waking from a sleep costs more than a training step; long ones leave the core to others.
+// Short waits spin, because waking from a sleep takes longer than a training step; long waits sleep.
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr auto kSleep = std::chrono::microseconds(20);
 constexpr auto kLookInterval = std::chrono::milliseconds(2);
@@ -107,9 +107,9 @@ void CudaStream::wait_until_done(Deadline deadline) {
   device_.throw_if_stopped();
   for (;;) {
     const cudaError_t code = cudaStreamQuery(stream_);
-    watches_.rethrow();  // before success: an aborted collective ends its kernels, and their results are worthless
+    watches_.rethrow();  // before success is reported: an aborted collective ends its kernels with invalid results
     if (code != cudaErrorNotReady) return cuda_check(code, index_, "cudaStreamQuery");
-    cudaGetLastError();  // "not ready" stays behind as the last error otherwise
+    cudaGetLastError();  // clears cudaErrorNotReady as the last error
     const auto now = Deadline::Clock::now();
     if (now >= deadline.time())
       throw Error(Cause::rank_hung,
@@ -126,7 +126,7 @@ void CudaStream::wait_until_done(Deadline deadline) {
 
 CudaGraph::CudaGraph(Device& device, cudaGraph_t graph) : device_(device), index_(device.spec().index), graph_(graph) {
   try {
-    // The comm stream's priority lives on in the nodes that were captured from it.
+    // The nodes keep the priority of the comm stream that they were captured from.
     cuda_check(cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority), index_,
                "cudaGraphInstantiate");
     cuda_check(cudaGraphGetNodes(graph_, nullptr, &num_nodes_), index_, "cudaGraphGetNodes");

@@ -28,10 +28,10 @@ class CudaEvent final : public Event {
 /// Does not synchronize with the legacy stream. The device must outlive it, and owns the watches.
 class CudaStream final : public Stream {
  public:
-  /// In the partition, where there is one.
+  /// On the partition's multiprocessors; null: the whole GPU.
   CudaStream(Device& device, const StreamWatches& watches, std::string name,
              std::shared_ptr<const CudaPartition> partition);
-  /// Of a stream that somebody else made and destroys.
+  /// Wraps a stream that the caller keeps and destroys.
   CudaStream(Device& device, const StreamWatches& watches, cudaStream_t adopted);
   ~CudaStream() override {
     if (owned_) cudaStreamDestroy(stream_);
@@ -44,7 +44,7 @@ class CudaStream final : public Stream {
 
   bool capturing() const;
   cudaStream_t handle() const { return stream_; }
-  /// What its user keeps per stream, for example workspace; goes when the stream goes. One user a key.
+  /// Data that a user attaches to the stream, for example a workspace; freed with the stream. One user per key.
   std::shared_ptr<void>& attachment(const void* key) { return attachments_[key]; }
 
  private:
@@ -59,14 +59,15 @@ class CudaStream final : public Stream {
   std::map<const void*, std::shared_ptr<void>> attachments_;
 };
 
-/// Owns the captured graph beside its executable form: what the capture attached to the graph stays alive with it.
+/// Owns the captured graph and its executable form, because the captured graph owns the objects attached by the
+/// capture.
 class CudaGraph final : public Graph {
  public:
   CudaGraph(Device& device, cudaGraph_t graph);
   ~CudaGraph() override { release(); }
   void launch(Stream& stream) override;
   size_t num_nodes() const override { return num_nodes_; }
-  /// Brings the graph to the device, so that the first launch is like the others.
+  /// Uploads the graph to the device, so that the first launch takes as long as the others.
   void upload(cudaStream_t stream);
 
  private:

@@ -1,4 +1,4 @@
-// Stands in for cuda_device.cpp in a build without CUDA.
+// Replaces cuda_device.cpp in a build without CUDA.
 #include "device/device.h"
 
 namespace amdahl {

@@ -19,7 +19,7 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Threads of other names than this process's main thread have files of their own.
+// Each thread of the process has its own file.
 double waited_by_threads_us() {
   double total = -1;
   std::error_code failed;
@@ -75,7 +75,7 @@ std::optional<Contention> contention_of(std::span<const ProcessLoad> processes) 
     Contention contention;
   };
   std::map<int64_t, Host> hosts;
-  std::set<std::pair<int64_t, int64_t>> seen;  // ranks that are threads of one process read the same
+  std::set<std::pair<int64_t, int64_t>> seen;  // ranks that are threads of one process have the same readings
   for (const ProcessLoad& p : processes) {
     if (!p.load.known()) return std::nullopt;
     Host& host = hosts[p.host];

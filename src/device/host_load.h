@@ -1,5 +1,5 @@
-// What the host's processors did: this process, other programs, and a hypervisor that kept processors for itself. Steps
-// of CPU virtual devices take longer while another program has their processors, and nothing else tells.
+// Processor time of the host used by this process, other programs and the hypervisor. It shows when steps of CPU
+// virtual devices took longer because another program used their processors.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@
 
 namespace amdahl {
 
-/// Microseconds of processor time since some moment in the past, summed over processors or threads; negative where the
-/// host does not say. Differences of two readings are what counts.
+/// Microseconds of processor time since an arbitrary start, summed over processors or threads; negative when not
+/// available. Only differences of two readings are meaningful.
 struct HostLoad {
-  double busy_us = -1;    // of all processors, whoever had them; in ticks of the kernel, 10 ms as a rule
-  double stolen_us = -1;  // processors that were wanted here and that the hypervisor gave to others
-  double own_us = -1;     // of this process's threads
-  double waited_us = -1;  // this process's threads were ready to run and had no processor
+  double busy_us = -1;    // all processors, all programs; resolution: kernel ticks, usually 10 ms
+  double stolen_us = -1;  // steal time: processors requested by this host that the hypervisor gave to others
+  double own_us = -1;     // this process's threads
+  double waited_us = -1;  // this process's threads, runnable without a processor
 
   bool known() const { return busy_us >= 0 && own_us >= 0 && waited_us >= 0; }
 };
 
-/// Of Linux's /proc. Takes about 10 us a thread.
+/// Reads /proc of Linux. Takes about 10 us per thread.
 HostLoad read_host_load();
 
-/// From `before` to `after`; unknown where one of them is.
+/// Load from `before` to `after`; unknown values stay unknown.
 HostLoad operator-(const HostLoad& after, const HostLoad& before);
 
-/// One process of a job and what it saw of its host in the same stretch of time.
+/// Load seen by one process of a job during an interval common to all.
 struct ProcessLoad {
-  int64_t process = 0, host = 0;  // any numbers that tell processes and hosts apart
+  int64_t process = 0, host = 0;  // any numbers that identify processes and hosts
   HostLoad load;
 };
 
-/// On the host where the job lost most; nothing where a reading is missing.
+/// Contention on the host where the job lost most; absent when a reading is missing.
 std::optional<Contention> contention_of(std::span<const ProcessLoad> processes);
 
 namespace detail {

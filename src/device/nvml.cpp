@@ -7,7 +7,7 @@
 namespace amdahl {
 namespace {
 
-// The few declarations of nvml.h that are used here; NVML keeps them stable across drivers.
+// The declarations of nvml.h that are used here; they are stable across drivers.
 constexpr int kSuccess = 0;
 constexpr int kClockSm = 1, kClockMemory = 2;
 constexpr int kTemperatureGpu = 0;
@@ -114,7 +114,7 @@ DeviceHealth Nvml::read_health(void* device) const {
 }
 
 int Nvml::num_processes(void* device) const {
-  constexpr int kInsufficientSize = 7;  // the answer to "how many" when there are any
+  constexpr int kInsufficientSize = 7;  // returned by the query of the number when there are any
   unsigned count = 0;
   if (!device || !api_->processes) return -1;
   const int code = api_->processes(device, &count, nullptr);

@@ -1,5 +1,5 @@
-// NVML, opened at run time: readings of a card that a measurement is judged by. Never required: without the library or
-// on a card that hides a reading, values stay negative or empty.
+// NVML, loaded at run time: readings of a card. Optional: without the library, or for a reading that the card does not
+// support, values stay negative or empty.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace amdahl {
 
-/// The open library. Thread safe as NVML is; devices found through it must not outlive it.
+/// The loaded library. Thread-safe, as NVML is. Device handles must not outlive it.
 class Nvml {
  public:
-  /// Null when libnvidia-ml.so.1 is not there or refuses to start.
+  /// Null when libnvidia-ml.so.1 is missing or does not initialise.
   static std::shared_ptr<Nvml> open();
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -23,13 +23,13 @@ class Nvml {
   /// Handle of the card at a PCI address such as "0000:1b:00.0"; null when NVML does not know it.
   void* find_device(const std::string& pci_bus_id) const;
   DeviceHealth read_health(void* device) const;
-  /// Handle of card `index` in the driver's order, which is by PCI address; null past the last.
+  /// Handle of card `index` in the driver's order, by PCI address; null past the last one.
   void* device_at(unsigned index) const;
-  /// A function of the library by name for readers of more than this class reads; null when the driver lacks it.
+  /// A function of the library by name, for readings that this class does not offer; null when the driver lacks it.
   void* symbol(const char* name) const;
-  /// Programs that compute on the card, or -1.
+  /// Number of compute processes on the card, or -1.
   int num_processes(void* device) const;
-  /// Used bytes of the card's memory by all processes, or -1.
+  /// Bytes of the card's memory used by all processes, or -1.
   int64_t used_memory_bytes(void* device) const;
 
  private:

@@ -15,7 +15,7 @@ int partition_size(double share, int all, int least, int step) {
                 "a share above 0 and below 1");
   step = std::max(step, 1);
   least = (std::max(least, 1) + step - 1) / step * step;
-  const int most = (all - 1) / step * step;  // a part of all of them is no part
+  const int most = (all - 1) / step * step;  // fewer than all
   if (share * all < least || most < least)
     throw Error(
         Cause::usage,

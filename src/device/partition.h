@@ -1,10 +1,10 @@
-// How large a part of a GPU can be: multiprocessors are given away in groups.
+// Size of a partition of a GPU: multiprocessors are assigned in groups.
 #pragma once
 
 namespace amdahl {
 
-/// How many of `all` multiprocessors `share` of them (above 0, below 1) is: the nearest multiple of `step`, at least
-/// `least` and not all. Error{usage} where that part is smaller than `least`.
+/// Number of multiprocessors for `share`, in (0, 1), of `all`: the nearest multiple of `step`, at least `least` and
+/// fewer than all. Error{usage} for a share smaller than `least` multiprocessors.
 int partition_size(double share, int all, int least, int step);
 
 }  // namespace amdahl

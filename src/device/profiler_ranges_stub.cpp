@@ -1,4 +1,4 @@
-// A build without CUDA has no profiler of it.
+// Replaces cuda_profiler_ranges.cpp in a build without CUDA.
 #include "device/profiler_ranges.h"
 
 namespace amdahl {

@@ -1,4 +1,4 @@
-// How readers put a cloud together, a point at a time.
+// Helpers with which readers append points to a PointCloud.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace amdahl {
 
-/// Each has a name, and a point a number of each.
+/// Error{data_corrupt} when a file has too many features: each feature takes a name and one number per point.
 inline void require_features(size_t count, const std::string& where) {
   constexpr size_t kMostFeatures = 500'000;
   if (count > kMostFeatures)

@@ -46,8 +46,8 @@ CsvText read_csv_text(const std::string& path) {
 char detect_delimiter(const CsvText& text) {
   constexpr int kLookAhead = 20;
   char best = ',';
-  size_t best_columns = 1;   // of a delimiter that splits every record equally
-  size_t first_columns = 1;  // of the header alone, when none does: the reader then names the ragged line
+  size_t best_columns = 1;   // with a delimiter that splits every record into the same number of columns
+  size_t first_columns = 1;  // of the header only, used when no delimiter does: the reader then reports the ragged line
   char best_of_first = ',';
   for (const char candidate : {',', ';', '\t'}) {
     CsvRow row;
@@ -148,7 +148,7 @@ bool CsvReader::next(CsvRow& row) {
                     "fewer columns, or the right delimiter");
       ++at_;  // the delimiter
     }
-    // A line of blanks is no record; a quoted empty field ("") is one.
+    // A blank line is not a record; a quoted empty field ("") is one.
     const bool empty = row.fields.size() == 1 && row.fields[0].empty() && std::all_of(begin, at_, is_blank);
     pass_line_end();
     if (!empty) return true;

@@ -10,38 +10,37 @@
 
 namespace amdahl {
 
-/// A whole file in memory. Readers and their fields point into it, so it outlives them.
+/// A file in memory. CsvReader and the fields of CsvRow point into it, so it must outlive them.
 struct CsvText {
   std::string path;
   std::string bytes;
-  size_t begin = 0;  // past the byte order mark
+  size_t begin = 0;  // offset after the byte order mark
 };
 
-/// Reads a file. Error{usage} when it cannot be opened; Error{data_corrupt} when it is empty or is not UTF-8-like text
-/// (a NUL byte, a UTF-16 mark, a gzip header).
+/// Reads a file. Error{usage} when it cannot be opened; Error{data_corrupt} when it is empty or not UTF-8 text (a NUL
+/// byte, a UTF-16 mark, a gzip header).
 CsvText read_csv_text(const std::string& path);
 
-/// Comma, semicolon or tab: the one that splits the first records into the most columns, equally many in each.
-/// A file that none of them splits has one column, and ',' is returned.
+/// The delimiter (comma, semicolon or tab) that splits the first records into the most columns, with the same number of
+/// columns in each. When none splits them, the file has one column and ',' is returned.
 char detect_delimiter(const CsvText& text);
 
-/// The most fields of a record: columns take memory of their own.
+/// Upper limit of fields per record: each column takes memory.
 inline constexpr size_t kMostCsvFields = 500'000;
 
-/// One record. Fields without quotes are trimmed of blanks; quoted ones are taken as written, with "" as one quote.
+/// One record. Unquoted fields are trimmed of blanks; quoted fields are taken verbatim, with "" for one quote.
 struct CsvRow {
-  int64_t line = 0;  // where it starts, counted from 1
+  int64_t line = 0;  // line number of its start, from 1
   std::vector<std::string_view> fields;
-  std::deque<std::string> unescaped;  // backs fields that held doubled quotes
+  std::deque<std::string> unescaped;  // storage of fields that contained doubled quotes
 };
 
-/// Walks the records of a text once. Empty lines are skipped.
+/// Iterates over the records of a text. Empty lines are skipped. Not thread-safe.
 class CsvReader {
  public:
   CsvReader(const CsvText& text, char delimiter);
-  /// False at the end. Error{data_corrupt} for a quote that never closes, text behind a closing quote, or more than
-  /// kMostCsvFields fields.
-  /// Fields stay valid until the next call.
+  /// Reads the next record; false at the end. Error{data_corrupt} for an unclosed quote, text after a closing quote, or
+  /// more than kMostCsvFields fields. The fields are valid until the next call.
   bool next(CsvRow& row);
 
  private:

@@ -1,4 +1,4 @@
-// Compression of text by zlib.
+// gzip compression with zlib.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace amdahl {
 
-/// `text` as a gzip file. Error{environment_missing} in a build without zlib.
+/// Compresses `text` into a gzip file. Error{environment_missing} in a build without zlib.
 std::string gzip(std::string_view text);
 
-/// Whether `bytes` begin as a gzip file does.
+/// Whether `bytes` start with the gzip magic number.
 inline bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1F\x8B"); }
 
-/// The text of a gzip file, at most `most_bytes` of it. Error{cause} naming `origin` when it is damaged, cut off or
-/// longer; Error{environment_missing} in a build without zlib.
+/// Decompresses a gzip file. Error{cause} naming `origin` when it is damaged, truncated or longer than `most_bytes`
+/// uncompressed; Error{environment_missing} in a build without zlib.
 std::string gunzip(std::string_view bytes, const std::string& origin, Cause cause, size_t most_bytes);
 
 }  // namespace amdahl

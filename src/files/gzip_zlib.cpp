@@ -57,7 +57,7 @@ class Inflate {
     state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
     state_.avail_in = static_cast<uInt>(bytes.size());
   }
-  /// The next piece into `output`; zlib's code.
+  /// Decompresses the next piece into `output`; returns zlib's code.
   int take(std::string& output) {
     char room[1 << 16];
     state_.next_out = reinterpret_cast<Bytef*>(room);

@@ -17,7 +17,7 @@ constexpr const char* kRemedy = "write it with numpy.save from an array of numbe
   throw Error(Cause::data_corrupt, fmt::format("{}: {}", origin, what), remedy);
 }
 
-/// Walks the header's dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
+/// Parses the header's dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 class HeaderScanner {
  public:
   HeaderScanner(std::string_view text, size_t offset, const std::string& origin)
@@ -48,7 +48,7 @@ class HeaderScanner {
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error != std::errc{} || value < 0) fail("a size was expected");
     at_ = static_cast<size_t>(end - text_.data());
-    take("L");  // of Python 2
+    take("L");  // suffix of Python 2 integers
     return value;
   }
   bool at_end() {
@@ -65,14 +65,14 @@ class HeaderScanner {
   }
 
   std::string_view text_;
-  size_t offset_;  // of the text in the file
+  size_t offset_;  // offset of the text in the file
   const std::string& origin_;
   size_t at_ = 0;
 };
 
 std::vector<int64_t> scan_shape(HeaderScanner& scanner) {
   std::vector<int64_t> shape;
-  constexpr size_t kMostDims = 64;  // of numpy
+  constexpr size_t kMostDims = 64;  // numpy's limit
   scanner.expect("(");
   while (!scanner.take(")")) {
     if (shape.size() == kMostDims) scanner.fail(fmt::format("more than {} dimensions", kMostDims));
@@ -84,7 +84,7 @@ std::vector<int64_t> scan_shape(HeaderScanner& scanner) {
   return shape;
 }
 
-/// '<f4', '>f8', '|u1', ... to how an element is read.
+/// Sets element size and reader from '<f4', '>f8', '|u1', ...
 void set_type(NpyArray& array, const std::string& type) {
   const char order = type.empty() ? '\0' : type[0];
   size_t bytes = 0;
@@ -210,11 +210,11 @@ size_t num_bytes(const FileArray& array) {
 }
 
 std::string npy_header(const FileArray& array) {
-  // A tuple of one needs its comma.
+  // A one-element tuple needs a trailing comma.
   const std::string shape = fmt::format("({}{})", fmt::join(array.shape, ", "), array.shape.size() == 1 ? "," : "");
   std::string text =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type_text(array.dtype), shape);
-  constexpr size_t kBefore = 10, kAlignment = 64;  // the format asks for elements that begin at a multiple of 64
+  constexpr size_t kBefore = 10, kAlignment = 64;  // the format requires the elements to start at a multiple of 64
   text.append(kAlignment - 1 - (kBefore + text.size()) % kAlignment, ' ');
   text += '\n';
   if (text.size() > 0xffff) throw Error(Cause::usage, "an array of thousands of dimensions", "fewer dimensions");

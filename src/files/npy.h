@@ -1,4 +1,5 @@
-// Arrays in numpy's format, version 1.0 to 3.0: a magic number, a header that is a Python dictionary, the elements.
+// Arrays in numpy's .npy format, versions 1.0 to 3.0: a magic number, a header that is a Python dictionary, the
+// elements.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +12,25 @@
 
 namespace amdahl {
 
-/// A file's array, its elements still as the file has them.
+/// An array of a file, with its elements in the file's encoding.
 struct NpyArray {
-  std::string origin;  // file and array, for errors
+  std::string origin;  // names of file and array, for errors
   std::vector<int64_t> shape;
   bool fortran_order = false;
   size_t element_bytes = 0;
   ReadScalar read = nullptr;
-  std::string bytes;  // of the whole file
-  size_t begin = 0;   // of the elements
+  std::string bytes;  // content of the whole file
+  size_t begin = 0;   // offset of the elements in `bytes`
 
   size_t num_elements() const;
   /// "[3, 4]".
   std::string shape_text() const;
 };
 
-/// Takes the bytes of a .npy file. Error{data_corrupt} with the byte offset when they are not one whole array of
-/// numbers.
+/// Parses a .npy file. Error{data_corrupt} with the byte offset when it is not one complete numeric array.
 NpyArray parse_npy(std::string bytes, std::string origin);
 
-/// Visits the elements in row-major order, whatever order the file has.
+/// Visits the elements in row-major order, also for an array stored in Fortran order.
 template <class Visit>
 void for_each_element(const NpyArray& array, Visit&& visit) {
   const size_t dims = array.shape.size(), count = array.num_elements();
@@ -44,7 +44,7 @@ void for_each_element(const NpyArray& array, Visit&& visit) {
   const char* at = array.bytes.data() + array.begin;
   for (size_t n = 0; n < count; ++n) {
     visit(array.read(at));
-    for (size_t dim = dims; dim-- > 0;) {  // the odometer of a row-major walk
+    for (size_t dim = dims; dim-- > 0;) {  // increment the row-major index, with carry
       at += strides[dim];
       if (++index[dim] < static_cast<size_t>(array.shape[dim])) break;
       at -= strides[dim] * index[dim];
@@ -53,9 +53,9 @@ void for_each_element(const NpyArray& array, Visit&& visit) {
   }
 }
 
-/// What precedes the elements in a .npy file.
+/// The header of a .npy file: everything before the elements.
 std::string npy_header(const FileArray& array);
-/// Error{usage} when the shape is negative or too large.
+/// Bytes of the elements. Error{usage} when the shape is negative or too large.
 size_t num_bytes(const FileArray& array);
 
 }  // namespace amdahl

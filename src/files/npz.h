@@ -10,19 +10,19 @@
 namespace amdahl {
 
 Availability npz_availability();
-/// Of the library; empty without it.
+/// Version of libzip; empty in a build without it.
 std::string npz_version();
 
 struct NpzEntry {
-  std::string name;  // without .npy
+  std::string name;  // without the suffix ".npy"
   NpyArray array;
 };
 
 /// All arrays in the order of the archive. Error{usage} when the file cannot be opened, Error{data_corrupt} when it is
-/// no archive, is cut off, or fails its checksums.
+/// not an archive, is truncated, or fails its checksums.
 std::vector<NpzEntry> read_npz(const std::string& path);
 
-/// Writes uncompressed entries, as numpy.savez does.
+/// Writes uncompressed entries, like numpy.savez.
 void write_npz(const std::string& path, const std::vector<FileArray>& arrays);
 
 }  // namespace amdahl

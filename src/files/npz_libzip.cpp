@@ -38,7 +38,7 @@ std::string text_of(int code) {
 std::string read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& stat, const std::string& origin) {
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) refuse(origin, zip_strerror(archive));
-  // The size that the directory claims is believed as far as deflate can expand the bytes that are there.
+  // Maximum expansion of deflate: memory is reserved in advance only for sizes that the compressed bytes can produce.
   constexpr zip_uint64_t kMostExpansion = 1032;
   std::string bytes;
   if (stat.size / kMostExpansion <= stat.comp_size) bytes.reserve(stat.size);
@@ -52,13 +52,13 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& sta
   return bytes;
 }
 
-/// `bytes` are what a pipe held, and outlive the archive: its directory is at its end.
+/// `bytes` receive the content of a pipe, whose archive directory is at its end; they must outlive the archive.
 Archive open_archive(FileDescriptor& file, std::string& bytes, const std::string& path) {
   int code = 0;
   zip_t* archive = nullptr;
   if (::lseek(file.get(), 0, SEEK_CUR) >= 0) {
     archive = zip_fdopen(file.get(), ZIP_CHECKCONS, &code);
-    if (archive != nullptr) file.release();  // the archive closes it
+    if (archive != nullptr) file.release();  // the archive owns it now
   } else {
     bytes = read_open_file(file, path, Cause::usage, kMostDataBytes);
     zip_error_t error;
@@ -75,7 +75,7 @@ Archive open_archive(FileDescriptor& file, std::string& bytes, const std::string
 
 void add_entry(zip_t* archive, const std::string& path, const FileArray& array, const std::string& header) {
   zip_buffer_fragment_t fragments[2];
-  // The library reads these only, though it asks for pointers to writable bytes.
+  // libzip only reads these, although it takes pointers to non-const bytes.
   fragments[0] = {reinterpret_cast<zip_uint8_t*>(const_cast<char*>(header.data())), header.size()};
   fragments[1] = {static_cast<zip_uint8_t*>(const_cast<void*>(array.data)), num_bytes(array)};
   zip_error_t error;
@@ -138,7 +138,7 @@ using Source = std::unique_ptr<zip_source_t, FreeSource>;
               memory ? "a .npy file, which needs no second copy in memory" : "a .npy file");
 }
 
-/// The bytes of the archive in memory.
+/// Builds the archive in memory.
 Source make_archive(const std::string& path, const std::vector<FileArray>& arrays) {
   zip_error_t error;
   zip_error_init(&error);
@@ -146,12 +146,12 @@ Source make_archive(const std::string& path, const std::vector<FileArray>& array
   if (source == nullptr) no_archive(path, &error);
   Archive archive(zip_open_from_source(source.get(), ZIP_TRUNCATE, &error));
   if (archive == nullptr) no_archive(path, &error);
-  zip_source_keep(source.get());     // the archive has taken one reference over
-  std::vector<std::string> headers;  // read by zip_close, so they stay where they are until then
+  zip_source_keep(source.get());     // the archive owns one reference
+  std::vector<std::string> headers;  // read by zip_close: they must live until then
   headers.reserve(arrays.size());
   for (const FileArray& array : arrays) add_entry(archive.get(), path, array, headers.emplace_back(npy_header(array)));
   if (zip_close(archive.get()) != 0) no_archive(path, zip_get_error(archive.get()));
-  static_cast<void>(archive.release());  // closed
+  static_cast<void>(archive.release());  // already closed
   return source;
 }
 

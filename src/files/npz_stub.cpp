@@ -1,4 +1,4 @@
-// Built when libzip is missing: .npz files are neither read nor written.
+// Built without libzip: .npz files can be neither read nor written.
 #include "files/npz.h"
 
 namespace amdahl {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the kernel follows
+constexpr int kMostLinks = 40;  // the kernel's limit
 
 OutputPlace refused(const fs::path& path, std::string reason, std::string remedy = "the name of a file") {
   OutputPlace place;
@@ -29,8 +29,8 @@ OutputPlace refused(const fs::path& path, std::string reason, std::string remedy
   return place;
 }
 
-/// The descriptor that /dev/stdout, /dev/fd/N and /proc/self/fd/N lead to; -1 for other paths. Opening them again would
-/// start at the first byte of a file, and fails for sockets.
+/// The descriptor that /dev/stdout, /dev/fd/N and /proc/self/fd/N refer to; -1 for other paths. Reopening such a path
+/// would start at the first byte of a file, and fails for sockets.
 int descriptor_of(const fs::path& path) {
   constexpr size_t kMostDigits = 9;
   const std::string name = path.filename().string();
@@ -62,7 +62,8 @@ OutputPlace place_at(const fs::path& path) {
 
 }  // namespace
 
-// By hand: the last link may lead to a file that is not there yet, and /proc/self/fd/1 to what has no name.
+// Resolves links by hand: the last link may point to a file that does not exist yet, and /proc/self/fd/1 to an unnamed
+// file.
 OutputPlace output_place(const fs::path& name) {
   fs::path path = name;
   for (int links = 0; links <= kMostLinks; ++links) {

@@ -1,5 +1,5 @@
-// What the name of an output stands for. Outputs replace regular files only: symbolic links are followed, character
-// devices and pipes are written into, folders, block devices and sockets are refused.
+// Resolves the name of an output. Only regular files are replaced: symbolic links are followed, character devices and
+// pipes are written to directly, folders, block devices and sockets are refused.
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +13,14 @@
 namespace amdahl {
 
 struct OutputPlace {
-  /// file: a regular file, there already or not yet. stream: a character device or pipe at `path`.
-  /// descriptor: one of this process (/dev/stdout, /dev/fd/3).
+  /// file: a regular file, existing or new. stream: a character device or pipe at `path`. descriptor: an open
+  /// descriptor of this process (/dev/stdout, /dev/fd/3).
   enum class Kind { file, stream, descriptor, refused };
   Kind kind = Kind::file;
-  std::filesystem::path path;  // behind all symbolic links
+  std::filesystem::path path;  // with all symbolic links resolved
   int descriptor = -1;
-  std::optional<mode_t> permissions;  // of a file that is there
-  std::string reason;                 // of refused: "this is a folder"
+  std::optional<mode_t> permissions;  // of an existing file
+  std::string reason;                 // why it is refused: "this is a folder"
   std::string remedy;
 
   bool is_stream() const { return kind == Kind::stream || kind == Kind::descriptor; }
@@ -28,7 +28,7 @@ struct OutputPlace {
 
 OutputPlace output_place(const std::filesystem::path& name);
 
-/// Whether it can be written as things are: its folder is there, and this process may.
+/// Whether the output can be written now: its folder exists and this process has permission.
 Availability writable(const OutputPlace& place);
 
 }  // namespace amdahl

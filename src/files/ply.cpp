@@ -18,7 +18,7 @@ constexpr const char* kRemedy = "export the cloud again";
   throw Error(Cause::data_corrupt, fmt::format("{}: {}", where, what), kRemedy);
 }
 
-/// For each property of `vertex` its place in a row of the cloud: 0 to 2 for x, y and z, 3 on for features, -1 for
+/// For each property of `vertex`, its column in a row of the cloud: 0 to 2 for x, y and z, from 3 for features, -1 for
 /// lists.
 std::vector<int> choose_places(const PlyElement& vertex, PointCloud& cloud, const std::string& path) {
   constexpr std::string_view kAxes[] = {"x", "y", "z"};
@@ -41,7 +41,7 @@ std::vector<int> choose_places(const PlyElement& vertex, PointCloud& cloud, cons
   return places;
 }
 
-/// A row's scalars, by the position of their property.
+/// Receives the scalars of a row by the index of their property.
 struct PassOver {
   void value(size_t, double) {}
   void end_row() {}
@@ -63,7 +63,7 @@ class CloudRows {
   std::vector<double> row_;
 };
 
-/// The elements of a binary file, one after the other.
+/// Reads the elements of a binary file in order.
 class BinaryBody {
  public:
   BinaryBody(std::string_view bytes, size_t begin, const std::string& path) : bytes_(bytes), at_(begin), path_(path) {}
@@ -87,7 +87,7 @@ class BinaryBody {
     }
   }
 
-  /// Passes over the rows.
+  /// Skips the rows.
   void skip(const PlyElement& element) {
     size_t bytes = 0;
     if (!element.has_lists() && multiply_sizes(element.count, element.row_bytes(), bytes) &&
@@ -123,7 +123,7 @@ class BinaryBody {
   const std::string& path_;
 };
 
-/// The elements of an ascii file: a row a line.
+/// Reads the elements of an ascii file, one row per line.
 class TextBody {
  public:
   TextBody(std::string_view bytes, const PlyHeader& header, const std::string& path)
@@ -132,7 +132,7 @@ class TextBody {
   template <class Rows>
   void read(const PlyElement& element, Rows&& rows) {
     if (element.properties.empty()) return;
-    if (element.count > (bytes_.size() - at_ + 1) / 2)  // a row has a character and a line end
+    if (element.count > (bytes_.size() - at_ + 1) / 2)  // a row has at least one character and a line end
       refuse(path_, fmt::format("line {}: there are fewer than {} rows of '{}': the file is cut off", line_ + 1,
                                 element.count, element.name));
     for (size_t row = 0; row < element.count; ++row) {
@@ -170,7 +170,7 @@ class TextBody {
     const std::string_view line = bytes_.substr(at_, end - at_);
     at_ = end + 1 < bytes_.size() ? end + 1 : bytes_.size();
     ++line_;
-    constexpr size_t kLongestLine = size_t{1} << 24;  // its numbers are found before they are read
+    constexpr size_t kLongestLine = size_t{1} << 24;  // a line is split into words before it is parsed
     if (line.size() > kLongestLine) fail(fmt::format("it is longer than {} bytes", kLongestLine));
     return line;
   }
@@ -191,7 +191,7 @@ class TextBody {
 
   std::string_view bytes_;
   size_t at_;
-  int64_t line_;  // of the row that was read last
+  int64_t line_;  // line number of the last row read
   const std::string& path_;
   std::vector<std::string_view> words_;
 };

@@ -58,7 +58,7 @@ class HeaderParser {
                 "a PLY file of version 1.0, ascii or binary");
   }
 
-  // Lines of a header are short: what is longer is no header, and need not be searched to its end.
+  // Header lines are short: a longer line is not a header and is not searched to its end.
   std::string_view next_line() {
     constexpr size_t kLongestLine = 1 << 16, kLongestHeader = size_t{1} << 24;
     ++line_;
@@ -122,7 +122,7 @@ class HeaderParser {
   const std::string& path_;
   PlyHeader header_;
   std::vector<std::string_view> words_;
-  std::unordered_set<std::string> names_;  // of the last element's properties
+  std::unordered_set<std::string> names_;  // property names of the last element
   size_t at_ = 0;
   int64_t line_ = 0;
 };

@@ -1,4 +1,5 @@
-// Which reader a point cloud's name asks for, and the two formats that need no file of their own.
+// Selects the reader by the name of a point cloud file, and has the two readers that are too small for files of their
+// own.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -12,7 +13,7 @@
 namespace amdahl {
 namespace {
 
-// A scan of KITTI has no header: its size is all that can be checked.
+// A KITTI scan has no header: only its size can be checked.
 PointCloud parse_kitti(const std::string& path, const std::string& bytes) {
   constexpr size_t kColumns = 4, kRowBytes = kColumns * sizeof(float);
   if (bytes.empty())

@@ -1,4 +1,4 @@
-// Numbers as binary files have them: kind, size and byte order, read one by one as double.
+// Numbers of binary files by kind, size and byte order, each read as a double.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@ namespace amdahl {
 
 enum class ScalarKind { floating, whole, natural };
 
-/// Reads the number at an address of any alignment. Whole numbers beyond 2^53 are rounded.
+/// Reads the number at `at`, which need not be aligned. Integers beyond 2^53 are rounded.
 using ReadScalar = double (*)(const char* at);
 
-/// Null when there is no such type: floating has 2, 4 and 8 bytes, whole and natural 1, 2, 4 and 8.
+/// The reader of a type; null when it does not exist: floating has 2, 4 and 8 bytes, whole (signed) and natural
+/// (unsigned) 1, 2, 4 and 8.
 ReadScalar find_scalar(ScalarKind kind, size_t bytes, bool big_endian);
 
-/// a * b of sizes that a file claims; false when it exceeds what memory can be addressed with.
+/// Computes a * b for sizes read from a file; false when the product exceeds the address space.
 bool multiply_sizes(size_t a, size_t b, size_t& product);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Words and numbers of a line of text.
+// Splits a line of text into words and parses numbers.
 #pragma once
 
 #include <charconv>
@@ -22,8 +22,8 @@ inline std::vector<std::string_view> split_blanks(std::string_view line) {
   return words;
 }
 
-/// The number that all of `text` is, "nan" and "inf" among them; false when it is none. What exceeds a double's range
-/// becomes infinite or 0, as strtod has it.
+/// Parses all of `text` as a number, including "nan" and "inf"; false when it is not a number. Values beyond a double's
+/// range become infinity or 0, like strtod.
 inline bool parse_number(std::string_view text, double& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

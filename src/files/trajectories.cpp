@@ -1,4 +1,4 @@
-// Which reader a trajectory's name asks for, and streams in .npz files.
+// Selects the reader by the name of a trajectory file, and reads streams from .npz files.
 #include "files/trajectories.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The readers of trajectories.
+// Readers of trajectory files.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace amdahl {
 
 Trajectories load_csv_trajectories(const std::string& path);
 
-/// Error{data_corrupt} for a time that is not finite or below the one before it; `where(b, s)` says which file, and
-/// where in it.
+/// Error{data_corrupt} for a time that is not finite or is below the previous one; `where(b, s)` names the file and the
+/// position in it.
 template <class Where>
 void check_times(const Trajectories& stream, Where&& where) {
   for (int64_t b = 0; b < stream.batch; ++b)

@@ -1,4 +1,4 @@
-// Trajectories in CSV files: a row a sample.
+// Trajectories in CSV files: one row per sample.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ size_t find_column(const std::vector<std::string>& names, const std::vector<std:
   return SIZE_MAX;
 }
 
-/// Names the columns by the first line, and tells numbers from words by the first line of data.
+/// Takes the column names from the first line, and distinguishes numeric from text columns by the first data line.
 Columns find_columns(const CsvText& text, char delimiter) {
   Columns columns;
   CsvReader reader(text, delimiter);

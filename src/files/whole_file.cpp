@@ -37,10 +37,10 @@ namespace {
               "a path that exists and that you may read");
 }
 
-/// How much of a file is read, and what is said about more.
+/// Maximum size to read from a file, and the error for larger ones.
 struct ReadLimit {
   size_t bytes;
-  size_t known_bytes;  // of a regular file; of others 0
+  size_t known_bytes;  // size of a regular file; 0 for others
   const char* what;
   const char* remedy;
 };
@@ -57,7 +57,8 @@ ReadLimit read_limit(const FileDescriptor& file, size_t most_bytes) {
 }  // namespace
 
 FileDescriptor open_file(const fs::path& path, Cause cause) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));  // a FIFO: until someone writes into it
+  // blocks on a FIFO until a writer opens it
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   if (file.get() < 0 && errno == EINTR)
     throw Error(Cause::interrupted, fmt::format("{}: stopped before anyone wrote into it", path.string()),
                 "a writer of the pipe, or a file");
@@ -155,7 +156,7 @@ void sync_folder(const fs::path& folder) {
 
 namespace {
 
-/// Gone at the end of its scope, unless it has been renamed.
+/// Deletes itself at the end of its scope, unless it was renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(fs::path path)
@@ -167,7 +168,7 @@ class TemporaryFile {
   }
 
   int fd() const { return file_.get(); }
-  /// On disk and in the place of `target`; 0 or an errno.
+  /// Syncs the file and renames it to `target`; returns 0 or an errno.
   int become(const fs::path& target) {
     if (::fsync(file_.get()) != 0 || ::close(file_.release()) != 0) return errno;
     renamed_ = ::rename(path_.c_str(), target.c_str()) == 0;
@@ -197,19 +198,20 @@ void replace_file(const fs::path& path, const OutputPlace& place, const NextPiec
   sync_folder(place.path.parent_path());
 }
 
-/// Into a character device, pipe or descriptor of this process, which cannot be replaced.
+/// Writes to a character device, pipe or descriptor of this process, which cannot be replaced.
 void write_stream(const fs::path& path, const OutputPlace& place, const NextPiece& next) {
   FileDescriptor opened;
   int fd = place.descriptor;
   if (fd < 0) {
-    opened = FileDescriptor(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));  // a FIFO: until it is read
+    // blocks on a FIFO until a reader opens it
+    opened = FileDescriptor(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
     fd = opened.get();
     if (fd < 0 && errno == EINTR)
       throw Error(Cause::interrupted, fmt::format("{}: stopped before anyone read it", path.string()),
                   "a reader of the pipe, or a file");
     if (fd < 0) throw_write_error(path, "write", errno);
   }
-  if (fd == STDOUT_FILENO) std::fflush(stdout);  // what was printed before comes before
+  if (fd == STDOUT_FILENO) std::fflush(stdout);  // keep the order with earlier prints
   for (auto piece = next(); piece; piece = next())
     if (const int failed = write_all(fd, *piece); failed != 0) throw_write_error(path, "write", failed);
 }

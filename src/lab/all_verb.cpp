@@ -1,4 +1,4 @@
-// Everything that is measured of a machine: the verbs one after another, then a page about all of their runs.
+// All measurements of a machine: the verbs one after another, then a page about all their runs.
 #include "amdahl/all.h"
 
 #include <fmt/format.h>
@@ -22,13 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the parts share.
+/// State shared by the parts.
 struct Everything {
   const AllConfig& config;
   EngineConfig engine;
   bool on_gpus = false;
-  std::vector<int64_t> counts;  // of devices: 1, 2, 4, ... and the last one, all
-  MachineSpec machine{};        // as the part before left it
+  std::vector<int64_t> counts;  // device counts: 1, 2, 4, ...; the last is all devices
+  MachineSpec machine{};        // as returned by the previous part
 
   int devices() const { return static_cast<int>(counts.back()); }
 };
@@ -52,9 +52,9 @@ Config fabric_config(const Everything& all, const fs::path& dir) {
 void look_at_topology(Everything& all, const fs::path& dir, Observer&, AllPart& part) {
   const TopoOutcome outcome = run_topo({.virtual_devices = all.on_gpus ? 0 : all.devices()});
   fs::create_directories(dir);
-  write_atomic(dir / "machine.json", outcome.json);
-  write_atomic(dir / "topology.svg", outcome.svg);
-  write_atomic(dir / "report.txt", outcome.matrix);
+  write_atomic(dir / "machine.json", to_json(outcome));
+  write_atomic(dir / "topology.svg", to_svg(outcome));
+  write_atomic(dir / "report.txt", to_text(outcome));
   all.machine = outcome.machine;
   const std::vector<DeviceSpec>& devices = outcome.machine.devices;
   part.result = fmt::format("{} x {}", devices.size(), all.on_gpus ? devices.front().name : "CPU virtual device");
@@ -77,7 +77,7 @@ void examine(Everything& all, const fs::path& dir, Observer& observer, AllPart& 
 void measure_links(Everything& all, const fs::path& dir, Observer& observer, AllPart& part) {
   auto config = fabric_config<LinksConfig>(all, dir);
   if (all.config.quick && !all.on_gpus)
-    config.samples = 1, config.buffer_bytes = 1 << 20;  // GPUs are quick as they are
+    config.samples = 1, config.buffer_bytes = 1 << 20;  // GPUs need no shorter settings
   const LinksOutcome outcome = run_links(config, observer);
   all.machine = outcome.machine;
   part.result = outcome.slow.empty() ? fmt::format("{} measurements", outcome.records.size()) : outcome.slow.front();
@@ -130,13 +130,13 @@ void measure_sensors(Everything& all, const fs::path& dir, Observer& observer, A
 struct PartRow {
   const char* name;
   const char* folder;
-  int quick_share, full_share;  // of the whole time, in percent; each 100 over all parts
-  int rounds;                   // how often its progress counts from 1
-  bool peers;                   // needs that every pair of GPUs may move data directly
+  int quick_share, full_share;  // percent of the total time; each column sums to 100
+  int rounds;                   // how many times its progress restarts
+  bool peers;                   // requires direct data transfer between every pair of GPUs
   void (*run)(Everything& all, const fs::path& dir, Observer& observer, AllPart& part);
 };
 
-/// In the order of the lesson's examples: first whether the machine is in order, then what its parts do, then training.
+/// In the order of the lesson's examples: health of the machine, then its components, then training.
 constexpr PartRow kParts[] = {{"topology", "topology", 1, 1, 1, false, look_at_topology},
                               {"doctor", "doctor", 27, 6, 1, false, examine},
                               {"links", "links", 22, 7, 1, false, measure_links},
@@ -202,7 +202,7 @@ AllPart run_part(const PartRow& row, Everything& all, Observer& observer) {
   return part;
 }
 
-/// The page of all runs that have Records; what it leaves out is noted there.
+/// Writes the page about all runs with Records; its notes say what is left out.
 std::string write_page(const AllConfig& config, const std::vector<AllPart>& parts, Observer& observer) {
   PageConfig page;
   page.html = (fs::path(config.output_dir) / "report.html").string();
@@ -224,7 +224,9 @@ std::string_view end_text(AllPart::End end) {
   return kTexts[static_cast<size_t>(end)];
 }
 
-std::string text_of(const AllOutcome& outcome) {
+}  // namespace
+
+std::string to_text(const AllOutcome& outcome) {
   std::string text;
   for (const AllPart& part : outcome.parts) {
     text += fmt::format("{:<13} {:<8} {}\n", part.name, end_text(part.end), part.result);
@@ -233,8 +235,6 @@ std::string text_of(const AllOutcome& outcome) {
   if (!outcome.page.empty()) text += fmt::format("page: {}\n", outcome.page);
   return text;
 }
-
-}  // namespace
 
 AllOutcome run_all(const AllConfig& config, Observer& observer) {
   Everything all{config, {}, false, {}};
@@ -259,7 +259,6 @@ AllOutcome run_all(const AllConfig& config, Observer& observer) {
   }
   observer.progress(before, PartProgress::kWhole, "page");
   outcome.page = write_page(config, outcome.parts, observer);
-  outcome.text = text_of(outcome);
   return outcome;
 }
 

@@ -1,4 +1,4 @@
-// The arena: one sweep over every transport, each in processes of its own, one transport after another.
+// The arena: one sweep over every transport, each in separate processes, one transport after another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,6 @@
 #include "lab/provenance.h"
 #include "lab/temporary_folder.h"
 #include "lab/transports.h"
-#include "report/arena.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -46,7 +44,7 @@ bool any_here(const std::vector<Contender>& contenders, std::string_view backend
   });
 }
 
-/// The same number for every transport, or they could not be compared.
+/// All transports use the same number of ranks, so that they are comparable.
 int ranks_of(const CollectivesConfig& config, const std::vector<Contender>& contenders) {
   if (config.devices > 0) return config.devices;
   if (!config.gpus.empty()) return static_cast<int>(config.gpus.size());
@@ -66,7 +64,7 @@ void check_arena(const ArenaConfig& config) {
                 "`collectives arena` without mpirun, torchrun or srun");
 }
 
-/// The line with which a child said why it ended, or how it ended.
+/// The error line of a child that failed, or how it ended.
 std::string reason_of(const std::vector<ChildResult>& results, double seconds) {
   const auto late = [](const ChildResult& result) { return result.end == ChildResult::End::late; };
   for (const ChildResult& result : results) {
@@ -85,8 +83,8 @@ class Arena {
   Arena(const ArenaConfig& config, Observer& observer, int ranks)
       : config_(config), observer_(observer), ranks_(ranks), folder_(config.sweep.environment) {}
 
-  /// What one transport gave: records of the sizes it came to, and one of kind "transport" when it ended before its
-  /// time. Error{interrupted} when the user stops it.
+  /// The results of one transport: records of the completed sizes, and one record of kind "transport" if it ended
+  /// early. Error{interrupted} when the user stops it.
   std::vector<Record> run(const TransportRow& row) {
     const std::string run_dir = (folder_.path() / std::to_string(++num_runs_)).string();
     const std::vector<ChildResult> results = start(row, {ranks_, run_dir});
@@ -122,7 +120,7 @@ class Arena {
     return results;
   }
 
-  /// Also of a transport that failed: the sizes before that count.
+  /// Reads the records also of a transport that failed: the sizes completed before are valid.
   static std::vector<Record> read(const TransportRow& row, const std::string& run_dir) {
     if (!std::filesystem::exists(std::filesystem::path(run_dir) / kRecordsFile)) return {};
     std::vector<Record> records = read_records(run_dir);
@@ -130,7 +128,7 @@ class Arena {
     return records;
   }
 
-  /// NCCL's log takes time in every call: it is asked in a run that is not timed.
+  /// NCCL's log slows every call, so the choices are queried in a separate, untimed run.
   void add_choices(const TransportRow& row, std::vector<Record>& records) {
     const std::vector<ChildResult> results = start(row, {ranks_, ""});
     const std::vector<NcclChoice> choices = parse_nccl_choices(results.front().out);
@@ -183,7 +181,7 @@ ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, F
   check_arena(config);
   const std::vector<Contender> contenders = contenders_of(config);
   const int ranks = ranks_of(config.sweep, contenders);
-  sweeps_of(config.sweep, ranks);  // refuses wrong names once instead of in every transport
+  sweeps_of(config.sweep, ranks);  // rejects wrong names once, instead of in every transport
   if (!config.sweep.nccl_settings.empty() && !any_here(contenders, "cuda"))
     throw Error(Cause::usage, "`profile` and `assignments` are about NCCL, and no transport here uses it",
                 "leave them out");
@@ -213,9 +211,7 @@ ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, F
   }
   if (folder) folder->end();
   outcome.failed = outcome.failed || !measured;
-  outcome.text = arena_text(outcome.records);
-  outcome.json = records_to_json(outcome.records);
-  outcome.environment_file = arena_environment(outcome.records, settings_by_transport(config));
+  outcome.settings = settings_by_transport(config);
   return outcome;
 }
 

@@ -6,7 +6,7 @@
 
 namespace amdahl {
 
-constexpr int kMaxVirtualDevices = 1024;  // each is a thread or two
+constexpr int kMaxVirtualDevices = 1024;  // each has one or two threads
 
 namespace {
 

@@ -36,7 +36,7 @@ std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& l
   return wanted;
 }
 
-/// Devices that do not reach each other where the machine says that they must not.
+/// Devices without direct access between pairs that the machine file quarantines.
 std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& config, const std::vector<int>& indices,
                                                        const std::vector<double>& sm_shares = {}) {
   std::vector<std::unique_ptr<Device>> devices = make_cuda_devices(indices, sm_shares);
@@ -45,7 +45,7 @@ std::vector<std::unique_ptr<Device>> make_safe_devices(const EngineConfig& confi
       if (link.quarantine.empty()) continue;
       const std::string why = fmt::format("the path from GPU {} to GPU {} is quarantined: {}", link.source,
                                           link.destination, link.quarantine);
-      // Either device may be the one whose kernel or copy engine moves the data.
+      // The kernel or copy engine of either device may move the data.
       if (device->spec().index == link.source) device->avoid(link.destination, why);
       if (device->spec().index == link.destination) device->avoid(link.source, why);
     }
@@ -87,7 +87,7 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
       config);
 }
 
-std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const UnlikeDevices& unlike) {
+std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& unlike) {
   FleetParts parts;
   parts.device_kind = "cuda";
   parts.needs = FleetNeeds::devices;
@@ -100,7 +100,7 @@ std::unique_ptr<Fleet> make_unlike_fleet(const EngineConfig& config, const Unlik
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
       return make_nccl_communicators(devices, timeout);
     });
-  int next_index = 0;  // as it is recorded: beside those of the GPUs
+  int next_index = 0;  // recorded index, after those of the GPUs
   for (const auto& device : parts.devices) next_index = std::max(next_index, device->spec().index + 1);
   parts.devices.push_back(std::move(make_cpu_devices(1, next_index).front()));
   return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {

@@ -1,14 +1,11 @@
-// Calibrate: the spread of processes that runs of several processes show, into the machine file.
+// Calibrate: computes the spread between processes from runs of several processes and writes it to the machine file.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "amdahl/amdahl.h"
 #include "files/whole_file.h"
-#include "report/process_spread.h"
-#include "report/text.h"
-#include "spec/json.h"
+#include "report/common/process_spread.h"
 #include "spec/measurements.h"
 #include "topology/machine_probe.h"
 
@@ -36,22 +33,6 @@ std::vector<ProcessSpread> spreads_of(const std::string& run, const std::string&
   return spreads;
 }
 
-/// The difference that five processes a side resolve: Welch's test at the significance of a verdict, in 8 of 10 trials.
-std::string resolved(double relative_sd) {
-  constexpr double kNoncentrality = 3.67;  // of Student's t with 8 degrees of freedom, 0.025 two-tailed, power 0.8
-  return fmt::format("{:.1f} %", 100 * std::expm1(kNoncentrality * relative_sd * std::sqrt(2.0 / 5)));
-}
-
-std::string text_of(const std::vector<ProcessSpread>& spreads, const std::string& path) {
-  std::vector<std::vector<std::string>> rows{
-      {"cell", "processes", "samples each", "spread of medians", "5 processes per side resolve"}};
-  for (const ProcessSpread& spread : spreads)
-    rows.push_back({printable(spread.kind + " " + spread.cell, 160), std::to_string(spread.processes),
-                    fmt::format("{:g}", spread.runs), fmt::format("{:.2f} %", 100 * spread.relative_sd),
-                    resolved(spread.relative_sd)});
-  return aligned_table(rows) + fmt::format("written to {}\n", path);
-}
-
 }  // namespace
 
 CalibrateOutcome run_calibrate(const CalibrateConfig& config) {
@@ -60,9 +41,8 @@ CalibrateOutcome run_calibrate(const CalibrateConfig& config) {
   for (const std::string& run : config.runs)
     outcome.spreads = merge_spreads(std::move(outcome.spreads), spreads_of(run, outcome.machine.host));
   outcome.machine.process_spreads = merge_spreads(outcome.machine.process_spreads, outcome.spreads);
-  outcome.json = machine_to_json(outcome.machine);
   save_machine(config.machine, outcome.machine);
-  outcome.text = text_of(outcome.spreads, config.machine);
+  outcome.machine_file = config.machine;
   return outcome;
 }
 

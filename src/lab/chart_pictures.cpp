@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads NAME.json of the folder and writes NAME.svg for each argument. Exit code 3: no vl_convert here.
+// Reads NAME.json of the folder and writes NAME.svg for each argument. Exit code 3: vl_convert is not installed.
 constexpr const char* kProgram = R"python(
 import pathlib, sys
 try:
@@ -34,7 +34,7 @@ for name in sys.argv[2:]:
 constexpr int kNoModule = 3;
 constexpr const char* kRemedy = "pip install vl-convert-python, and AMDAHL_CHART_PYTHON naming its interpreter";
 
-/// A folder of its own that goes with all in it.
+/// A temporary folder that is deleted with its contents.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -56,7 +56,7 @@ class ScratchFolder {
   fs::path path_;
 };
 
-// The last line of what a program said: of Python's traces, the error itself.
+// The last line of a program's output: for a Python traceback, the error itself.
 std::string last_line(const std::string& text) {
   size_t end = text.find_last_not_of(" \n");
   if (end == std::string::npos) return "it said nothing";

@@ -1,4 +1,4 @@
-// Pictures of charts for files that run no script: drawn by vl-convert, in a process of its own.
+// Renders charts as SVG for files without scripts, by vl-convert in a separate process.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 namespace amdahl {
 
 struct ChartPictures {
-  std::map<std::string, std::string> svg;  // by the chart's id
-  std::string why_none;                    // when there is none: why, and what to do
+  std::map<std::string, std::string> svg;  // chart id -> SVG
+  std::string why_none;                    // if no picture was drawn: the reason and the remedy
 };
 
-/// All charts in one process of the first of `pythons` that has vl_convert; an empty name is the interpreter that this
-/// build was made with.
+/// Renders all charts in one process, with the first interpreter of `pythons` that has vl_convert; an empty name means
+/// the interpreter found when this build was configured.
 ChartPictures draw_charts(const std::vector<const Chart*>& charts, const std::vector<std::string>& pythons,
                           Deadline deadline);
 

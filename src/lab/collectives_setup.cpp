@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-/// What all sweeps of a configuration share.
+/// Settings shared by all sweeps of a configuration.
 SweepSettings common_settings(const CollectivesConfig& config, int devices) {
   static constexpr Registration kRegistrations[] = {Registration::none, Registration::buffer, Registration::window};
   SweepSettings settings;
@@ -56,7 +56,7 @@ void check_collectives(const CollectivesConfig& config) {
 
 namespace {
 
-/// The narrow types hold whole numbers below 256, which the test data of many ranks no longer add up within.
+/// Narrow types represent integers exactly only below 256; the sum of the test data over many ranks would exceed that.
 void require_exact(const SweepSettings& settings) {
   const bool narrow = settings.type == DType::u8 || settings.type == DType::bf16;
   const int most = settings.op == ReduceOp::avg ? 15 : settings.op == ReduceOp::sum ? 255 : settings.devices;

@@ -1,4 +1,4 @@
-// From a CollectivesConfig to what is measured; shared by the verbs that run it here and in processes of its own.
+// Turns a CollectivesConfig into sweeps; shared by the verbs that measure in this process and in child processes.
 #pragma once
 
 #include <map>
@@ -7,30 +7,30 @@
 
 #include "amdahl/amdahl.h"
 #include "comm/job_facts.h"
-#include "measure/collective_sweep.h"
+#include "measure/collectives/sweep.h"
 
 namespace amdahl {
 
-/// Error{usage} for numbers out of range, and for NCCL variables of its environment that NCCL does not take.
+/// Error{usage} for numbers out of range, and for NCCL variables in its environment that NCCL does not accept.
 void check_collectives(const CollectivesConfig& config);
 
-/// A sweep for each collective, type and, where it reduces, operation. Error{usage} for unknown names and a root that
-/// is no rank.
+/// One sweep per collective, type and, for reductions, operation. Error{usage} for unknown names and a root that is not
+/// a rank.
 std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices);
 
-/// GPUs that are all joined by NVLink.
+/// NVLink connectivity between all GPUs.
 struct NvlinkFabric {
-  double link_gbps = 0;          // what the links of a device carry in one direction; 0: not joined, or not known
-  bool switches_reduce = false;  // the links end in switches that can add up (NVLS)
+  double link_gbps = 0;          // of all links of a device in one direction; 0: not fully connected, or unknown
+  bool switches_reduce = false;  // the links connect to switches that can reduce in the network (NVLS)
 };
-/// Sets link_gbps and peak_gbps: all-reduce that the switches may add up sends and receives its data once, and not
-/// 2 (n - 1) / n times. `environment` says whether NCCL may let them.
+/// Sets link_gbps and peak_gbps. With reduction in the switches, all-reduce sends and receives its data once instead of
+/// 2 (n - 1) / n times. `environment` says whether NCCL may use it.
 void set_limit(const NvlinkFabric& fabric, const std::map<std::string, std::string>& environment, SweepSettings& sweep);
 
-/// What a run folder says about itself.
+/// The header fields of a run folder.
 std::map<std::string, std::string> collectives_identity(const CollectivesConfig& config, int devices);
 
-/// What the ranks of a launched job must have alike.
+/// What must be equal on all ranks of a launched job.
 JobFacts collectives_facts(const CollectivesConfig& config, int devices);
 
 }  // namespace amdahl

@@ -47,11 +47,11 @@ int device_count(const CollectivesConfig& config, const EngineConfig& engine) {
   return static_cast<int>(default_device_counts(engine).back());
 }
 
-/// NVLS came with compute capability 9.0.
+/// NVLS requires compute capability 9.0.
 bool can_be_reduced_for(const DeviceSpec& spec) { return std::atof(spec.compute_capability.c_str()) >= 9.0; }
 
-/// Of the device that can send least in one direction: its links into the switches, or without switches those to every
-/// other device. Nothing when the machine does not say.
+/// Fabric of the device with the lowest outgoing bandwidth: its links to the switches or, without switches, to every
+/// other device. Empty when the machine does not tell.
 NvlinkFabric nvlink_fabric(const Fleet& fleet, int devices) {
   if (fleet.device_kind() != "cuda") return {};
   const std::vector<DeviceSpec>& specs = fleet.devices();
@@ -63,7 +63,7 @@ NvlinkFabric nvlink_fabric(const Fleet& fleet, int devices) {
   std::map<int, double> out;
   for (const LinkSpec& link : probe_machine("/sys", 0).links) {
     if (!used(link.source) || !used(link.destination)) continue;
-    if (link.path != PathKind::nvlink) return {};  // shared memory of the host may carry it
+    if (link.path != PathKind::nvlink) return {};  // data may go through host shared memory
     fabric.switches_reduce = fabric.switches_reduce || link.through_switch;
     double& gbps = out[link.source];
     gbps = link.through_switch ? std::max(gbps, link.raw_gbps) : gbps + link.raw_gbps;
@@ -74,7 +74,7 @@ NvlinkFabric nvlink_fabric(const Fleet& fleet, int devices) {
   return fabric;
 }
 
-/// Before anything is measured: settings of NCCL without NCCL would measure something else than was asked for.
+/// Called before measuring: NCCL settings without NCCL would measure something else than requested.
 void require_nccl(const Fleet& fleet, const CollectivesConfig& config) {
   if (fleet.device_kind() == "cuda") return;
   if (config.registration > 0)
@@ -132,7 +132,7 @@ CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer
         },
         observer);
   }
-  fleet->agree("done");  // nobody leaves while a peer still works
+  fleet->agree("done");  // no process exits while a peer still works
   if (config.repeat.is_child()) return outcome;
   if (folder) folder->end();
   conclude_collectives(outcome);

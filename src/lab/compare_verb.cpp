@@ -1,4 +1,4 @@
-// Compare: runs, or selections of runs, of ours or of another tool, against the first.
+// Compare: runs, or selections of runs, of amdahl or another tool, against the first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,20 +7,19 @@
 
 #include "amdahl/amdahl.h"
 #include "files/whole_file.h"
-#include "report/compare.h"
-#include "report/compare_page.h"
-#include "report/comparison_text.h"
-#include "report/fabric_compare.h"
-#include "report/html_page.h"
-#include "report/process_spread.h"
-#include "report/words.h"
+#include "report/common/process_spread.h"
+#include "report/common/words.h"
+#include "report/compare/compare.h"
+#include "report/compare/fabric.h"
+#include "report/compare/page.h"
+#include "report/page/html_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 
 namespace amdahl {
 namespace {
 
-// "DIR@global_batch=64,devices=2" to the folder and the axes that a record must have.
+// "DIR@global_batch=64,devices=2": a folder and the axes that a record must have.
 struct Selection {
   std::string dir;
   std::map<std::string, std::string> axes;
@@ -56,7 +55,7 @@ Selection parse_selection(const std::string& text) {
 constexpr std::string_view kStudy = "study";
 constexpr std::string_view kComparable[] = {kStudy, "collectives", "links", "sensor"};
 
-/// Of a file with the figures of several tools, the first one's unless the selection names another.
+/// In a file with results of several tools, keeps the first tool unless the selection names another.
 void keep_one_tool(const Selection& selection, Measurements& found) {
   const auto tool_of = [](const Record& record) {
     const auto axis = record.axes.find(kToolAxis);
@@ -75,7 +74,7 @@ void keep_one_tool(const Selection& selection, Measurements& found) {
         fmt::format("{0}: figures of {1}; {0}@tool={2} has those of {2}", selection.dir, found.tool, other));
 }
 
-/// The records that a selection means.
+/// The records that a selection matches.
 Measurements select(const Selection& selection) {
   Measurements found = read_measurements(selection.dir);
   if (std::find(std::begin(kComparable), std::end(kComparable), found.kind) == std::end(kComparable))
@@ -97,7 +96,7 @@ Measurements select(const Selection& selection) {
 }
 
 RunComparison compare_studies(const Measurements& a, const Measurements& b, bool selected, CompareOptions options) {
-  if (selected) {  // two cells: whatever was named may differ
+  if (selected) {  // these are two cells: every named axis may differ
     options.differing_axes = {"global_batch", "devices", "strategy", "launch"};
     for (const PlanField& field : plan_fields())
       if (field.is_axis) options.differing_axes.emplace_back(field.name);
@@ -116,12 +115,12 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
   return comparison;
 }
 
-/// What to do where one process is not enough.
+/// The remedy when one process is not enough.
 constexpr const char* kSeveralProcessesRemedy =
     "`processes=5` (study) or `repeat=5` (collectives, links, sensor bench) on both sides; several runs of a side as "
     "A1+A2+A3; or `machine=FILE` of amdahl calibrate";
 
-/// A limit that nothing is judged by would pass whatever was measured.
+/// Without a judged cell, a regression limit would pass any measurement.
 void require_judged(const RunComparison& comparison) {
   for (const CellComparison& cell : comparison.cells)
     if (cell.test.level != TestLevel::none) return;
@@ -151,11 +150,11 @@ std::vector<ProcessSpread> spreads_of_host(const std::string& path, const std::v
 
 struct Side {
   std::string name;
-  Selection selection;  // of its first run
+  Selection selection;  // selection in its first run
   Measurements found;
 };
 
-// "a+b+c" to its runs; a folder may have a + in its name.
+// Splits "a+b+c" into runs; folder names may contain a +.
 std::vector<std::string> split_runs(const std::string& text) {
   std::error_code error;
   std::vector<std::string> runs;
@@ -164,14 +163,14 @@ std::vector<std::string> split_runs(const std::string& text) {
     while (end != std::string::npos && end > begin &&
            !std::filesystem::exists(parse_selection(text.substr(begin, end - begin)).dir, error))
       end = text.rfind('+', end - 1);
-    if (end == std::string::npos || end <= begin) return {text};  // whatever it is, it is one
+    if (end == std::string::npos || end <= begin) return {text};  // cannot be split: a single run
     runs.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
   return runs;
 }
 
-// Runs of one side are processes of it: their numbers go on from run to run.
+// The runs of one side are its processes: their numbers continue from run to run.
 void add_processes(Measurements& all, Measurements more) {
   int64_t next = 0;
   for (Record& record : all.records) {
@@ -213,7 +212,7 @@ RunComparison compare_sides(const Side& a, const Side& b, CompareOptions options
   const bool foreign = a.found.foreign || b.found.foreign;
   if (a.found.kind == kStudy && !foreign)
     return compare_studies(a.found, b.found, !a.selection.axes.empty() || !b.selection.axes.empty(), options);
-  for (const Side* side : {&a, &b})  // what was named may differ
+  for (const Side* side : {&a, &b})  // named axes may differ
     for (const auto& [axis, value] : side->selection.axes) options.differing_axes.push_back(axis);
   return compare_fabrics(a.found, b.found, options);
 }
@@ -241,11 +240,8 @@ CompareOutcome run_compare(const CompareConfig& config) {
     if (limit) require_judged(outcome.comparison.against.back());
   }
   judge_together(outcome.comparison);
-  outcome.text = comparison_text(outcome.comparison);
-  outcome.markdown = comparison_markdown(outcome.comparison);
-  outcome.json = comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
   if (!config.html.empty())
-    save_text(config.html, html_page(compare_page(outcome.comparison, outcome.json), html_assets()));
+    save_text(config.html, html_page(compare_page(outcome.comparison, to_json(outcome)), html_assets()));
   outcome.regression = limit && regression(outcome.comparison, *limit);
   return outcome;
 }

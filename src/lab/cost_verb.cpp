@@ -1,13 +1,12 @@
-// Cost: what measured work costs, from run folders or their JSON and a price table.
+// Cost of measured work, from run folders or their JSON and a price table.
 #include <fmt/format.h>
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
-#include "report/cost.h"
-#include "report/cost_page.h"
-#include "report/html_page.h"
-#include "report/study.h"
-#include "spec/json.h"
+#include "report/cost/cost.h"
+#include "report/cost/page.h"
+#include "report/page/html_page.h"
+#include "report/study/summary.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"
 
@@ -22,7 +21,7 @@ CostRun read_cost_run(const std::string& path, std::vector<std::string>& notes) 
   for (const std::string& note : found.notes) notes.push_back(fmt::format("{}: {}", path, note));
   CostRun run{path, std::nullopt, std::move(found.records)};
   if (found.kind == "sensor") return run;
-  if (found.summary) {  // it has no runs to summarise again
+  if (found.summary) {  // already summarised
     run.study = std::move(found.summary);
     run.records.clear();
   } else {
@@ -48,10 +47,8 @@ CostOutcome run_cost(const CostConfig& config) {
   CostOutcome outcome;
   outcome.report = summarise_cost(runs, prices);
   outcome.report.notes.insert(outcome.report.notes.begin(), notes.begin(), notes.end());
-  outcome.text = cost_text(outcome.report);
-  outcome.markdown = cost_markdown(outcome.report);
-  outcome.json = cost_to_json(outcome.report, cost_verdict(outcome.report));
-  if (!config.html.empty()) save_text(config.html, html_page(cost_page(outcome.report, outcome.json), html_assets()));
+  if (!config.html.empty())
+    save_text(config.html, html_page(cost_page(outcome.report, to_json(outcome)), html_assets()));
   return outcome;
 }
 

@@ -1,4 +1,4 @@
-// Doctor: look, measure, judge by the table of findings.
+// Doctor: inspects and measures the machine, then evaluates the table of findings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,20 +10,19 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
 #include "comm/world.h"
+#include "doctor/findings.h"
 #include "lab/backends.h"
 #include "lab/fabric_reports.h"
 #include "lab/failure_watch.h"
 #include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
-#include "measure/collective_sweep.h"
-#include "measure/device_speed.h"
-#include "measure/link_machine.h"
-#include "measure/link_tests.h"
-#include "planner/findings.h"
-#include "report/doctor.h"
-#include "report/study.h"
-#include "report/study_findings.h"
+#include "measure/collectives/sweep.h"
+#include "measure/links/device_speed.h"
+#include "measure/links/machine.h"
+#include "measure/links/tests.h"
+#include "report/study/findings.h"
+#include "report/study/summary.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "stats/percentile.h"
@@ -65,7 +64,7 @@ void check_config(const DoctorConfig& config) {
   if (config.backend != "auto") choose_backend(engine);
 }
 
-/// Everything of one run: what is measured adds to evidence and records.
+/// State of one run: measurements add to evidence and records.
 class Examination {
  public:
   Examination(const DoctorConfig& config, Observer& observer) : config_(config), observer_(observer) {
@@ -87,7 +86,7 @@ class Examination {
   }
 
  private:
-  /// GPUs when the driver's library knows of any, even if nothing can run on them; virtual devices otherwise.
+  /// Chooses GPUs if the driver library reports any, even if nothing can run on them; otherwise virtual devices.
   void choose() {
     evidence_.environment = config_.environment;
     evidence_.min_gbps = config_.min_gbps;
@@ -105,7 +104,7 @@ class Examination {
     if (const std::string nccl = nccl_version(); gpus && !nccl.empty()) evidence_.machine.versions["nccl"] = nccl;
   }
 
-  /// What a study shows of how training is set up.
+  /// Reads the findings of a study about the training configuration.
   void read_study() {
     if (config_.study.empty()) return;
     const RunContents run = read_run(config_.study);
@@ -136,7 +135,7 @@ class Examination {
 
   void measure() {
     const EngineConfig engine = engine_of(config_, on_gpus_);
-    measure_links(engine);  // before NCCL, which lets GPUs reach each other by itself
+    measure_links(engine);  // before NCCL, which enables peer access by itself
     const std::unique_ptr<Fleet> fleet = make_fleet(engine, count_, {{"command", "doctor"}});
     fleet->end_runs_when([this] { return observer_.cancelled(); });
     fleet->record_flights(config_.output_dir);
@@ -175,7 +174,7 @@ class Examination {
     note_links(evidence_.machine, outcome_.records);
   }
 
-  /// One progress over link tests, the devices' speed (one piece) and the collectives.
+  /// One progress count over link tests, the devices' speed (one piece) and the collectives.
   void start_progress(const LinkBench& bench, const std::vector<std::vector<const LinkTest*>>& passes) {
     int pieces = 1 + (count_ > 1 ? count_pieces(sweep_settings()) : 0);
     for (const auto& tests : passes)
@@ -211,7 +210,7 @@ class Examination {
     settings.provenance = make_provenance(engine, fleet);
     if (!on_gpus_) settings.matrix = 512, settings.copy_bytes = size_t{32} << 20, settings.seconds = 0.05;
     std::mutex mutex;
-    std::map<int, DeviceState> loaded;  // the last look at each
+    std::map<int, DeviceState> loaded;  // latest state per device
     const auto records = measure_device_speed(fleet, settings, [&](const DeviceSpec& device) {
       if (!nvml_) return;
       const DeviceState state = read_device_state(*nvml_, device);
@@ -259,21 +258,18 @@ class Examination {
                      [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
     outcome_.failed = std::any_of(outcome_.findings.begin(), outcome_.findings.end(),
                                   [](const Finding& finding) { return finding.severity != Finding::Severity::notice; });
-    outcome_.text = doctor_text(outcome_);
-    outcome_.json = doctor_to_json(outcome_);
-    outcome_.machine_json = machine_to_json(outcome_.machine);
     if (folder_) {
       folder_->end();
-      folder_->write_text(kDoctorFile, outcome_.json);
-      folder_->write_text(kMachineFile, outcome_.machine_json);
-      folder_->write_text("report.txt", outcome_.text);
+      folder_->write_text(kDoctorFile, to_json(outcome_));
+      folder_->write_text(kMachineFile, machine_to_json(outcome_.machine));
+      folder_->write_text("report.txt", to_text(outcome_));
     }
     return std::move(outcome_);
   }
 
   const DoctorConfig& config_;
   Observer& observer_;
-  std::optional<OverallProgress> overall_;  // from the first measurement on
+  std::optional<OverallProgress> overall_;  // set from the first measurement on
   std::optional<RunFolder> folder_;
   Evidence evidence_;
   DoctorOutcome outcome_;

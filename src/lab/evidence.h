@@ -1,4 +1,4 @@
-// What the selector may answer from.
+// Input of the selector (`advise`).
 #pragma once
 
 #include <string>

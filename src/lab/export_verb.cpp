@@ -1,9 +1,9 @@
-// Verbs that hand a run on to other programs: exports and metrics.
+// Verbs that export a run to other programs: tables and metrics.
 #include "amdahl/export.h"
 
 #include "amdahl/amdahl.h"
-#include "report/csv_export.h"
-#include "report/prometheus.h"
+#include "report/export/csv.h"
+#include "report/export/prometheus.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 

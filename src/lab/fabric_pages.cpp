@@ -1,14 +1,14 @@
 #include "lab/fabric_pages.h"
 
 #include "lab/fabric_reports.h"
-#include "measure/link_machine.h"
-#include "report/arena_page.h"
-#include "report/collectives_page.h"
-#include "report/doctor_page.h"
-#include "report/links_page.h"
-#include "report/process_spread.h"
-#include "report/sensor_page.h"
-#include "report/training_page.h"
+#include "measure/links/machine.h"
+#include "report/common/process_spread.h"
+#include "report/fabric/arena_page.h"
+#include "report/fabric/collectives_page.h"
+#include "report/fabric/doctor_page.h"
+#include "report/fabric/links_page.h"
+#include "report/sensor/page.h"
+#include "report/study/training_page.h"
 
 namespace amdahl {
 namespace {

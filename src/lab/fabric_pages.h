@@ -1,4 +1,4 @@
-// Pages of every kind of run but studies: each run folder is a page of its own.
+// Pages of all kinds of run except studies; one page per run folder.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ std::vector<Page> collectives_pages(const std::vector<const PageRun*>& runs);
 std::vector<Page> arena_pages(const std::vector<const PageRun*>& runs);
 std::vector<Page> training_pages(const std::vector<const PageRun*>& runs);
 std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs);
-/// Reads doctor.json beside the records; without it, a note says that the findings are not known.
+/// Reads doctor.json next to the records; without it, a note says that the findings are unknown.
 std::vector<Page> doctor_pages(const std::vector<const PageRun*>& runs);
 
 }  // namespace amdahl

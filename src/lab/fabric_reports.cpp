@@ -5,12 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "measure/link_machine.h"
-#include "report/collectives.h"
-#include "report/collectives_drawing.h"
-#include "report/doctor.h"
-#include "report/links.h"
-#include "report/process_spread.h"
+#include "measure/links/machine.h"
+#include "report/common/process_spread.h"
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 
@@ -41,38 +37,26 @@ MachineSpec machine_of_run(const fs::path& folder, const std::vector<Record>& re
     return machine_of_records(records);
   }
   MachineSpec machine = machine_from_json(read_file(file, Cause::store_corrupt), file.string());
-  forget_measurements(machine);  // the records say what they are
+  forget_measurements(machine);  // they are recomputed from the records
   return machine;
 }
 
 void conclude_links(LinksOutcome& outcome, double min_gbps) {
-  const std::vector<Record> records = pooled_processes(outcome.records);
-  note_links(outcome.machine, records);
+  note_links(outcome.machine, pooled_processes(outcome.records));
   outcome.slow = slow_links(outcome.machine, min_gbps);
   outcome.failed = any_failed(outcome.records) || !outcome.slow.empty();
-  outcome.text = links_text(records, outcome.machine, outcome.slow);
-  outcome.heat_map = links_heat_map(outcome.machine);
-  outcome.json = links_to_json(outcome.machine, outcome.records);
-  outcome.machine_json = machine_to_json(outcome.machine);
 }
 
-void conclude_collectives(CollectivesOutcome& outcome) {
-  outcome.failed = any_failed(outcome.records);
-  const std::vector<Record> records = pooled_processes(outcome.records);
-  outcome.text = collectives_text(records);
-  outcome.nccl_tests = collectives_nccl_tests(records);
-  outcome.curves = collectives_curves(records);
-  outcome.json = records_to_json(outcome.records);
-}
+void conclude_collectives(CollectivesOutcome& outcome) { outcome.failed = any_failed(outcome.records); }
 
 void write_links_report(const fs::path& folder, const LinksOutcome& outcome) {
-  write_atomic(folder / kReportFile, outcome.text);
-  if (!outcome.heat_map.empty()) write_atomic(folder / "heat-map.svg", outcome.heat_map);
+  write_atomic(folder / kReportFile, to_text(outcome));
+  if (const std::string heat_map = to_svg(outcome); !heat_map.empty()) write_atomic(folder / "heat-map.svg", heat_map);
 }
 
 void write_collectives_report(const fs::path& folder, const CollectivesOutcome& outcome) {
-  write_atomic(folder / kReportFile, outcome.text);
-  if (!outcome.curves.empty()) write_atomic(folder / "curves.svg", outcome.curves);
+  write_atomic(folder / kReportFile, to_text(outcome));
+  if (const std::string curves = to_svg(outcome); !curves.empty()) write_atomic(folder / "curves.svg", curves);
 }
 
 ReportOutcome report_links(const fs::path& folder, const RunContents& contents, bool write) {
@@ -83,8 +67,8 @@ ReportOutcome report_links(const fs::path& folder, const RunContents& contents, 
   const bool known = fs::exists(folder / kMachineFile);
   outcome.machine = machine_of_run(folder, contents.records, report.notes);
   conclude_links(outcome, min_gbps_of(contents.header));
-  report.text = outcome.text;
-  report.json = known ? outcome.json : records_to_json(contents.records);
+  report.text = to_text(outcome);
+  report.json = known ? to_json(outcome) : records_to_json(contents.records);
   if (!write) return report;
   write_links_report(folder, outcome);
   report.report_path = (folder / kReportFile).string();
@@ -97,8 +81,8 @@ ReportOutcome report_collectives(const fs::path& folder, const RunContents& cont
   conclude_collectives(outcome);
   ReportOutcome report;
   report.notes = contents.notes;
-  report.text = outcome.text;
-  report.json = outcome.json;
+  report.text = to_text(outcome);
+  report.json = to_json(outcome);
   if (!write) return report;
   write_collectives_report(folder, outcome);
   report.report_path = (folder / kReportFile).string();
@@ -127,8 +111,8 @@ ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents,
   ReportOutcome report;
   report.notes = contents.notes;
   report.notes.insert(report.notes.end(), run.notes.begin(), run.notes.end());
-  report.text = doctor_text(run.outcome);
-  report.json = doctor_to_json(run.outcome);
+  report.text = to_text(run.outcome);
+  report.json = to_json(run.outcome);
   if (!write) return report;
   write_atomic(folder / kReportFile, report.text);
   report.report_path = (folder / kReportFile).string();

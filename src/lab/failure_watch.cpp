@@ -12,7 +12,7 @@
 #include "base/child_process.h"
 #include "comm/flight_recorder.h"
 #include "lab/provenance.h"
-#include "report/failure.h"
+#include "report/common/failure.h"
 
 namespace amdahl {
 namespace {
@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 std::string utc_of_us(int64_t time_us) { return utc_text(static_cast<std::time_t>(time_us / 1'000'000)); }
 
-/// Its pages may be closed already when its error is written down.
+/// The shared pages of this process may already be unmapped when its error is recorded.
 bool is_this_process(const RankFlight& flight) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return flight.process == ::getpid() && flight.host == host.data();
 }
 
-/// The calls that tell where a rank was: some before and after its first unfinished one, and its last.
+/// The calls that show the position of a rank: some before and after its first unfinished one, and its last.
 std::vector<RecordedCall> around_the_end(const std::vector<RecordedCall>& calls) {
   constexpr std::ptrdiff_t kBefore = 4, kAfter = 4;
   const auto last_finished =
@@ -53,7 +53,7 @@ std::vector<FailureRank> ranks_of(const std::vector<RankFlight>& flights, int64_
   return ranks;
 }
 
-/// Of the rank that failed: where it ran, and what ended it if that is known.
+/// Sets the host of the failed rank, and the signal that ended it if known.
 void name_rank(Failure& failure) {
   const auto found = std::find_if(failure.ranks.begin(), failure.ranks.end(),
                                   [&](const FailureRank& rank) { return rank.rank == failure.rank; });
@@ -62,7 +62,7 @@ void name_rank(Failure& failure) {
   if (failure.signal == 0) failure.signal = found->signal;
 }
 
-/// Of a run whose processes were all killed, from what they left.
+/// Reconstructs the failure of a run whose processes were all killed from their flight recorders.
 std::optional<Failure> failure_of_flights(const fs::path& run_dir) {
   const std::vector<RankFlight> flights = read_flights(run_dir / kFlightFolder);
   if (flights.empty() || std::any_of(flights.begin(), flights.end(), [](const RankFlight& f) { return f.alive; }))
@@ -100,7 +100,7 @@ void leave_failure(const fs::path& run_dir, const Error& error) noexcept try {
   std::error_code none;
   if (run_dir.empty() || !fs::is_directory(run_dir, none)) return;
   write_failure(run_dir, describe_failure(run_dir, error));
-} catch (...) {  // the error itself is what the user must hear of
+} catch (...) {  // the user must see the original error
 }
 
 std::optional<Failure> failure_of(const fs::path& run_dir) {

@@ -1,4 +1,4 @@
-// What ends a run before its time is left in its folder as failure.json.
+// Records in failure.json of a run folder why a run ended early.
 #pragma once
 
 #include <filesystem>
@@ -12,28 +12,28 @@
 
 namespace amdahl {
 
-/// The error, and what the ranks that keep their flight recorders in the folder did last.
+/// Combines the error with the flight recorders that the ranks keep in the folder.
 Failure describe_failure(const std::filesystem::path& run_dir, const Error& error);
 
-/// Writes failure.json, unless there is one or the folder cannot be written.
+/// Writes failure.json, unless it exists already or the folder cannot be written.
 void leave_failure(const std::filesystem::path& run_dir, const Error& error) noexcept;
 
-/// failure.json; else, where ranks of the run ended without a word, what their flight recorders say. Nothing of a run
-/// that ended well or goes on.
+/// Reads failure.json; without it, reconstructs the failure from the flight recorders of ranks that ended without
+/// reporting an error. nullopt for a run that ended normally or is still running.
 std::optional<Failure> failure_of(const std::filesystem::path& run_dir);
 
-/// failure_of in one line, or empty. One that cannot be read is a line too.
+/// failure_of in one line, or empty. An unreadable failure.json is reported in the line too.
 std::string failure_note(const std::filesystem::path& run_dir);
 
-/// Error{store_corrupt} for a run without records: what its failure says, where it has one.
+/// Error{store_corrupt} for a run without records; it includes the run's failure, if known.
 void require_records(const std::string& run_dir, const RunContents& contents);
 
 class FailureWatch {
  public:
-  /// From now on the folder is this run's; empty: it has none.
+  /// Sets the run folder; empty: the run has none.
   void begin(const std::filesystem::path& run_dir) { run_dir_ = run_dir; }
 
-  /// Runs `work(watch)`; what it throws goes into the folder first.
+  /// Runs `work(watch)`; records what it throws in the folder, then rethrows.
   template <class Work>
   static auto over(const Work& work) {
     FailureWatch watch;

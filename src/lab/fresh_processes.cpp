@@ -12,7 +12,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kMostSeconds = 30 * 24 * 3600.0;  // a process has deadlines of its own for every wait
+constexpr double kMostSeconds = 30 * 24 * 3600.0;  // each process has its own deadlines for every wait
 
 std::optional<Cause> cause_named(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(Cause::internal); ++i)
@@ -20,7 +20,7 @@ std::optional<Cause> cause_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// The error that "error[usage]: what; try: remedy" on a process's standard error stands for.
+/// Parses "error[usage]: what; try: remedy" from a process's standard error.
 std::optional<Error> error_in(const std::string& text, const std::string& who) {
   constexpr std::string_view kBegin = "error[", kRemedy = "; try: ";
   const size_t begin = text.find(kBegin), close = text.find("]: ", begin);

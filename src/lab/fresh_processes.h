@@ -1,4 +1,5 @@
-// A measurement spread over fresh processes of this program, one after another, all appending to one run folder.
+// Distributes a measurement over fresh processes of this program, started one after another, which all append to one
+// run folder.
 #pragma once
 
 #include <map>
@@ -10,25 +11,25 @@
 
 namespace amdahl {
 
-/// Error{usage} when the counts make no sense, the program is not named, or a launcher started this process. `field`
+/// Error{usage} when the counts are invalid, the program's path is missing, or a launcher started this process. `field`
 /// names the count in messages.
 void check_fresh_processes(const FreshProcesses& processes, const std::map<std::string, std::string>& environment,
                            const char* field);
 
-/// Runs the slices one after another, each in a process of its own that appends to its `run_dir`, a run folder that
-/// nobody holds open. A process's warnings go to the observer and its error is thrown here, with its number;
-/// Error{interrupted} when the observer says so.
+/// Runs the slices one after another, each in its own process that appends to its `run_dir`, a run folder that no
+/// process holds open. Warnings of a process go to the observer; its error is thrown here, with the number of the
+/// process. Error{interrupted} when the observer cancels.
 void run_fresh_processes(const FreshProcesses& processes, const std::map<std::string, std::string>& environment,
                          const std::vector<FreshProcesses::Slice>& slices, Observer& observer);
 
-/// The run folder that a measurement writes into: a new one, or in one of several processes the one they share.
+/// The run folder to write to: a new one, or, in a child process, the shared one.
 RunFolder open_run_folder(const FreshProcesses& processes, const std::string& run_dir, const RunHeader& header);
 
-/// Axis "process" of what one of several processes measured.
+/// Sets axis "process" of a record that was measured by one of several processes.
 void mark_process(Record& record, const FreshProcesses& processes);
 
-/// Records of a measurement that each process does the whole of, into a new run folder; into one that goes with this
-/// call where `run_dir` is empty.
+/// Runs the complete measurement in each process and returns its records. They are written to a new run folder, or to a
+/// temporary one when `run_dir` is empty.
 std::vector<Record> repeat_in_processes(const FreshProcesses& processes,
                                         const std::map<std::string, std::string>& environment,
                                         const std::string& run_dir, const RunHeader& header, Observer& observer);

@@ -1,4 +1,4 @@
-// What this build and machine can do.
+// Capabilities of this build and machine.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "device/device.h"
@@ -32,8 +32,11 @@ InfoOutcome run_info(const std::map<std::string, std::string>& environment) {
   };
   const LaunchContext launch = detect_launch(environment);
   outcome.machine.versions["launcher"] = launch.family;
-  outcome.json = info_to_json(version(), build_commit(), outcome.machine, outcome.backends);
   return outcome;
+}
+
+std::string to_json(const InfoOutcome& outcome) {
+  return info_to_json(version(), build_commit(), outcome.machine, outcome.backends);
 }
 
 }  // namespace amdahl

@@ -15,7 +15,7 @@ std::string unique_name(const std::string& name, std::set<std::string>& taken) {
   return candidate;
 }
 
-// Anchors and charts' names, which are elements of one document.
+// Makes anchors and chart ids unique, because all are elements of one document.
 void make_unique(Page& page, std::set<std::string>& taken) {
   for (PageSection& section : page.sections) {
     section.anchor = unique_name(section.anchor, taken);
@@ -24,7 +24,7 @@ void make_unique(Page& page, std::set<std::string>& taken) {
   }
 }
 
-// What one page says at its head, as a section of the whole.
+// The heading of one page, as a section of the joined page.
 PageSection heading_of(const Page& page, const std::string& title, size_t number, bool with_qualifier) {
   PageSection section;
   section.begins_part = true;
@@ -40,7 +40,7 @@ void add_word(std::vector<std::string>& words, const std::string& word) {
 }
 
 // "2 studies of large, medium", "1 links run": all pages of one kind.
-std::string kind_words(const std::vector<Page>& pages, const std::string& one) {
+std::string kind_text(const std::vector<Page>& pages, const std::string& one) {
   constexpr size_t kMostNames = 4;
   int64_t runs = 0;
   std::string many;
@@ -61,7 +61,7 @@ std::string kind_words(const std::vector<Page>& pages, const std::string& one) {
 std::string title_of(const std::vector<Page>& pages) {
   std::vector<std::string> kinds, places, texts;
   for (const Page& page : pages) add_word(kinds, page.subject.one), add_word(places, page.subject.where);
-  for (const std::string& kind : kinds) texts.push_back(kind_words(pages, kind));
+  for (const std::string& kind : kinds) texts.push_back(kind_text(pages, kind));
   if (texts.empty()) return fmt::format("{} reports", pages.size());
   const std::string last = texts.back();
   texts.pop_back();
@@ -69,7 +69,7 @@ std::string title_of(const std::vector<Page>& pages) {
   return places.empty() ? all : fmt::format("{} on {}", all, fmt::join(places, " and "));
 }
 
-// Pages of the same title are told apart by their numbers.
+// Pages with the same title are numbered.
 std::string part_title(const std::vector<Page>& pages, size_t index) {
   int64_t same = 0, before = 0;
   for (size_t i = 0; i < pages.size(); ++i)
@@ -87,9 +87,9 @@ Page join_pages(std::vector<Page> pages) {
   }
   Page whole;
   whole.title = title_of(pages);
-  std::vector<std::string> titles;  // before the pages are taken apart
+  std::vector<std::string> titles;  // before the pages are moved from
   for (size_t i = 0; i < pages.size(); ++i) titles.push_back(part_title(pages, i));
-  // What holds for all pages stands at the head of the whole alone.
+  // A qualifier that holds for all pages is only in the main heading.
   const auto same_qualifier = [&](const Page& page) { return page.qualifier == pages.front().qualifier; };
   const bool common = std::all_of(pages.begin(), pages.end(), same_qualifier);
   std::set<std::string> qualifiers;

@@ -1,4 +1,4 @@
-// Links: the bench over this machine's devices, tests, records, what they say of the machine.
+// Links: runs the tests over this machine's devices, records the results, and derives the machine's link data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/training_setup.h"
-#include "measure/link_tests.h"
+#include "measure/links/tests.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "topology/machine_probe.h"
@@ -54,7 +54,7 @@ void check_numbers(const LinksConfig& config) {
         "amdahl links without a launcher, once on each host");
 }
 
-/// Sizes of a sweep up to `most`, each eight times the one before.
+/// Sizes of a sweep up to `most`, by factors of eight.
 std::vector<size_t> sweep_bytes(size_t most) {
   std::vector<size_t> sizes;
   for (size_t bytes = 4096; bytes <= most; bytes *= 8) sizes.push_back(bytes);
@@ -79,11 +79,11 @@ LinkRun run_of(const LinksConfig& config, bool on_gpus) {
   return run;
 }
 
-/// With what the records say of the machine, and the reports in the run folder.
+/// Adds the conclusions from the records, and writes the reports into the run folder.
 LinksOutcome concluded(const LinksConfig& config, LinksOutcome outcome) {
   conclude_links(outcome, config.min_gbps);
   if (config.output_dir.empty()) return outcome;
-  write_atomic(std::filesystem::path(config.output_dir) / kMachineFile, outcome.machine_json);
+  write_atomic(std::filesystem::path(config.output_dir) / kMachineFile, machine_to_json(outcome.machine));
   write_links_report(config.output_dir, outcome);
   return outcome;
 }
@@ -123,8 +123,8 @@ LinksOutcome measure_links(const LinksConfig& config, Observer& observer, Failur
   std::optional<RunFolder> folder;
   if (!config.output_dir.empty()) folder = open_run_folder(config.repeat, config.output_dir, header);
   if (folder) watch.begin(config.output_dir);
-  if (folder) folder->write_text(kMachineFile, machine_to_json(outcome.machine));  // for a report of an unfinished run
-  for (DeviceSpec& spec : specs)  // the bench's devices know what the machine knows of their places
+  if (folder) folder->write_text(kMachineFile, machine_to_json(outcome.machine));  // lets an unfinished run be reported
+  for (DeviceSpec& spec : specs)  // copies the devices' placement from the machine
     for (const DeviceSpec& known : outcome.machine.devices)
       if (known.index == spec.index) spec = known;
   LinkBench bench(std::move(devices), std::move(specs), outcome.machine, config.peer_access);

@@ -28,12 +28,12 @@ std::vector<int> ranks_from_zero(size_t count) {
   return ranks;
 }
 
-/// A cell that does not fit into memory is no end of its run.
+/// Out of memory in one cell does not end the run.
 void leave_failure_of(const std::string& run_dir, const Error& error) {
   if (error.cause() != Cause::out_of_memory) leave_failure(run_dir, error);
 }
 
-/// The folder of flight recorders of a run. The root makes it anew: what lies there is of an earlier run.
+/// The folder of a run's flight recorders. The root recreates it: old contents belong to an earlier run.
 std::filesystem::path flight_folder(const std::string& run_dir, bool is_root) {
   std::filesystem::path folder = std::filesystem::path(run_dir) / kFlightFolder;
   std::error_code error;
@@ -42,14 +42,14 @@ std::filesystem::path flight_folder(const std::string& run_dir, bool is_root) {
   return folder;
 }
 
-/// The operations of models of each device of a fleet.
+/// Model operations of each device of a fleet.
 class FleetOps {
  public:
   explicit FleetOps(const FleetParts& parts) : parts_(parts), made_(parts.devices.size()) {
     if (parts.needs == FleetNeeds::devices) return;
     for (size_t i = 0; i < made_.size(); ++i) made_[i] = parts.make_ops(*parts.devices[i]);
   }
-  /// A device's from one thread at a time.
+  /// Each device's operations are used by one thread at a time.
   OpsOnDemand of(size_t i) {
     return OpsOnDemand([this, i]() -> Ops& {
       if (!made_[i]) made_[i] = parts_.make_ops(*parts_.devices[i]);
@@ -59,7 +59,7 @@ class FleetOps {
 
  private:
   const FleetParts& parts_;
-  std::vector<std::unique_ptr<Ops>> made_;  // by device; null: not yet
+  std::vector<std::unique_ptr<Ops>> made_;  // by device; null: not created yet
 };
 
 class ThreadFleet final : public Fleet {
@@ -84,7 +84,7 @@ class ThreadFleet final : public Fleet {
   void end_runs_when(const std::function<bool()>& stopped) override { end_waits_when(parts_, stopped); }
 
   void run(int num_devices, const std::function<void(RankContext&)>& fn) override {
-    auto& group = groups_[num_devices];  // communicators are kept: making them is slow on GPUs
+    auto& group = groups_[num_devices];  // communicators are cached: creating them is slow on GPUs
     if (group.empty()) {
       std::vector<Device*> devices;
       for (int i = 0; i < num_devices; ++i) devices.push_back(parts_.devices[static_cast<size_t>(i)].get());
@@ -107,7 +107,7 @@ class ThreadFleet final : public Fleet {
             for (auto& communicator : group) communicator->abort(cause);
           });
     } catch (const Error& error) {
-      groups_.erase(num_devices);  // aborted communicators are of no further use
+      groups_.erase(num_devices);  // aborted communicators are unusable
       leave_failure_of(run_dir_, error);
       throw;
     } catch (...) {
@@ -142,7 +142,8 @@ class ProcessFleet final : public Fleet {
 
   ~ProcessFleet() override {
     groups_.clear();
-    if (std::uncaught_exceptions() > 0)  // peers wait for this rank's next decision: they must hear that none comes
+    // peers wait for this rank's next decision and must learn that it will not come
+    if (std::uncaught_exceptions() > 0)
       store_->report_failure(Error(
           Cause::rank_died, fmt::format("rank {} ended with an error of its own", launch_.rank), {}, launch_.rank));
     store_->leave();
@@ -186,14 +187,15 @@ class ProcessFleet final : public Fleet {
       if (launch_.rank < num_devices) run_here(num_devices, fn);
     } catch (const Error& error) {
       const Error named = error.rank() >= 0 ? error : error.with_rank(launch_.rank);
-      leave_failure_of(run_dir_, named);  // while the others are still there
+      leave_failure_of(run_dir_, named);  // while the other ranks still exist
       store_->report_failure(named);
       throw named;
     }
   }
 
  private:
-  // Processes outside a group wait at the next agreement while the group works: their deadline is this much longer.
+  // Processes outside a group wait at the next agreement while the group works: their deadline is longer by this many
+  // seconds.
   static constexpr double kPatience = 60;
 
   void run_here(int num_devices, const std::function<void(RankContext&)>& fn) {

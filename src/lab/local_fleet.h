@@ -1,4 +1,4 @@
-// Fleets: ranks as threads of this process, or one rank per launched process.
+// Fleets: ranks as threads of this process, or this process as one rank of a launched job.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace amdahl {
 
-/// `math`: every device's operations of models are made with the fleet, so that what is missing is said before anything
-/// is measured. `devices`: none are made until they are used, so that nothing has to be there for them.
+/// `math`: the model operations of every device are created with the fleet, so that a missing library is reported
+/// before anything is measured. `devices`: they are created on first use, so that their library may be missing.
 enum class FleetNeeds { math, devices };
 
-/// How a backend makes communicators over these devices, two or more, in rank order. A device by itself needs none of
-/// the backend's means: fleets give it the communicator of a lone rank, under every strategy.
+/// How a backend creates communicators over two or more devices, in rank order. A single device needs no backend:
+/// fleets use the single-rank communicator for it, under every strategy.
 using MakeCommunicators =
     std::function<std::vector<std::unique_ptr<Communicator>>(const std::vector<Device*>& devices)>;
 
@@ -30,19 +30,19 @@ struct FleetParts {
 /// All ranks are threads of this process.
 std::unique_ptr<Fleet> make_thread_fleet(FleetParts parts, MakeCommunicators make_communicators);
 
-/// This process is one rank of a launched job; `parts` hold its single device.
+/// This process is one rank of a launched job; `parts` holds its single device.
 using MakeGroup = std::function<std::unique_ptr<Communicator>(RendezvousStore& store, const std::string& name, int rank,
                                                               int world_size, Device& device)>;
 std::unique_ptr<Fleet> make_process_fleet(FleetParts parts, const LaunchContext& launch,
                                           std::unique_ptr<RendezvousStore> store, MakeGroup make_group,
                                           const EngineConfig& config);
 
-/// Joins the launched job: its rendezvous, once all ranks are there and were started alike in `facts`.
+/// Joins the launched job: returns its rendezvous store once all ranks have connected with equal `facts`.
 std::unique_ptr<RendezvousStore> join_job(const LaunchContext& launch, const EngineConfig& config,
                                           const JobFacts& facts);
 
-/// Error{usage} when a launched job would use one of its ranks alone, and when it has fewer ranks than the largest
-/// device count that was asked for.
+/// Error{usage} when a launched job would use only one of its ranks, and when it has fewer ranks than the largest
+/// requested device count.
 void require_world(const LaunchContext& launch, int max_devices);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Machine files: what was measured of a machine's links, for later commands.
+// Machine files: measured link data of a machine, for later commands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "amdahl/amdahl.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"
-#include "report/process_spread.h"
+#include "report/common/process_spread.h"
 #include "spec/json.h"
 #include "topology/host_probe.h"
 
@@ -22,7 +22,7 @@ void require_host(const std::string& path, const MachineSpec& machine, const std
               remedy);
 }
 
-/// The machine that `path` describes; none where there is no file, an empty one, or a device or pipe.
+/// The machine that `path` describes; nullopt for a missing or empty file, a device or a pipe.
 std::optional<MachineSpec> machine_there(const std::string& path) {
   const OutputPlace place = output_place(path);
   std::error_code error;
@@ -43,7 +43,7 @@ std::string kind_of(const MachineSpec& machine, int index) {
   return {};
 }
 
-/// A fault that was seen once stays known: a run that does not see it proves nothing.
+/// Keeps earlier quarantines: a run that does not detect the fault does not disprove it.
 void keep_quarantines(const MachineSpec& earlier, MachineSpec& machine, const std::string& path) {
   for (const LinkSpec& old : earlier.links) {
     if (old.quarantine.empty()) continue;
@@ -87,7 +87,7 @@ MachineSpec save_machine(const std::string& path, const MachineSpec& machine) {
 
 std::map<std::string, std::string> safe_environment(const MachineSpec& machine) {
   for (const LinkSpec& link : machine.links)
-    if (!link.quarantine.empty()) return {{"NCCL_P2P_DISABLE", "1"}};  // NCCL knows no finer choice of pairs
+    if (!link.quarantine.empty()) return {{"NCCL_P2P_DISABLE", "1"}};  // NCCL cannot select single pairs
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What several devices would do, from the records of one.
+// Predicted results of several devices, from records of one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "files/whole_file.h"
 #include "lab/evidence.h"
 #include "planner/scaling_model.h"
-#include "report/scaling_outlook.h"
 #include "spec/json.h"
 
 namespace amdahl {
@@ -46,8 +45,6 @@ OutlookOutcome run_outlook(const OutlookConfig& config) {
         "a study on a GPU, for example `study backend=cuda mode=single`");
   OutlookOutcome outcome;
   outcome.outlook = predict_scaling(summary, link, config.question);
-  outcome.text = outlook_text(outcome.outlook);
-  outcome.json = outlook_to_json(outcome.outlook);
   return outcome;
 }
 

@@ -1,4 +1,4 @@
-// Files that the caller names for what a verb returned.
+// Writes results of verbs to files that the caller names.
 #include "amdahl/amdahl.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"

@@ -1,4 +1,4 @@
-// One progress over a verb that consists of several parts, each of which counts from 1 for itself.
+// One progress count over a verb with several parts, each of which counts from 1.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace amdahl {
 
 class OverallProgress : public Observer {
  public:
-  /// `total` pieces in all parts. Says so at once, so that whoever estimates a remaining time starts its clock here.
+  /// `total`: pieces of all parts. Reports progress 0 at once, so that an estimate of the remaining time starts here.
   OverallProgress(Observer& to, int total, const std::string& first) : to_(to), total_(total) {
     to_.progress(0, total_, first);
   }
 
-  /// A part of `pieces` has ended.
+  /// Ends a part that had `pieces` pieces.
   void part_ended(int pieces) { before_ += pieces; }
 
   void planned(const StudyPlan& plan) override { to_.planned(plan); }

@@ -12,8 +12,8 @@
 #include "lab/chart_pictures.h"
 #include "lab/failure_watch.h"
 #include "lab/report_pages.h"
-#include "report/html_page.h"
-#include "report/markdown_page.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 
@@ -34,7 +34,7 @@ std::string kind_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// A JSON document that amdahl wrote instead of a run folder: of `sensor bench`, of `links`.
+/// Whether the name is a JSON document written by amdahl (by `sensor bench` or `links`) rather than a run folder.
 bool is_document(const std::string& name) { return !fs::is_directory(name) && is_json_name(name); }
 
 RunContents read_document(const std::string& name) {
@@ -68,7 +68,7 @@ PageRun read_page_run(const std::string& name) {
   return run;
 }
 
-/// What was read, and what went wrong with the others.
+/// The runs that were read, and the errors of the others.
 struct Runs {
   std::vector<PageRun> read;
   std::vector<Error> problems;
@@ -95,12 +95,12 @@ Runs read_runs(const std::vector<std::string>& names) {
   return runs;
 }
 
-// The run files as they are, line by line, so that the page can be read again.
+// The run files verbatim, line by line, so that the page can be read back.
 std::string embedded_runs(const std::vector<PageRun>& runs) {
   std::vector<std::string> documents;
   for (const PageRun& run : runs) {
     std::vector<std::string> lines;
-    // What was a pipe is gone.
+    // A pipe cannot be read again.
     if (is_document(run.name) || !(fs::is_directory(run.name) || fs::is_regular_file(run.name))) {
       for (const Record& record : run.contents.records) lines.push_back(record_to_json(record));
       documents.push_back(fmt::format("{{\"name\":{},\"lines\":{}}}", json_text(run.name), json_array(lines)));
@@ -118,7 +118,7 @@ std::string embedded_runs(const std::vector<PageRun>& runs) {
   return fmt::format("{{\"version\":{},\"runs\":{}}}", kSchemaVersion, json_array(documents));
 }
 
-// Pages of every kind in the order of the table; a kind whose records do not add up is left out.
+// Pages of every kind in table order; a kind whose records are inconsistent is left out.
 std::vector<Page> pages_of(Runs& runs) {
   std::vector<Page> pages;
   for (const PageKind& row : page_kinds()) {
@@ -146,7 +146,7 @@ void make_folder(const fs::path& folder) {
 
 constexpr double kPicturesSeconds = 120;
 
-// FILE, and FILE's pictures in FILE_charts beside it: "study.md", "study_charts/speedup-....svg".
+// Writes FILE, and its pictures to FILE_charts next to it: "study.md", "study_charts/speedup-....svg".
 void write_markdown(const Page& page, const PageConfig& config, PageOutcome& outcome) {
   const fs::path file(config.markdown);
   const std::string folder = file.stem().string() + "_charts";

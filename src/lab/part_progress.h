@@ -1,4 +1,4 @@
-// One progress over verbs that run one after another, in percent of the whole.
+// One progress, in percent of the whole, over verbs that run one after another.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ class PartProgress : public Observer {
   struct Share {
     int before = 0;  // percent of all parts before this one
     int own = 0;
-    int rounds = 1;  // how often the verb counts from its first piece
+    int rounds = 1;  // how many times the verb's count restarts
   };
 
   PartProgress(Observer& to, std::string name, Share share) : to_(to), name_(std::move(name)), share_(share) {
@@ -41,8 +41,8 @@ class PartProgress : public Observer {
   int round_ = 0, last_ = 0, most_ = 0;
 };
 
-/// Why parts whose GPUs move data directly are left out on this machine; empty: they are not. NCCL reads what would
-/// keep a pair apart when it is opened, which the parts before have done.
+/// Why the parts that use direct GPU-to-GPU transfers are skipped on this machine; empty: they are not. NCCL reads the
+/// variables that would isolate a pair only when it is opened, which earlier parts have done already.
 inline std::string unsafe_pair(const MachineSpec& machine) {
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())

@@ -1,4 +1,4 @@
-// The provenance of everything a verb measures.
+// The provenance of every record that a verb measures.
 #pragma once
 
 #include <ctime>
@@ -13,9 +13,9 @@ namespace amdahl {
 Provenance make_provenance(const EngineConfig& config, const std::string& device_kind,
                            const std::vector<DeviceSpec>& devices);
 Provenance make_provenance(const EngineConfig& config, const Fleet& fleet);
-/// UTC, "2026-01-31T12:00:00Z".
+/// A time as UTC text: "2026-01-31T12:00:00Z".
 std::string utc_text(std::time_t time);
-/// Now.
+/// The current time as UTC text.
 std::string utc_now();
 
 }  // namespace amdahl

@@ -1,35 +1,35 @@
-// From run folders to pages: which function makes the pages of a kind of run.
+// Maps each kind of run to the function that makes its pages.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "report/page.h"
+#include "report/page/page.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
 
-/// One run as a page reads it.
+/// One run, as input of a page.
 struct PageRun {
-  std::string name;  // as the user wrote it
+  std::string name;  // as given by the user
   std::filesystem::path folder;
   RunContents contents;
 };
 
-/// Pages of runs of one kind, one for each set of runs that belongs together.
+/// Makes the pages of runs of one kind, one per set of runs that belong together.
 using PageBuilder = std::vector<Page> (*)(const std::vector<const PageRun*>& runs);
 
 struct PageKind {
-  const char* kind;  // of the run's header
+  const char* kind;  // kind in the run's header
   PageBuilder pages;
 };
 
-/// A row a kind of run that has a page.
+/// One row per kind of run that has a page.
 const std::vector<PageKind>& page_kinds();
 
-/// Pages of several subjects as one: their sections one after another under a heading each, names made unique. One page
-/// stays as it is.
+/// Joins several pages into one: their sections in order, each page under its own heading, with unique names. A single
+/// page is returned unchanged.
 Page join_pages(std::vector<Page> pages);
 
 }  // namespace amdahl

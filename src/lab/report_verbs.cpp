@@ -1,4 +1,4 @@
-// Verbs that only read run folders: report, advise.
+// Verbs that only read run folders: report and advise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,21 +11,21 @@
 #include "lab/failure_watch.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
-#include "report/arena.h"
-#include "report/failure.h"
-#include "report/markdown.h"
-#include "report/process_spread.h"
-#include "report/sensor.h"
-#include "report/study.h"
-#include "report/text.h"
-#include "report/training.h"
+#include "report/common/failure.h"
+#include "report/common/process_spread.h"
+#include "report/fabric/arena.h"
+#include "report/sensor/text.h"
+#include "report/study/markdown.h"
+#include "report/study/summary.h"
+#include "report/study/text.h"
+#include "report/study/training.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
 namespace {
 
-// Which folder holds records that cannot be pooled; a damaged one has its file and line already.
+// Adds the folder to the error for records that cannot be pooled; errors of damaged records name file and line already.
 StudySummary summarise_run(const std::string& run_dir, const std::vector<Record>& records) {
   try {
     return summarise_study(records);
@@ -59,7 +59,7 @@ ReportOutcome report_training(const std::string& run_dir, const RunContents& con
   return outcome;
 }
 
-/// Of runs whose report is a text alone.
+/// Report of a run that is text only.
 ReportOutcome report_text(const std::string& run_dir, const RunContents& contents, const std::string& text,
                           bool write) {
   ReportOutcome outcome;
@@ -138,7 +138,7 @@ ReportOutcome run_report(const std::string& run_dir, bool write) {
   if (!failure) return outcome;
   outcome.text += "\n" + failure_text(*failure);
   if (outcome.report_path.ends_with(".txt"))
-    write_atomic(outcome.report_path, outcome.text);  // Markdown has it as a note
+    write_atomic(outcome.report_path, outcome.text);  // in Markdown it is a note
   return outcome;
 }
 
@@ -171,11 +171,9 @@ Advice run_advise(const AdviseConfig& config) {
                 choices_hint(config.policy, {"measured", "study"}));
   if (config.evidence.empty()) return advise_measured(request, {});
   const StudySummary summary = read_evidence(config.evidence);
-  for (const StudyComparison& c : summary.comparisons)  // whatever was measured may answer
+  for (const StudyComparison& c : summary.comparisons)  // any measured comparison may be used
     request.max_devices = std::max<int64_t>(request.max_devices, c.multi.devices);
   return advise_measured(request, summary);
 }
-
-std::string advice_json(const Advice& advice) { return advice_to_json(advice); }
 
 }  // namespace amdahl

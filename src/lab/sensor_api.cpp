@@ -1,4 +1,4 @@
-// The public preprocessing operations: checks, then work on one stream of one device.
+// The public preprocessing operations: validate, then run on one stream of one device.
 #include <fmt/format.h>
 
 #include <utility>
@@ -20,21 +20,21 @@ struct Preprocessor::State {
   std::unique_ptr<Stream> stream;
   std::unique_ptr<SensorOps> ops;
   std::unique_ptr<Buffer> scratch;
-  int index = -1;  // of the memory that tensors must lie in
+  int index = -1;  // device whose memory must hold the tensors
 
   Deadline deadline() const { return Deadline::after_seconds(kTimeoutSeconds); }
 
   void* scratch_of(size_t bytes) {
     if (bytes == 0) return nullptr;
     if (!scratch || scratch->bytes() < bytes) {
-      stream->synchronize(deadline());  // earlier calls may use what is let go
+      stream->synchronize(deadline());  // earlier calls may still use the freed memory
       scratch.reset();
       scratch = device->allocate(bytes);
     }
     return scratch->data();
   }
 
-  /// What lies there once earlier work is done.
+  /// Reads a value from device memory after all earlier work.
   template <class T>
   std::vector<T> answers_of(const T* place, size_t count) {
     std::vector<T> results(count);
@@ -43,7 +43,7 @@ struct Preprocessor::State {
     return results;
   }
 
-  /// Times of streams must not fall; targets may come in any order. One wait for all of them.
+  /// Stream times must be non-decreasing; targets may be in any order. Waits once for all checks.
   void require_times(const FuseProblem& problem, const std::vector<std::string>& names) {
     const size_t num_streams = problem.streams.size();
     auto* faults = static_cast<TimesFault*>(scratch_of((num_streams + 1) * sizeof(TimesFault)));
@@ -106,7 +106,7 @@ VoxelizeStats Preprocessor::voxelize_pointcloud(const ConstTensor& points, const
                                                 const VoxelizeOptions& options) {
   State& state = *state_;
   VoxelizeProblem problem = check_voxelize(points, features, grid, output, options, state.index);
-  constexpr size_t kAlign = 256, kHead = 2 * kAlign;  // counts of points and the scale, then the operation's own
+  constexpr size_t kAlign = 256, kHead = 2 * kAlign;  // point counts and the scale, then the operation's scratch memory
   static_assert(sizeof(VoxelizeCounts) <= kAlign);
   auto* head = static_cast<char*>(state.scratch_of(kHead + state.ops->voxelize_scratch_bytes(problem)));
   problem.stats = reinterpret_cast<VoxelizeCounts*>(head);

@@ -7,7 +7,7 @@
 
 #include "files/whole_file.h"
 #include "lab/sensor_bench_setup.h"
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 
 namespace amdahl {
 namespace {
@@ -42,7 +42,7 @@ void read_tracks(SensorBenchConfig& config, const std::string& path) {
   config.tracks = std::move(all);
 }
 
-/// Of memory the sizes are the caller's word.
+/// For data in memory, the sizes come from the caller.
 void require_size(const std::string& name, const char* what, size_t size, int64_t wanted) {
   if (wanted < 0 || size != static_cast<size_t>(wanted))
     throw Error(Cause::usage, fmt::format("{}: {} has {} numbers and its shape {}", name, what, size, wanted),
@@ -102,7 +102,7 @@ void fit_tracks(SensorBenchConfig& config) {
   if (config.batch_sizes.empty()) config.batch_sizes = {tracks.front().batch};
 }
 
-/// FNV-1a of the bytes: tells whether two runs read the same file.
+/// FNV-1a of the bytes: shows whether two runs read the same file.
 uint64_t digest_of(const std::string& bytes) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;

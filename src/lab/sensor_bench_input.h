@@ -1,4 +1,4 @@
-// Data of the sensor benchmark that are not generated, and what is not said of generated ones.
+// Input files of the sensor benchmark, and their provenance.
 #pragma once
 
 #include <map>
@@ -8,15 +8,15 @@
 
 namespace amdahl {
 
-/// The configuration with what its files hold, and with numbers in place of what the data decide: points, batch sizes,
-/// streams, features. Error{usage} for files that fit no operation, and for more points or features than there are;
-/// errors of load_point_cloud and load_trajectories.
+/// Returns the configuration with the contents of its input files, and with the numbers that follow from the data:
+/// points, batch sizes, streams, features. Error{usage} for files that match no operation, and for more points or
+/// features than the files have; also throws what load_point_cloud and load_trajectories throw.
 SensorBenchConfig with_inputs(const SensorBenchConfig& config);
 
-/// What a job's data are called: the names of the files without their folders, "memory", or nothing when generated.
+/// Name of a job's data: file names without folders, "memory", or empty when generated.
 std::string input_name(const SensorBenchConfig& config, bool of_cloud);
 
-/// Name, size and digest of each file, for the provenance.
+/// Name, size and digest of each input file, for the provenance.
 std::map<std::string, std::string> input_facts(const SensorBenchConfig& config);
 
 }  // namespace amdahl

@@ -9,7 +9,7 @@
 #include "amdahl/units.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_input.h"
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 #include "sensor/checks.h"
 
 namespace amdahl {
@@ -64,7 +64,7 @@ void check_streams(const SensorBenchConfig& config) {
   for (const int64_t batch : config.batch_sizes) require_within("`batch_sizes`", batch, 1, kMostItems);
 }
 
-/// Generated points lie in the grid, wherever it is; a file's lie where they do.
+/// Generated points are in the grid wherever it is; points of a file keep their coordinates.
 VoxelGrid grid_of(const SensorBenchConfig& config) {
   VoxelGrid grid;
   grid.size = config.grid;
@@ -73,10 +73,11 @@ VoxelGrid grid_of(const SensorBenchConfig& config) {
   return config.cloud ? grid_around(*config.cloud, config.grid, config.voxel_size, input_name(config, true)) : grid;
 }
 
-/// The way of the ranks' own that `merge` names.
-std::optional<MergeWay> named_merge(const SensorBenchConfig& config) {
-  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::peer, MergeWay::bytes})
-    if (to_string(way) == config.merge) return way;
+/// The merge method that `merge` names.
+std::optional<MergeMethod> named_merge(const SensorBenchConfig& config) {
+  for (const MergeMethod method :
+       {MergeMethod::collective, MergeMethod::bitmask, MergeMethod::peer, MergeMethod::bytes})
+    if (to_string(method) == config.merge) return method;
   return std::nullopt;
 }
 
@@ -93,7 +94,7 @@ void check_cloud(const SensorBenchConfig& config) {
   require_within("`features`", config.features, 1, kMostFeatures);
   if (config.points.empty()) throw Error(Cause::usage, "`points` is empty", "`points=500000`");
   for (const int64_t points : config.points) require_within("`points`", points, 0, kMostItems);
-  const std::optional<MergeWay> named = named_merge(config);
+  const std::optional<MergeMethod> named = named_merge(config);
   if (!named) return;
   for (const VoxelMode mode : config.voxel_modes) {
     const Feasibility feasible = can_merge(mode, *named);
@@ -104,7 +105,7 @@ void check_cloud(const SensorBenchConfig& config) {
   }
 }
 
-/// Jobs of one device's worth (weak) or of all devices (strong), of one operation.
+/// Jobs of one operation: per device (weak scaling) or for all devices (strong scaling).
 std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
   SensorJob job;
   job.operation = operation_of(config);
@@ -133,16 +134,16 @@ std::vector<SensorJob> jobs_of(const SensorBenchConfig& config) {
       job.num_items = points;
       job.options.mode = mode;
       job.num_features = has_values(mode) ? config.features : 0;
-      job.type = has_values(mode) ? config.type : DType::f32;  // of the points
+      job.type = has_values(mode) ? config.type : DType::f32;  // type of the points
       jobs.push_back(job);
     }
   return jobs;
 }
 
-MergeWay merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
-  if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeWay::none;
-  if (const std::optional<MergeWay> named = named_merge(config)) return *named;
-  // In memory that ranks share, making bytes costs more than adding up whole numbers.
+MergeMethod merge_of(const SensorBenchConfig& config, const SensorJob& job, int devices) {
+  if (!job.voxelizes() || config.mode != "data" || devices == 1 || config.merge == "none") return MergeMethod::none;
+  if (const std::optional<MergeMethod> named = named_merge(config)) return *named;
+  // In memory shared by ranks, packing to bytes costs more than adding integers.
   if (choose_backend(config.engine, FleetNeeds::devices).name == "cpu") return best_merge(job.options.mode);
   return best_merge(job.options.mode, num_voxels(job.grid), (job.num_items + devices - 1) / devices, devices);
 }
@@ -224,7 +225,7 @@ std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& confi
 void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices) {
   double needed = 0;
   for (const SensorJob& job : jobs) needed += static_cast<double>(SensorWorkload::variant_bytes(job, job.num_items));
-  // Virtual devices share the host's memory.
+  // Virtual devices share host memory.
   const int sharers = fleet.device_kind() == "cuda" ? 1 : devices;
   for (const DeviceSpec& device : fleet.devices())
     if (device.memory_bytes > 0 && needed * sharers > static_cast<double>(device.memory_bytes))

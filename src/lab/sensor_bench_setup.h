@@ -1,28 +1,28 @@
-// From a SensorBenchConfig to the cells that are measured.
+// Turns a SensorBenchConfig into the cells to measure.
 #pragma once
 
 #include <vector>
 
 #include "amdahl/sensor_bench.h"
-#include "measure/sensor_bench.h"
+#include "measure/sensor/bench.h"
 
 namespace amdahl {
 
-/// Error{usage} for unknown names, numbers out of range, and what a mode does not do.
+/// Error{usage} for unknown names, numbers out of range, and options that the mode does not support.
 void check_sensor_bench(const SensorBenchConfig& config);
 
-/// The names of `op`. Error{usage} for one that comes twice.
+/// The operations that `op` lists. Error{usage} for a duplicate.
 std::vector<std::string> sensor_operations(const SensorBenchConfig& config);
 
-/// The jobs of all operations: every batch size, every number of points in every voxel mode.
+/// The jobs of all operations: one per batch size, and one per number of points and voxel mode.
 std::vector<SensorJob> sensor_jobs(const SensorBenchConfig& config);
 
-/// A cell for every workload, voxel mode, cache state and count of devices; cells that differ in the devices alone, and
-/// will be compared, are together.
+/// One cell per workload, voxel mode, cache state and device count. Cells that differ only in the devices, and will be
+/// compared, are in one group.
 std::vector<std::vector<SensorCell>> sensor_cells(const SensorBenchConfig& config);
 
-/// Error{out_of_memory} when jobs that all lie whole on each of `devices` devices are too large for one by its
-/// specification.
+/// Error{out_of_memory} when the jobs, each held in full on each of `devices` devices, exceed the memory that a device
+/// specifies.
 void require_room(const Fleet& fleet, const std::vector<SensorJob>& jobs, int devices);
 
 }  // namespace amdahl

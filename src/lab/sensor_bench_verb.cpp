@@ -15,15 +15,12 @@
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_modes.h"
 #include "lab/training_setup.h"
-#include "report/process_spread.h"
-#include "report/sensor.h"
-#include "spec/json.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
 namespace {
 
-/// What a run folder says about itself.
+/// The header fields of a run folder.
 std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
   std::map<std::string, std::string> facts{
       {"op", config.op},     {"mode", config.mode},   {"dtype", std::string(to_string(config.type))},
@@ -33,7 +30,7 @@ std::map<std::string, std::string> identity(const SensorBenchConfig& config) {
   return facts;
 }
 
-/// What the ranks of a launched job must have alike.
+/// What must be equal on all ranks of a launched job.
 JobFacts job_facts(const SensorBenchConfig& config) {
   std::string streams, modes;
   for (const StreamShape& stream : config.streams) streams += fmt::format("{}x{} ", stream.length, stream.width);
@@ -59,7 +56,7 @@ JobFacts job_facts(const SensorBenchConfig& config) {
   return facts;
 }
 
-/// The sensor operations compute in f32 whatever models do.
+/// The sensor operations compute in f32, independent of the math mode of models.
 Provenance sensor_provenance(const EngineConfig& engine, const Fleet& fleet) {
   Provenance provenance = make_provenance(engine, fleet);
   for (const char* of_models : {"math", "cache", "launch", "deterministic"}) provenance.facts.erase(of_models);
@@ -87,7 +84,7 @@ int most_devices(const std::vector<SensorStep>& steps) {
   return most;
 }
 
-/// No device reaches another's memory from now on. NCCL heard so by its variables.
+/// Disables peer access between devices from now on. NCCL gets the same through its variables.
 void keep_apart(Fleet& fleet) {
   fleet.run(fleet.num_devices(), [&](RankContext& rank) {
     for (const DeviceSpec& peer : fleet.devices())
@@ -99,8 +96,6 @@ void keep_apart(Fleet& fleet) {
 void conclude(SensorBenchOutcome& outcome) {
   outcome.failed = std::any_of(outcome.records.begin(), outcome.records.end(),
                                [](const Record& record) { return record.status.kind == Status::Kind::failed; });
-  outcome.text = sensor_text(pooled_processes(outcome.records));
-  outcome.json = records_to_json(outcome.records);
 }
 
 SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& observer, FailureWatch& watch) {
@@ -119,7 +114,8 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
     outcome.records =
         repeat_in_processes(config.repeat, config.engine.environment, config.output_dir, header, observer);
     conclude(outcome);
-    if (!config.output_dir.empty()) write_atomic(std::filesystem::path(config.output_dir) / "report.txt", outcome.text);
+    if (!config.output_dir.empty())
+      write_atomic(std::filesystem::path(config.output_dir) / "report.txt", to_text(outcome));
     return outcome;
   }
   const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps), job_facts(config));
@@ -145,11 +141,11 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
       outcome.records.push_back(record);
     }
   }
-  fleet->agree("done");  // nobody leaves while a peer still works
+  fleet->agree("done");  // no process exits while a peer still works
   if (config.repeat.is_child()) return outcome;
   if (folder) folder->end();
   conclude(outcome);
-  if (folder) folder->write_text("report.txt", outcome.text);
+  if (folder) folder->write_text("report.txt", to_text(outcome));
   return outcome;
 }
 

@@ -1,10 +1,9 @@
-// Compare of sensor runs on one device, on several and on unlike ones, with what they cost.
+// Compare of sensor runs on one device, on several and on heterogeneous devices, with their cost.
 #include <fmt/format.h>
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
-#include "report/sensor_compare.h"
-#include "spec/json.h"
+#include "report/sensor/compare.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"
 
@@ -39,9 +38,6 @@ SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config) {
   SensorCompareOutcome outcome;
   outcome.comparison = compare_sensors(sides, options);
   outcome.comparison.notes.insert(outcome.comparison.notes.begin(), notes.begin(), notes.end());
-  outcome.text = sensor_compare_text(outcome.comparison);
-  outcome.markdown = sensor_compare_markdown(outcome.comparison);
-  outcome.json = sensor_comparison_to_json(outcome.comparison);
   return outcome;
 }
 

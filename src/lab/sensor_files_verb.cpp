@@ -1,4 +1,4 @@
-// Voxelize: a cloud from a file into a grid in a file.
+// Voxelize: reads a cloud from a file and writes a grid to a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +7,7 @@
 
 #include "amdahl/sensor_files.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
 #include "sensor/checks.h"
-#include "spec/json.h"
 
 namespace amdahl {
 namespace {
@@ -19,7 +17,7 @@ struct Extent {
   bool empty = true;
 };
 
-/// Of the points whose coordinates are all finite.
+/// Extent of the points with finite coordinates.
 Extent extent_of(const PointCloud& cloud) {
   Extent extent;
   extent.low.fill(std::numeric_limits<float>::infinity());
@@ -36,7 +34,7 @@ Extent extent_of(const PointCloud& cloud) {
   return extent;
 }
 
-/// The float at or below a border, so that the point on it is inside.
+/// The largest float at or below a border, so that a point on the border is inside.
 float at_most(double border, float point) {
   const auto rounded = static_cast<float>(border);
   return rounded <= point ? rounded : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
@@ -49,9 +47,9 @@ float fitted_minimum(const VoxelizeConfig& config, const Extent& extent, size_t 
   return static_cast<float>((low + high) / 2 - edge / 2);
 }
 
-/// Voxels up to the one of `high`, by the operation's own arithmetic.
+/// Number of voxels up to the one that contains `high`, with the arithmetic of the operation.
 int64_t fitted_size(const VoxelGrid& grid, float high, size_t axis) {
-  constexpr float kMost = 1 << 24;  // of an axis, where floats still count by one
+  constexpr float kMost = 1 << 24;  // voxels of an axis; floats represent all integers up to it
   const float last = std::floor((high - grid.minimum[axis]) / grid.voxel_size);
   if (last >= kMost)
     throw Error(Cause::usage,
@@ -88,7 +86,7 @@ std::vector<int64_t> output_shape(const VoxelizeOutcome& outcome, const Voxelize
   return shape;
 }
 
-/// How full the voxels are, whatever the mode.
+/// Counts the points per voxel, independent of the mode.
 void count_points(SensorMemory& memory, const ConstTensor& points, const VoxelizeOptions& options,
                   VoxelizeOutcome& outcome) {
   VoxelizeOptions counting = options;
@@ -146,14 +144,12 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
                 "`mode=count`, occupancy or bitmask, or a cloud with more columns than x, y and z");
   place_grid(config, outcome);
   outcome.shape = output_shape(outcome, config.options);
-  constexpr double kVisible = 0.01;  // of a voxel
+  constexpr double kVisible = 0.01;  // fraction of a voxel
   if (outcome.cloud.rounding > kVisible * config.voxel_size)
     outcome.warnings.push_back(fmt::format(
         "coordinates changed by up to {:.3g} by becoming floats, and a voxel is {:.3g}: subtract an offset in the file",
         outcome.cloud.rounding, config.voxel_size));
   make_grid(config, outcome);
-  outcome.text = voxelize_text(outcome);
-  outcome.json = voxelize_to_json(outcome);
   return outcome;
 }
 

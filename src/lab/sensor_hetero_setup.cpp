@@ -8,16 +8,16 @@
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
-#include "measure/sensor_hetero.h"
-#include "measure/sensor_placement.h"
-#include "measure/sensor_task.h"
+#include "measure/sensor/hetero.h"
+#include "measure/sensor/placement.h"
+#include "measure/sensor/task.h"
 
 namespace amdahl {
 namespace {
 
 bool shares_one_job(const SensorBenchConfig& config) { return sensor_operations(config).size() == 1; }
 
-/// Devices of each run, the CPU's share counted: all GPUs there are, or two virtual devices, unless told.
+/// Device counts, including the CPU device: by default all GPUs, or two virtual devices.
 std::vector<int> device_counts(const SensorBenchConfig& config) {
   std::vector<int64_t> counts = config.devices;
   if (counts.empty()) counts = {default_device_counts(config.engine).back()};
@@ -139,11 +139,11 @@ std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices
   const bool gpus = choose_backend(config.engine, FleetNeeds::devices).name == "cuda";
   if (!gpus || (config.hold_back.empty() && !config.cpu_share))
     return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
-  UnlikeDevices unlike;
+  HeterogeneousDevices unlike;
   unlike.num_gpus = devices - (config.cpu_share ? 1 : 0);
   unlike.cpu_share = config.cpu_share;
   unlike.sm_shares = speeds_of(config, devices);
-  return make_unlike_fleet(config.engine, unlike);
+  return make_heterogeneous_fleet(config.engine, unlike);
 }
 
 }  // namespace amdahl

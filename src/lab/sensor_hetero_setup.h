@@ -1,4 +1,4 @@
-// Mode hetero of the sensor benchmark: devices of unlike speed.
+// Mode hetero of the sensor benchmark: heterogeneous devices.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace amdahl {
 
 void check_hetero(const SensorBenchConfig& config);
 std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config);
-/// `devices` counts the CPU's share.
+/// `devices` includes the CPU device.
 std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices, const JobFacts& facts);
 
 }  // namespace amdahl

@@ -7,7 +7,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kTimeoutSeconds = 60;
+constexpr double kCopySeconds = 60;
 constexpr const char* kSmaller = "larger voxels, a smaller grid, or fewer targets";
 
 /// The GPU's index, or -1 for the host.
@@ -41,7 +41,7 @@ void* SensorMemory::allocate_bytes(size_t bytes) {
   }
 }
 
-void SensorMemory::synchronize() { stream_->synchronize(Deadline::after_seconds(kTimeoutSeconds)); }
+void SensorMemory::synchronize() { stream_->synchronize(Deadline::after_seconds(kCopySeconds)); }
 
 ConstTensor SensorMemory::put(const std::vector<float>& values, std::vector<int64_t> shape) {
   const size_t bytes = values.size() * sizeof(float);

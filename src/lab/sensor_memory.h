@@ -1,4 +1,4 @@
-// Memory of the device that a Preprocessor computes on, for arrays that come from files and go to files.
+// Memory on the device of a Preprocessor, for arrays that are read from and written to files.
 #pragma once
 
 #include <memory>
@@ -12,26 +12,26 @@ namespace amdahl {
 
 class SensorMemory {
  public:
-  /// Error{environment_missing} when the backend is not here.
+  /// Error{environment_missing} when the backend is not available.
   explicit SensorMemory(const SensorPlace& place);
 
-  /// For tensors that lie here.
+  /// Works on tensors that put() and allocate() returned.
   Preprocessor& preprocessor() { return preprocessor_; }
   const std::string& device_name() const { return name_; }
 
   ConstTensor put(const std::vector<float>& values, std::vector<int64_t> shape);
   /// Error{out_of_memory} when it does not fit.
   Tensor allocate(DType type, std::vector<int64_t> shape);
-  /// The elements in host memory, valid until the next call of `fetch` or `clear`.
+  /// Copies the elements to host memory; valid until the next call of `fetch` or `clear`.
   const void* fetch(const Tensor& tensor);
-  /// Frees everything that `put` and `allocate` gave.
+  /// Frees all tensors that `put` and `allocate` returned.
   void clear() { buffers_.clear(); }
 
  private:
   void* allocate_bytes(size_t bytes);
   void synchronize();
 
-  int index_;  // of the GPU; -1: host
+  int index_;  // index of the GPU; -1: host
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Preprocessor preprocessor_;
@@ -40,8 +40,8 @@ class SensorMemory {
   std::vector<char> fetched_;
 };
 
-/// Error{usage} unless a verb's output is empty, a name that ends in .npy or .npz, or a device or pipe, which gets
-/// .npy.
+/// Error{usage} unless the output of a verb is empty, a name that ends in .npy or .npz, or a device or pipe, which
+/// receives .npy.
 void require_array_output(const std::string& path);
 
 }  // namespace amdahl

@@ -9,12 +9,12 @@
 #include "lab/sensor_bench_setup.h"
 #include "lab/sensor_hetero_setup.h"
 #include "lab/sensor_pipeline_setup.h"
-#include "measure/sensor_task.h"
+#include "measure/sensor/task.h"
 
 namespace amdahl {
 namespace {
 
-/// The sensor operations are the device's own: what models compute with need not be there.
+/// The sensor operations belong to the device: the library for models may be missing.
 std::unique_ptr<Fleet> fleet_of_engine(const SensorBenchConfig& config, int devices, const JobFacts& facts) {
   return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
 }
@@ -56,7 +56,7 @@ std::vector<SensorStep> cell_steps(const SensorBenchConfig& config) {
 
 // ---- task ----
 
-/// One device comes first: what the others are compared with.
+/// One device comes first, as the baseline of the others.
 std::vector<int64_t> counts_with_one(const SensorBenchConfig& config) {
   std::vector<int64_t> counts = config.devices.empty() ? default_device_counts(config.engine) : config.devices;
   std::erase(counts, 1);

@@ -5,7 +5,7 @@
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"
 #include "lab/training_setup.h"
-#include "measure/sensor_pipeline.h"
+#include "measure/sensor/pipeline.h"
 
 namespace amdahl {
 

@@ -1,4 +1,4 @@
-// Resample and fuse: streams from a file onto common times.
+// Resample and fuse: resample streams from a file to common times.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,10 +8,8 @@
 
 #include "amdahl/sensor_files.h"
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "lab/sensor_memory.h"
-#include "report/sensor_files.h"
-#include "spec/json.h"
 
 namespace amdahl {
 namespace {
@@ -20,7 +18,7 @@ using Streams = std::vector<Trajectories>;
 
 const double* row_times(const Trajectories& stream, int64_t b) { return stream.times.data() + b * stream.length; }
 
-/// Where the targets of a row of the batch begin and end.
+/// Begin and end of the target times of one batch row.
 struct Window {
   double begin, end;
 };
@@ -56,7 +54,8 @@ int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& w
     throw Error(Cause::usage, fmt::format("`rate_hz` is {}", *config.rate_hz), "targets per second, above 0");
   double longest = 0;
   for (const Window& window : windows) longest = std::max(longest, window.end - window.begin);
-  constexpr double kSlack = 1e-6;  // of a step: a rate that divides the window reaches its end in spite of rounding
+  // fraction of a step: a rate that divides the window includes its end in spite of rounding
+  constexpr double kSlack = 1e-6;
   const double count = std::floor(longest * *config.rate_hz + kSlack) + 1;
   constexpr double kMost = 1e12;
   if (!(count < kMost))
@@ -64,7 +63,8 @@ int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& w
   return static_cast<int64_t>(count);
 }
 
-/// Target times [B, T]. A rate counts from each row's begin; a number spreads over it, its last at the end.
+/// Target times [B, T]. With a rate, times count from each row's begin; with a number, they are evenly spaced and the
+/// last is at the end.
 std::vector<double> make_targets(const TimelineConfig& config, const std::vector<Window>& windows, int64_t count) {
   std::vector<double> targets;
   targets.reserve(windows.size() * static_cast<size_t>(count));
@@ -77,7 +77,8 @@ std::vector<double> make_targets(const TimelineConfig& config, const std::vector
   return targets;
 }
 
-/// The operation takes times as floats, which have 7 digits: times of day or since 1970 need to be counted from nearer.
+/// The operation takes float times, which have 7 digits: absolute times (time of day, or since 1970) need a nearer
+/// origin.
 std::vector<float> times_from(double origin, const std::vector<double>& times) {
   std::vector<float> floats;
   floats.reserve(times.size());
@@ -108,7 +109,7 @@ void look_at_times(const Streams& streams, const std::vector<double>& targets, T
         static_cast<double>(std::max<int64_t>(1, stream.length - 1));
     const auto far = static_cast<float>(reach);
     const auto spacing = static_cast<double>(std::nextafter(far, std::numeric_limits<float>::infinity()) - far);
-    constexpr double kVisible = 0.01;  // of the time between two samples
+    constexpr double kVisible = 0.01;  // fraction of the time between two samples
     constexpr int kDigits = 6;
     if (step > 0 && spacing > kVisible * step)
       outcome.warnings.push_back(
@@ -162,7 +163,7 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
   outcome.shape = {streams.front().batch, count_targets(config, windows), 0};
   for (const Trajectories& stream : streams) outcome.shape[2] += stream.width;
   const double bytes = static_cast<double>(outcome.shape[0]) * static_cast<double>(outcome.shape[1]) * sizeof(double);
-  constexpr double kMostBytes = 1e11;  // of target times alone
+  constexpr double kMostBytes = 1e11;  // of target times only
   if (bytes > kMostBytes)
     throw Error(Cause::out_of_memory,
                 fmt::format("{} targets per trajectory take {}", outcome.shape[1], format_bytes(bytes)),
@@ -175,8 +176,6 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
     stream.values.clear();
   }
   outcome.streams = std::move(streams);
-  outcome.text = timeline_text(outcome);
-  outcome.json = timeline_to_json(outcome);
   return outcome;
 }
 

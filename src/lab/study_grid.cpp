@@ -13,16 +13,16 @@
 namespace amdahl {
 namespace {
 
-constexpr int kExtraRuns = 10;  // of a cell that only shows what the device could do otherwise
-// Of a device's memory, for all cells of a batch size: libraries and fragments take some too.
+constexpr int kExtraRuns = 10;  // runs of a cell that only shows an alternative
+// Usable share of a device's memory for all cells of a batch size: libraries and fragmentation take some.
 constexpr double kUsableMemory = 0.8;
 
 bool on_gpus(const StudyConfig& config) { return choose_backend(config.engine).name == std::string_view("cuda"); }
 
-// What is measured at each batch size.
+// Modes to measure per batch size.
 struct Modes {
-  std::set<int64_t> without_multi;  // batch sizes at which one device is all that is measured
-  std::string decision;             // of the selector, a line a batch size
+  std::set<int64_t> without_multi;  // batch sizes measured on one device only
+  std::string decision;             // decision of the selector, one line per batch size
 };
 
 Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
@@ -38,7 +38,7 @@ Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   for (const int64_t batch : config.batch_sizes) {
     question.global_batch = config.scaling == Scaling::weak ? batch * question.max_devices : batch;
     const Advice advice = advise_measured(question, evidence);
-    // Only a selector that is sure of one device saves a measurement: several are judged against one.
+    // A measurement is skipped only if the selector is certain of one device: several devices are compared with one.
     const std::vector<std::string>& unsure = advice.modes_to_measure;
     const bool sure = advice.decision == "single" && std::find(unsure.begin(), unsure.end(), "multi") == unsure.end();
     if (sure) modes.without_multi.insert(batch);
@@ -63,7 +63,7 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
   std::vector<std::vector<StudyCellSpec>> groups;
   std::set<int64_t> planned;
   for (int64_t batch : config.batch_sizes) {
-    if (!planned.insert(batch).second) continue;  // named twice
+    if (!planned.insert(batch).second) continue;  // duplicate
     std::vector<StudyCellSpec> group{cell_of(config, batch, 1)};
     for (int64_t n : devices) {
       if (n == 1 || modes.without_multi.contains(batch)) continue;
@@ -75,30 +75,27 @@ std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, c
 }
 
 bool feasible(const StudyConfig& config, const StudyCellSpec& cell) {
-  ParallelPlan plan{config.training.plan};
-  plan.strategy = cell.strategy;
-  plan.num_devices = cell.devices;
-  plan.global_batch = cell.global_batch;
+  ParallelPlan plan{config.training.plan, cell.strategy, {.dp = cell.devices}, cell.global_batch};
   return find_strategy(cell.strategy).feasible(plan).ok;
 }
 
-// Of each batch the other ways to run it, then half of it in every way: what each of two devices would do.
+// Per batch, adds the alternatives, then half of the batch in every configuration: the work of each of two devices.
 void add_extras(const StudyConfig& config, std::vector<std::vector<StudyCellSpec>>& groups) {
   const bool gpus = on_gpus(config);
   const ComputeModes modes{
       gpus ? std::vector{LaunchMode::eager, LaunchMode::graph} : std::vector{LaunchMode::eager},
       gpus ? std::vector{MathMode::fp32, MathMode::tf32, MathMode::bf16} : std::vector{MathMode::fp32}};
-  // Runs that stop early need every sample they can get.
+  // Early stopping needs every sample.
   const int every = config.rel_ci > 0 ? 1 : std::max(1, config.runs / kExtraRuns);
   std::set<int64_t> planned(config.batch_sizes.begin(), config.batch_sizes.end());
   for (std::vector<StudyCellSpec>& group : groups) {
     const StudyCellSpec whole = group.front();
-    std::vector<StudyCellSpec> extras = other_ways(whole, modes);
+    std::vector<StudyCellSpec> extras = other_methods(whole, modes);
     StudyCellSpec half = whole;
     half.global_batch = (whole.global_batch + 1) / 2;
     if (feasible(config, half) && planned.insert(half.global_batch).second) {
       extras.push_back(half);
-      for (const StudyCellSpec& way : other_ways(half, modes)) extras.push_back(way);
+      for (const StudyCellSpec& method : other_methods(half, modes)) extras.push_back(method);
     }
     for (StudyCellSpec& extra : extras) {
       extra.extra = true;
@@ -146,12 +143,12 @@ StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
   return grid;
 }
 
-std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeModes& modes) {
-  std::vector<StudyCellSpec> ways;
+std::vector<StudyCellSpec> other_methods(const StudyCellSpec& cell, const ComputeModes& modes) {
+  std::vector<StudyCellSpec> methods;
   const auto add = [&](LaunchMode launch, MathMode math) {
-    ways.push_back(cell);
-    ways.back().launch = launch;
-    ways.back().math = math;
+    methods.push_back(cell);
+    methods.back().launch = launch;
+    methods.back().math = math;
   };
   for (const LaunchMode launch : modes.launches)
     if (launch != cell.launch) add(launch, cell.math);
@@ -159,7 +156,7 @@ std::vector<StudyCellSpec> other_ways(const StudyCellSpec& cell, const ComputeMo
       std::find(modes.launches.begin(), modes.launches.end(), LaunchMode::graph) != modes.launches.end();
   for (const MathMode math : modes.maths)
     if (math != cell.math) add(graphs ? LaunchMode::graph : cell.launch, math);
-  return ways;
+  return methods;
 }
 
 std::vector<int64_t> drop_extras_that_do_not_fit(std::vector<std::vector<StudyCellSpec>>& groups, int64_t memory_bytes,

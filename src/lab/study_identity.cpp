@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "lab/training_setup.h"
-#include "report/study.h"
+#include "report/common/record_checks.h"
 
 namespace amdahl {
 namespace {
 
-// "256+b relu 0.2, 3+b": a model file may keep its name and its number of parameters and still be another model.
+// "256+b relu 0.2, 3+b": an edited model file may keep its name and number of parameters.
 std::string layers_text(const ModelSpec& model) {
   std::string text;
   for (const DenseSpec& layer : model.layers) {
@@ -22,7 +22,7 @@ std::string layers_text(const ModelSpec& model) {
   return text;
 }
 
-// Batch sizes at which the selector of mode auto left several devices out.
+// Batch sizes for which the selector of mode auto skipped several devices.
 std::string batches_on_one_device(const StudySettings& settings) {
   std::string text;
   for (const auto& group : settings.groups)
@@ -32,8 +32,8 @@ std::string batches_on_one_device(const StudySettings& settings) {
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-// FNV-1a over the floats' bits: tells two versions of a file apart. Identities of runs that can be resumed hold it, so
-// it is not the digest of base/digest.h.
+// FNV-1a over the floats' bits: distinguishes two versions of a file. Identities of resumable runs contain it, so it
+// stays different from the digest of base/digest.h.
 std::string hash_text(const Dataset& data) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const std::vector<float>* values : {&data.features, &data.targets})
@@ -58,7 +58,7 @@ std::string data_name(const DataConfig& data) {
 
 std::map<std::string, std::string> training_identity(const EngineConfig& engine, const TrainingConfig& training,
                                                      const ModelSpec& model, const Dataset& data) {
-  const bool own = has_own_data(training.data);  // the generator's rows follow from the seed
+  const bool own = has_own_data(training.data);  // generated rows follow from the seed
   std::map<std::string, std::string> identity{{"model", model.name},
                                               {"num_parameters", std::to_string(model.num_parameters())},
                                               {"layers", layers_text(model)},

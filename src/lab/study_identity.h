@@ -1,4 +1,4 @@
-// What makes two invocations one study.
+// Identity of a study: what must be equal for two invocations to be the same study.
 #pragma once
 
 #include <cstdint>
@@ -6,20 +6,20 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 #include "train/dataset.h"
 
 namespace amdahl {
 
-/// Name -> value of everything that shapes what a study measures, except how many runs: what must be the same for
-/// `resume`. `data` as it was loaded, before it is standardised.
+/// Name -> value of everything that affects what a study measures, except the number of runs; `resume` requires it to
+/// be equal. `data`: as loaded, before standardisation.
 std::map<std::string, std::string> study_identity(const StudyConfig& config, const StudySettings& settings,
                                                   const Dataset& data);
 
-/// Adds where and by which build it is measured: samples of two hosts, devices or builds are not one study.
+/// Adds host, devices and build: samples of different hosts, devices or builds are not one study.
 void add_origin(std::map<std::string, std::string>& identity, const Provenance& provenance);
 
-/// The part of it that is about the model, its data and how it is trained.
+/// The part of the identity that describes the model, its data and the training options.
 std::map<std::string, std::string> training_identity(const EngineConfig& engine, const TrainingConfig& training,
                                                      const ModelSpec& model, const Dataset& data);
 

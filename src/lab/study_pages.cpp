@@ -6,15 +6,16 @@
 #include <filesystem>
 #include <set>
 
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/trace_section.h"
+#include "report/common/record_checks.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/trace_section.h"
 #include "spec/trace_json.h"
 
 namespace amdahl {
 namespace {
 
-// What two runs must share for their records to be samples of the same thing.
+// What must be equal for the records of two runs to be samples of the same quantity.
 std::string conditions_of(const PageRun& run) {
   std::set<std::string> conditions;
   for (const Record& record : run.contents.records) {
@@ -27,7 +28,7 @@ std::string conditions_of(const PageRun& run) {
 
 constexpr const char* kRunAxis = "run";
 
-// Run numbers of one folder begin at 0: those of the next follow on.
+// Run numbers of a folder start at 0: those of the next folder continue.
 int64_t append_runs(std::vector<Record>& records, const std::vector<Record>& more, int64_t first) {
   int64_t next = first;
   for (const Record& record : more) {
@@ -42,7 +43,7 @@ int64_t append_runs(std::vector<Record>& records, const std::vector<Record>& mor
   return next;
 }
 
-// The traced steps of runs that have them, before what is said of the method.
+// Adds the traced steps of runs, before the section on the method.
 void add_timelines(Page& page, const std::vector<const PageRun*>& runs) {
   int number = 0;
   for (const PageRun* run : runs) {

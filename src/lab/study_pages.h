@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// Runs of one host, its devices and one build of amdahl are one study: their records are pooled, with a note. A page
-/// for each such set, in the order of its first run.
+/// Runs on the same host and devices with the same build of amdahl are one study: their records are pooled, with a
+/// note. One page per set, in the order of its first run.
 std::vector<Page> study_pages(const std::vector<const PageRun*>& runs);
 
 }  // namespace amdahl

@@ -16,15 +16,15 @@
 #include "lab/study_identity.h"
 #include "lab/trace_files.h"
 #include "lab/training_setup.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 #include "planner/advise.h"
-#include "report/study.h"
+#include "report/common/record_checks.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
 namespace {
 
-constexpr int64_t kStudyRows = 10'000;  // of the study's synthetic data set
+constexpr int64_t kStudyRows = 10'000;  // rows of the study's synthetic data set
 constexpr int64_t kMaxDevices = 1 << 16, kMaxBatch = 1 << 30;
 
 void check_counts(const StudyConfig& config) {
@@ -62,12 +62,12 @@ void check_counts(const StudyConfig& config) {
   check_training(config.training);
 }
 
-// Refuses before anything runs: a cell that its strategy cannot run on this plan.
+// Before anything runs: throws for a cell whose strategy does not support this plan.
 void check_feasible(const StudySettings& settings) {
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& cell : group) {
       ParallelPlan plan = settings.trainer.plan;
-      plan.num_devices = cell.devices;
+      plan.mesh.dp = cell.devices;
       plan.global_batch = cell.global_batch;
       const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
       if (!feasible.ok)
@@ -114,7 +114,7 @@ int64_t largest_batch(const StudySettings& settings) {
   return largest;
 }
 
-/// What the ranks of a launched job must have alike, beside what makes it this study.
+/// What must be equal on all ranks of a launched job, in addition to the study's identity.
 JobFacts job_facts(const StudyConfig& config, const Prepared& prepared) {
   JobFacts facts = prepared.identity;
   facts["command"] = "study";
@@ -129,7 +129,7 @@ JobFacts job_facts(const StudyConfig& config, const Prepared& prepared) {
 Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
-  // Replicas stay alike only when every device computes the same bits.
+  // Replicas stay equal only if every device computes the same bits.
   if (config.training.strategy == "replicated") config.engine.deterministic = true;
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
@@ -215,8 +215,8 @@ EarlierRuns finished_runs(const std::vector<Record>& records) {
   return done;
 }
 
-/// Runs of every cell that each process still has to do. A process that ended before its time leaves the rest to a new
-/// one, with a number of its own: its runs are those of another process.
+/// The remaining runs of every cell per process. The remainder of a process that ended early goes to a new process with
+/// a new number, because its runs belong to another process.
 std::vector<FreshProcesses::Slice> slices_to_do(const StudyConfig& config, const StudySettings& settings,
                                                 const std::vector<Record>& earlier) {
   std::map<std::string, int64_t> done;
@@ -245,13 +245,13 @@ std::vector<FreshProcesses::Slice> slices_to_do(const StudyConfig& config, const
   return slices;
 }
 
-/// The study's folder and what is in it already.
+/// The study's folder and its earlier contents.
 struct OpenRun {
-  std::optional<RunFolder> folder;  // on the root only
+  std::optional<RunFolder> folder;  // set on the root only
   std::vector<Record> earlier;
 };
 
-/// Before the plan is shown: a place that cannot be written is no study.
+/// Called before the plan is shown: throws if the folder cannot be written.
 OpenRun open_run(const StudyConfig& config, const std::map<std::string, std::string>& identity) {
   if (config.trace.wanted) require_trace_place(config);
   OpenRun run;
@@ -266,11 +266,11 @@ OpenRun open_run(const StudyConfig& config, const std::map<std::string, std::str
   return run;
 }
 
-/// Runs the study's processes, after this one has made the folder and shown the plan.
+/// Runs the study's processes; this process has created the folder and shown the plan.
 void run_in_processes(const StudyConfig& config, Prepared prepared, OpenRun run, Observer& observer) {
   const std::vector<FreshProcesses::Slice> slices = slices_to_do(config, prepared.settings, run.earlier);
-  prepared.fleet.reset();  // its devices are the processes' from here on,
-  run.folder.reset();      // and so is the folder
+  prepared.fleet.reset();  // the processes use its devices from here on,
+  run.folder.reset();      // and the folder
   try {
     run_fresh_processes(config.processes, config.engine.environment, slices, observer);
   } catch (const Error& error) {
@@ -283,15 +283,13 @@ StudyOutcome conclude_study(const StudyConfig& config, StudyOutcome outcome) {
   const ReportOutcome report = run_report(config.output_dir, true);
   outcome.summary = report.summary;
   outcome.report_path = report.report_path;
-  outcome.text = report.text;
-  outcome.json = report.json;
   const std::vector<StudyCell>& cells = report.summary.cells;
   outcome.nothing_fitted =
       std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
   return outcome;
 }
 
-// Tells the other processes what the root found in the run folder.
+// Sends the other processes what the root found in the run folder.
 void share(Fleet& fleet, EarlierRuns& done) {
   std::string keys;
   for (const auto& [key, step_time] : done) keys += key + '\n';
@@ -315,7 +313,7 @@ StudyPlan plan_study(const StudyConfig& given, Observer& observer) {
 namespace {
 
 StudyOutcome measure_study(const StudyConfig& given, Observer& observer, FailureWatch& watch) {
-  StudyConfig config = given;  // device counts are filled in
+  StudyConfig config = given;  // a copy, to fill in device counts
   const FreshProcesses::Slice& slice = config.processes.slice;
   if (config.processes.is_child() && slice.end != config.runs) config.trace.wanted = false;
   Prepared prepared = prepare(config, observer);

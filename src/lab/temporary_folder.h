@@ -6,7 +6,7 @@
 
 namespace amdahl {
 
-/// A folder that goes with its object. `environment`: TMPDIR says where.
+/// A folder that is deleted with its object. Its parent is TMPDIR of `environment`.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::map<std::string, std::string>& environment);

@@ -1,8 +1,6 @@
-// What the devices of this machine are to each other.
+// The topology between the devices of this machine.
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
-#include "report/topology.h"
-#include "spec/json.h"
 #include "topology/machine_probe.h"
 
 namespace amdahl {
@@ -16,10 +14,6 @@ TopoOutcome run_topo(const TopoConfig& config) {
   outcome.machine = probe_machine(config.sysfs, config.virtual_devices);
   if (outcome.machine.devices.empty()) outcome.machine = probe_machine(config.sysfs, 2);
   if (const std::string nccl = nccl_version(); !nccl.empty()) outcome.machine.versions["nccl"] = nccl;
-  outcome.matrix = topology_matrix(outcome.machine);
-  outcome.json = machine_to_json(outcome.machine);
-  outcome.dot = topology_dot(outcome.machine);
-  outcome.svg = topology_svg(outcome.machine);
   return outcome;
 }
 

@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kUsualFirst = 10, kUsualEnd = 13;
 constexpr int64_t kMostSteps = 1000;       // ranks exchange their events in one message
-constexpr int64_t kReportedSteps = 8;      // in trace.json, for charts
-constexpr size_t kMaxBytes = 100'000'000;  // of a Chrome Trace before compression; viewers slow down beyond
+constexpr int64_t kReportedSteps = 8;      // steps kept in trace.json, for charts
+constexpr size_t kMaxBytes = 100'000'000;  // size of a Chrome Trace before compression; viewers are slow beyond it
 
 constexpr const char* kHow =
     "Steps of one more run with fresh weights after the timed runs of its cell: no sample of the study. They follow "
@@ -109,7 +109,7 @@ void require_trace_place(const StudyConfig& config) {
 }
 
 void write_trace(StepTrace trace, const StudyConfig& config, Observer& observer) {
-  const std::string stamps = trace.how;  // what they do to this step
+  const std::string stamps = trace.how;  // effect of the timestamps on this step
   trace.how = fmt::format("{}{}{}", kHow, stamps.empty() ? "" : " ", stamps);
   const fs::path file = trace_file(config);
   const ChromeTrace chrome = chrome_trace(trace, kMaxBytes);

@@ -1,25 +1,25 @@
-// The traced steps of a study: which they are, and the files they become.
+// Traced steps of a study: selects them and writes the trace files.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
 #include "amdahl/amdahl.h"
-#include "measure/study_runner.h"
+#include "measure/study/runner.h"
 
 namespace amdahl {
 
-/// The cell and steps that `config.trace` asks for, without a sink; nothing when it asks for none. Error{usage} for
-/// steps beyond a run, cells that the study does not have, and names of files that no viewer would open.
+/// The cell and steps that `config.trace` selects, without a sink; nullopt when tracing is off. Error{usage} for steps
+/// beyond the end of a run, cells that are not in the study, and file names that no viewer opens.
 std::optional<TraceRequest> plan_trace(const StudyConfig& config, const StudySettings& settings);
 
 /// "steps 10 to 12 of ddp n=2 b=64 are traced ...", for the study's plan.
 std::string trace_note(const TraceRequest& request);
 
-/// Before hours of measurement: Error{usage} when the Chrome Trace could not be written.
+/// Error{usage} when the Chrome Trace could not be written; to be called before measuring.
 void require_trace_place(const StudyConfig& config);
 
-/// trace.json of the run folder, and the Chrome Trace where the configuration wants it.
+/// Writes trace.json to the run folder, and the Chrome Trace if the configuration asks for it.
 void write_trace(StepTrace trace, const StudyConfig& config, Observer& observer);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Training to an end.
+// Training for a given number of epochs.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -10,8 +10,7 @@
 #include "lab/provenance.h"
 #include "lab/study_identity.h"
 #include "lab/training_setup.h"
-#include "measure/train_run.h"
-#include "spec/json.h"
+#include "measure/training/train_run.h"
 #include "spec/run_folder.h"
 #include "train/named_weights.h"
 
@@ -36,14 +35,14 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   settings.validation_fraction = config.validation_fraction;
   settings.trainer = make_trainer_options(config.engine, config.training, model);
   settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
-  settings.trainer.plan.num_devices = config.devices;
+  settings.trainer.plan.mesh.dp = config.devices;
   settings.trainer.plan.global_batch = config.batch_size;
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");
   return settings;
 }
 
-/// What the ranks of a launched job must have alike.
+/// What must be equal on all ranks of a launched job.
 JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   JobFacts facts = training_identity(config.engine, config.training, setup.model, setup.data);
   facts.insert({{"command", "train"},
@@ -85,7 +84,7 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
 
 TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch) {
   TrainConfig config = given;
-  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // or the replicas drift apart
+  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // otherwise the replicas diverge
   check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);
@@ -113,19 +112,16 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root() && !config.output_dir.empty())
     folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
-  std::string last;
   TrainedModel trained = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
-    const Record record = epoch_record(epoch, config, setup.model, provenance);
-    if (folder) folder->append(record);
-    last = record_to_json(record);
+    outcome.records.push_back(epoch_record(epoch, config, setup.model, provenance));
+    if (folder) folder->append(outcome.records.back());
     observer.note(epoch_line(epoch, config));
   });
-  outcome.json = last;
   outcome.epochs = std::move(trained.epochs);
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   if (folder) folder->end();
   if (folder) outcome.report_path = run_report(config.output_dir, true).report_path;
-  fleet->agree("done");  // nobody leaves while a peer still works
+  fleet->agree("done");  // no process exits while a peer still works
   return outcome;
 }
 

@@ -31,7 +31,7 @@ CsvOptions csv_options(const DataConfig& config) {
   return options;
 }
 
-// Options that mean nothing without a file: a run that ignores them would not be the one that was asked for.
+// Options that have no effect without a file: ignoring them would run something else than requested.
 void refuse_csv_options(const DataConfig& data) {
   const char* option = !data.targets.empty()      ? "`targets`"
                        : !data.ignored.empty()    ? "`ignored`"
@@ -108,7 +108,7 @@ void check_training(const TrainingConfig& config) {
     throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", config.optimizer),
                 choices_hint(config.optimizer, {"adam", "sgd"}));
   check_plan_options(config.plan);
-  // The optimizers compute in 32 bits: a smaller rate would be none at all.
+  // The optimizers compute in 32 bits: a smaller rate would be rounded to zero.
   if (!(config.learning_rate >= static_cast<double>(std::numeric_limits<float>::min()) &&
         config.learning_rate <= static_cast<double>(std::numeric_limits<float>::max())))
     throw Error(Cause::usage, fmt::format("`learning_rate` is {}", config.learning_rate),

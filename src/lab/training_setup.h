@@ -1,4 +1,4 @@
-// From a TrainingConfig to a model and data that fit each other.
+// Turns a TrainingConfig into a model and matching data.
 #pragma once
 
 #include "amdahl/amdahl.h"
@@ -12,19 +12,19 @@ struct TrainingSetup {
   Dataset data;
 };
 
-/// Model file or preset, widths and loss fitted to the data. `rows_needed` bounds what the generator makes (the study's
-/// 10,000 rows, or more when a batch is larger). CSV features are not yet standardised.
+/// Loads the model file or preset; its widths and loss are adapted to the data. `rows_needed`: upper limit of generated
+/// rows (the study's 10,000, or more when a batch is larger). CSV features are not standardised yet.
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
-/// Whether the rows are the caller's, not the generator's.
+/// Whether the data were given by the caller rather than generated.
 bool has_own_data(const DataConfig& data);
 
-/// Trainer options of a configuration; strategy, device count and batch of the plan are left to the caller.
+/// Trainer options of a configuration; the caller sets strategy, device count and batch of the plan.
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training, const ModelSpec& model);
-/// Refuses what no strategy or optimizer can do, before anything is loaded or written.
+/// Error{usage} for options that no strategy or optimizer supports; called before anything is loaded or written.
 void check_engine(const EngineConfig& config);
 void check_training(const TrainingConfig& config);
-/// A preset, or a model file when the name ends in .json or holds a slash.
+/// Finds a preset, or loads a model file when the name ends in .json or contains a slash.
 ModelSpec resolve_model(const std::string& name);
 
 }  // namespace amdahl

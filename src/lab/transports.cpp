@@ -16,7 +16,7 @@
 namespace amdahl {
 namespace {
 
-constexpr int kGraphCalls = 10;  // calls a graph unless the user says
+constexpr int kGraphCalls = 10;  // default number of calls per graph
 
 Availability nccl_with_two_gpus() {
   Availability nccl = nccl_availability();
@@ -38,11 +38,11 @@ NcclSettings forced(const char* algorithm, const char* protocol) {
   return {{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}};
 }
 
-// Variables that would make a child take itself for a rank of the job that this process belongs to.
+// Variables that would make a child process act as a rank of this process's job.
 constexpr std::array<std::string_view, 8> kLaunchPrefixes{"AMDAHL_", "OMPI_",  "PMI_",          "PMIX_",
                                                           "MPI_",    "SLURM_", "TORCHELASTIC_", "MASTER_"};
 constexpr std::array<std::string_view, 4> kLaunchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-// Its log costs time in every call, and goes to where the records are expected.
+// NCCL's log slows every call, and would be mixed with the records.
 constexpr std::string_view kLogPrefix = "NCCL_DEBUG";
 
 bool is_inherited(const std::string& name) {
@@ -52,7 +52,7 @@ bool is_inherited(const std::string& name) {
                       [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-/// A port of this host that nobody listens on now.
+/// A free port of this host.
 int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -66,7 +66,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// The sweep as a process on this transport runs it.
+/// The sweep configuration for a process with this transport.
 CollectivesConfig sweep_on(const CollectivesConfig& given, const TransportRow& row, const TransportRun& run) {
   CollectivesConfig sweep = given;
   sweep.backend = row.backend;

@@ -1,4 +1,4 @@
-// The transports that the arena sets against each other: what each is, and how a process of its own is started on it.
+// The transports that the arena compares: their settings, and the command that starts a process with each.
 #pragma once
 
 #include <string>
@@ -14,31 +14,31 @@ namespace amdahl {
 struct TransportRow {
   std::string_view name;     // "nccl ring ll"
   std::string_view backend;  // "cuda", "cpu"
-  NcclSettings settings{};   // on top of the environment
-  int registration = 0;      // of the buffers, as in CollectivesConfig
+  NcclSettings settings{};   // in addition to the environment
+  int registration = 0;      // registration mode of the buffers, as in CollectivesConfig
   bool graph = false;        // calls in a captured graph
-  bool processes = false;    // a process a rank instead of a thread
-  bool mpirun = false;       // started by mpirun, which makes the processes
-  bool chooses = false;      // NCCL is free in how it does it, and is asked
+  bool processes = false;    // one process per rank instead of one thread
+  bool mpirun = false;       // started by mpirun, which creates the processes
+  bool chooses = false;      // NCCL chooses the algorithm; a query run logs its choice
   Availability (*available)() = nullptr;
 
-  /// Whether an environment alone makes a program use it.
+  /// Whether environment variables alone make a program use this transport.
   bool is_environment() const { return backend == "cuda" && registration == 0 && !graph; }
 };
 const std::vector<TransportRow>& transport_table();
 
-/// Rows by name, "all" being every one of the backend ("auto": of both). Error{usage} with the nearest name.
+/// Finds rows by name; "all" means every row of the backend ("auto": of both). Error{usage} with the nearest name.
 std::vector<const TransportRow*> find_transports(const std::vector<std::string>& names, const std::string& backend);
 
-/// How a transport is run: measured into a run folder, or, without one, each call made once, untimed, with NCCL's log
-/// of what it chose on standard output.
+/// How a transport is run: with a `run_dir`, it is measured; without, every call is made once, untimed, and NCCL's log
+/// of its choices goes to standard output.
 struct TransportRun {
   int devices = 2;
   std::string run_dir;
   bool asks() const { return run_dir.empty(); }
 };
 
-/// The processes that run the sweep on a transport, the one of rank 0 first.
+/// The processes that run the sweep on a transport; rank 0 is first.
 std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row,
                                              const TransportRun& run);
 

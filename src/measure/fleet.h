@@ -1,5 +1,5 @@
-// Fleet: the devices a measurement can use, as ranks, whether they are driven by threads of this process or by
-// processes that a launcher started. The composition root (src/lab) builds one; measurements see only this.
+// Fleet: the devices that a measurement can use, as ranks, driven by threads of this process or by processes that a
+// launcher started. The composition root (src/lab) builds one; measurements use only this interface.
 #pragma once
 
 #include <functional>
@@ -17,20 +17,20 @@ class Fleet {
   virtual const std::string& device_kind() const = 0;  // "cpu-virtual" or "cuda"
   virtual int num_devices() const = 0;                 // over all processes
   virtual const std::vector<DeviceSpec>& devices() const = 0;
-  /// True in the process that speaks and writes (holds rank 0).
+  /// True in the process that holds rank 0, which prints and writes files.
   virtual bool is_root() const = 0;
 
   /// Runs fn on ranks 0..num_devices-1, each with its own device and a communicator over them, and returns when this
   /// process's ranks are done. Collective over processes; the first failing rank's Error is rethrown with its rank.
   virtual void run(int num_devices, const std::function<void(RankContext&)>& fn) = 0;
 
-  /// Lets this process's ranks leave their work with Error{interrupted} soon after `stopped` says so, whatever they
-  /// wait for on their device; the other ranks then end with the same cause. Called from any thread.
+  /// Makes this process's ranks stop with Error{interrupted} soon after `stopped` returns true, whatever they wait for
+  /// on their device; the other ranks then end with the same cause. `stopped` is called from any thread.
   virtual void end_runs_when(const std::function<bool()>& stopped) = 0;
 
-  /// Keeps the ranks' flight recorders as files of the root's run folder, where a host has that folder; elsewhere they
-  /// stay in memory. `run_dir`: the root's, empty for none. Collective, once, while no rank is at work. Returns the
-  /// root's folder.
+  /// Stores the ranks' flight recorders as files in the root's run folder on hosts that have that folder; elsewhere
+  /// they stay in memory. `run_dir`: the root's, empty for none. Collective; call once, while no rank is running.
+  /// Returns the root's folder.
   virtual std::string record_flights(const std::string& run_dir) = 0;
 
   /// The root's value on every process. Collective.

@@ -1,4 +1,4 @@
-// The orders in which a model's backward pass makes its gradients.
+// The orders in which a model's backward pass computes its gradients.
 #include <algorithm>
 
 #include "model/model.h"
@@ -6,7 +6,7 @@
 namespace amdahl {
 namespace {
 
-/// Tells BackwardOptions::around of a GEMM while it is enqueued.
+/// Calls BackwardOptions::around before and after a GEMM is enqueued.
 class Around {
  public:
   Around(const BackwardOptions& options, const char* gemm, size_t layer, Stream& stream)
@@ -89,7 +89,7 @@ void Model::backward_dgrad_first(const Pass& pass) {
 void Model::backward_two_streams(const Pass& pass) {
   Stream& second = *pass.options.second_stream;
   const std::vector<GradientPiece>& pieces = *pass.options.pieces;
-  size_t next = 0;  // pieces come in layout order: last layer first
+  size_t next = 0;  // pieces are in layout order: last layer first
   for (size_t i = layout_.range.last; i-- > layout_.range.first;) {
     Event& output_gradient_done = *chain_[i - layout_.range.first];
     pass.stream.record(output_gradient_done);

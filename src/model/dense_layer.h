@@ -9,8 +9,8 @@ namespace amdahl {
 
 class DenseLayer final : public Layer {
  public:
-  /// `index`: of the layer in the model, which tells its dropout's draws from the others'. `first_unit`: of a shard's
-  /// units in the layer, a multiple of 4.
+  /// `index`: of the layer in the model; dropout draws depend on it. `first_unit`: index in the layer of the first unit
+  /// of this shard, a multiple of 4.
   DenseLayer(const DenseSpec& spec, int64_t input_width, size_t index, const LayerParameters& parameters,
              Device& device, GemmOps& ops, int64_t first_unit = 0)
       : spec_(spec),

@@ -7,7 +7,7 @@
 namespace amdahl {
 namespace {
 
-constexpr uint32_t kInitStream = 0x1417;  // keeps initialisation draws apart from dropout draws of the same seed
+constexpr uint32_t kInitStream = 0x1417;  // separates initialisation draws from dropout draws of the same seed
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
     const double sd = std::sqrt(2.0 / static_cast<double>(spec.layer_input_width(i)));
     const LayerSlice& slice = layout.layers[i];
     const int64_t width = spec.layer_input_width(i);
-    const auto set = [&](int64_t at, double value) {  // the draws are those of the whole weight
+    const auto set = [&](int64_t at, double value) {  // draws are indexed in the whole weight, not the shard
       const WeightShard& shard = slice.shard;
       const int64_t row = at / width, column = at % width;
       if (at >= count || row < shard.row_begin || row >= shard.row_end || column < shard.column_begin ||

@@ -11,44 +11,45 @@
 
 namespace amdahl {
 
-/// What a micro-batch in flight has left in one layer for its backward pass.
+/// What one layer keeps of a micro-batch in flight for its backward pass.
 struct LayerState {
   std::unique_ptr<Buffer> output;    // [rows, output width], after activation and dropout
   std::unique_ptr<Buffer> d_output;  // its gradient, with the layer's GradientEpilogue applied
-  std::unique_ptr<Buffer> mask;      // bits of "output != 0"; null where the backend gains nothing from them
+  std::unique_ptr<Buffer> mask;      // bits of "output != 0"; null where the backend does not use them
 
   float* out() const { return output->as<float>(); }
   float* d_out() const { return d_output->as<float>(); }
   const uint8_t* mask_bits() const { return mask ? mask->as<uint8_t>() : nullptr; }
 };
 
-/// Which rows a call works on, and what their random draws depend on.
+/// The rows that a call works on, and what their dropout draws depend on.
 struct LayerRows {
   int64_t rows = 0;
-  int64_t row_offset = 0;          // of these rows in the global batch
+  int64_t row_offset = 0;          // index of the first row in the global batch
   uint64_t seed = 0;               // of dropout
   const uint64_t* step = nullptr;  // device counter, of dropout
   bool training = true;            // applies dropout and saves what backward needs
 };
 
-/// What turns the gradient of a layer's output into the gradient of what its GEMM made. The layer above applies it in
-/// the pass that makes that gradient, so that it never goes to memory without. All null: nothing is to be done.
+/// What turns the gradient of a layer's output into the gradient of its GEMM's result. The layer above applies it in
+/// the pass that computes that gradient, so the unmasked gradient is never written to memory. All null: nothing to
+/// apply.
 struct GradientEpilogue {
   const float* activation = nullptr;  // [rows, width] the output: where it is zero, no gradient passes
   const uint8_t* mask = nullptr;      // its bits, where the backend has them
   float scale = 1.0f;                 // 1 / (1 - p) of dropout
-  float* dbias = nullptr;             // [width] gets the column sums
+  float* dbias = nullptr;             // [width] receives the column sums
 };
 
-/// A weight's rows [begin, end), whose gradient is computed, and can be sent, by itself.
+/// Rows [begin, end) of a weight, whose gradient is computed, and can be sent, by itself.
 struct WeightRows {
   int64_t begin = 0, end = 0;
 };
 
-/// Where a layer's parameters and their gradients lie, device pointers; bias null without one.
+/// Device pointers to a layer's parameters and gradients; `bias` is null for a layer without bias.
 struct LayerParameters {
   float *weight = nullptr, *bias = nullptr;      // [rows, columns] and [rows] of the shard held here
-  float *d_weight = nullptr, *d_bias = nullptr;  // likewise
+  float *d_weight = nullptr, *d_bias = nullptr;  // their gradients, same shapes
 };
 
 class Layer {
@@ -64,14 +65,14 @@ class Layer {
   /// d_input [rows, input width], with the epilogue of the layer below applied.
   virtual void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                               const GradientEpilogue& below, bool accumulate) = 0;
-  /// Gradients of a part of the weight; those of the bias come out of backward_input of the layer above, but where
-  /// `own_bias` says that there is none. `reserved_sms`: multiprocessors that other work holds meanwhile.
+  /// Gradient of some rows of the weight. The bias gradient is computed by backward_input of the layer above; with
+  /// `own_bias` there is no such layer, so this call computes it. `reserved_sms`: SMs that concurrent work occupies.
   virtual void backward_weight(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
                                WeightRows part, bool own_bias, bool accumulate, int reserved_sms) = 0;
-  /// All gradients. `d_input` null: of the parameters only.
+  /// All gradients; with `d_input` null, those of the parameters only.
   virtual void backward(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
                         float* d_input, const GradientEpilogue& below, bool own_bias, bool accumulate) = 0;
-  /// The gradient of the weight and its step of Adam in one pass, where the backend has that.
+  /// The weight gradient and its Adam step in one pass, where the backend has that (GemmOps::fuses_update).
   virtual void backward_update(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
                                const AdamStep& adam) = 0;
 };

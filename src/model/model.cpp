@@ -64,7 +64,8 @@ float* Model::input_gradient_of(Slot& slot, size_t layer) const {
 GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_t layer_index) const {
   if (layer_index > layout_.range.first) return layer(layer_index - 1).epilogue(state(slot, layer_index - 1));
   if (!has_input_gradient(layer_index)) return {};
-  // The layer below is another device's, but its output is the input here: only its bias gradient is left to it.
+  // The layer below is on another device, but its output is the input here: the epilogue is applied here, except for
+  // the bias gradient.
   const DenseSpec& below = spec_.layers[layer_index - 1];
   return {.activation = below.activation == Activation::relu ? batch.features : nullptr,
           .scale = static_cast<float>(1.0 / (1.0 - below.dropout))};

@@ -1,4 +1,5 @@
-// Model: a chain of layers, or a part of one, on ONE device. It knows nothing of other devices; parallelism wraps it.
+// Model: a chain of layers, or a contiguous part of one, on ONE device. It does not know of other devices; parallelism
+// wraps it.
 #pragma once
 
 #include <functional>
@@ -18,28 +19,28 @@ struct BatchView {
   const float* features = nullptr;
   const float* targets = nullptr;
   int64_t rows = 0;
-  int64_t row_offset = 0;   // of these rows in the global batch, so that dropout masks do not depend on the split
+  int64_t row_offset = 0;   // index of the first row in the global batch: dropout masks do not depend on the split
   int64_t global_rows = 0;  // rows of the optimizer step over all devices and micro-batches: scales the loss
 };
 
-/// In what order backward makes the gradients.
+/// The order in which backward computes the gradients.
 enum class GradientOrder {
   layerwise,    // both gradients of a layer, last layer first
   dgrad_first,  // all input gradients, then weight gradients, the largest first: their communication hides behind the
                 // rest
-  two_streams,  // input gradients on one stream, weight gradients beside them on another as soon as they can start
+  two_streams,  // input gradients on one stream, weight gradients concurrently on another
 };
 
-/// How backward runs, and who hears of finished gradients.
+/// How backward runs, and the callbacks for finished gradients.
 struct BackwardOptions {
   GradientOrder order = GradientOrder::layerwise;
   Stream* second_stream = nullptr;                     // for two_streams; joined again at the end
-  const std::vector<GradientPiece>* pieces = nullptr;  // dgrad_first and two_streams make the gradients piece by piece
-  const AdamStep* first_weights = nullptr;  // layerwise: step the first layer's weights as their gradient is made
-  int reserved_sms = 0;                     // multiprocessors that `ready` keeps busy beside the gradients that follow
+  const std::vector<GradientPiece>* pieces = nullptr;  // for dgrad_first and two_streams: the pieces to compute
+  const AdamStep* first_weights = nullptr;             // layerwise: fuse this Adam step into the first layer's gradient
+  int reserved_sms = 0;  // SMs that work enqueued by `ready` occupies during later gradients
   /// Called after the work completing gradients [begin, end) of the layout was enqueued on `stream`; may be null.
   std::function<void(int64_t begin, int64_t end, Stream& stream)> ready = nullptr;
-  /// Called before (`begins`) and after each GEMM is enqueued on `stream`, for those who time them; may be null.
+  /// Called before (`begins`) and after each GEMM is enqueued on `stream`, for time stamps; may be null.
   std::function<void(bool begins, const char* gemm, size_t layer, Stream& stream)> around = nullptr;
 };
 
@@ -48,10 +49,10 @@ using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const La
 struct ModelOptions {
   int64_t max_rows = 0;               // of a micro-batch
   uint64_t seed = 42;                 // of initial parameters and dropout
-  LayerRange layers{};                // held here: all, or a pipeline stage
+  LayerRange layers{};                // the layers held here: all, or a pipeline stage
   int num_slots = 1;                  // micro-batches in flight
-  std::vector<WeightShard> shards{};  // by layer index, held here; empty: whole layers
-  LayerFactory make_layer = nullptr;  // null: layers of one device
+  std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
+  LayerFactory make_layer = nullptr;  // null: layers without tensor parallelism
 };
 
 class Model {
@@ -63,7 +64,7 @@ class Model {
   const ParameterLayout& layout() const { return layout_; }
   float* params() { return params_->as<float>(); }
   float* grads() { return grads_->as<float>(); }
-  /// For other devices that reach these arrays, which may outlive the model then.
+  /// For other devices that access these arrays, which may then outlive the model.
   std::shared_ptr<Buffer> shared_params() { return params_; }
   std::shared_ptr<Buffer> shared_grads() { return grads_; }
   uint64_t* step_counter() { return step_->as<uint64_t>(); }
@@ -72,24 +73,24 @@ class Model {
 
   /// [rows, output width of the last layer held here]
   float* outputs(int slot = 0) { return slot_states(slot).back().out(); }
-  /// Gradient of `outputs`, which `loss` writes, or whoever holds the layers above.
+  /// Gradient of `outputs`; written by `loss`, or received from the stage that holds the layers above.
   float* output_gradient(int slot = 0) { return slot_states(slot).back().d_out(); }
-  /// Gradient of the features, of a part of a model that does not begin with its first layer.
+  /// Gradient of the features; only in a model part that does not begin with the first layer.
   float* input_gradient(int slot = 0) { return slots_[static_cast<size_t>(slot)].d_input->as<float>(); }
 
-  /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend and every division
-  /// into parts; resets the step count. Blocks until the device holds them.
+  /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend and every partition
+  /// of the model; resets the step count. Blocks until the device holds them.
   void initialise(Stream& stream, Deadline deadline);
 
   /// `training` applies dropout.
   void forward(Stream& stream, const BatchView& batch, bool training, int slot = 0);
   /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
-  /// Gradients of the slot's last forward; adds to grads when `accumulate`. Those of the features too, where another
-  /// device holds the layers below.
+  /// Gradients of the slot's last forward; adds to grads when `accumulate`. Includes the gradient of the features where
+  /// another device holds the layers below.
   void backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options, int slot = 0);
-  /// The two halves of backward in this order, for schedules that put other work between them. Bias gradients come
-  /// with the first, but the last layer's.
+  /// The two halves of backward, to be called in this order, for schedules that run other work between them. Bias
+  /// gradients are computed by the first call, except that of the last layer held here.
   void backward_inputs(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
   void backward_weights(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
 
@@ -99,7 +100,7 @@ class Model {
     std::vector<LayerState> states;   // of the layers held here
     std::unique_ptr<Buffer> d_input;  // null where the first layer is the model's first
   };
-  /// A backward call, as its parts need it.
+  /// The arguments of one backward call.
   struct Pass {
     Stream& stream;
     const BatchView& batch;
@@ -112,9 +113,9 @@ class Model {
   LayerState& state(Slot& slot, size_t layer) const { return slot.states[layer - layout_.range.first]; }
   Layer& layer(size_t index) const { return *layers_[index - layout_.range.first]; }
   LayerRows rows_of(const BatchView& batch, bool training) const;
-  /// What goes into a layer: the features, or the output of the layer below.
+  /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
-  /// Whether backward makes the gradient of the layer's input: not of the model's features.
+  /// Whether backward computes the gradient of the layer's input: not for the model's features.
   bool has_input_gradient(size_t layer) const { return layer > 0; }
   float* input_gradient_of(Slot& slot, size_t layer) const;
   GradientEpilogue epilogue_below(const BatchView& batch, Slot& slot, size_t layer) const;
@@ -135,7 +136,7 @@ class Model {
   std::unique_ptr<Buffer> step_, stats_;
   std::vector<std::unique_ptr<Layer>> layers_;  // of layout().range
   std::vector<Slot> slots_;
-  std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output done, for the second stream
+  std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream
   std::unique_ptr<Event> weights_done_;
 };
 

@@ -38,7 +38,7 @@ std::vector<GradientPiece> make_pieces(const ParameterLayout& layout, int64_t ma
     const LayerSlice& slice = layout.layers[i];
     const int64_t width = slice.shard.columns(), units = slice.shard.rows();
     const int64_t fitting = max_bytes / (width * static_cast<int64_t>(sizeof(float)));
-    const bool output = i + 1 == layout.range.last;  // its bias gradient is a sum over the whole layer: never split
+    const bool output = i + 1 == layout.range.last;  // never split: its bias gradient sums over the whole layer
     const int64_t rows = output ? units : std::max(kAlignFloats, fitting / kAlignFloats * kAlignFloats);  // aligned
     for (int64_t row = 0; row < units; row += rows) {
       const int64_t row_end = std::min(units, row + rows);

@@ -1,7 +1,7 @@
-// Where each layer's parameters lie in one flat array of floats; gradients and optimizer state share the layout.
+// The offset of each layer's parameters in one flat array of floats; gradients and optimizer state share the layout.
 //
-// Layers come last first, because backward finishes them in that order: a run of neighbouring layers is then one
-// contiguous all-reduce. Every tensor starts on a 256-byte boundary; the padding stays zero.
+// The last layer comes first, because backward finishes the layers in that order: a run of neighbouring layers is then
+// one contiguous all-reduce. Every tensor starts on a 256-byte boundary; the padding stays zero.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct FloatRange {
   int64_t floats() const { return end - begin; }
 };
 
-/// The part of a layer's weight [units, input width] that a device holds. A bias goes with the rows.
+/// The part of a layer's weight [units, input width] that a device holds. The bias is split like the rows.
 struct WeightShard {
   int64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
   int64_t rows() const { return row_end - row_begin; }
@@ -34,11 +34,11 @@ struct LayerSlice {
 
 /// Layers [first, last) of a model.
 struct LayerRange {
-  size_t first = 0, last = SIZE_MAX;  // cut to the model's layers
+  size_t first = 0, last = SIZE_MAX;  // clamped to the model's layers
 };
 
 struct ParameterLayout {
-  LayerRange range;                // whose parameters the array holds
+  LayerRange range;                // the layers whose parameters the array holds
   std::vector<LayerSlice> layers;  // by layer index, first layer first; empty outside of the range
   int64_t num_floats = 0;
 };
@@ -50,7 +50,7 @@ ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {}, const 
 /// piece of a layer carries its bias and padding too.
 struct GradientPiece {
   size_t layer = 0;
-  int64_t row_begin = 0, row_end = 0;  // of the weight held here
+  int64_t row_begin = 0, row_end = 0;  // rows of the weight held here
   int64_t begin = 0, end = 0;          // floats of the layout
 };
 

@@ -1,4 +1,4 @@
-// The arguments of Adam, shared by the update on one device and the one across devices.
+// Arguments of an Adam step, shared by the single-device update and the update across devices.
 #pragma once
 
 #include <cstdint>

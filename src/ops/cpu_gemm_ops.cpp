@@ -1,4 +1,4 @@
-// Dense layers on the CPU: GEMMs by oneDNN, everything else in one pass over the result by cpu_kernels.
+// Dense layers on the CPU: GEMMs by oneDNN, everything else by cpu_kernels in one pass over the result.
 #include <fmt/format.h>
 
 #include <oneapi/dnnl/dnnl.h>
@@ -16,14 +16,14 @@
 namespace amdahl {
 namespace {
 
-// A row-major matrix whose rows lie `stride` floats apart.
+// A row-major matrix with `stride` floats from one row to the next.
 struct Matrix {
   const float* data;
   int64_t stride;
 };
 
-// c[M,N] = op(a) op(b) (+ c), op: the matrix ('N') or its transpose ('T'). oneDNN's plain sgemm: a matmul primitive
-// runs the same kernels, but costs 1.5 us a call more, as much as a small layer itself.
+// c[M,N] = op(a) op(b) (+ c), op: the matrix ('N') or its transpose ('T'). Uses oneDNN's plain sgemm: a matmul
+// primitive runs the same kernels but costs 1.5 us more per call, as much as a small layer.
 void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, bool accumulate) {
   if (m == 0 || n == 0) return;
   const dnnl_status_t status =
@@ -36,16 +36,16 @@ void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, Matrix a, M
                 fmt::format("oneDNN refused a {} x {} x {} GEMM (status {})", m, n, k, static_cast<int>(status)));
 }
 
-// oneDNN makes its kernels in the first calls, and crashes where it gets no memory for them. So they are made here,
-// once it is sure that there is some, and before anything that takes more of it.
+// oneDNN generates its kernels in the first calls and crashes if it gets no memory for them. They are generated here,
+// after a check that enough memory is available and before anything else allocates.
 void make_gemm_kernels() {
-  constexpr size_t kBytes = size_t{64} << 20;  // three times what the kernels take (oneDNN 2.7, AVX2 and AVX-512)
-  void* room = std::malloc(kBytes);            // only its addresses: nothing is written
+  constexpr size_t kBytes = size_t{64} << 20;  // three times the memory of the kernels (oneDNN 2.7, AVX2 and AVX-512)
+  void* room = std::malloc(kBytes);            // reserves addresses only; nothing is written
   std::free(room);
   if (!room)
     throw Error(Cause::out_of_memory, fmt::format("oneDNN's kernels need {}", format_bytes(double(kBytes))),
                 "a higher limit of memory (ulimit -v)");
-  constexpr int64_t kSizes[] = {1, 64};  // vectors have kernels of their own
+  constexpr int64_t kSizes[] = {1, 64};  // 1: vectors have kernels of their own
   const std::vector<float> a(64 * 64), b(64 * 64);
   std::vector<float> c(64 * 64);
   for (const char op_a : {'N', 'T'})
@@ -56,9 +56,9 @@ void make_gemm_kernels() {
             multiply(op_a, op_b, m, n, 64, {a.data(), 64}, {b.data(), 64}, c.data(), accumulate);
 }
 
-// Rows a large power of two apart fall into the same few cache sets, and oneDNN's kernels then run at 35 to 65 % of
-// their speed. A copy with longer rows costs far less than that: of activations always, of weights for a range of
-// batches (below, it costs what it saves; above, oneDNN copies by itself).
+// Rows that are a large power of two apart map to the same few cache sets, and oneDNN's kernels then run at 35 to 65 %
+// of their speed. A copy with padded rows costs far less: always for activations; for weights within a range of batch
+// sizes (below it the copy costs what it saves, above it oneDNN copies by itself).
 constexpr int64_t kPadFloats = 16, kAliasingActivations = 128, kAliasingWeights = 512;
 constexpr int64_t kFirstRowsWorthACopy = 16, kLastRowsWorthACopy = 767;
 

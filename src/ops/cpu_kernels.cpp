@@ -1,5 +1,5 @@
-// Compiled twice: AMDAHL_CPU_KERNELS names the table, the build sets the instruction set. Plain loops over plain arrays
-// only: a standard-library template instantiated here with AVX2 could be picked by the linker for every caller.
+// Compiled twice: AMDAHL_CPU_KERNELS names the table, the build sets the instruction set. Only plain loops over plain
+// arrays: a standard-library template instantiated here with AVX2 could be picked by the linker for every caller.
 #include "ops/cpu_kernels.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ void column_sums(const float* matrix, float* sums, int64_t rows, int64_t columns
   for (int64_t r = 0; r < rows; ++r) add_row(sums, matrix + r * stride, columns);
 }
 
-// Everything in locals: the compiler must know that no store changes the scale, or it does not vectorise.
+// All arguments are locals: the compiler vectorises only if it knows that no store changes the scale.
 inline void mask_row(float* __restrict dx, const float* __restrict activation, float scale, int64_t width) {
   for (int64_t c = 0; c < width; ++c) {
     const float scaled = scale * dx[c];

@@ -23,7 +23,7 @@ void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
     loss += std::log(sum) + static_cast<double>(*largest) - static_cast<double>(logits[label]);
     const auto factor = static_cast<float>(static_cast<double>(a.scale) / sum);
     for (int64_t c = 0; c < a.classes; ++c) gradient[c] *= factor;
-    // p - 1 from the other classes where p is close to 1, so that the small difference keeps its digits.
+    // p - 1 is computed from the other classes where p is close to 1, to avoid cancellation.
     double others = 0.0;
     for (int64_t c = 0; c < a.classes; ++c) others += c == label ? 0.0 : static_cast<double>(gradient[c]);
     gradient[label] = static_cast<float>(-others);

@@ -1,4 +1,4 @@
-// CPU operations that are not worth two instruction sets.
+// CPU operations that are compiled once only, for the baseline instruction set.
 #pragma once
 
 #include "ops/ops.h"

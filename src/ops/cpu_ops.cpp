@@ -1,4 +1,4 @@
-// The CPU's families but for GEMMs, and its Ops.
+// The CPU families other than GEMMs, and the CPU Ops.
 #include "ops/cpu_ops.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the CPU's families are made of.
+// Building blocks of the CPU Ops families.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// For this CPU's instruction set.
+/// The kernels for the best instruction set that this CPU supports.
 const CpuKernels& best_cpu_kernels();
 /// Throws Error{environment_missing} in a build without oneDNN.
 std::unique_ptr<GemmOps> make_cpu_gemm_ops();

@@ -1,4 +1,4 @@
-// Eight Philox blocks side by side, one per 32-bit lane.
+// Eight Philox blocks in parallel, one per 32-bit lane.
 #include <immintrin.h>
 
 #include "ops/cpu_philox.h"
@@ -18,7 +18,7 @@ inline void multiply(__m256i x, __m256i factor, __m256i& high, __m256i& low) {
 
 inline __m256i broadcast(uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
 
-// Lane l of c[0..3] are the four words of block l: stores them as 32 words in block order.
+// Lane l of c[0..3] holds the four words of block l; stores them as 32 words in block order.
 inline void store_transposed(const __m256i c[4], uint32_t bits[kDrawColumns]) {
   const __m256i a = _mm256_unpacklo_epi32(c[0], c[1]), b = _mm256_unpackhi_epi32(c[0], c[1]);
   const __m256i d = _mm256_unpacklo_epi32(c[2], c[3]), e = _mm256_unpackhi_epi32(c[2], c[3]);

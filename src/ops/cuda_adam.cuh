@@ -1,4 +1,4 @@
-// Adam of one parameter, for the kernels that step it.
+// The Adam update of one parameter, shared by the kernels that apply it.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Which way a dense product is computed, chosen by time once per problem.
+// Whether a dense-layer GEMM runs as one fused or as separate kernels: chosen by timing, once per problem.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace amdahl {
 
 enum class Product { forward, backward_input, backward_weight };
-enum class Way { fused, separate };
+enum class Method { fused, separate };
 
 struct ProductKey {
   Product product;
@@ -21,7 +21,7 @@ struct ProductKey {
 };
 
 struct Choice {
-  Way way = Way::fused;
+  Method method = Method::fused;
   double fused_us = -1, separate_us = -1;
 };
 
@@ -29,7 +29,7 @@ inline std::string describe(const ProductKey& key, const Choice& choice) {
   static constexpr std::array<const char*, 3> kNames{"forward", "backward-input", "backward-weight"};
   std::string text = fmt::format("{} {}x{}x{}{}{}: {}", kNames[static_cast<size_t>(key.product)], key.batch, key.in,
                                  key.out, key.bias ? " bias" : "", key.accumulate ? " accumulate" : "",
-                                 choice.way == Way::fused ? "fused" : "separate");
+                                 choice.method == Method::fused ? "fused" : "separate");
   if (choice.fused_us >= 0)
     text += fmt::format(" (fused {:.2f} us, separate {:.2f} us)", choice.fused_us, choice.separate_us);
   return text;

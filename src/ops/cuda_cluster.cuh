@@ -1,11 +1,12 @@
-// Device helpers: thread-block clusters, and floats sent into a peer block's shared memory without any barrier after.
+// Device helpers: thread-block clusters, and asynchronous stores to a peer block's shared memory that are received
+// through an mbarrier.
 #pragma once
 
 #include <cstdint>
 
 namespace amdahl {
 
-/// This block among the blocks of its (one-dimensional) cluster.
+/// Rank of this block in its (one-dimensional) cluster, and the cluster's size.
 struct ClusterPlace {
   int rank, size;
 };
@@ -21,7 +22,8 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Makes `arrival` complete once `bytes` were sent to this block, and tells the peers that it exists. The whole block.
+/// Initialises `arrival`, which completes once `bytes` were received, and arrives at the cluster barrier. Called by the
+/// whole block.
 __device__ __forceinline__ void open_arrival(uint64_t* arrival, uint32_t bytes) {
   const uint32_t at = shared_address(arrival);
   if (threadIdx.x == 0) {
@@ -30,13 +32,14 @@ __device__ __forceinline__ void open_arrival(uint64_t* arrival, uint32_t bytes) 
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
   }
   __syncwarp();
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // the fence above is all that must be seen
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // relaxed: the fence above suffices
 }
 
-/// After open_arrival, before the first send.
+/// Waits until every block of the cluster has called open_arrival. Call before the first send.
 __device__ __forceinline__ void wait_for_peers() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-/// Stores `value` where `place` lies in block `rank` of the cluster, and counts its 16 bytes at that block's `arrival`.
+/// Stores `value` at the address of `place` in block `rank` of the cluster, and counts its 16 bytes at that block's
+/// `arrival`.
 __device__ __forceinline__ void send_to_peer(const float4* place, const uint64_t* arrival, int rank,
                                              const float4& value) {
   uint32_t to, arrival_there;
@@ -48,7 +51,7 @@ __device__ __forceinline__ void send_to_peer(const float4* place, const uint64_t
       : "memory");
 }
 
-/// What was sent is there for this thread.
+/// Waits until all expected bytes have arrived; they are then visible to this thread.
 __device__ __forceinline__ void wait_for_arrival(uint64_t* arrival) {
   const uint32_t at = shared_address(arrival);
   uint32_t done = 0;

@@ -34,7 +34,7 @@ StreamMemory& CudaContext::tuner_memory() {
 }
 
 StreamMemory CudaContext::make_memory(cudaStream_t stream) {
-  const RelaxedCapture relaxed;  // a stream may be met for the first time inside a capture
+  const RelaxedCapture relaxed;  // the first use of a stream may be inside a capture
   constexpr size_t kCounterBytes = KernelScratch::kNumCounters * sizeof(unsigned);
   constexpr size_t kPartialBytes = KernelScratch::kPartialFloats * sizeof(float);
   constexpr size_t kTempBytes = KernelScratch::kTempFloats * sizeof(float);

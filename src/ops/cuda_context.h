@@ -1,4 +1,4 @@
-// What the CUDA families of one device share: memory for each stream, the tuner, and what the device can do.
+// What the CUDA families of one device share: per-stream memory, the tuner and the device's capabilities.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace amdahl {
 
-/// Memory of one stream: the GEMMs' workspace and the kernels' scratch. Work of a stream uses it in turn.
+/// Memory of one stream: the GEMMs' workspace and the kernels' scratch. Work on one stream runs in order, so all of it
+/// can share this memory.
 struct StreamMemory {
   std::unique_ptr<Buffer> buffer;
   GemmWorkspace workspace;
@@ -27,12 +28,12 @@ class CudaContext {
   CudaTuner& tuner() { return tuner_; }
   int index() const { return device_.spec().index; }
   int sm_count() const { return device_.spec().sm_count; }
-  /// Whether the kernels for few rows are in this build for this chip.
+  /// Whether this build has the small-batch kernels for this device (ops/cuda_small.h).
   bool has_small_kernels() const { return has_small_; }
 
-  /// Binds the calling thread to the device. The memory of `stream`, made when the stream is first met.
+  /// Makes the device current for the calling thread and returns the memory of `stream`, allocated on first use.
   StreamMemory& begin(Stream& stream);
-  /// Of the tuner's stream.
+  /// Memory of the tuner's stream.
   StreamMemory& tuner_memory();
 
  private:
@@ -46,7 +47,7 @@ class CudaContext {
   std::unique_ptr<StreamMemory> tuner_memory_;
 };
 
-/// The families that are more than a launch per call have a file of their own. Each keeps the context alive.
+/// Families that launch more than one kernel per call have a file of their own. The result keeps the context alive.
 std::unique_ptr<GemmOps> make_cuda_gemm_ops(std::shared_ptr<CudaContext> context);
 
 }  // namespace amdahl

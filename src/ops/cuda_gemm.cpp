@@ -10,7 +10,7 @@ namespace amdahl {
 namespace {
 
 constexpr int kMaxCandidates = 16;
-constexpr int64_t kCopyRows = 256;  // of k, below which no copy of B was seen to pay
+constexpr int64_t kCopyRows = 256;  // the smallest k for which a copy of B is tried; below it none was faster
 
 void check(cublasStatus_t status, int device_index, const char* call,
            std::source_location where = std::source_location::current()) {
@@ -85,7 +85,7 @@ struct CudaGemm::Plan {
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
   size_t chosen = 0;
   bool tuned = false, launched = false;
-  Plan* through_copy = nullptr;  // of the same product, by a copy of B along k: copy and product are faster than this
+  Plan* through_copy = nullptr;  // the same GEMM on a transposed copy of B, where copy and GEMM together are faster
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value, int device_index) {
@@ -116,7 +116,8 @@ void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_ind
         device_index, "cublasLtMatrixLayoutCreate");
 }
 
-/// What the heuristics may propose. Deterministic: no split of the dot products whose parts meet in the output buffer.
+/// Limits of the algorithms that the heuristics may propose. Deterministic: no split-k that accumulates in the output
+/// buffer.
 void fill_preference(Preference& preference, const GemmProblem& problem, bool deterministic, int device_index) {
   check(cublasLtMatmulPreferenceCreate(&preference.handle), device_index, "cublasLtMatmulPreferenceCreate");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -144,8 +145,8 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
   if (const auto found = plans_.find(p); found != plans_.end()) return *found->second;
 
   auto plan = make_plan(call, compute_type(options_.math));
-  // The fast modes allow lower precision, they do not demand it: without an algorithm of theirs (odd row widths), a
-  // plain product is done in full f32.
+  // The fast modes allow lower precision but do not require it: where they have no algorithm (odd row widths), a GEMM
+  // without epilogue runs in full f32.
   if (plan->candidates.empty() && p.epilogue == Epilogue::none) plan = make_plan(call, CUBLAS_COMPUTE_32F);
   return *plans_.emplace(p, std::move(plan)).first->second;
 }
@@ -182,8 +183,8 @@ bool CudaGemm::supports(GemmCall call) { return !plan_for(call).candidates.empty
 
 namespace {
 
-// The tensor cores take tf32 from shared memory only with neighbours along k. A product whose operands both lie across
-// k runs on their older, slower instructions; copying one of the operands first may pay.
+// The tensor cores read tf32 operands from shared memory only if they are contiguous along k. A GEMM with neither
+// operand contiguous along k runs on older, slower instructions; transposing one operand first may pay.
 bool may_copy(const GemmCall& call, const GemmWorkspace& workspace) {
   const GemmProblem& p = call.problem;
   return p.transpose_b && !p.transpose_a && p.k >= kCopyRows &&
@@ -229,7 +230,7 @@ void CudaGemm::run(const KernelLaunch& launch, const GemmWorkspace& workspace, G
 
 void CudaGemm::enqueue(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace, cudaStream_t stream) {
   plan.set_pointers(call, device_index_);
-  std::optional<RelaxedCapture> relaxed;  // a first launch may load code, inside a capture too
+  std::optional<RelaxedCapture> relaxed;  // a first launch may load code, even inside a capture
   if (!plan.launched) relaxed.emplace();
   launch(plan, plan.chosen, call, workspace, stream);
   plan.launched = true;
@@ -245,8 +246,8 @@ void CudaGemm::launch(const Plan& plan, size_t candidate, const GemmCall& call, 
         device_index_, "cublasLtMatmul");
 }
 
-// Real inputs (zeros would run faster), scratch outputs, and a workspace of the tuner's own: the caller's is in use.
-// Returns the time of the best.
+// Uses the real inputs (zeros would run faster), scratch outputs and a workspace of its own, because the caller's is in
+// use. Returns the time of the fastest candidate in us.
 double CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace) {
   plan.tuned = true;
   const GemmProblem& p = call.problem;
@@ -270,7 +271,7 @@ double CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& wor
         launch(plan, i, scratch, {own_workspace.data(), workspace.bytes}, stream);
       });
       if (us < best) best = us, plan.chosen = i;
-    } catch (const Error&) {  // a proposal that the library itself refuses to launch is no candidate
+    } catch (const Error&) {  // skips a candidate that cuBLASLt proposes but refuses to launch
       if (i + 1 == plan.candidates.size() && best == 1e30) throw;
     }
   }
@@ -288,7 +289,7 @@ void CudaGemm::tune_copy(Plan& plan, double direct_us, const KernelLaunch& launc
   copied.d = d.data();
   Plan& other = plan_for(copied);
   if (other.candidates.empty()) return;
-  copy_b(beside, call, own);  // real inputs here too
+  copy_b(beside, call, own);  // real inputs, as in tune()
   if (!other.tuned) tune(other, copied, own);
   const double us = tuner_.time_us([&](cudaStream_t stream) {
     copy_b(beside, call, own);

@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt with fused epilogues, each problem's algorithm chosen once.
+// GEMMs by cuBLASLt with fused epilogues. The algorithm of each problem is chosen once.
 //
-// Everything here is column-major as cuBLASLt sees it: a row-major [R, C] matrix is a column-major C x R one.
+// Everything here is column-major, as in cuBLASLt: a row-major [R, C] matrix is a column-major C x R one.
 #pragma once
 
 #include <cublasLt.h>
@@ -29,27 +29,28 @@ enum class Epilogue {
   sum_b,           // vector = sums over k of op(B)
 };
 
-/// D[m,n] = epilogue(alpha * op(A) op(B) + beta * D). What tells problems apart, including the pointers' alignments.
+/// D[m,n] = epilogue(alpha * op(A) op(B) + beta * D). The key by which plans are stored; it includes the alignment of
+/// the pointers.
 struct GemmProblem {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   Epilogue epilogue;
   bool accumulate;        // beta = 1, else 0
   int64_t stride_b = 0;   // floats between stored columns of B; 0: dense
-  int num_sms = 0;        // that the product may count on; 0: all
-  bool b_copied = false;  // B lies in the workspace's second half, so that only the first is free
+  int num_sms = 0;        // SMs available to the GEMM; 0: all
+  bool b_copied = false;  // B was copied to the second half of the workspace: only the first half is free
   uint32_t align_a = 0, align_b = 0, align_d = 0, align_vector = 0;
   auto operator<=>(const GemmProblem&) const = default;
 };
 
 struct GemmCall {
-  GemmProblem problem;  // alignments are filled in by CudaGemm
+  GemmProblem problem;  // CudaGemm fills in the alignments
   const float* a;
   const float* b;
   float* d;
   float alpha = 1.0f;
-  const float* vector = nullptr;  // read or written, by epilogue
-  const uint8_t* mask = nullptr;  // likewise
+  const float* vector = nullptr;  // read or written, depending on the epilogue
+  const uint8_t* mask = nullptr;  // read or written, depending on the epilogue
 };
 
 struct GemmWorkspace {
@@ -62,10 +63,10 @@ class CudaGemm {
   CudaGemm(int device_index, const OpsOptions& options, CudaTuner& tuner);
   ~CudaGemm();
 
-  /// Whether cuBLASLt has any algorithm for it.
+  /// Whether cuBLASLt has an algorithm for the call.
   bool supports(GemmCall call);
-  /// Enqueues on the launch's stream. `may_tune`: it is not being captured, so that a new problem's algorithms may be
-  /// timed (into scratch memory). Throws Error{device_error} when there is no algorithm.
+  /// Enqueues on the launch's stream. `may_tune`: the stream is not being captured, so the algorithms of a new problem
+  /// may be timed (with output to scratch memory). Throws Error{device_error} if cuBLASLt has no algorithm.
   void run(const KernelLaunch& launch, const GemmWorkspace& workspace, GemmCall call, bool may_tune);
 
  private:

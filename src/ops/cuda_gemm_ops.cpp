@@ -1,5 +1,5 @@
-// Dense layers on CUDA: cuBLASLt for GEMMs, own kernels for few rows, the faster of fused and separate steps chosen by
-// timing.
+// Dense layers on CUDA: cuBLASLt for GEMMs, own kernels for few rows. The faster of fused and separate kernels is
+// chosen by timing.
 #include "ops/cuda_context.h"
 
 #include <fmt/format.h>
@@ -45,14 +45,15 @@ class CudaGemmOps final : public GemmOps {
   const std::map<ProductKey, Choice>& choices() const { return choices_; }
 
  private:
-  /// The same for all calls of a layer, whatever their direction.
+  /// Gives the same answer for forward and backward of a layer.
   bool small_applies(int64_t batch, int64_t in, int64_t out) const {
     return context_->has_small_kernels() && small_dense_applies(context_->options().math, batch, in, out);
   }
-  /// The way to compute `key`; times both when `fused_works` and it is seen for the first time outside a capture.
-  /// `run(way, memory, output)` enqueues the product on memory's stream, writing to scratch memory instead if given.
+  /// Fused or separate computation of `key`; times both when `fused_works` and the key is new and the stream not
+  /// captured. `run(way, memory, scratch, may_tune)` enqueues the GEMM on the stream of `memory`, with output to
+  /// `scratch` if given.
   template <class Run>
-  Way choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
+  Method choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
     gemm_.run(memory.launch, memory.workspace, call, may_tune);
   }
@@ -64,36 +65,36 @@ class CudaGemmOps final : public GemmOps {
 };
 
 template <class Run>
-Way CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats,
-                        const Run& run) {
-  // Support depends on the pointers' alignment, which the key leaves out.
-  if (!fused_works) return Way::separate;
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.way;
-  if (context_->options().deterministic || is_capturing(stream)) return Way::fused;
+Method CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats,
+                           const Run& run) {
+  // Checked first, because support depends on the pointers' alignment, which is not in the key.
+  if (!fused_works) return Method::separate;
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.method;
+  if (context_->options().deterministic || is_capturing(stream)) return Method::fused;
   Choice choice;
   {
     StreamMemory& memory = context_->tuner_memory();
     context_->tuner().let_finish(as_cuda(stream));
     const TunerMemory scratch(context_->tuner(), context_->index(),
                               static_cast<size_t>(scratch_floats) * sizeof(float));
-    run(Way::fused, memory, scratch.data(), true);  // chooses the products' algorithms first
-    run(Way::separate, memory, scratch.data(), true);
-    const auto time = [&](Way way) {
-      return context_->tuner().time_us([&](cudaStream_t) { run(way, memory, scratch.data(), false); });
+    run(Method::fused, memory, scratch.data(), true);  // chooses the GEMM algorithms first
+    run(Method::separate, memory, scratch.data(), true);
+    const auto time = [&](Method method) {
+      return context_->tuner().time_us([&](cudaStream_t) { run(method, memory, scratch.data(), false); });
     };
-    choice.fused_us = time(Way::fused);
-    choice.separate_us = time(Way::separate);
-    choice.way = choice.fused_us <= choice.separate_us ? Way::fused : Way::separate;
+    choice.fused_us = time(Method::fused);
+    choice.separate_us = time(Method::separate);
+    choice.method = choice.fused_us <= choice.separate_us ? Method::fused : Method::separate;
   }
   choices_.emplace(key, choice);
-  return choice.way;
+  return choice.method;
 }
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
 void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
   if (small_applies(a.batch, a.in, a.out))
     return launch_small_forward(context_->begin(stream).launch, context_->options().math, a);
-  if (a.dropout.p > 0) {  // the mask is that of the output after dropout, so dropout writes it
+  if (a.dropout.p > 0) {  // the mask describes the output after dropout, so the dropout kernel writes it
     DenseForward product = a;
     product.mask = nullptr;
     product.dropout = {};
@@ -113,11 +114,11 @@ void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
     return call;
   };
   const int64_t y_floats = (a.batch * a.out + 63) / 64 * 64;
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* y = scratch ? scratch : a.y;
     uint8_t* mask_out = !mask ? nullptr : scratch ? reinterpret_cast<uint8_t*>(scratch + y_floats) : a.mask;
-    if (way == Way::fused) return gemm(memory, call_for(fused, y, mask_out), may_tune);
-    // Without a mask kernel of its own, the product can still apply bias and relu where cuBLASLt knows how.
+    if (method == Method::fused) return gemm(memory, call_for(fused, y, mask_out), may_tune);
+    // Even without a mask epilogue, the GEMM can apply bias and relu where cuBLASLt supports that.
     const bool product_finishes = gemm_.supports(call_for(plain, y, nullptr));
     gemm(memory, call_for(product_finishes ? plain : Epilogue::none, y, nullptr), may_tune);
     if (mask || !product_finishes)
@@ -126,10 +127,10 @@ void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
   const bool fused_works = (!mask || masks_.forward) && gemm_.supports(call_for(fused, a.y, mask ? a.mask : nullptr));
   const ProductKey key{Product::forward, a.batch, a.in, a.out, a.relu, a.bias != nullptr, mask, false};
   const bool may_tune = !is_capturing(stream);
-  // Bias and relu alone are never slower inside the product: only a mask is a question of timing.
-  const Way way = mask ? choose(stream, key, fused_works, y_floats + a.batch * mask_row_bits(a.out) / 32, run)
-                       : (fused_works ? Way::fused : Way::separate);
-  run(way, own, nullptr, may_tune);
+  // Bias and relu alone are never slower when fused: only a mask needs timing.
+  const Method method = mask ? choose(stream, key, fused_works, y_floats + a.batch * mask_row_bits(a.out) / 32, run)
+                             : (fused_works ? Method::fused : Method::separate);
+  run(method, own, nullptr, may_tune);
 }
 
 // Row-major dx[B,I] = dy[B,O] w[O,I] is column-major dx(I,B) = w(I,O) dy(O,B).
@@ -140,17 +141,17 @@ void CudaGemmOps::dense_backward_input(Stream& stream, const DenseBackwardInput&
   const uint8_t* mask = a.activation ? a.mask : nullptr;
   const bool masked = a.activation != nullptr;
   const Epilogue fused = a.dbias ? Epilogue::masked_sum : Epilogue::masked;
-  // The epilogue overwrites its sums, so sums that accumulate take a detour.
+  // The epilogue overwrites its sums, so accumulated sums go through scratch memory.
   const bool detour = a.dbias && a.accumulate;
   const auto call_for = [&](Epilogue epilogue, float* dx, float* sums) {
     GemmCall call{{a.in, a.batch, a.out, false, false, epilogue, false}, a.w, a.dy, dx, a.scale};
     if (epilogue != Epilogue::none) call.mask = mask, call.vector = sums;
     return call;
   };
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* dx = scratch ? scratch : a.dx;
     float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.batch * a.in + 63) / 64 * 64 : a.dbias;
-    if (way == Way::fused) {
+    if (method == Method::fused) {
       gemm(memory, call_for(fused, dx, detour ? memory.launch.scratch.temp : dbias), may_tune);
       if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.in);
       return;
@@ -163,8 +164,8 @@ void CudaGemmOps::dense_backward_input(Stream& stream, const DenseBackwardInput&
                            gemm_.supports(call_for(fused, a.dx, detour ? own.launch.scratch.temp : a.dbias));
   const ProductKey key{Product::backward_input, a.batch,         a.in,        a.out, masked,
                        a.dbias != nullptr,      mask != nullptr, a.accumulate};
-  const Way way = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
-  run(way, own, nullptr, !is_capturing(stream));
+  const Method method = choose(stream, key, fused_works, (a.batch * a.in + 63) / 64 * 64 + a.in, run);
+  run(method, own, nullptr, !is_capturing(stream));
 }
 
 // Row-major dw[O,I] = dy[B,O]^T x[B,I] is column-major dw(I,O) = x(I,B) dy(O,B)^T.
@@ -182,24 +183,24 @@ void CudaGemmOps::dense_backward_weight(Stream& stream, const DenseBackwardWeigh
     if (a.reserved_sms > 0) call.problem.num_sms = std::max(1, context_->sm_count() - a.reserved_sms);
     return call;
   };
-  const auto run = [&](Way way, const StreamMemory& memory, float* scratch, bool may_tune) {
+  const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
     float* dw = scratch ? scratch : a.dw;
     float* dbias = !a.dbias ? nullptr : scratch ? scratch + (a.in * a.out + 63) / 64 * 64 : a.dbias;
-    if (way == Way::fused) {
+    if (method == Method::fused) {
       gemm(memory, call_for(Epilogue::sum_b, dw, detour ? memory.launch.scratch.temp : dbias), may_tune);
       if (detour) launch_add(memory.launch, dbias, memory.launch.scratch.temp, a.out);
       return;
     }
     gemm(memory, call_for(Epilogue::none, dw, nullptr), may_tune);
-    if (dbias)  // nothing is masked, so dy is only read
+    if (dbias)  // no mask, so dy is only read
       launch_mask_and_sum(memory.launch,
                           {const_cast<float*>(a.dy), nullptr, nullptr, dbias, a.batch, a.out, a.accumulate});
   };
   const bool fused_works = masks_.weight_sums && a.dbias && a.out <= KernelScratch::kTempFloats &&
                            gemm_.supports(call_for(Epilogue::sum_b, a.dw, detour ? own.launch.scratch.temp : a.dbias));
   const ProductKey key{Product::backward_weight, a.batch, a.in, a.out, false, a.dbias != nullptr, false, a.accumulate};
-  const Way way = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
-  run(way, own, nullptr, !is_capturing(stream));
+  const Method method = choose(stream, key, fused_works, (a.in * a.out + 63) / 64 * 64 + a.out, run);
+  run(method, own, nullptr, !is_capturing(stream));
 }
 
 void CudaGemmOps::dense_backward(Stream& stream, const DenseBackwardWeight& weight, const DenseBackwardInput* input) {

@@ -11,7 +11,7 @@ namespace amdahl {
 namespace {
 
 // Element-wise kernels over [rows, width] that may write a mask: eight neighbouring threads own 32 columns of a row,
-// four each, so that their bits make one 32-bit word of the mask.
+// four each, so that their bits form one 32-bit word of the mask.
 struct Place {
   int64_t row;
   int column;  // first of four
@@ -20,8 +20,8 @@ struct Place {
   bool inside;
 };
 
-// How [rows, width] is cut into groups of 32 columns; fewer than 2^32 groups, so that one 32-bit division finds the
-// row.
+// Partition of [rows, width] into groups of 32 columns. There are fewer than 2^32 groups, so that one 32-bit division
+// gives the row.
 struct Shape {
   int64_t rows;
   int width;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
     load4<kVector>(y + place.row * width, place.column, width, v);
     for (int i = 0; i < 4; ++i) {
       if (bias && place.column + i < width) v[i] += bias[place.column + i];
-      if (relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // lets NaN through, which fmaxf would hide
+      if (relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // keeps NaN, unlike fmaxf
     }
     store4<kVector>(y + place.row * width, place.column, width, v);
   }
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) add_kernel(float* destination, const
   for (int64_t i = thread_index(); i < n; i += thread_count()) destination[i] += source[i];
 }
 
-// kPerThread independent loads are in flight per thread: odd row widths leave only 4-byte accesses.
+// kPerThread independent loads are in flight per thread, because odd row widths allow only 4-byte accesses.
 template <class T, int kPerThread>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const T* table, const int32_t* indices, T* out, int64_t total, unsigned width) {
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kTile = 64;
 
-/// out[columns, rows] = in[rows, columns]^T, tile by tile; both in groups of four floats.
+/// out[columns, rows] = in[rows, columns]^T, tile by tile, with 16-byte loads and stores.
 __global__ void __launch_bounds__(kThreads)
     transpose_kernel(const float* in, int64_t stride, float* out, int64_t rows, int64_t columns) {
   __shared__ float tile[kTile][kTile + 1];
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kThreads)
   const int four = threadIdx.x % (kTile / 4) * 4, line = threadIdx.x / (kTile / 4);
   float4 v[kPasses];
 #pragma unroll
-  for (int i = 0; i < kPasses; ++i) {  // all loads first: they are independent
+  for (int i = 0; i < kPasses; ++i) {  // all loads first, so that they overlap
     const int64_t row = first_row + line + kLines * i, column = first_column + four;
     if (row < rows && column < columns) v[i] = *reinterpret_cast<const float4*>(in + row * stride + column);
   }

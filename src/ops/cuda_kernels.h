@@ -9,21 +9,21 @@
 
 namespace amdahl {
 
-/// Memory that a sequence of kernels on one stream shares. `counters` are zero between kernels.
+/// Memory shared by the kernels of one stream. `counters` are zero between kernels.
 struct KernelScratch {
   static constexpr int kNumCounters = 4096;
   static constexpr int64_t kPartialFloats = 1 << 18;
   static constexpr int64_t kTempFloats = 1 << 16;
   unsigned* counters = nullptr;
   float* partials = nullptr;  // kPartialFloats
-  float* temp = nullptr;      // kTempFloats, for a caller's vector between two launches
+  float* temp = nullptr;      // kTempFloats, for a vector that a caller needs between two launches
 };
 
 struct KernelLaunch {
   cudaStream_t stream = nullptr;
   int device_index = 0;
   int num_sms = 1;
-  bool early = false;  // kernels may start beside the end of their predecessor: compute capability 9.0 and up
+  bool early = false;  // kernels may start before their predecessor ends: compute capability 9.0 and up
   KernelScratch scratch;
 };
 
@@ -43,14 +43,14 @@ void launch_adam(const KernelLaunch& launch, const AdamStep& a);
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
 void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
                         int64_t rows, int64_t width);
-/// Whether launch_transpose takes a matrix: in groups of four floats both ways. `out` must be 16-byte aligned.
+/// Whether launch_transpose supports a matrix: groups of four floats in both directions. `out` must be 16-byte aligned.
 bool transposes(const float* in, int64_t rows, int64_t columns, int64_t stride);
-/// out[columns, rows] = in^T, whose rows lie `stride` floats apart.
+/// out[columns, rows] = in^T; `in` has a row stride of `stride` floats.
 void launch_transpose(const KernelLaunch& launch, const float* in, int64_t stride, float* out, int64_t rows,
                       int64_t columns);
 void launch_increment(const KernelLaunch& launch, uint64_t* counter);
 
-/// Loads the kernels' code now, so that none of it happens inside a capture or a measurement.
+/// Loads the code of the kernels, so that it is not loaded during a capture or a measurement.
 void preload_kernels(int device_index);
 
 }  // namespace amdahl

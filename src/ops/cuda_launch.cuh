@@ -17,7 +17,8 @@ inline unsigned num_blocks(int64_t work, int64_t per_block) {
   return static_cast<unsigned>(std::max<int64_t>(1, (work + per_block - 1) / per_block));
 }
 
-/// Blocks of a grid-stride loop over `work` items: one item a thread while that fits the chip, else every SM full.
+/// Blocks of a grid-stride loop over `work` items: one item per thread while that fits the GPU, else the blocks that
+/// fill every SM.
 inline unsigned streaming_blocks(const KernelLaunch& launch, int64_t work, int blocks_per_sm = 2048 / kThreads) {
   return std::min(num_blocks(work, kThreads), static_cast<unsigned>(launch.num_sms * blocks_per_sm));
 }
@@ -31,7 +32,7 @@ __device__ __forceinline__ int64_t thread_index() {
 }
 __device__ __forceinline__ int64_t thread_count() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-/// A kernel that may begin early: device/cuda_launch_early.cuh.
+/// Launches a kernel that may start before its predecessor ends (device/cuda_launch_early.cuh).
 template <class... Parameters, class... Arguments>
 void launch_early_shared(const KernelLaunch& launch, const LaunchShape& shape, void (*kernel)(Parameters...),
                          const char* name, Arguments... arguments) {
@@ -44,7 +45,7 @@ void launch_early(const KernelLaunch& launch, unsigned blocks, unsigned threads,
   launch_early_shared(launch, {blocks, threads, 0}, kernel, name, arguments...);
 }
 
-/// Asking for a kernel's attributes loads its code.
+/// Loads the kernels' code: querying a kernel's attributes does.
 template <class... Kernels>
 void preload(int device_index, Kernels*... kernels) {
   cudaFuncAttributes attributes{};

@@ -9,10 +9,10 @@
 namespace amdahl {
 namespace {
 
-// Widths that are no multiple of 128 show a wrong leading dimension; both are multiples of 4, as real layers are.
+// Widths that are not multiples of 128 reveal a wrong leading dimension; both are multiples of 4, as in real layers.
 constexpr int64_t kBatch = 48, kIn = 200, kOut = 72;
 constexpr float kScale = 1.25f;
-constexpr double kTolerance = 2e-2;  // bf16 products; a wrong mask is off by order 1
+constexpr double kTolerance = 2e-2;  // for bf16 GEMMs; a wrong mask gives errors of order 1
 
 std::vector<float> random_floats(int64_t n, uint32_t stream) {
   std::vector<float> values(static_cast<size_t>(n));
@@ -21,7 +21,7 @@ std::vector<float> random_floats(int64_t n, uint32_t stream) {
   return values;
 }
 
-/// Device memory with copies that wait: this runs once, before any measurement.
+/// Device memory with blocking copies: used once, before any measurement.
 class ProbeArray {
  public:
   ProbeArray(CudaTuner& tuner, int device_index, size_t bytes)
@@ -135,7 +135,7 @@ class Probe {
   const GemmWorkspace& workspace_;
 };
 
-/// A library that refuses a problem it proposed has no such epilogue.
+/// If the library refuses to launch a problem that it proposed, the epilogue counts as missing.
 template <class Test>
 bool passes(const Test& test) {
   try {

@@ -1,5 +1,6 @@
-// Finds out at start which fused epilogues of the loaded cuBLASLt do what ops.h says, mask layout included. What is not
-// there, or differs, is done by separate kernels: no silent wrong gradient from a library that changed.
+// Checks at start-up which fused epilogues of the loaded cuBLASLt do what gemm_ops.h specifies, mask layout included.
+// An epilogue that is missing or differs is replaced by separate kernels, so that a changed library cannot cause
+// silently wrong gradients.
 #pragma once
 
 #include "ops/cuda_gemm.h"
@@ -9,12 +10,12 @@
 namespace amdahl {
 
 struct MaskSupport {
-  bool forward = false;      // relu_bias_mask writes our layout
-  bool backward = false;     // masked_sum reads it, scales before masking and sums right
-  bool weight_sums = false;  // sum_b sums right
+  bool forward = false;      // relu_bias_mask writes the mask in the layout of gemm_ops.h
+  bool backward = false;     // masked_sum reads that layout, scales before masking and gives the right sums
+  bool weight_sums = false;  // sum_b gives the right sums
 };
 
-/// Runs on launch.stream, which is the tuner's.
+/// Runs on launch.stream, which must be the stream of `tuner`.
 MaskSupport probe_masks(CudaTuner& tuner, CudaGemm& gemm, const KernelLaunch& launch, const GemmWorkspace& workspace);
 
 }  // namespace amdahl

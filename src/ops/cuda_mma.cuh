@@ -1,8 +1,9 @@
-// Device helpers: matrix fragments straight from global memory into the tensor cores, 16 values of k at a time.
+// Device helpers: matrix fragments loaded from global memory directly into tensor-core registers, 16 values of k at a
+// time.
 //
-// The order in which the tensor cores walk k is free as long as both operands agree, so a lane takes the four k that
-// one 16-byte load brings; likewise it takes four neighbouring rows or columns where those are contiguous instead. The
-// lanes of a warp are (g, t) = (lane / 4, lane % 4), as in the PTX manual's figures of mma.m16n8k8 and mma.m16n8k16.
+// The order of k within a chunk is free as long as both operands use the same one, so a lane takes the four k of one
+// 16-byte load; likewise it takes four neighbouring rows or columns where those are contiguous instead. The lanes of a
+// warp are (g, t) = (lane / 4, lane % 4), as in the figures of mma.m16n8k8 and mma.m16n8k16 in the PTX manual.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace amdahl {
 
-/// Four k values of one row of A or one column of B, in the precision of the product.
+/// Four k values of one row of A or one column of B, in the precision of the GEMM.
 template <MathMode kMath>
 struct Fragment {
   uint32_t r[kMath == MathMode::tf32 ? 4 : 2];
@@ -21,10 +22,11 @@ struct Quad {
   float v[4];
 };
 
-/// tf32 by the tensor cores' own cut of the low 13 bits, after a stretch that makes the cut's mean error zero: values
-/// that tf32 holds stay as they are, and infinities and NaN too. Rounding proper takes three instructions on this chip.
+/// tf32 by truncation: the tensor cores ignore the low 13 bits. Scaling first makes the mean truncation error zero;
+/// values that tf32 represents exactly do not change, nor do infinities and NaN. Explicit rounding takes three
+/// instructions.
 __device__ __forceinline__ uint32_t to_tf32(float value) {
-  constexpr float kStretch = 1.0f + 0.6931472f / 2048;  // the mean of mantissas is 1 / ln 2, the mean cut half of 2^-10
+  constexpr float kStretch = 1.0f + 0.6931472f / 2048;  // mean mantissa 1 / ln 2, mean truncation error half of 2^-10
   return __float_as_uint(value * kStretch);
 }
 
@@ -34,13 +36,13 @@ __device__ __forceinline__ Fragment<kMath> make_fragment(float k0, float k1, flo
   if constexpr (kMath == MathMode::tf32) {
     f.r[0] = to_tf32(k0), f.r[1] = to_tf32(k1), f.r[2] = to_tf32(k2), f.r[3] = to_tf32(k3);
   } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(f.r[0]) : "f"(k1), "f"(k0));  // the first goes to the upper half
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(f.r[0]) : "f"(k1), "f"(k0));  // the first operand goes to the upper half
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(f.r[1]) : "f"(k3), "f"(k2));
   }
   return f;
 }
 
-/// c[16,8] += A[16,16] B[16,8]. The lane gives rows g (`low`) and g + 8 (`high`) of A and column g of B, and holds
+/// c[16,8] += A[16,16] B[16,8]. The lane supplies rows g (`low`) and g + 8 (`high`) of A and column g of B, and holds
 /// c[0..1] = (g, 2t..2t+1) and c[2..3] = (g + 8, 2t..2t+1).
 template <MathMode kMath>
 __device__ __forceinline__ void multiply(float (&c)[4], const Fragment<kMath>& low, const Fragment<kMath>& high,
@@ -59,7 +61,8 @@ __device__ __forceinline__ void multiply(float (&c)[4], const Fragment<kMath>& l
   }
 }
 
-/// Which of a chunk's 16 k is the lane's i-th: four in a row where that is one load, else four lanes side by side.
+/// Index within a chunk's 16 k of the lane's i-th: four consecutive ones for one vector load, else interleaved over
+/// four lanes.
 template <bool kVector>
 __device__ __forceinline__ int k_of(int t, int i) {
   return kVector ? 4 * t + i : t + 4 * i;
@@ -70,15 +73,15 @@ __device__ __forceinline__ Quad load_quad(const float* pointer) {
   return {{packed.x, packed.y, packed.z, packed.w}};
 }
 
-/// How 32 neighbouring columns are dealt to the 8 lanes g, four each: n = lane's place, j = which of its four.
+/// How 32 neighbouring columns are distributed to the 8 values of g, four each: n is g, j the index among its four.
 template <bool kVector>
 __device__ __forceinline__ int column_of(int n, int j) {
-  // Neighbouring g take neighbouring columns: a quarter of a warp then loads whole 32-byte sectors.
+  // Lanes with neighbouring g take neighbouring columns, so a quarter of a warp loads whole 32-byte sectors.
   return kVector ? 4 * n + j : 8 * j + n;
 }
 
 /// Reads an operand whose k are contiguous: kCount rows (of A, or columns of B), 8 apart, from `first` + g on. Rows
-/// past the end repeat the last one: nobody stores their results.
+/// past the end repeat the last one; their results are never stored.
 template <bool kVector, int kCount>
 class AlongK {
  public:
@@ -88,7 +91,7 @@ class AlongK {
     for (int i = 0; i < kCount; ++i)
       rows_[i] = matrix + static_cast<int64_t>(min(first + lane / 4 + 8 * i, num_rows - 1)) * stride + k_;
   }
-  /// Quad i is the lane's four k of row i, `ahead` of the current k; zeros past the last k when guarded.
+  /// Quad i holds the lane's four k of row i, `ahead` past the current k; with kGuard, zeros past the last k.
   template <bool kGuard>
   __device__ __forceinline__ void load(Quad (&quads)[kCount], int ahead) const {
 #pragma unroll
@@ -118,8 +121,9 @@ class AlongK {
   int k_, num_k_;
 };
 
-/// Reads an operand that is contiguous across k: 32 neighbouring columns from `first` on, dealt by column_of<kVector>;
-/// what lies past the end repeats a valid column. `kVectorK` is the other operand's way of taking k.
+/// Reads an operand that is contiguous across k: 32 neighbouring columns from `first` on, distributed by
+/// column_of<kVector>; columns past the end repeat a valid one. `kVectorK` selects the k order of the other operand
+/// (k_of).
 template <bool kVectorK, bool kVector>
 class AcrossK {
  public:
@@ -130,7 +134,7 @@ class AcrossK {
       columns_[j] = min(first + column_of<kVector>(lane / 4, j), kVector ? width - 4 : width - 1);
     row_ = matrix + static_cast<int64_t>(k_) * stride;
   }
-  /// Quad i is the lane's four columns of its i-th k.
+  /// Quad i holds the lane's four columns of its i-th k.
   template <bool kGuard>
   __device__ __forceinline__ void load(Quad (&quads)[4], int ahead) const {
 #pragma unroll
@@ -162,7 +166,7 @@ class AcrossK {
   int k_, num_k_, stride_;
 };
 
-/// c[16 * kRowTiles, 32] of a warp, as multiply leaves it.
+/// A warp's accumulators of c[16 * kRowTiles, 32], in the layout of multiply().
 template <int kRowTiles>
 struct Sums {
   float c[kRowTiles][4][4] = {};
@@ -186,9 +190,9 @@ __device__ __forceinline__ void multiply_chunk(Sums<kRowTiles>& sums, const Chun
   }
 }
 
-/// Adds `count` chunks of 16 k, kStep k from one to the next, and then one that reaches past the last k if `tail`. Two
-/// chunks of loads are under way at a time; `meanwhile` is done while the first come. Short code: in a chain of short
-/// kernels, fetching instructions counts.
+/// Adds `count` chunks of 16 k, kStep k apart, and then, if `tail`, one that reaches past the last k. Loads are
+/// double-buffered; `meanwhile` runs during the first. The code is kept short, because instruction fetch matters in a
+/// chain of short kernels.
 template <MathMode kMath, int kStep, class A, class B, int kRowTiles, class Meanwhile>
 __device__ __forceinline__ void sum_chunks(Sums<kRowTiles>& sums, A& a, B& b, int count, bool tail,
                                            const Meanwhile& meanwhile) {

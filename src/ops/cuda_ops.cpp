@@ -1,8 +1,7 @@
-// The CUDA families whose calls are one launch each, and the Ops of a CUDA device.
+// The CUDA families with one launch per call, and the Ops of a CUDA device.
 #include "ops/cuda_ops.h"
 
 #include "ops/cuda_context.h"
-#include "ops/cuda_peers.h"
 
 namespace amdahl {
 namespace {
@@ -24,9 +23,9 @@ class CudaOptimizerOps final : public OptimizerOps {
   explicit CudaOptimizerOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(context_->begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(context_->begin(stream).launch, a); }
-  size_t peer_flag_bytes() const override { return sizeof(PeerFlags); }
-  std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) override {
-    return make_cuda_peer_updater(context_->device(), group);
+  bool has_peer_updates() const override { return true; }
+  std::unique_ptr<PeerUpdater> join_peers(const PeerMemory& memory) override {
+    return make_cuda_peer_updater(context_->device(), memory);
   }
 
  private:
@@ -38,7 +37,7 @@ class CudaElementwiseOps final : public ElementwiseOps {
   explicit CudaElementwiseOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
   void bias_activation(Stream& stream, const BiasActivation& a) override {
     const KernelLaunch& launch = context_->begin(stream).launch;
-    const bool drops = a.dropout.p > 0;  // the mask is that of the output after dropout, so dropout writes it
+    const bool drops = a.dropout.p > 0;  // the mask describes the output after dropout, so the dropout kernel writes it
     launch_bias_relu(launch, a.y, a.bias, a.relu, drops ? nullptr : a.mask, a.batch, a.width);
     if (drops) launch_dropout(launch, {nullptr, nullptr, a.bias, a.y, a.batch, 0, a.width, a.relu, a.mask, a.dropout});
   }

@@ -5,8 +5,7 @@
 namespace amdahl {
 namespace {
 
-// The first `head` parameters bring the pointers to a 16-byte boundary, `num_vectors` groups of four follow, then a
-// tail.
+// A range is split into `head` parameters up to a 16-byte boundary, `num_vectors` groups of four, and a tail.
 struct Range {
   int64_t head, num_vectors, n;
 };
@@ -68,8 +67,8 @@ __global__ void __launch_bounds__(kThreads, 6)
   }
 }
 
-// A range of a flat buffer starts anywhere, but equally far from a boundary in every buffer; if not, all goes one by
-// one.
+// A range may start at any float, but normally with the same misalignment in every buffer; if not, all parameters are
+// processed one at a time.
 Range split_range(int64_t n, std::initializer_list<const void*> pointers) {
   const uintptr_t offset = reinterpret_cast<uintptr_t>(*pointers.begin()) % 16;
   for (const void* pointer : pointers)

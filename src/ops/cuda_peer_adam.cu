@@ -1,38 +1,37 @@
-// One update across devices: sum this rank's part of all ranks' gradients in rank order, Adam, parameters to all ranks.
+// One update across devices: sums this rank's part of all ranks' gradients in rank order, applies Adam, and writes the
+// parameters to all ranks.
 //
-// Order between devices rests on flags, written with release and read with acquire at system scope. A rank's gradients
-// may be read once it has entered; its memory is its own again once every rank has left. Peers' data are read by plain
-// loads past L1, never through the read-only path: they change between updates.
-#include "device/cuda_peer_flags.cuh"
+// An update is one round of the team. A rank's gradients may be read once it has arrived at the first barrier; other
+// ranks no longer access its memory after the second. Peers' data are read by plain loads that bypass L1, never through
+// the read-only path, because they change between updates.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
-#include "ops/cuda_peers.h"
+#include "ops/peer_update.h"
+#include "symmetric/cuda_symmetric.cuh"
+#include "symmetric/cuda_team.h"
 
 namespace amdahl {
 namespace {
 
+using namespace symmetric_cuda;
+
+constexpr int kEntered = 0, kLeft = 1;  // barriers of an update
 constexpr int kPeerThreads = 512;
+
+struct PeerLaunch {
+  TeamView team;
+  float* params[kMaxTeamRanks];
+  float* grads[kMaxTeamRanks];
+};
 
 struct PeerUpdate {
   int64_t begin;          // floats of the layout
-  int64_t num_vectors;    // groups of four floats from there
-  int64_t front_vectors;  // of these, at the start
+  int64_t num_vectors;    // groups of four floats from `begin`
+  int64_t front_vectors;  // of these, the ones in the front, which come first
   float *m, *v;
   AdamParameters adam;
   bool last;
 };
-
-/// Called by all threads of a block; says the same to all. `announce`: this block tells the other ranks.
-__device__ bool meet(const PeerLaunch& p, uint64_t (PeerFlags::*flags)[kMaxPeers], uint64_t number, bool announce) {
-  const int peer = static_cast<int>(threadIdx.x);
-  bool met = true;
-  if (peer < p.num_ranks && peer != p.rank) {
-    if (announce) store_release(&(p.flags[peer]->*flags)[p.rank], number);
-    PeerFlags* own = p.flags[p.rank];
-    met = await_flag(&(own->*flags)[peer], number, peer, &own->broken, p.report, p.timeout_ns);
-  }
-  return __syncthreads_and(met);
-}
 
 __device__ __forceinline__ float4* vector_at(float* base, int64_t begin, int64_t i) {
   return reinterpret_cast<float4*>(base + begin) + i;
@@ -41,27 +40,27 @@ __device__ __forceinline__ void add(float4& sum, const float4& term) {
   sum.x += term.x, sum.y += term.y, sum.z += term.z, sum.w += term.w;
 }
 
-/// The vectors first, first + kPeerThreads, ... (kUnroll of them) as far as they are in range. kRanks 0: known at run
-/// time. kPlain: all are in range and ordinary parameters; no branch then keeps the loads from being in flight
-/// together.
+/// Updates vectors first, first + kPeerThreads, ... (kUnroll of them), as far as they are in range. kRanks 0: the
+/// number of ranks is known only at run time. kPlain: all are in range and none is in the front, so that no branch
+/// separates the loads and all of them are in flight together.
 template <int kRanks, int kUnroll, bool kPlain>
 __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule,
                                              int64_t first) {
   constexpr int kHeld = kRanks > 0 ? kRanks : 1;
-  const int num_ranks = kRanks > 0 ? kRanks : p.num_ranks;
+  const int num_ranks = kRanks > 0 ? kRanks : p.team.size;
   float4 g[kUnroll][kHeld], m[kUnroll], v[kUnroll], w[kUnroll];
   const auto each = [&](auto&& work) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k)
       if (const int64_t i = first + k * kPeerThreads; kPlain || i < u.num_vectors) work(k, i);
   };
-  // All loads before the first use: the far ones take microseconds.
+  // All loads before the first use: remote ones take microseconds.
 #pragma unroll
   for (int r = 0; r < kHeld; ++r) each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[r], u.begin, i)); });
   each([&](int k, int64_t i) {
     m[k] = *vector_at(u.m, 0, i);
     v[k] = *vector_at(u.v, 0, i);
-    w[k] = *vector_at(p.params[p.rank], u.begin, i);
+    w[k] = *vector_at(p.params[p.team.rank], u.begin, i);
   });
   if constexpr (kRanks > 0) {
 #pragma unroll
@@ -75,7 +74,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     if (!kPlain && i < u.front_vectors) {
       for (int r = 0; r < num_ranks; ++r) __stcg(vector_at(p.grads[r], u.begin, i), sum);
     } else {
-      __stcg(vector_at(p.grads[p.rank], u.begin, i), sum);
+      __stcg(vector_at(p.grads[p.team.rank], u.begin, i), sum);
     }
     rule(w[k].x, sum.x, m[k].x, v[k].x);
     rule(w[k].y, sum.y, m[k].y, v[k].y);
@@ -84,8 +83,8 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     *vector_at(u.m, 0, i) = m[k];
     *vector_at(u.v, 0, i) = v[k];
 #pragma unroll
-    for (int j = 0; j < num_ranks; ++j) {  // ranks write to different ones at a time
-      const int to = p.rank + j < num_ranks ? p.rank + j : p.rank + j - num_ranks;
+    for (int j = 0; j < num_ranks; ++j) {  // staggered, so that ranks write to different peers at a time
+      const int to = p.team.rank + j < num_ranks ? p.team.rank + j : p.team.rank + j - num_ranks;
       __stcg(vector_at(p.params[to], u.begin, i), w[k]);
     }
   });
@@ -94,12 +93,9 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
 template <int kRanks, int kUnroll>
 __global__ void __launch_bounds__(kPeerThreads, 1)
     peer_adam_kernel(const __grid_constant__ PeerLaunch p, const __grid_constant__ PeerUpdate u) {
-  PeerFlags* own = p.flags[p.rank];
-  const uint64_t number = own->ended + 1;  // the last block to finish counts it
-  // Another block may give up meanwhile: the block decides as one.
-  if (!__syncthreads_and(*static_cast<volatile unsigned*>(&own->broken) == 0)) return;
-  if (!meet(p, &PeerFlags::entered, number, blockIdx.x == 0)) {
-    if (threadIdx.x == 0) own->broken = 1;
+  const uint64_t update = this_round(p.team);  // advanced by the last block to finish
+  if (!arrive_and_wait(p.team, kEntered, update, blockIdx.x == 0)) {
+    if (threadIdx.x == 0) set_broken(p.team);
     return;
   }
   if (u.num_vectors > 0) {
@@ -116,22 +112,21 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
   __shared__ bool last_block;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence_system();  // this block's writes, before the count that lets the last block speak for all
-    last_block = atomicAdd(&own->finished_blocks, 1u) + 1 == gridDim.x;
+    __threadfence_system();  // orders this block's writes before the count, so that the last block can arrive for all
+    last_block = finish_block(p.team);
     __threadfence_system();
   }
   __syncthreads();
   if (!last_block) return;
-  const bool left = !u.last || meet(p, &PeerFlags::left, number, true);
+  const bool left = !u.last || arrive_and_wait(p.team, kLeft, update, true);
   if (threadIdx.x != 0) return;
-  own->finished_blocks = 0;
-  own->ended = number;
-  if (!left) own->broken = 1;
+  advance(p.team, update);
+  if (!left) set_broken(p.team);
 }
 
 using PeerKernel = void (*)(PeerLaunch, PeerUpdate);
 
-// About eight far loads in flight a thread.
+// About eight remote loads in flight per thread.
 PeerKernel kernel_for(int num_ranks) {
   switch (num_ranks) {
     case 2:
@@ -147,17 +142,39 @@ PeerKernel kernel_for(int num_ranks) {
   }
 }
 
+class CudaPeerUpdater final : public PeerUpdater {
+ public:
+  CudaPeerUpdater(Device& device, const PeerMemory& memory)
+      : memory_(memory), team_(CudaTeam::join(device, memory.flags, "an update of parameters")) {
+    launch_.team = team_->view();
+    for (size_t r = 0; r < memory.flags.base.size(); ++r) {
+      launch_.params[r] = reinterpret_cast<float*>(memory.params.base[r]);
+      launch_.grads[r] = reinterpret_cast<float*>(memory.grads.base[r]);
+    }
+  }
+
+  void adam(Stream& stream, const PeerAdam& a) override {
+    const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
+    const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
+                            a.last};
+    const DeviceSpec& spec = team_->device().spec();
+    const int chosen = a.alone ? spec.sm_count : kBlocksBesideWork;
+    const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
+    const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));
+    kernel_for(launch_.team.size)<<<blocks, kPeerThreads, 0, team_->use(stream)>>>(launch_, update);
+    cuda_check(cudaGetLastError(), spec.index, "peer_adam_kernel");
+  }
+
+ private:
+  const PeerMemory memory_;  // declared before the team, so that it outlives it
+  const std::shared_ptr<CudaTeam> team_;
+  PeerLaunch launch_{};
+};
+
 }  // namespace
 
-void launch_peer_adam(const KernelLaunch& launch, const PeerLaunch& peers, const PeerAdam& a) {
-  const auto vectors = [&](int64_t floats_end) { return std::max<int64_t>(0, floats_end - a.begin) / 4; };
-  const PeerUpdate update{a.begin, vectors(a.end), vectors(a.front_end), a.adam.m, a.adam.v, adam_parameters(a.adam),
-                          a.last};
-  const int chosen = a.alone ? launch.num_sms : kBlocksBesideWork;
-  const int wanted = a.num_blocks > 0 ? a.num_blocks : chosen;
-  const unsigned blocks = std::min(num_blocks(update.num_vectors, kPeerThreads), static_cast<unsigned>(wanted));
-  kernel_for(peers.num_ranks)<<<blocks, kPeerThreads, 0, launch.stream>>>(peers, update);
-  check_launch(launch, "peer_adam_kernel");
+std::unique_ptr<PeerUpdater> make_cuda_peer_updater(Device& device, const PeerMemory& memory) {
+  return std::make_unique<CudaPeerUpdater>(device, memory);
 }
 
 void preload_peer_updates(int device_index) {

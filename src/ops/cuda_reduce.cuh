@@ -1,4 +1,5 @@
-// Device helpers: sums in a fixed order within a block, and the "last block finishes" step across blocks.
+// Device helpers: sums in a fixed order within a block, and across blocks with a final step in the last block to
+// arrive.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ template <int kThreads>
 __device__ __forceinline__ double block_sum(double value) {
   __shared__ double warps[kThreads / kWarp];
   value = warp_sum(value);
-  __syncthreads();  // an earlier call's reads are done
+  __syncthreads();  // all reads of an earlier call are complete
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();
   double total = 0;
@@ -50,7 +51,7 @@ __device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned num_blo
   return last;
 }
 
-/// loss and number of correct rows of this block -> stats, over all blocks of the grid.
+/// Sums the loss and the number of correct rows over all blocks of the grid into `stats`.
 template <int kThreads>
 __device__ __forceinline__ void finish_stats(double loss, double correct, float scale, bool accumulate, float* stats,
                                              double2* partials, unsigned* counter) {

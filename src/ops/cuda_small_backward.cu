@@ -1,4 +1,4 @@
-// Both gradients of a dense layer of few rows in one kernel: some blocks do dx, the others dw.
+// Both gradients of a dense layer with few rows in one kernel: some blocks compute dx, the others dw.
 #include <algorithm>
 
 #include "ops/cuda_small_weight.cuh"
@@ -34,7 +34,7 @@ __device__ __forceinline__ void input_gradient(const BackwardArguments& a, typen
     AcrossK<kVectorO, kVectorI> w(a.w, a.in, first_column, a.in, k.first, a.out, lane);
     sum_chunks<kMath, 16 * T::kWarpsK>(sums, dy, w, k.count, k.tail, [] {});
   }
-  Quad active[T::kSlots];  // on its way while the sums meet
+  Quad active[T::kSlots];  // these loads overlap the reduction
   UnitPlace at;
 #pragma unroll
   for (int slot = 0; slot < T::kSlots; ++slot) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void input_gradient(const BackwardArguments& a, typen
   store_sums<T, kVectorI>(shared.partials, sums);
   float4 value[T::kSlots];
   reduce_tile<T, true>(shared, cluster, value);
-  float4* const units = shared.received;  // each thread writes only where it alone has read
+  float4* const units = shared.received;  // reused: each thread writes only the element that it alone has read
 #pragma unroll
   for (int slot = 0; slot < T::kSlots; ++slot) {
     const bool own = own_unit<T, true>(cluster, slot, at), inside = own && at.row < a.batch;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_update_kernel(BackwardA
   weight_gradient_staged<kMath>(a, UpdateWeights{to, a.in, AdamRule(to.adam)}, reinterpret_cast<float*>(memory));
 }
 
-// Enough for any path of any row count: two blocks to an SM take less than half of its memory.
+// Enough for every path and row count; two blocks per SM use less than half of its shared memory.
 constexpr size_t kBackwardBytes = std::max(
     {sizeof(Tile<64>::Shared), kTileWarps* Tile<64>::kWarpFloats * sizeof(float), kStagedFloats * sizeof(float)});
 
@@ -107,7 +107,7 @@ BackwardKernel* kernel_for(int64_t batch, bool vector_o, bool vector_i) {
   return kernel_of<kMath, Tile<64>>(vector_o, vector_i);
 }
 
-/// Whether dw is large enough for the blocks of weight_gradient_staged.
+/// Whether dw is large enough for weight_gradient_staged: more than one block of weight_gradient_split per SM.
 bool fills_chip(int num_sms, int64_t in, int64_t out) { return in * out > int64_t{kSplitO} * kSplitI * num_sms; }
 
 BackwardArguments arguments_of(const DenseBackwardWeight* weight, const DenseBackwardInput* input) {
@@ -149,7 +149,7 @@ void launch_small_backward(const KernelLaunch& launch, MathMode math, const Dens
     const int columns = a.split_weight ? kSplitI : kStagedI, rows = a.split_weight ? kSplitO : kStagedO;
     a.blocks_i = (a.in + columns - 1) / columns;
     blocks += int64_t{a.blocks_i} * ((a.out + rows - 1) / rows);
-    blocks = (blocks + cluster - 1) / cluster * cluster;  // the rest find nothing to do
+    blocks = (blocks + cluster - 1) / cluster * cluster;  // blocks past the end exit at once
   }
   auto* kernel = math == MathMode::tf32 ? kernel_for<MathMode::tf32>(a.batch, vector_o, vector_i)
                                         : kernel_for<MathMode::bf16>(a.batch, vector_o, vector_i);

@@ -1,4 +1,4 @@
-// y = dropout(relu(x w^T + bias)) of few rows in one kernel.
+// y = dropout(relu(x w^T + bias)) with few rows in one kernel.
 #include <limits>
 
 #include "base/philox.h"
@@ -15,15 +15,15 @@ struct ForwardArguments {
   int batch, in, out;
   int mask_words;  // per row
   bool relu, dropout;
-  bool store_vectors;  // of four outputs, and loads of their biases
-  // Dropout as in launch_dropout.
+  bool store_vectors;  // stores four outputs, and loads their biases, at a time
+  // Dropout, as in launch_dropout.
   uint64_t seed;
   const uint64_t* step;
   uint32_t layer, row_offset, first_block, keep_threshold;  // blocks of four columns
   float keep_scale;
 };
 
-/// Which of a unit's four elements stay: bits 0 to 3.
+/// The elements of a unit that dropout keeps: bits 0 to 3.
 __device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t step, int row, int column) {
   if (!a.dropout) return 15;
   const Philox4 draw = dropout_draw(a.seed, a.first_block + static_cast<uint32_t>(column / 4),
@@ -34,13 +34,14 @@ __device__ __forceinline__ unsigned kept_of(const ForwardArguments& a, uint32_t 
   return kept;
 }
 
-/// Bias, relu, dropout, store and mask of one unit. Called by whole warps; `inside` tells who has a unit of the output.
+/// Bias, relu, dropout, store and mask of one unit. Called by whole warps; `inside`: the lane has a unit within the
+/// output.
 __device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 sum, const Quad& bias, unsigned kept,
                                             int row, int column, bool inside) {
   float v[4] = {sum.x + bias.v[0], sum.y + bias.v[1], sum.z + bias.v[2], sum.w + bias.v[3]};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (a.relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // lets NaN through, which fmaxf would hide
+    if (a.relu) v[i] = v[i] < 0.0f ? 0.0f : v[i];  // keeps NaN, unlike fmaxf
     if (a.dropout) v[i] = (kept >> i & 1u) ? v[i] * a.keep_scale : 0.0f;
   }
   float* out = a.y + row * a.out + column;
@@ -52,7 +53,7 @@ __device__ __forceinline__ void finish_unit(const ForwardArguments& a, float4 su
       if (column + i < a.out) out[i] = v[i];
   }
   if (!a.mask) return;
-  unsigned bits = 0;  // eight neighbouring lanes own the 32 columns of a word
+  unsigned bits = 0;  // eight neighbouring lanes hold the 32 columns of a word
 #pragma unroll
   for (int i = 0; i < 4; ++i) bits |= (inside && column + i < a.out && v[i] != 0.0f ? 1u : 0u) << i;
   bits <<= column % 32;
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(kTileThreads, 2) small_forward_kernel(ForwardA
     }
   });
 #pragma unroll
-  for (int slot = 0; slot < T::kSlots; ++slot) {  // on its way while the sums meet
+  for (int slot = 0; slot < T::kSlots; ++slot) {  // these loads overlap the reduction
     own_unit<T, false>(cluster, slot, at);
     bias[slot] = load_bias(a, first_column + at.column);
   }

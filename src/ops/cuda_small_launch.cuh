@@ -1,4 +1,4 @@
-// Launches of the small-batch kernels: clusters of blocks, and an early start beside the end of the kernel before.
+// Launches of the small-batch kernels: clusters of blocks, and programmatic launch before the previous kernel ends.
 #pragma once
 
 #include "ops/cuda_launch.cuh"
@@ -6,9 +6,9 @@
 
 namespace amdahl {
 
-inline constexpr int kMostClusterBlocks = 8;  // what every chip with clusters grants
+inline constexpr int kMostClusterBlocks = 8;  // maximum portable cluster size
 
-/// Over how many blocks to split the k of each tile: until the chip is full or no warp has two chunks.
+/// Number of blocks that split the k of each tile: doubled until the SMs are full or no warp has more than one chunk.
 inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k, int64_t batch) {
   const int64_t chunks = (num_k + 15) / 16, warps_k = batch <= 32 ? Tile<32>::kWarpsK : Tile<64>::kWarpsK;
   int size = 1;

@@ -1,5 +1,5 @@
-// Built when none of the architectures has what the kernels for few rows need (clusters, 9.0): preload_small says so,
-// and nothing else here is ever called.
+// Built when no target architecture supports the small-batch kernels (they need clusters, 9.0): preload_small returns
+// false, and no other function here is called.
 #include "ops/cuda_small.h"
 
 namespace amdahl {

@@ -1,5 +1,5 @@
-// Device helpers: one tile of a product whose rows are a whole small batch, its k split over the warps of a block and
-// over the blocks of a cluster, summed in a fixed order through shared memory.
+// Device helpers: one tile of a GEMM whose rows are a whole small batch. Its k is split over the warps of a block and
+// over the blocks of a cluster; partial sums are added in a fixed order through shared memory.
 #pragma once
 
 #include "ops/cuda_cluster.cuh"
@@ -10,7 +10,7 @@ namespace amdahl {
 inline constexpr int kTileThreads = 256;
 inline constexpr int kTileWarps = kTileThreads / 32;
 inline constexpr int kTileColumns = 32;
-inline constexpr int kPartialStride = 36;  // floats between rows of a warp's sums
+inline constexpr int kPartialStride = 36;  // row stride of a warp's sums, in floats
 
 /// Tile of kRows by 32. A warp sums 16 or 32 of the rows over its share of k.
 template <int kRowsOfTile>
@@ -20,21 +20,21 @@ struct Tile {
   static constexpr int kWarpRows = 16 * kRowTiles;
   static constexpr int kWarpsM = kRows / kWarpRows, kWarpsK = kTileWarps / kWarpsM;
   static constexpr int kUnits = kRows * kTileColumns / 4;  // a unit: four neighbouring columns of a row
-  static constexpr int kSlots = (kUnits + kTileThreads - 1) / kTileThreads;  // units of a thread, at most
+  static constexpr int kSlots = (kUnits + kTileThreads - 1) / kTileThreads;  // most units per thread
   static constexpr int kWarpFloats = kWarpRows * kPartialStride;
 
   struct Shared {
     alignas(16) float partials[kTileWarps * kWarpFloats];
-    float4 received[kUnits];  // a cluster's sums of this block's units, block by block
+    float4 received[kUnits];  // the cluster's partial sums of this block's units, by sending block
     uint64_t arrival;         // mbarrier of `received`
   };
 };
 
-/// This warp's share of k: cluster rank r of c has [r/c, (r+1)/c) of the chunks, its warps take turns.
+/// This warp's share of k: cluster rank r of c has chunks [r/c, (r+1)/c), distributed round-robin over its warps.
 struct KShare {
   int first;  // k
   int count;  // full chunks
-  bool tail;  // and the chunk that reaches past the last k
+  bool tail;  // also the chunk that reaches past the last k
 };
 
 template <class T>
@@ -46,8 +46,8 @@ __device__ __forceinline__ KShare share_of_k(int num_k, const ClusterPlace& clus
   return {16 * begin, mine - (tail ? 1 : 0), tail};
 }
 
-/// Leaves a warp's sums in `partials` by row and column. `kRowsDealt`, `kColumnsDealt`: how AcrossK<., true> dealt them
-/// to the lanes, else 8 apart.
+/// Writes a warp's sums to `partials` by row and column. `kRowsDealt`, `kColumnsDealt`: rows or columns were
+/// distributed to the lanes by AcrossK<., true>; else they are 8 apart.
 template <class T, bool kColumnsDealt, bool kRowsDealt = false>
 __device__ __forceinline__ void store_sums(float* partials, const Sums<T::kRowTiles>& sums) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -75,7 +75,7 @@ struct UnitPlace {
   int row, column;  // within the tile
 };
 
-/// Units are numbered along rows, or along columns so that a block's slice of them is whole columns.
+/// Units are numbered along rows, or along columns so that a block's slice consists of whole columns.
 template <class T, bool kByColumn>
 __device__ __forceinline__ UnitPlace unit_place(int unit) {
   if constexpr (kByColumn) return {unit % T::kRows, unit / T::kRows * 4};
@@ -98,13 +98,13 @@ __device__ __forceinline__ float4 sum_warps(const float* partials, UnitPlace at)
   return sum;
 }
 
-/// Units that a block finishes: the slice of its cluster rank.
+/// Number of units that a block finishes: the slice of its cluster rank.
 template <class T>
 __device__ __forceinline__ int units_of_block(const ClusterPlace& cluster) {
   return T::kUnits / cluster.size;
 }
 
-/// The thread's unit number `slot`, if it has one (else some valid place).
+/// Place of the thread's unit number `slot`. Returns false, with some valid place, when the thread has no such unit.
 template <class T, bool kByColumn>
 __device__ __forceinline__ bool own_unit(const ClusterPlace& cluster, int slot, UnitPlace& at) {
   const int share = units_of_block<T>(cluster), index = slot * kTileThreads + static_cast<int>(threadIdx.x);
@@ -112,13 +112,14 @@ __device__ __forceinline__ bool own_unit(const ClusterPlace& cluster, int slot, 
   return index < share;
 }
 
-/// Before the products: makes ready to receive the peers' sums.
+/// Prepares to receive the peers' sums. Call before the tile is computed.
 template <class T>
 __device__ __forceinline__ void open_tile(typename T::Shared& shared, const ClusterPlace& cluster) {
   if (cluster.size > 1) open_arrival(&shared.arrival, sizeof shared.received);
 }
 
-/// Adds up what store_sums left in the blocks of the cluster: value[slot] for each unit that this thread owns.
+/// Adds the partial sums that store_sums wrote in all blocks of the cluster: value[slot] for each unit that this thread
+/// owns.
 template <class T, bool kByColumn>
 __device__ __forceinline__ void reduce_tile(typename T::Shared& shared, const ClusterPlace& cluster,
                                             float4 (&value)[T::kSlots]) {
@@ -141,7 +142,7 @@ __device__ __forceinline__ void reduce_tile(typename T::Shared& shared, const Cl
     send_to_peer(&shared.received[cluster.rank * share + unit % share], &shared.arrival, owner, sum);
   }
   wait_for_arrival(&shared.arrival);
-  value[0] = make_float4(0, 0, 0, 0);  // two blocks or more: no thread has a second unit
+  value[0] = make_float4(0, 0, 0, 0);  // with two or more blocks, no thread has a second unit
   const int index = static_cast<int>(threadIdx.x);
   if (index >= share) return;
 #pragma unroll 2

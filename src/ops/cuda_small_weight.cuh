@@ -1,5 +1,5 @@
-// Device code of the weight gradient of a dense layer of few rows: dw[O,I] = dy[B,O]^T x[B,I], to memory or straight
-// into a step of Adam.
+// Device code of the weight gradient of a dense layer with few rows: dw[O,I] = dy[B,O]^T x[B,I], written to memory or
+// consumed by a fused Adam step.
 #pragma once
 
 #include "ops/cuda_adam.cuh"
@@ -14,7 +14,7 @@ struct BackwardArguments {
   int batch, in, out, dy_stride;
   float scale;
   bool accumulate_weight, accumulate_input;
-  int input_blocks;   // the first blocks of the grid do dx; a multiple of the cluster
+  int input_blocks;   // the first blocks of the grid compute dx; a multiple of the cluster size
   bool split_weight;  // dw by weight_gradient_split, else weight_gradient_staged
   int blocks_i;       // blocks along dw's columns
 };
@@ -48,7 +48,7 @@ __device__ __forceinline__ void store_weights(const BackwardArguments& a, int o,
   store_unit<kVectorI>(row, column, a.in, v);
 }
 
-/// Where a finished piece of dw goes: to memory, or, as a step of Adam, into the weights.
+/// Consumers of finished elements of dw: StoreWeights writes them to memory, UpdateWeights applies an Adam step.
 struct StoreWeights {
   const BackwardArguments& a;
   __device__ __forceinline__ void operator()(int o, const int (&columns)[2], const float4 (&values)[2]) const {
@@ -92,11 +92,11 @@ struct UpdateWeights {
   }
 };
 
-/// A row of a warp's sums, of which the lane holds places 2t and 2t + 1. Called by whole warps.
+/// Stores one row of a warp's sums, of which the lane holds column groups 2t and 2t + 1. Called by whole warps.
 template <class Store>
 __device__ __forceinline__ void store_weight_row(const BackwardArguments& a, const Store& store, const float (&c)[4][4],
                                                  int high, int o, int first, int t) {
-  const bool odd = t % 2 != 0;  // lanes t and t + 1 swap halves, so that each store fills 32-byte sectors
+  const bool odd = t % 2 != 0;  // neighbouring lanes exchange groups, so that each store fills 32-byte sectors
   float v[2][4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void store_weight_row(const BackwardArguments& a, con
         {make_float4(v[0][0], v[0][1], v[0][2], v[0][3]), make_float4(v[1][0], v[1][1], v[1][2], v[1][3])});
 }
 
-/// dbias[O] of the rows of dw that lane 0.. of this warp stand for.
+/// dbias[o]: the sum of column o of dy.
 __device__ __forceinline__ void sum_dy(const BackwardArguments& a, int o) {
   if (o >= a.out) return;
   float sum = 0;
@@ -122,8 +122,8 @@ __device__ __forceinline__ void sum_dy(const BackwardArguments& a, int o) {
 
 inline constexpr int kSplitO = 64, kSplitI = 32;  // of dw, per block
 
-/// dw of layers too small to fill the chip with blocks of weight_gradient_staged, or of odd widths: a block does 64 by
-/// 32, its warps 16 rows of the batch each.
+/// dw of layers that are too small to fill the GPU with blocks of weight_gradient_staged, or of odd widths. A block
+/// computes 64 by 32; each of its warps handles 16 rows of the batch.
 template <MathMode kMath, bool kVectorO, bool kVectorI>
 __device__ __forceinline__ void weight_gradient_split(const BackwardArguments& a, float* partials) {
   using T = Tile<64>;
@@ -149,7 +149,7 @@ __device__ __forceinline__ void weight_gradient_split(const BackwardArguments& a
 }
 
 inline constexpr int kStagedO = 128, kStagedI = 64;                     // of dw, per block
-inline constexpr int kStrideO = kStagedO + 8, kStrideI = kStagedI + 8;  // floats between rows: 8 banks apart
+inline constexpr int kStrideO = kStagedO + 8, kStrideI = kStagedI + 8;  // row strides, floats: rows start 8 banks apart
 inline constexpr int kStagedFloats = kSmallRows * (kStrideO + kStrideI);
 
 /// Starts copying kColumns columns of a batch of rows into shared memory; rows past the batch become zeros, columns
@@ -168,7 +168,7 @@ __device__ __forceinline__ void stage(float* to, const float* matrix, int stride
   }
 }
 
-/// dw[O,I] = dy[B,O]^T x[B,I]: k is the batch. A block does 128 by 64, its warps 32 by 32 each.
+/// dw[O,I] = dy[B,O]^T x[B,I]: k is the batch. A block computes 128 by 64, each of its warps 32 by 32.
 template <MathMode kMath, class Store>
 __device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& a, const Store& store, float* shared) {
   const int block = static_cast<int>(blockIdx.x) - a.input_blocks, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -187,7 +187,7 @@ __device__ __forceinline__ void weight_gradient_staged(const BackwardArguments& 
   for (int k = lane % 4; k < rows; k += 16) {
     Chunk<2> chunk;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {  // rows next to each other on the lanes t: no two lanes meet in a bank
+    for (int i = 0; i < 4; ++i) {  // lanes t read neighbouring rows: no bank conflicts
       chunk.a[i] = load_quad(dy + (k + 4 * i) * kStrideO + own_o + lane / 4 * 4);
       chunk.b[i] = load_quad(x + (k + 4 * i) * kStrideI + own_i + lane / 4 * 4);
     }

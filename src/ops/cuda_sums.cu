@@ -1,4 +1,4 @@
-// Kernels that sum: column sums with masking, and the losses.
+// Reduction kernels: column sums with masking, and the losses.
 #include <cmath>
 
 #include "ops/cuda_launch.cuh"
@@ -53,7 +53,7 @@ __device__ __forceinline__ Vec<kVec> mask_rows(const MaskAndSum& a, const SumGri
     Vec<kVec> value[kUnroll], active[kUnroll];
     unsigned word[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {  // all loads first: they are independent
+    for (int u = 0; u < kUnroll; ++u) {  // all loads first, so that they overlap
       const int64_t row = base + u * kRowLanes;
       if (row >= end) continue;
       value[u] = load_vec<kVec>(a.dx + row * a.width + column);
@@ -78,7 +78,7 @@ __device__ __forceinline__ Vec<kVec> mask_rows(const MaskAndSum& a, const SumGri
 }
 
 template <int kVec, Mask kMask>
-__global__ void __launch_bounds__(kThreads, 4)  // 1024 x 8192 is then one wave on 132 SMs
+__global__ void __launch_bounds__(kThreads, 4)  // [1024, 8192] then takes one wave on 132 SMs
     mask_and_sum_kernel(MaskAndSum a, SumGrid grid, float* partials, unsigned* counters) {
   constexpr int kColumns = kWarp * kVec;
   __shared__ float sums[kRowLanes][kColumns];
@@ -124,7 +124,7 @@ struct Best {
   int index;
 };
 
-/// Largest value of the warp, the lowest index among equals.
+/// Largest value of the warp; the lowest index on ties.
 __device__ __forceinline__ Best warp_best(Best best) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     const float value = __shfl_xor_sync(0xffffffffu, best.value, offset);
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
       a.d_logits[row * a.classes + c] = a.scale * (probability - (c == label ? 1.0f : 0.0f));
     }
     if (lane == 0) {
-      loss += valid ? logf(sum) - (logits[label] - best.value) : NAN;  // a label outside the classes must not go unseen
+      loss += valid ? logf(sum) - (logits[label] - best.value) : NAN;  // a label that is no class gives NaN
       correct += valid && best.index == label ? 1.0f : 0.0f;
     }
   }
@@ -185,7 +185,8 @@ void launch_mask_and_sum(const KernelLaunch& launch, const MaskAndSum& a) {
   const bool vector = a.width % 4 == 0 && aligned16(a.dx) && (a.mask || !a.activation || aligned16(a.activation));
   const int64_t columns = kWarp * (vector ? 4 : 1);
   const unsigned tiles = num_blocks(a.width, columns);
-  // Enough blocks to fill the chip, each with at least four unrolled passes over rows; few rows: one block per tile.
+  // Enough blocks to fill the GPU, each with at least four unrolled passes over rows; with few rows, one block per
+  // tile.
   const int64_t most = std::min<int64_t>(KernelScratch::kPartialFloats / a.width,
                                          tiles <= KernelScratch::kNumCounters ? 6 * launch.num_sms / tiles : 1);
   const int64_t wanted = (a.batch + 127) / 128;

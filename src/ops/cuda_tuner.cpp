@@ -12,7 +12,7 @@ namespace {
 constexpr int kCopies = 8, kReplays = 5;
 constexpr auto kPatience = std::chrono::milliseconds(20);
 
-/// A graph of `kCopies` of the work, alive while timed.
+/// A graph of `kCopies` copies of the work.
 class Replay {
  public:
   Replay(int device_index, cudaStream_t stream, const std::function<void(cudaStream_t)>& work) {
@@ -65,11 +65,11 @@ void CudaTuner::let_finish(cudaStream_t stream) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
-  cudaGetLastError();  // "not ready"; a failure comes back from the next call
+  cudaGetLastError();  // clears cudaErrorNotReady; a real failure is reported again by the next call
 }
 
 double CudaTuner::time_us(const std::function<void(cudaStream_t)>& work) {
-  work(stream_);  // loads code; a fault shows here
+  work(stream_);  // loads code, and reports errors of the work here
   synchronize();
   const Replay replay(device_index_, stream_, work);
   double best = 1e30;

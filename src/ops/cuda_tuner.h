@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// Lets this thread allocate and synchronize while one of its streams is being captured.
+/// Lets this thread allocate and synchronize while one of its streams is being captured, for the object's lifetime.
 class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -20,7 +20,8 @@ class RelaxedCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Works on a stream of its own; one thread at a time, the one that drives the device. Not usable inside a capture.
+/// Works on a stream of its own. Not thread-safe: used only by the thread that drives the device. Not usable inside a
+/// capture.
 class CudaTuner {
  public:
   explicit CudaTuner(int device_index);
@@ -29,11 +30,12 @@ class CudaTuner {
   CudaTuner& operator=(const CudaTuner&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  /// Device time of one `work`, by replays of a graph of several copies: launches from the host would hide it.
+  /// Device time of one `work` in us: the best of several replays of a graph that holds several copies, so that
+  /// launches by the host do not count.
   double time_us(const std::function<void(cudaStream_t)>& work);
   void synchronize();
-  /// Lets earlier work of `stream` end, so that it does not disturb the timing. Not for long: it may wait for other
-  /// ranks.
+  /// Waits for earlier work of `stream`, so that it does not disturb the timing; for a limited time only, because that
+  /// work may itself wait for other ranks.
   void let_finish(cudaStream_t stream);
 
  private:
@@ -42,7 +44,7 @@ class CudaTuner {
   cudaEvent_t start_ = nullptr, end_ = nullptr;
 };
 
-/// Memory of the tuner's stream, from the driver's pool: freeing it waits for nothing.
+/// Memory allocated on the tuner's stream from the driver's pool, so that freeing it does not synchronize.
 class TunerMemory {
  public:
   TunerMemory(CudaTuner& tuner, int device_index, size_t bytes);

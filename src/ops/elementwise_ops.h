@@ -1,4 +1,4 @@
-// ElementwiseOps: what is done element by element where no GEMM can do it on the way, copies and counters.
+// ElementwiseOps: element-wise passes that are not fused into a GEMM, row gathers and counters.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct BiasActivation {
   Dropout dropout = {};  // needs relu
 };
 
-/// dx[B,W] is zeroed in place where `activation` is 0 (or `mask`, read instead when set; neither: kept), and dbias[W]
-/// (may be null) gets its column sums, added to what is there when `accumulate`.
+/// Zeroes dx[B,W] in place where `activation` is 0. A `mask`, when set, is read instead; when both are null, dx is
+/// kept. dbias[W] (may be null) gets the column sums, added to its content when `accumulate`.
 struct MaskAndSum {
   float* dx;
   const float* activation;

@@ -9,7 +9,7 @@ namespace amdahl {
 
 inline constexpr int64_t kLossStats = 2;  // floats
 
-/// prediction[B,O] against target[B,O]: adds sum((p-t)^2) * scale to stats[0] (accumulate, else sets) and writes
+/// prediction[B,O] against target[B,O]: sets stats[0] to sum((p-t)^2) * scale (adds it when `accumulate`) and writes
 /// d_prediction = 2 * scale * (p-t). For the mean over the global batch, scale = 1 / (global_batch * O).
 struct MseLoss {
   const float* prediction;

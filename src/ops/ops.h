@@ -1,6 +1,6 @@
-// Ops: the device operations that models are written in, a family for each kind of work. A family has one
-// implementation per backend; all give the same results within tolerance. To replace a family, write its interface anew
-// and name it where the backend's Ops are made (make_cpu_ops, make_cuda_ops); the parity tests then cover it.
+// Ops: the device operations that models are made of, one family per kind of work. A family has one implementation per
+// backend; all give the same results within tolerance. To replace a family, implement its interface and construct it
+// where the backend's Ops are made (make_cpu_ops, make_cuda_ops); the parity tests then cover it.
 //
 // Every call enqueues on `stream` and returns; pointers are device pointers of that stream's device and stay valid
 // until the work is done.
@@ -25,8 +25,8 @@ class Ops {
     std::unique_ptr<ElementwiseOps> elementwise;
     std::unique_ptr<LossOps> loss;
     std::unique_ptr<OptimizerOps> optimizer;
-    /// Whether work on a second stream runs beside the first and fills what it leaves idle: true on GPUs, false where a
-    /// stream is a thread that stands for the whole device.
+    /// Whether work on a second stream runs concurrently with the first on otherwise idle resources: true on GPUs,
+    /// false where one stream is a thread that stands for the whole device.
     bool gains_from_second_stream = false;
   };
   explicit Ops(Families families) : families_(std::move(families)) {}
@@ -42,15 +42,15 @@ class Ops {
   Families families_;
 };
 
-/// Ops may time alternatives when a problem is first seen outside a capture: run each step once eagerly before
+/// Ops may time alternatives at the first use of a problem outside a capture: run each step once eagerly before
 /// capturing or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;
   bool deterministic = false;  // only algorithms that give bit-equal reruns
 };
 
-/// A device's Ops, made when they are first used: measurements that need none run where the library for them is
-/// missing. Copies are the same Ops.
+/// A device's Ops, created on first use: a measurement that needs no Ops runs without the library behind them. Copies
+/// refer to the same Ops.
 class OpsOnDemand {
  public:
   OpsOnDemand(Ops& made) : find_([&made]() -> Ops& { return made; }) {}  // NOLINT(google-explicit-constructor)

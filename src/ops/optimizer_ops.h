@@ -1,4 +1,4 @@
-// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices that reach each other.
+// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices with peer access.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ class OptimizerOps {
   virtual ~OptimizerOps() = default;
   virtual void adam_step(Stream& stream, const AdamStep& a) = 0;
   virtual void sgd_step(Stream& stream, const SgdStep& a) = 0;
-  /// Bytes of flags that each rank of a peer group brings; 0: this backend has no peer updates.
-  virtual size_t peer_flag_bytes() const { return 0; }
-  /// This rank's end of a group whose devices all reach each other. Null where the backend has no peer updates.
-  virtual std::unique_ptr<PeerUpdater> join_peers(const PeerGroup& group) {
-    (void)group;
+  /// Whether the backend can update parameters in the memory of other ranks.
+  virtual bool has_peer_updates() const { return false; }
+  /// Makes this rank's updater. Null where the backend has no peer updates.
+  virtual std::unique_ptr<PeerUpdater> join_peers(const PeerMemory& memory) {
+    (void)memory;
     return nullptr;
   }
 };

@@ -1,50 +1,48 @@
-// Updating parameters across devices whose kernels reach each other's memory: one kernel sums the gradients of all
-// ranks, steps the optimizer on this rank's part and writes the new parameters to everybody.
+// Parameter updates across devices whose kernels can access each other's memory: one kernel sums the gradients of all
+// ranks, applies the optimizer to this rank's part and writes the new parameters to all ranks.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "device/device.h"
 #include "ops/adam_step.h"
+#include "symmetric/symmetric_memory.h"
 
 namespace amdahl {
 
-inline constexpr int kMaxPeers = 16;
-/// Blocks of an update beside products, each of which takes a multiprocessor from them; 0 asked for means these. Most
-/// of what the links carry; with more, the products lose more than the update gains (measured on two and four H200).
+/// Default number of blocks of an update that runs concurrently with GEMMs; each block takes one SM from them. 16
+/// blocks reach most of the link bandwidth; with more, the GEMMs lose more than the update gains (measured on two and
+/// four H200).
 inline constexpr int kBlocksBesideWork = 16;
 
-/// What a rank lets the others reach. Shared, so that it lives until the last rank's kernels are done with it.
+/// What every rank of a team exposes to the others: parameters and gradients of the whole layout, and the flags that
+/// order updates.
 struct PeerMemory {
-  std::shared_ptr<Buffer> params, grads;  // the whole layout
-  std::shared_ptr<Buffer> flags;          // Ops::peer_flag_bytes(), zeroed before the others hear of it
-};
-
-struct PeerGroup {
-  int rank = 0;
-  std::vector<PeerMemory> ranks;  // in rank order, this rank's own among them
-  double timeout_seconds = 60;    // of a kernel's wait for another rank
+  SymmetricMemory params, grads;
+  SymmetricMemory flags;  // kTeamFlagBytes, zeroed
 };
 
 /// One update by one rank. Offsets are floats of the layout and multiples of 4.
 struct PeerAdam {
   int64_t begin = 0, end = 0;  // this rank's part; may be empty
-  int64_t front_end = 0;       // floats before it are needed by all: their summed gradients go to every rank
+  int64_t front_end = 0;       // summed gradients of [begin, front_end) are written to every rank
   AdamStep adam = {};          // of [begin, end)
-  bool last = true;            // ends only when every rank's update has ended, so that a step can follow
-  bool alone = true;           // no other work of the device runs beside it
-  int num_blocks = 0;          // of the kernel, each as good as one multiprocessor; 0: chosen here
+  bool last = true;            // the kernel ends only when all ranks' updates have ended: the last one of a step
+  bool alone = true;           // no other work runs on the device meanwhile
+  int num_blocks = 0;          // of the kernel, one per SM; 0: all SMs when `alone`, else kBlocksBesideWork
 };
 
 /// All ranks enqueue the same updates in the same order. An update starts when every rank has reached it, and reads the
-/// gradients and writes the parameters of all ranks. A wait that outlasts the timeout ends the update; the stream's
-/// synchronize then throws Error{rank_hung} that names who was missing.
+/// gradients and writes the parameters of all ranks. A wait longer than the timeout ends the update; the stream's
+/// synchronize then throws Error{rank_hung} that names the missing ranks.
 class PeerUpdater {
  public:
   virtual ~PeerUpdater() = default;
   virtual void adam(Stream& stream, const PeerAdam& update) = 0;
 };
+
+/// Allocates host memory: no rank's update may be running.
+std::unique_ptr<PeerUpdater> make_cuda_peer_updater(Device& device, const PeerMemory& memory);
 
 }  // namespace amdahl

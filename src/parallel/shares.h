@@ -1,4 +1,4 @@
-// Which rows of the global batch a rank works on.
+// The rows of the global batch that a rank computes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct RowRange {
   int64_t rows() const { return end - begin; }
 };
 
-/// Part `index` of `parts` contiguous parts of [0, total), sizes differing by at most one, larger ones first.
+/// Part `index` of `parts` contiguous parts of [0, total). Sizes differ by at most one, larger parts first.
 RowRange even_share(int64_t total, int64_t parts, int64_t index);
 
 /// Rows of one rank in one micro-batch, within the global batch.

@@ -16,17 +16,17 @@ struct Span {
   std::unique_ptr<Event> start, end;
 };
 
-/// A product or pass within forward or backward, named for a trace.
+/// A GEMM or other pass within forward or backward, named for a trace.
 struct StampedPiece {
   std::string name;
   const char* stream = "";
   Span span;
 };
 
-/// Events are made at first use and used again by later steps, so a captured graph renews the same stamps at each
-/// replay.
+/// Events are created on first use and reused by later steps, so each replay of a captured graph records the same
+/// events again.
 ///
-/// `detailed` stamps also have `pieces`, which cost two more events each: for a trace, not for the account.
+/// `detailed`: also record `pieces`, which cost two events each. For a trace, not for the account.
 struct StepStamps {
   explicit StepStamps(Device& device, bool with_pieces = false) : detailed(with_pieces), device_(device) {}
 
@@ -37,10 +37,10 @@ struct StepStamps {
   std::vector<Span> collectives;         // communication of a bucket on its stream, same order
   std::vector<Span> updates;             // optimizer
   std::vector<int64_t> bytes;            // payload of each of `collectives` on this rank
-  bool communicates_on_compute = false;  // `collectives` are on the compute stream, and the same as `stalls`
+  bool communicates_on_compute = false;  // `collectives` run on the compute stream and equal `stalls`
   std::vector<StampedPiece> pieces;      // in the order they were enqueued
 
-  /// Before a step is enqueued with these stamps.
+  /// Call before a step is enqueued with these stamps.
   void begin() { num_pieces_ = 0; }
   void begin_piece(Stream& stream, const char* stream_name, std::string name) {
     if (num_pieces_ == pieces.size()) pieces.emplace_back();

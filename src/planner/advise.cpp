@@ -8,7 +8,7 @@
 
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -22,7 +22,7 @@ struct Evidence {
   double size_factor;   // >= 1
   double batch_factor;  // >= 1
 
-  /// In the plane of log parameters and log batch: twice the batch is as far as twice the parameters.
+  /// Distance in log parameters and log batch: a factor of 2 in the batch counts as much as one in the parameters.
   double distance() const { return std::hypot(std::log(size_factor), std::log(batch_factor)); }
   bool is_near() const { return std::max(size_factor, batch_factor) <= kNearFactor; }
   bool same_batch() const { return batch_factor == 1.0; }
@@ -42,14 +42,14 @@ std::vector<Evidence> evidence_for(const AdviceRequest& request, const StudySumm
     if (c.multi.scaling == "strong" && c.multi.devices <= request.max_devices)
       all.push_back({&c, factor(request.num_parameters, c.multi.num_parameters),
                      factor(request.global_batch, c.multi.global_batch)});
-  // The cell asked for first, then the nearest; of equally near ones those with the batch that was asked for.
+  // The requested cell first, then the nearest; ties go to the requested batch.
   const auto rank = [](const Evidence& e) { return std::tuple(!e.exact(), e.distance(), !e.same_batch()); };
   std::stable_sort(all.begin(), all.end(), [&](const Evidence& x, const Evidence& y) { return rank(x) < rank(y); });
   return all;
 }
 
 // "1,014 times away in parameters, the same batch"
-std::string away_words(const Evidence& e) {
+std::string away_text(const Evidence& e) {
   const auto one = [](double factor, const char* what, double same) {
     return factor <= same ? fmt::format("the same {}", what)
                           : fmt::format("{} times away in {}", format_number(factor), what);
@@ -66,11 +66,11 @@ std::string evidence_line(const Evidence& e, const std::string& device_kind) {
       "measured on {}: {}, {} parameters, batch {}, {}, {}, {}, 1 to {} devices: speedup {}, n={}+{}, {}: {}",
       device_kind == "cuda" ? "GPUs" : "CPU virtual devices (says nothing about GPUs)", c.multi.model,
       with_thousands(c.multi.num_parameters), c.multi.global_batch, c.multi.math, c.multi.strategy, c.multi.launch,
-      c.multi.devices, interval, c.test.n_second, c.test.n_first, e.exact() ? "the cell asked for" : away_words(e),
+      c.multi.devices, interval, c.test.n_second, c.test.n_first, e.exact() ? "the cell asked for" : away_text(e),
       to_string(c.recommendation));
 }
 
-/// Runs or processes of a new study that are estimated to settle it; 0: as many as it makes by itself.
+/// Estimated runs or processes of a new study that would settle it; 0: the default number.
 struct Further {
   int64_t runs = 0, processes = 0;
 };
@@ -87,7 +87,7 @@ std::string measuring_command(const AdviceRequest& request, const Further& furth
   return named_reference(words);
 }
 
-// The comparison whose speedup is certain to be the largest: the highest low end of an interval.
+// The comparison with the highest lower end of its speedup interval.
 const StudyComparison& best_of(const std::vector<Evidence>& used) {
   const auto low = [](const Evidence& e) { return e.comparison->test.ci ? e.comparison->test.ci->low : 0.0; };
   return *std::max_element(used.begin(), used.end(), [&](const Evidence& x, const Evidence& y) {
@@ -95,8 +95,8 @@ const StudyComparison& best_of(const std::vector<Evidence>& used) {
           })->comparison;
 }
 
-// Several cells may stand for one question (device counts, strategies, launch modes): several devices pay off when any
-// of them does, and one device is better only when all of them say so.
+// Several cells may answer one question (device counts, strategies, launch modes): several devices pay if any of them
+// does; one device is better only if all of them agree.
 Advice decide(const std::vector<Evidence>& used, const std::string& how_near) {
   Advice advice;
   size_t multi = 0, single = 0, marginal = 0;
@@ -150,7 +150,7 @@ Advice advise_measured(const AdviceRequest& request, const StudySummary& summary
   if (used.empty()) {
     Advice advice =
         unknown(request, fmt::format("the nearest evidence is {}, more than the factor {:.0f} that would be used",
-                                     away_words(all.front()), kNearFactor));
+                                     away_text(all.front()), kNearFactor));
     advice.evidence.push_back(evidence_line(all.front(), summary.device_kind));
     return advice;
   }

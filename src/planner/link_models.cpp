@@ -1,4 +1,4 @@
-// The one table of links. Rates are GB/s in one direction, 1 GB = 10^9 bytes.
+// The only table of link models. Rates are GB/s in one direction, 1 GB = 10^9 bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace {
 
 // 286.6 of 394 GB/s: all-reduce of 128 MiB between two H200s, results/h200/fabric/x2/all_reduce.
 constexpr double kRingEfficiency = 0.73;
-// 8 bytes take 5.98 us between two and 8.93 us between four H200s (results/h200/fabric, NCCL 2.28.9): two and six
-// steps.
+// All-reduce of 8 bytes takes 5.98 us between two and 8.93 us between four H200s (results/h200/fabric, NCCL 2.28.9):
+// two and six ring steps.
 constexpr double kNvlinkHopUs = (8.93 - 5.98) / 4;
 constexpr double kBaseUs = 5.98 - 2 * kNvlinkHopUs;
 
@@ -103,7 +103,7 @@ LinkModel link_of_machine(const MachineSpec& machine, const std::string& name) {
   link.rate_source =
       fmt::format("{}, slowest pair, {} to {}, {}{}", name, slowest->source, slowest->destination,
                   measured ? "measured by amdahl links" : "the expected rate of its links", kSameEfficiency);
-  if (slowest->latency_us > 0) {  // a ring's step is a write to the neighbour and a look at what came
+  if (slowest->latency_us > 0) {  // a ring step is a write to the neighbour and a poll for incoming data
     link.hop_us = slowest->latency_us;
     link.latency_source = fmt::format(
         "as {}, each step {:.2f} us, a load from the peer's memory measured by amdahl "

@@ -1,4 +1,5 @@
-// The thresholds of the published study. They are repeated here to be compared with measurements, not recommended.
+// The thresholds of the published study. They are reproduced here to be compared with measurements, not as a
+// recommendation.
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
@@ -13,7 +14,7 @@ constexpr int64_t kLargeModelMinParams = 10'000'000;
 constexpr int64_t kMediumModelMinBatch = 128;
 constexpr int64_t kMinBatchMultiDevice = 64;
 
-// The study's other statement, its table of parameter ranges.
+// The study's second rule: its table of parameter ranges.
 struct RangeRow {
   int64_t below;
   const char* benefit;

@@ -8,13 +8,13 @@
 #include <tuple>
 
 #include "amdahl/units.h"
-#include "base/number_words.h"
+#include "base/number_text.h"
 #include "stats/compare.h"
 
 namespace amdahl {
 namespace {
 
-constexpr double kGradientBytes = 4;  // of a parameter: gradients are f32 in every math mode
+constexpr double kGradientBytes = 4;  // per parameter: gradients are f32 in every math mode
 
 auto work_of(const CellKey& key) {
   return std::tie(key.model, key.num_parameters, key.optimizer, key.plan.accumulate, key.data);
@@ -27,7 +27,7 @@ Moments moments_of(const StudyCell& cell) {
   return {cell.step_time_us.n, cell.step_time_us.mean, cell.step_time_us.sd};
 }
 
-std::string cell_words(const StudyCell& cell) {
+std::string format_cell(const StudyCell& cell) {
   return fmt::format("batch {}, {}, {}, n = {}", with_thousands(cell.key.global_batch), cell.key.launch, cell.key.math,
                      cell.step_time_us.n);
 }
@@ -35,7 +35,7 @@ std::string cell_words(const StudyCell& cell) {
 struct StepAt {
   Moments step;
   PredictedTerm term;
-  double backward_share = -1;  // of the step; negative: unknown
+  double backward_share = -1;  // share of the step; negative: unknown
 };
 
 double backward_share(const StudyCell& cell) {
@@ -43,14 +43,14 @@ double backward_share(const StudyCell& cell) {
 }
 
 StepAt step_at(const Curve& curve, int64_t batch) {
-  const auto above = curve.lower_bound(batch);  // a batch of the curve or less: never its end
+  const auto above = curve.lower_bound(batch);  // batch is at most the largest of the curve: never end()
   const StudyCell& cell = *above->second;
   if (above->first == batch || above == curve.begin()) {
     const bool exact = above->first == batch;
     return {
         moments_of(cell),
         {"T1(B/n)", cell.step_time_us.mean, exact ? Origin::measured : Origin::modelled,
-         exact ? cell_words(cell) : fmt::format("at most that of the smallest batch measured: {}", cell_words(cell))},
+         exact ? format_cell(cell) : fmt::format("at most that of the smallest batch measured: {}", format_cell(cell))},
         backward_share(cell)};
   }
   const auto below = std::prev(above);
@@ -60,14 +60,14 @@ StepAt step_at(const Curve& curve, int64_t batch) {
                         std::hypot((1 - part) * low.sd, part * high.sd)};
   return {between,
           {"T1(B/n)", between.mean, Origin::modelled,
-           fmt::format("batch {} on the line between {} and {}", with_thousands(batch), cell_words(*below->second),
-                       cell_words(cell))},
+           fmt::format("batch {} on the line between {} and {}", with_thousands(batch), format_cell(*below->second),
+                       format_cell(cell))},
           backward_share(cell)};
 }
 
 std::string words(double value) { return format_number(value); }
 
-// What communication takes that backward does not hide.
+// Adds the communication time that is not hidden by the backward pass.
 void add_communication(const LinkModel& link, const StepAt& step, double bytes, bool overlap,
                        ScalingPrediction& prediction) {
   const int64_t n = prediction.devices;
@@ -99,7 +99,7 @@ ScalingPrediction predict(const Curve& curve, const StudyCell& whole, int64_t de
   add_communication(link, step, kGradientBytes * static_cast<double>(whole.key.num_parameters), overlap, prediction);
   for (const PredictedTerm& term : prediction.terms) prediction.step_us += term.us;
   Moments several = step.step;
-  several.mean = prediction.step_us;  // what is modelled adds no spread
+  several.mean = prediction.step_us;  // the model adds no spread
   const PairTest test = test_moments(several, moments_of(whole), Direction::smaller_is_faster);
   prediction.speedup = test.ratio;
   prediction.ci = test.ci;
@@ -125,7 +125,7 @@ std::vector<Curve> curves_of(const StudySummary& summary, const ScalingQuestion&
   return curves;
 }
 
-// Cells of the same batch and math on that many devices, strong scaling.
+// Adds measured cells of the same batch, math and device count, strong scaling.
 void add_measured(const StudySummary& summary, ScalingPrediction& prediction) {
   for (const StudyCell& cell : summary.cells)
     if (cell.key.devices == prediction.devices && cell.key.global_batch == prediction.single.global_batch &&
@@ -148,7 +148,7 @@ ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& lin
       if (question.global_batch > 0 && question.global_batch != batch) continue;
       without_account |= backward_share(*cell) < 0;
       for (const int64_t devices : question.devices) {
-        if (devices > batch) continue;  // a device without a row
+        if (devices > batch) continue;  // some device would have no row
         outlook.predictions.push_back(predict(curve, *cell, devices, link, question.overlap));
         add_measured(summary, outlook.predictions.back());
       }

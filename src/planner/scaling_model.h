@@ -1,4 +1,4 @@
-// Steps on several devices, predicted from those on one.
+// Predicts the step time on several devices from the step times on one.
 #pragma once
 
 #include "amdahl/machine.h"
@@ -7,13 +7,13 @@
 
 namespace amdahl {
 
-/// The slowest pair of a machine that was measured by `amdahl links`, or, where none was, that its links should carry.
-/// Error{usage} when the machine has no pair of devices with a rate.
+/// Model of the slowest device pair, from rates measured by `amdahl links` or, without measurements, from the expected
+/// rates of the links. Error{usage} when no pair of devices has a rate.
 LinkModel link_of_machine(const MachineSpec& machine, const std::string& name);
 
-/// Tn(B) = T1(B/n) + exposed communication for every batch measured on one device, of the fastest configuration of each
-/// batch. T1 between two measured batches lies on the line between them; below the smallest it is that of the smallest,
-/// which can only be too long. Error{usage} when `summary` has no one-device cell that answers.
+/// Tn(B) = T1(B/n) + exposed communication, for every batch measured on one device, with the fastest configuration of
+/// each batch. T1 is interpolated linearly between measured batches; below the smallest it is T1 of the smallest, an
+/// upper bound. Error{usage} when `summary` has no usable one-device cell.
 ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& link, const ScalingQuestion& question);
 
 }  // namespace amdahl

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "symmetric/team_view.h"
+
 namespace amdahl {
 
 /// What a voxel has beyond the count in its byte. The first of a list holds how many follow in `voxel`.
@@ -13,7 +15,7 @@ struct CountBeyond {
 };
 
 /// Most ranks that merge through each other's memory.
-inline constexpr int kMaxMergePeers = 16;
+inline constexpr int kMaxMergePeers = kMaxTeamRanks;
 
 /// Where the bytes of a part's counts go that several ranks add up, each some neighbouring voxels: those of voxels
 /// [i * voxels, (i + 1) * voxels) to part[i], which may be another device's memory.

@@ -51,16 +51,16 @@ class CudaSensorOps final : public SensorOps {
   size_t mask_peer_bytes(int64_t voxels, int world_size) const override {
     return cuda_mask_peer_bytes(voxels, world_size);
   }
-  std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) override {
-    return make_cuda_mask_peers(device_, limits_, group);
+  std::unique_ptr<MaskPeers> join_masks(const SymmetricMemory& memory, int64_t voxels) override {
+    return make_cuda_mask_peers(device_, limits_, memory, voxels);
   }
   bool divides_counts(int64_t voxels) const override { return cuda_divides_counts(limits_, voxels); }
   size_t count_peer_bytes(const ByteCounts& layout) const override {
     return layout.divided ? cuda_division_bytes(layout) : cuda_count_peer_bytes(layout);
   }
-  std::unique_ptr<CountPeers> join_counts(const CountGroup& group) override {
-    if (group.layout.divided) return make_cuda_count_division(device_, limits_, group);
-    return make_cuda_count_peers(device_, limits_, group);
+  std::unique_ptr<CountPeers> join_counts(const SymmetricMemory& memory, const ByteCounts& layout) override {
+    if (layout.divided) return make_cuda_count_division(device_, limits_, memory, layout);
+    return make_cuda_count_peers(device_, limits_, memory, layout);
   }
 
  private:

@@ -12,7 +12,7 @@
 namespace amdahl {
 
 /// The parts and the grid, which the ranks' threads share. Different slices are merged by different threads at once;
-/// between what writes parts and what reads them the threads meet at a barrier.
+/// between what writes parts and what reads them there is a barrier of the threads.
 class HostGrid {
  public:
   HostGrid(const VoxelizeProblem& like, int num_parts);

@@ -20,9 +20,11 @@ struct MergeMemory {
   size_t total() const { return scratch + counts + sums + scale + masks + shared + bytes; }
 };
 
-bool by_count_peers(MergeWay way, VoxelMode mode) { return way == MergeWay::peer && mode == VoxelMode::count; }
-bool by_mask(MergeWay way, VoxelMode mode) {
-  return way == MergeWay::bitmask || (way == MergeWay::peer && mode != VoxelMode::count);
+bool by_count_peers(MergeMethod method, VoxelMode mode) {
+  return method == MergeMethod::peer && mode == VoxelMode::count;
+}
+bool by_mask(MergeMethod method, VoxelMode mode) {
+  return method == MergeMethod::bitmask || (method == MergeMethod::peer && mode != VoxelMode::count);
 }
 
 /// Of one mask, in whole vectors.
@@ -32,31 +34,32 @@ size_t mask_bytes(const VoxelGrid& grid) {
 }
 
 /// `divided`: ByteCounts::divided.
-MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way, bool divided) {
+MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeMethod method,
+                      bool divided) {
   VoxelizeProblem part = like;
-  part.partial = way != MergeWay::none;
+  part.partial = method != MergeMethod::none;
   int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
   if (part.partial && is_mean(part)) part.counts = &outside;
-  if (by_mask(way, like.options.mode)) part.options.mode = VoxelMode::bitmask;
+  if (by_mask(method, like.options.mode)) part.options.mode = VoxelMode::bitmask;
   ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
-  const bool count_peers = by_count_peers(way, like.options.mode);
+  const bool count_peers = by_count_peers(method, like.options.mode);
   byte_counts.divided = divided;
   if (divided)
     part.sorted_parts.num_ranks = world_size;
-  else if (way == MergeWay::bytes || count_peers)
+  else if (method == MergeMethod::bytes || count_peers)
     part.most_in_byte = byte_counts.most();
   MergeMemory memory;
   memory.scratch = ops.voxelize_scratch_bytes(part);
   if (is_fixed_point(like)) memory.scale = sizeof(float);
-  if (way == MergeWay::bitmask)
+  if (method == MergeMethod::bitmask)
     memory.masks = static_cast<size_t>(num_mask_words(like.grid)) * sizeof(uint32_t) * static_cast<size_t>(world_size);
   if (count_peers) memory.shared = ops.count_peer_bytes(byte_counts);
-  if (way == MergeWay::peer && !count_peers) {
+  if (method == MergeMethod::peer && !count_peers) {
     memory.masks = mask_bytes(like.grid);
     memory.shared = ops.mask_peer_bytes(num_voxels(like.grid), world_size);
   }
-  if (way == MergeWay::bytes) memory.bytes = byte_counts.bytes();
-  if (way == MergeWay::collective && is_mean(like)) {
+  if (method == MergeMethod::bytes) memory.bytes = byte_counts.bytes();
+  if (method == MergeMethod::collective && is_mean(like)) {
     memory.counts = static_cast<size_t>(num_voxels(like.grid)) * sizeof(int32_t);
     if (is_fixed_point(like)) memory.sums = static_cast<size_t>(num_values(like)) * sizeof(int64_t);
   }
@@ -65,72 +68,72 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
 
 }  // namespace
 
-std::string_view to_string(MergeWay way) {
-  switch (way) {
-    case MergeWay::none:
+std::string_view to_string(MergeMethod method) {
+  switch (method) {
+    case MergeMethod::none:
       return "none";
-    case MergeWay::collective:
+    case MergeMethod::collective:
       return "collective";
-    case MergeWay::bitmask:
+    case MergeMethod::bitmask:
       return "bitmask";
-    case MergeWay::peer:
+    case MergeMethod::peer:
       return "peer";
-    case MergeWay::bytes:
+    case MergeMethod::bytes:
       return "bytes";
   }
   return "?";
 }
 
-MergeWay best_merge(VoxelMode mode) {
-  return mode == VoxelMode::occupancy || mode == VoxelMode::bitmask ? MergeWay::bitmask : MergeWay::collective;
+MergeMethod best_merge(VoxelMode mode) {
+  return mode == VoxelMode::occupancy || mode == VoxelMode::bitmask ? MergeMethod::bitmask : MergeMethod::collective;
 }
 
-MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size) {
+MergeMethod best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size) {
   const ByteCounts bytes = ByteCounts::of(voxels, world_size, num_points_of_rank);
   const bool fewer = bytes.feasible() && bytes.bytes() < static_cast<size_t>(voxels) * sizeof(int32_t);
-  return mode == VoxelMode::count && fewer ? MergeWay::bytes : best_merge(mode);
+  return mode == VoxelMode::count && fewer ? MergeMethod::bytes : best_merge(mode);
 }
 
-Feasibility can_merge(VoxelMode mode, MergeWay way) {
-  if (way == MergeWay::peer && has_values(mode))
+Feasibility can_merge(VoxelMode mode, MergeMethod method) {
+  if (method == MergeMethod::peer && has_values(mode))
     return {false, fmt::format("peers take bits and counts of voxels, not their {}", to_string(mode))};
-  if (by_mask(way, mode) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
+  if (by_mask(method, mode) && mode != VoxelMode::occupancy && mode != VoxelMode::bitmask)
     return {false, fmt::format("a bit says whether a voxel is occupied, not its {}", to_string(mode))};
-  if (way == MergeWay::bytes && mode != VoxelMode::count)
+  if (method == MergeMethod::bytes && mode != VoxelMode::count)
     return {false, fmt::format("a byte says the number of points of a voxel, not its {}", to_string(mode))};
-  if (way == MergeWay::collective && mode == VoxelMode::bitmask)
+  if (method == MergeMethod::collective && mode == VoxelMode::bitmask)
     return {false, "no collective of every backend reduces by OR"};
   return {};
 }
 
 GridMerge::GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
-                     int64_t num_points_of_all, MergeWay way)
-    : device_(device), ops_(ops), communicator_(communicator), num_points_of_all_(num_points_of_all), way_(way) {
-  const Feasibility feasible = can_merge(like.options.mode, way);
+                     int64_t num_points_of_all, MergeMethod method)
+    : device_(device), ops_(ops), communicator_(communicator), num_points_of_all_(num_points_of_all), method_(method) {
+  const Feasibility feasible = can_merge(like.options.mode, method);
   if (!feasible.ok)
-    throw Error(Cause::usage,
-                fmt::format("merge {} of mode {}: {}", to_string(way), to_string(like.options.mode), feasible.reason),
-                fmt::format("`merge` {}", to_string(best_merge(like.options.mode))));
-  const bool count_peers = by_count_peers(way, like.options.mode);
-  if (way == MergeWay::bytes || count_peers) lay_out_bytes(like);
-  const MergeMemory memory = memory_of(ops, like, communicator.world_size(), way, byte_counts_.divided);
+    throw Error(
+        Cause::usage,
+        fmt::format("merge {} of mode {}: {}", to_string(method), to_string(like.options.mode), feasible.reason),
+        fmt::format("`merge` {}", to_string(best_merge(like.options.mode))));
+  const bool count_peers = by_count_peers(method, like.options.mode);
+  if (method == MergeMethod::bytes || count_peers) lay_out_bytes(like);
+  const MergeMemory memory = memory_of(ops, like, communicator.world_size(), method, byte_counts_.divided);
   const auto allocate = [&device](size_t bytes) { return bytes > 0 ? device.allocate(bytes) : nullptr; };
   scratch_ = allocate(memory.scratch);
   counts_ = allocate(memory.counts);
   sums_ = allocate(memory.sums);
   scale_ = allocate(memory.scale);
-  masks_ = way == MergeWay::peer && memory.masks > 0 ? allocate_zeros(memory.masks) : allocate(memory.masks);
-  if (way == MergeWay::bytes) bytes_ = allocate_zeros(byte_counts_.bytes());
-  if (way == MergeWay::peer) {
-    require_peers(num_voxels(like.grid));
-    shared_ = allocate_zeros(count_peers ? ops.count_peer_bytes(byte_counts_) : memory.shared);
-    connect_peers(num_voxels(like.grid), count_peers);
-  }
+  const auto allocate_zeros = [&device](size_t bytes) {
+    return allocate_zeroed(device, bytes, Deadline::after_seconds(kTimeoutSeconds));
+  };
+  masks_ = method == MergeMethod::peer && memory.masks > 0 ? allocate_zeros(memory.masks) : allocate(memory.masks);
+  if (method == MergeMethod::bytes) bytes_ = allocate_zeros(byte_counts_.bytes());
+  if (method == MergeMethod::peer) connect_peers(num_voxels(like.grid), count_peers);
 }
 
-size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way) {
-  const bool divided = by_count_peers(way, like.options.mode) && ops.divides_counts(num_voxels(like.grid));
-  return memory_of(ops, like, world_size, way, divided).total();
+size_t GridMerge::memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeMethod method) {
+  const bool divided = by_count_peers(method, like.options.mode) && ops.divides_counts(num_voxels(like.grid));
+  return memory_of(ops, like, world_size, method, divided).total();
 }
 
 void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
@@ -140,91 +143,66 @@ void GridMerge::lay_out_bytes(const VoxelizeProblem& like) {
   for (const std::string& points : communicator_.exchange(std::to_string(like.num_points), deadline))
     most_points = std::max<int64_t>(most_points, std::stoll(points));
   byte_counts_ = ByteCounts::of(voxels, communicator_.world_size(), most_points);
-  byte_counts_.divided = by_count_peers(way_, like.options.mode);
+  byte_counts_.divided = by_count_peers(method_, like.options.mode);
   for (const std::string& divides : communicator_.exchange(ops_.divides_counts(voxels) ? "yes" : "no", deadline))
     byte_counts_.divided = byte_counts_.divided && divides == "yes";
   if (!byte_counts_.feasible())
-    throw Error(Cause::usage,
-                fmt::format("`merge` {}: {} ranks and {} voxels", to_string(way_), communicator_.world_size(), voxels),
-                "at most 255 and 4294967296, or `merge=collective`");
-}
-
-std::unique_ptr<Buffer> GridMerge::allocate_zeros(size_t bytes) {
-  std::unique_ptr<Buffer> buffer = device_.allocate(std::max<size_t>(bytes, 1));
-  const std::unique_ptr<Stream> stream = device_.make_stream("merge");
-  device_.fill_zero(*stream, buffer->data(), buffer->bytes());
-  stream->synchronize(Deadline::after_seconds(kTimeoutSeconds));
-  return buffer;
+    throw Error(
+        Cause::usage,
+        fmt::format("`merge` {}: {} ranks and {} voxels", to_string(method_), communicator_.world_size(), voxels),
+        "at most 255 and 4294967296, or `merge=collective`");
 }
 
 void GridMerge::make_room(const VoxelizeProblem& problem) {
-  const size_t needed = memory_of(ops_, problem, communicator_.world_size(), way_, byte_counts_.divided).scratch;
+  const size_t needed = memory_of(ops_, problem, communicator_.world_size(), method_, byte_counts_.divided).scratch;
   if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
   scratch_.reset();
   scratch_ = device_.allocate(needed);
 }
 
 Feasibility reach_peers(Device& device, const SensorOps& ops, Communicator& communicator, int64_t voxels) {
-  const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const int world = communicator.world_size();
-  if (!communicator.shares_address_space() || ops.mask_peer_bytes(voxels, world) == 0 || world > kMaxMergePeers)
+  if (ops.mask_peer_bytes(voxels, communicator.world_size()) == 0)
     return {false, "the ranks do not see each other's device memory"};
-  std::string refusal;
-  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(&device));
-  for (const std::string& text : communicator.exchange(address, deadline)) {
-    auto* other = reinterpret_cast<Device*>(std::stoull(text));
-    const Feasibility reach = other == &device ? Feasibility{} : device.reach(*other);
-    if (!reach.ok) refusal = reach.reason;
-  }
-  // Every rank has asked every device before any goes on.
-  for (const std::string& other : communicator.exchange(refusal, deadline))
-    if (refusal.empty()) refusal = other;
-  return {refusal.empty(), refusal};
-}
-
-void GridMerge::require_peers(int64_t voxels) {
-  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
-  if (!reach.ok)
-    throw Error(Cause::usage, "`merge=peer`: " + reach.reason, "several GPUs in one process, or `merge=auto`");
+  return reach_team(device, communicator, Deadline::after_seconds(kTimeoutSeconds));
 }
 
 void GridMerge::connect_peers(int64_t voxels, bool counts) {
   const Deadline deadline = Deadline::after_seconds(kTimeoutSeconds);
-  const auto mine = std::make_shared<std::shared_ptr<Buffer>>(shared_);
-  communicator_.keep(mine);  // a rank that fails below leaves while others still read its offer
-  std::vector<std::shared_ptr<Buffer>> shared;
-  const std::string address = std::to_string(reinterpret_cast<uintptr_t>(mine.get()));
-  for (const std::string& text : communicator_.exchange(address, deadline))
-    shared.push_back(*reinterpret_cast<const std::shared_ptr<Buffer>*>(std::stoull(text)));
+  const Feasibility reach = reach_peers(device_, ops_, communicator_, voxels);
+  if (!reach.ok)
+    throw Error(Cause::usage, "`merge=peer`: " + reach.reason, "several GPUs in one process, or `merge=auto`");
+  const size_t bytes =
+      counts ? ops_.count_peer_bytes(byte_counts_) : ops_.mask_peer_bytes(voxels, communicator_.world_size());
+  const SymmetricMemory memory =
+      share_buffer(device_, communicator_, allocate_zeroed(device_, bytes, deadline), kTimeoutSeconds);
   if (counts)
-    count_peers_ = ops_.join_counts({communicator_.rank(), byte_counts_, shared, kTimeoutSeconds});
+    count_peers_ = ops_.join_counts(memory, byte_counts_);
   else
-    mask_peers_ = ops_.join_masks({communicator_.rank(), voxels, shared, kTimeoutSeconds});
-  communicator_.barrier(deadline);  // every rank has copied every offer
-  communicator_.release_kept();
+    mask_peers_ = ops_.join_masks(memory, voxels);
+  communicator_.barrier(deadline);  // every rank has allocated what it needs before any goes on
 }
 
 uint32_t* GridMerge::own_mask() const {
-  if (way_ == MergeWay::peer) return masks_->as<uint32_t>();
+  if (method_ == MergeMethod::peer) return masks_->as<uint32_t>();
   const size_t words = masks_->bytes() / sizeof(uint32_t) / static_cast<size_t>(communicator_.world_size());
   return masks_->as<uint32_t>() + words * static_cast<size_t>(communicator_.rank());
 }
 
 VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   VoxelizeProblem part = problem;
-  part.partial = way_ != MergeWay::none;
+  part.partial = method_ != MergeMethod::none;
   part.scratch = scratch_ ? scratch_->data() : nullptr;
   part.scale = scale_ ? scale_->as<float>() : nullptr;
   if (counts_) part.counts = counts_->as<int32_t>();
   if (sums_) part.output = sums_->data();
-  if (by_mask(way_, problem.options.mode)) {
+  if (by_mask(method_, problem.options.mode)) {
     part.options.mode = VoxelMode::bitmask;
     part.output = own_mask();
   }
   if (count_peers_ || bytes_) {
     if (problem.num_points > byte_counts_.most_points_of_rank)
       throw Error(Cause::usage,
-                  fmt::format("merge {}: {} points, and there is room for {}", to_string(way_), problem.num_points,
+                  fmt::format("merge {}: {} points, and there is room for {}", to_string(method_), problem.num_points,
                               byte_counts_.most_points_of_rank),
                   "no more points than a rank had at first");
   }
@@ -242,21 +220,21 @@ void GridMerge::compute(Stream& stream, const VoxelizeProblem& problem) {
   if (scale_) {
     ops_.fixed_point_scale(stream, part, num_points_of_all_, scale_->as<float>());
     // One scale for all: the least keeps every sum within 64 bits.
-    if (way_ != MergeWay::none) communicator_.all_reduce(scale_->data(), 1, DType::f32, ReduceOp::min, stream);
+    if (method_ != MergeMethod::none) communicator_.all_reduce(scale_->data(), 1, DType::f32, ReduceOp::min, stream);
   }
   ops_.voxelize(stream, part);
 }
 
 void GridMerge::merge(Stream& stream, const VoxelizeProblem& problem) {
-  if (way_ == MergeWay::none) return;
-  if (way_ == MergeWay::bitmask) return merge_masks(stream, problem);
+  if (method_ == MergeMethod::none) return;
+  if (method_ == MergeMethod::bitmask) return merge_masks(stream, problem);
   if (count_peers_) return count_peers_->merge(stream, static_cast<int32_t*>(problem.output));
-  if (way_ == MergeWay::peer) {
+  if (method_ == MergeMethod::peer) {
     const bool grid = problem.options.mode == VoxelMode::occupancy;
     return mask_peers_->merge(stream, own_mask(), grid ? static_cast<int32_t*>(problem.output) : nullptr,
                               grid ? nullptr : static_cast<uint32_t*>(problem.output));
   }
-  if (way_ == MergeWay::bytes) {
+  if (method_ == MergeMethod::bytes) {
     communicator_.all_reduce(bytes_->data(), byte_counts_.bytes(), DType::u8, ReduceOp::sum, stream);
     return ops_.add_byte_counts(stream, byte_counts_, bytes_->data(), static_cast<int32_t*>(problem.output));
   }

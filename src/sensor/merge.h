@@ -15,15 +15,15 @@ namespace amdahl {
 /// masks and OR, of occupancy and bitmask only. bytes: all-reduce of counts in bytes (byte_counts.h), of count only.
 /// peer: masks or counts by kernels that write the other devices' memory; of large grids each rank counts some voxels
 /// of all points.
-enum class MergeWay { none, collective, bitmask, peer, bytes };
-std::string_view to_string(MergeWay way);
+enum class MergeMethod { none, collective, bitmask, peer, bytes };
+std::string_view to_string(MergeMethod method);
 
 /// The way that moves the fewest bytes, whatever the number of points.
-MergeWay best_merge(VoxelMode mode);
+MergeMethod best_merge(VoxelMode mode);
 /// The same of grids of so many voxels, whose ranks have so many points at most.
-MergeWay best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size);
+MergeMethod best_merge(VoxelMode mode, int64_t voxels, int64_t num_points_of_rank, int world_size);
 /// Whether grids of that mode can be merged that way.
-Feasibility can_merge(VoxelMode mode, MergeWay way);
+Feasibility can_merge(VoxelMode mode, MergeMethod method);
 
 /// Whether the ranks can merge masks, or counts, of this many voxels in each other's memory. Collective, blocking on
 /// the host; all get the same answer.
@@ -38,10 +38,10 @@ class GridMerge {
   /// ranks are processes or a device does not reach another's memory, and for counts in bytes of more than 255 ranks or
   /// 2^32 voxels.
   GridMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
-            int64_t num_points_of_all, MergeWay way);
+            int64_t num_points_of_all, MergeMethod method);
 
   /// Device memory that an object made with these takes.
-  static size_t memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeWay way);
+  static size_t memory_bytes(const SensorOps& ops, const VoxelizeProblem& like, int world_size, MergeMethod method);
 
   /// For a problem with another number of points than before, whose scratch may need more: allocates, so not captured,
   /// and waits for nothing, so that earlier calls must have ended.
@@ -58,20 +58,17 @@ class GridMerge {
   void merge_masks(Stream& stream, const VoxelizeProblem& problem);
   void merge_mean(Stream& stream, const VoxelizeProblem& problem);
   uint32_t* own_mask() const;
-  void require_peers(int64_t voxels);
   void connect_peers(int64_t voxels, bool counts);
   void lay_out_bytes(const VoxelizeProblem& like);
-  std::unique_ptr<Buffer> allocate_zeros(size_t bytes);
 
   Device& device_;
   SensorOps& ops_;
   Communicator& communicator_;
   int64_t num_points_of_all_;
-  MergeWay way_;
-  std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_, masks_;  // null where not needed
-  std::shared_ptr<Buffer> shared_;                                   // way peer
-  ByteCounts byte_counts_;                                           // of counts in bytes, and way bytes' buffer:
-  std::unique_ptr<Buffer> bytes_;
+  MergeMethod method_;
+  std::unique_ptr<Buffer> scratch_, counts_, sums_, scale_;  // null where not needed, as the next two
+  std::shared_ptr<Buffer> masks_, bytes_;
+  ByteCounts byte_counts_;                   // of counts in bytes
   std::unique_ptr<MaskPeers> mask_peers_;    // way peer, of masks
   std::unique_ptr<CountPeers> count_peers_;  // and of counts
 };

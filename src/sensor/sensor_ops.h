@@ -9,6 +9,7 @@
 #include "amdahl/sensor.h"
 #include "device/device.h"
 #include "sensor/byte_counts.h"
+#include "symmetric/symmetric_memory.h"
 
 namespace amdahl {
 
@@ -90,14 +91,6 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem);
 /// values, so that the least of several scales is that of the parts that have some.
 float fixed_point_scale_of(float largest, int64_t num_points);
 
-/// Ranks that merge masks of this many voxels. `shared` of each rank: SensorOps::mask_peer_bytes, zeroed once.
-struct MaskGroup {
-  int rank = 0;
-  int64_t num_voxels = 0;
-  std::vector<std::shared_ptr<Buffer>> shared;
-  double timeout_seconds = 60;
-};
-
 /// A rank's end of merging bit masks through the other ranks' memory.
 class MaskPeers {
  public:
@@ -106,14 +99,6 @@ class MaskPeers {
   /// null). `mask` has whole vectors of 16 bytes, as `merged`, and may be written again once the stream is past this.
   /// All ranks enqueue it alike; one that does not come is an Error{rank_hung} at the stream's next wait.
   virtual void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) = 0;
-};
-
-/// Ranks that merge counts in each other's memory. `shared` of each rank: SensorOps::count_peer_bytes, zeroed once.
-struct CountGroup {
-  int rank = 0;
-  ByteCounts layout;
-  std::vector<std::shared_ptr<Buffer>> shared;
-  double timeout_seconds = 60;
 };
 
 /// A rank's end of merging counts through the other ranks' memory. Voxelizing a part writes its bytes, or its sorted
@@ -161,9 +146,9 @@ class SensorOps {
     (void)num_voxels, (void)world_size;
     return 0;
   }
-  /// Null where they are not. Every rank's device reaches every other's memory.
-  virtual std::unique_ptr<MaskPeers> join_masks(const MaskGroup& group) {
-    (void)group;
+  /// Null where it is not. `memory`: mask_peer_bytes of each rank, zeroed once.
+  virtual std::unique_ptr<MaskPeers> join_masks(const SymmetricMemory& memory, int64_t num_voxels) {
+    (void)memory, (void)num_voxels;
     return nullptr;
   }
   /// Whether this device can count some bins of all parts, of a grid of so many voxels: ByteCounts::divided.
@@ -176,8 +161,8 @@ class SensorOps {
     (void)layout;
     return 0;
   }
-  virtual std::unique_ptr<CountPeers> join_counts(const CountGroup& group) {
-    (void)group;
+  virtual std::unique_ptr<CountPeers> join_counts(const SymmetricMemory& memory, const ByteCounts& layout) {
+    (void)memory, (void)layout;
     return nullptr;
   }
 };

@@ -1,5 +1,5 @@
-// nccl-tests.jsonl of benchmarks/fabric_vs_peers.py to Records of kind "collective": one line for each collective and
-// size with the times of both programs, which ran in turns; each round is a process of its own.
+// Converts nccl-tests.jsonl of benchmarks/fabric_vs_peers.py to Records of kind "collective": one line per collective
+// and size with the times of both programs, which ran alternately; each round is a separate process.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 using nlohmann::json;
 
 struct ToolRow {
-  const char* key;   // of a line
+  const char* key;   // key in a line
   const char* tool;  // value of axis kToolAxis
 };
 constexpr ToolRow kTools[] = {{"nccl_tests_us", "nccl-tests"}, {"amdahl_us", "amdahl"}};
 
-/// What the script leaves at the defaults of both programs: out of place, f32, sum, root 0, one call after the other.
+/// Axes that the script leaves at the defaults of both programs: out of place, f32, sum, root 0, one call at a time.
 std::map<std::string, AxisValue> axes_of(const Fields& line) {
   const std::string collective = line.text("collective");
   const auto traits = nccl_tests_traits(collective);

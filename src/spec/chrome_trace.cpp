@@ -1,4 +1,4 @@
-// Chrome Trace Event Format: "Trace Event Format", the Chromium project's document of it.
+// Writes the Chrome Trace Event Format, as specified by the Chromium project ("Trace Event Format").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-// Threads of a process, from top to bottom; others follow in the order of their names.
-constexpr std::string_view kStreams[] = {"step", "compute", "weights", "comm", "host"};
+// Order of the threads of a process, from top to bottom; other threads follow sorted by name.
+constexpr std::string_view kTraceStreams[] = {"step", "compute", "weights", "comm", "host"};
 
-// Viewers take 0 for no process, and a thread with the number of its process for its main thread; Perfetto also keeps
-// threads of different processes apart only by their numbers. So every number is used once.
+// Viewers treat process id 0 as no process, and a thread whose id equals its process id as the main thread; Perfetto
+// also distinguishes threads of different processes only by their ids. Therefore every id is used once.
 int process_id(int rank) { return rank + 1; }
 int thread_id(int rank, int stream) { return 1000 * process_id(rank) + 1 + stream; }
 
@@ -32,7 +32,7 @@ std::string thread_title(const std::string& stream) {
 
 int64_t whole_ns(double us) { return std::llround(finite(us, "time of a traced event") * 1e3); }
 
-// ts and dur in us with every digit of a ns, so that neighbours neither overlap nor gape by rounding.
+// ts and dur in us with full ns resolution, so that rounding creates neither overlaps nor gaps between adjacent events.
 std::string us_text(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 class ChromeWriter {
@@ -61,10 +61,10 @@ class ChromeWriter {
  private:
   void number_threads() {
     for (const TraceEvent& event : trace_.events) threads_[event.stream] = 0;
-    int next = static_cast<int>(std::size(kStreams));
+    int next = static_cast<int>(std::size(kTraceStreams));
     for (auto& [stream, number] : threads_) {
-      const auto* const known = std::find(std::begin(kStreams), std::end(kStreams), stream);
-      number = known != std::end(kStreams) ? static_cast<int>(known - std::begin(kStreams)) : next++;
+      const auto* const known = std::find(std::begin(kTraceStreams), std::end(kTraceStreams), stream);
+      number = known != std::end(kTraceStreams) ? static_cast<int>(known - std::begin(kTraceStreams)) : next++;
     }
   }
 
@@ -135,7 +135,7 @@ class ChromeWriter {
   }
 
   const StepTrace& trace_;
-  std::map<std::string, int> threads_;  // stream -> its place from the top
+  std::map<std::string, int> threads_;  // stream -> position from the top
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What `compare` and `advise` print as JSON.
+// The JSON output of `compare` and `advise`.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"
@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The speed of the candidate over that of the baseline.
+/// Speed of the candidate relative to the baseline.
 json speed_json(const PairTest& a_over_b) {
   json object{{"ratio", finite(1 / a_over_b.ratio, "a ratio")}};
   if (a_over_b.ci && a_over_b.ci->low > 0) object["ci"] = interval_json({1 / a_over_b.ci->high, 1 / a_over_b.ci->low});

@@ -1,4 +1,4 @@
-// What `cost` prints as JSON: docs/schema/cost.schema.json.
+// The JSON output of `cost`: docs/schema/cost.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"
@@ -11,11 +11,11 @@ using nlohmann::json;
 
 constexpr std::string_view kAnswers[] = {"never", "always", "at"};
 
-void put(json& object, const char* name, const std::optional<double>& value) {
+void put_known(json& object, const char* name, const std::optional<double>& value) {
   if (value) object[name] = finite(*value, name);
 }
 
-void put(json& object, const char* name, const std::optional<Interval>& interval) {
+void put_known(json& object, const char* name, const std::optional<Interval>& interval) {
   if (interval) object[name] = interval_json(*interval);
 }
 
@@ -24,13 +24,13 @@ json gain_json(const CostGain& gain) {
               {"speedup", finite(gain.speedup, "a speedup")},
               {"payoff", to_string(gain.payoff)},
               {"never_paid_back", gain.never_paid_back}};
-  put(object, "speedup_ci", gain.speedup_ci);
-  put(object, "break_even_speedup", gain.break_even_speedup);
-  put(object, "break_even_price_per_hour", gain.break_even_price);
-  put(object, "break_even_price_per_hour_ci", gain.break_even_price_ci);
-  put(object, "further_price_per_hour", gain.further_price);
-  put(object, "further_purchase", gain.further_invest);
-  put(object, "payback_months", gain.payback_months);
+  put_known(object, "speedup_ci", gain.speedup_ci);
+  put_known(object, "break_even_speedup", gain.break_even_speedup);
+  put_known(object, "break_even_price_per_hour", gain.break_even_price);
+  put_known(object, "break_even_price_per_hour_ci", gain.break_even_price_ci);
+  put_known(object, "further_price_per_hour", gain.further_price);
+  put_known(object, "further_purchase", gain.further_invest);
+  put_known(object, "payback_months", gain.payback_months);
   return object;
 }
 
@@ -50,11 +50,11 @@ json row_json(const CostRow& row) {
               {"work_per_hour", finite(row.work_per_hour, "work per hour")},
               {"owned", row.owned}};
   if (row.num_parameters > 0) object["num_parameters"] = row.num_parameters;
-  put(object, "throughput_per_s_ci", row.throughput_ci);
-  put(object, "price_per_hour", row.hourly_price);
-  put(object, "work_per_price", row.work_per_price);
-  put(object, "work_per_price_ci", row.work_per_price_ci);
-  put(object, "joule_per_work", row.joule_per_work);
+  put_known(object, "throughput_per_s_ci", row.throughput_ci);
+  put_known(object, "price_per_hour", row.hourly_price);
+  put_known(object, "work_per_price", row.work_per_price);
+  put_known(object, "work_per_price_ci", row.work_per_price_ci);
+  put_known(object, "joule_per_work", row.joule_per_work);
   if (row.gain) object["gain"] = gain_json(*row.gain);
   return object;
 }
@@ -70,11 +70,11 @@ json break_even_json(const BreakEven& found) {
               {"has_interval", found.has_interval},
               {"measured", interval_json({found.measured_low, found.measured_high})},
               {"num_sizes", found.num_sizes}};
-  put(object, "value", found.value);
+  put_known(object, "value", found.value);
   if (found.value) object["between"] = interval_json({found.below, found.above});
-  put(object, "until", found.until);
-  put(object, "low", found.low);
-  put(object, "high", found.high);
+  put_known(object, "until", found.until);
+  put_known(object, "low", found.low);
+  put_known(object, "high", found.high);
   return object;
 }
 
@@ -83,10 +83,10 @@ json alternative_json(const CostAlternative& alternative) {
               {"baseline", alternative.baseline},
               {"origin", origin_name(Origin::modelled)},
               {"purchase_price", finite(alternative.purchase_price, "a price")}};
-  put(object, "assumed_gain", alternative.gain);
-  put(object, "work_per_hour", alternative.work_per_hour);
-  put(object, "price_per_hour", alternative.hourly_price);
-  put(object, "work_per_price", alternative.work_per_price);
+  put_known(object, "assumed_gain", alternative.gain);
+  put_known(object, "work_per_hour", alternative.work_per_hour);
+  put_known(object, "price_per_hour", alternative.hourly_price);
+  put_known(object, "work_per_price", alternative.work_per_price);
   if (!alternative.why_absent.empty()) object["why_absent"] = alternative.why_absent;
   if (!alternative.note.empty()) object["note"] = alternative.note;
   return object;

@@ -1,4 +1,4 @@
-// doctor.json of a run folder.
+// Reads doctor.json of a run folder.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// Findings, checked, unseen and failed of what doctor_to_json wrote; machine and records lie in files of their own
-/// beside it. Throws Error{store_corrupt} and Error{version_refused}.
+/// The findings, checked, unseen and failed fields of a document that doctor_to_json wrote. The machine and the records
+/// are in separate files of the same folder. Throws Error{store_corrupt} and Error{version_refused}.
 DoctorOutcome doctor_from_json(std::string_view text, std::string_view origin);
 
 }  // namespace amdahl

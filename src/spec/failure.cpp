@@ -100,7 +100,7 @@ void write_failure(const fs::path& folder, const Failure& failure) {
   const fs::path path = folder / kFailureFile;
   const fs::path draft = folder / fmt::format(".{}.{}", kFailureFile, ::getpid());
   write_atomic(draft, failure_to_json(failure) + "\n");
-  [[maybe_unused]] const int there = ::link(draft.c_str(), path.c_str());  // fails where another was first
+  [[maybe_unused]] const int there = ::link(draft.c_str(), path.c_str());  // fails if another process was first
   ::unlink(draft.c_str());
 }
 

@@ -1,4 +1,4 @@
-// failure.json of a run folder: why the run ended early, and the collectives that each of its ranks was in.
+// failure.json of a run folder: why the run ended early, and the last collectives of each rank.
 //
 //   {"type":"failure","version":1,"cause":"rank-died","message":"rank 2 ...","remedy":"...","time":"...Z",
 //    "rank":2,"host":"node7","signal":null,
@@ -17,44 +17,44 @@
 namespace amdahl {
 
 struct FailureCall {
-  uint64_t number = 0;     // counts the rank's calls from 1
+  uint64_t number = 0;     // index of the call on its rank, from 1
   std::string name;        // "all_reduce #12 (1,024 x f32, 4,096 bytes, sum)"
-  int ranks = 0;           // of its communicator
-  double age_seconds = 0;  // from its issue to the failure
-  bool finished = false;   // as far as the host knows: calls on GPU streams stay unfinished
+  int ranks = 0;           // size of the call's communicator
+  double age_seconds = 0;  // time from the issue of the call to the failure
+  bool finished = false;   // as seen by the host: calls enqueued on GPU streams stay unfinished
 };
 
 struct FailureRank {
   int rank = 0;
   std::string host;
   int64_t process = 0;
-  bool ended = false;              // its process no longer existed when the failure was noted
-  int signal = 0;                  // that its process noted; 0: none
-  std::vector<FailureCall> calls;  // around the first unfinished one, and the last; oldest first
+  bool ended = false;              // the process no longer existed when the failure was recorded
+  int signal = 0;                  // signal that the process recorded; 0: none
+  std::vector<FailureCall> calls;  // calls around the first unfinished one, and the last call; oldest first
 };
 
 struct Failure {
-  std::string cause;  // to_string(Cause), or "unknown" of a run that nobody could say it of
+  std::string cause;  // to_string(Cause), or "unknown" when the cause could not be determined
   std::string message, remedy;
   std::string time;  // UTC
-  int rank = -1;     // that failed, not the one that noticed; -1: none in particular
-  std::string host;  // of that rank; empty: not known
-  int signal = 0;    // that ended it; 0: none, or not known
+  int rank = -1;     // rank that failed, not the one that detected the failure; -1: no single rank
+  std::string host;  // host of that rank; empty: unknown
+  int signal = 0;    // signal that ended the rank; 0: none, or unknown
   std::vector<FailureRank> ranks;
 };
 
 inline constexpr const char* kFailureFile = "failure.json";
-/// Folder of a run in which ranks keep their flight recorders while it lasts.
+/// Subfolder of a run folder in which the ranks keep their flight recorders while the run lasts.
 inline constexpr const char* kFlightFolder = ".flight";
 
 std::string failure_to_json(const Failure& failure);
-/// Error{store_corrupt}, Error{version_refused}.
+/// Throws Error{store_corrupt} and Error{version_refused}.
 Failure failure_from_json(const std::string& text, const std::string& origin);
-/// Of a run folder; nothing where there is none.
+/// The failure.json of a run folder; nullopt when the file does not exist.
 std::optional<Failure> read_failure(const std::filesystem::path& folder);
-/// Unless one is there already: the first failure is the cause of the others.
+/// Writes failure.json unless it exists already: the first failure is the cause of later ones.
 void write_failure(const std::filesystem::path& folder, const Failure& failure);
-/// Of a run that goes on: its failure and what its ranks left.
+/// Before a run is resumed: removes its failure.json and its flight recorders.
 void remove_failure(const std::filesystem::path& folder);
 
 }  // namespace amdahl

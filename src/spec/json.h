@@ -1,5 +1,7 @@
-// JSON in and out for the public nouns. Text in, text out, so that no other folder sees the JSON library.
-// Numbers are numbers, a missing value is absent, and NaN or infinity is refused with Error{internal} when writing.
+// JSON serialisation of the public types. The interface takes and returns text, so that no other folder includes the
+// JSON library.
+// Numbers are written as JSON numbers, missing values are omitted, and NaN or infinity throws Error{internal} on
+// writing.
 #pragma once
 
 #include <string>
@@ -20,16 +22,16 @@
 
 namespace amdahl {
 
-/// A model from the text of a model file (docs/schema/model.schema.json); `origin` names the file in errors.
-/// Throws Error{usage} for a wrong or unknown field, with the nearest known name, and Error{version_refused}.
+/// Parses a model file (docs/schema/model.schema.json); `origin` names the file in errors. Throws Error{usage} for a
+/// wrong or unknown field, with the nearest known name, and Error{version_refused}.
 ModelSpec model_from_json(std::string_view text, std::string_view origin);
-/// The model file at `path`; Error{usage} when it cannot be read.
+/// Reads and parses the model file at `path`. Error{usage} when it cannot be read.
 ModelSpec load_model(const std::string& path);
 std::string model_to_json(const ModelSpec& model);
 
-/// One Record with its whole provenance, one line. Reading throws Error{store_corrupt}.
+/// One Record with its complete provenance, as one line. Reading throws Error{store_corrupt}.
 std::string record_to_json(const Record& record);
-/// {"version": 1, "records": [...]}, each with its whole provenance.
+/// {"version": 1, "records": [...]}, each with its complete provenance.
 std::string records_to_json(const std::vector<Record>& records);
 Record record_from_json(std::string_view text, std::string_view origin);
 
@@ -40,29 +42,30 @@ std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
 /// {"version": 1, "machine": {...}, "records": [...]}.
 std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records);
-/// docs/schema/doctor.schema.json; written only. Reads machine, findings, checked, unseen, records and failed.
+/// Format: docs/schema/doctor.schema.json; amdahl reads it with doctor_from_json. Serialises machine, findings,
+/// checked, unseen, records and failed.
 std::string doctor_to_json(const DoctorOutcome& outcome);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
-/// What `amdahl info` prints as JSON.
+/// The JSON output of `amdahl info`.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
                          const std::vector<BackendStatus>& backends);
 std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin);
 
-/// docs/schema/summary.schema.json. Reading throws Error{store_corrupt} or Error{version_refused}.
+/// Format: docs/schema/summary.schema.json. Reading throws Error{store_corrupt} or Error{version_refused}.
 std::string summary_to_json(const StudySummary& summary);
 StudySummary summary_from_json(std::string_view text, std::string_view origin);
 
-/// What `compare` and `advise` print as JSON; written only.
+/// The JSON output of `amdahl compare` and `amdahl advise`; write-only.
 std::string comparison_to_json(const RunsComparison& comparison, const std::string& verdict);
-/// docs/schema/cost.schema.json; written only.
+/// Format: docs/schema/cost.schema.json; write-only.
 std::string cost_to_json(const CostReport& report, const std::string& verdict);
-/// docs/schema/sensor-comparison.schema.json; written only.
+/// Format: docs/schema/sensor-comparison.schema.json; write-only.
 std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);
-/// docs/schema/outlook.schema.json; written only.
+/// Format: docs/schema/outlook.schema.json; write-only.
 std::string outlook_to_json(const ScalingOutlook& outlook);
 
-/// What `amdahl sensor voxelize`, `resample` and `fuse` print as JSON; written only.
+/// The JSON output of `amdahl sensor voxelize`, `resample` and `fuse`; write-only.
 std::string voxelize_to_json(const VoxelizeOutcome& outcome);
 std::string timeline_to_json(const TimelineOutcome& outcome);
 

@@ -14,7 +14,7 @@ namespace amdahl {
 
 using nlohmann::json;
 
-// A damaged file may hold anything, of any length.
+// Maximum length of a value quoted in an error: a damaged file may contain anything.
 constexpr size_t kLongestExcerpt = 160;
 
 Fields::Fields(const json& object, std::string origin, std::string where, Cause cause)
@@ -135,8 +135,8 @@ std::string damage_remedy(Cause cause) {
 
 namespace {
 
-/// Refuses a document in which an object has a key twice, for which of the values counts is not defined, and one whose
-/// values would take many times its size of memory. A pass of its own: the library's callbacks of a parse look at all
+/// Rejects a document in which an object has a duplicate key (which value counts is undefined), and one whose parsed
+/// values would take many times its size in memory. This is a separate pass: the library's parser callbacks visit all
 /// elements of an array again after each object in it.
 class DocumentCheck : public nlohmann::json_sax<json> {
  public:
@@ -160,7 +160,7 @@ class DocumentCheck : public nlohmann::json_sax<json> {
                   cause_ == Cause::store_corrupt ? damage_remedy(cause_) : "one of the two");
     return add_value();
   }
-  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }  // parse() tells it
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }  // parse() reports it
 
  private:
   bool add_value() {
@@ -185,7 +185,7 @@ class DocumentCheck : public nlohmann::json_sax<json> {
   std::string_view origin_;
   Cause cause_;
   size_t num_values_ = 0;
-  std::vector<std::unordered_set<std::string>> keys_;  // of the objects and arrays that are open
+  std::vector<std::unordered_set<std::string>> keys_;  // keys of the currently open objects and arrays
 };
 
 }  // namespace
@@ -195,8 +195,8 @@ json parse_document(std::string_view text, std::string_view origin, Cause cause)
     DocumentCheck check(origin, cause);
     json::sax_parse(text, &check);
     return json::parse(text);
-  } catch (const json::exception& e) {  // also numbers that no double holds
-    // The library's own prefix "[json.exception...]" says nothing to a user.
+  } catch (const json::exception& e) {  // also for numbers beyond the range of double
+    // The library's prefix "[json.exception...]" does not help a user.
     std::string detail = e.what();
     if (const size_t end = detail.find("] "); end != std::string::npos) detail = detail.substr(end + 2);
     throw Error(cause, fmt::format("{}: not valid JSON: {}", origin, printable(detail, kLongestExcerpt)),

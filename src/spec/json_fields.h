@@ -1,4 +1,4 @@
-// Reading and writing single JSON fields with errors that name document, field and remedy. Private to this folder.
+// Reads and writes single JSON fields; errors name the document, the field and the remedy. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace amdahl {
 
-/// A view of one JSON object. Every failed read throws Error{cause} as "ORIGIN: field 'PATH' ...".
+/// A view of one JSON object. Every failed read throws Error{cause} with the message "ORIGIN: field 'PATH' ...".
 class Fields {
  public:
-  /// `where` is the path of this object inside its document, empty for the document itself.
+  /// `where`: path of this object inside its document, empty for the document itself.
   Fields(const nlohmann::json& object, std::string origin, std::string where, Cause cause);
 
   bool has(const char* name) const;
@@ -38,9 +38,9 @@ class Fields {
   bool boolean_or(const char* name, bool fallback) const { return has(name) ? boolean(name) : fallback; }
   std::optional<double> maybe_number(const char* name) const;
 
-  /// Refuses every key that is not in `known`, naming the nearest one that is.
+  /// Throws for a key that is not in `known`, with the nearest known name.
   void refuse_unknown(const std::vector<std::string>& known) const;
-  /// Refuses any `version` but kSchemaVersion, with Error{version_refused}.
+  /// Throws Error{version_refused} unless `version` is kSchemaVersion.
   void require_version() const;
   [[noreturn]] void fail(const char* name, const std::string& problem, const std::string& remedy = {}) const;
   const nlohmann::json& value() const { return *object_; }
@@ -55,15 +55,15 @@ class Fields {
   Cause cause_;
 };
 
-/// What to do about a document that cannot be read as what it should be.
+/// The remedy text for a document that cannot be parsed or has wrong fields.
 std::string damage_remedy(Cause cause);
-/// Parses a document; Error{cause} with line and column when it is not JSON.
+/// Parses a document; Error{cause} with line and column when it is not valid JSON.
 nlohmann::json parse_document(std::string_view text, std::string_view origin, Cause cause);
-/// Text of a document; invalid UTF-8 becomes U+FFFD. indent -1 is one line.
+/// Serialises a document; invalid UTF-8 becomes U+FFFD. indent -1: one line.
 std::string dump(const nlohmann::json& document, int indent);
-/// `value`, or Error{internal} naming `what` when it is NaN or infinite.
+/// Returns `value`; Error{internal} naming `what` when it is NaN or infinite.
 double finite(double value, std::string_view what);
-/// A whole Series or metadata list of numbers, all finite.
+/// An array of numbers; Error{internal} when one is NaN or infinite.
 nlohmann::json finite_array(const std::vector<double>& values, std::string_view what);
 
 nlohmann::json axes_json(const std::map<std::string, AxisValue>& axes);
@@ -73,9 +73,10 @@ std::string_view origin_name(Origin origin);
 Origin read_origin(const Fields& fields);
 nlohmann::json provenance_json(const Provenance& provenance);
 Provenance read_provenance(const Fields& fields);
-/// About the memory that one takes.
+/// Approximate memory of one Provenance in bytes.
 size_t num_bytes(const Provenance& provenance);
-/// Error{cause} when those of all records of `origin` together are out of proportion: each record has one of its own.
+/// Error{cause} when the provenances of all records of `origin` together exceed the limit: each record holds its own
+/// copy.
 void require_provenance(size_t total_bytes, const std::string& origin, Cause cause);
 /// A Record without its provenance.
 nlohmann::json record_json(const Record& record);

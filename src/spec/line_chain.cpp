@@ -13,7 +13,7 @@ constexpr size_t kMember = kBegin.size() + kDigits + kEnd.size();
 
 std::string LineChain::link(std::string_view line) {
   last_ = digest_text(last_ + std::string(line));
-  std::string linked(line.substr(0, line.size() - 1));  // without its brace
+  std::string linked(line.substr(0, line.size() - 1));  // without the closing brace
   return linked.append(kBegin).append(last_).append(kEnd);
 }
 

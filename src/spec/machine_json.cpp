@@ -1,4 +1,4 @@
-// MachineSpec and the list of backends. Unknown values (0 bytes, an empty uuid) are absent.
+// Serialises MachineSpec and the list of backends. Unknown values (0 bytes, an empty uuid) are omitted.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

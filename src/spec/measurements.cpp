@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Kinds of records and of the runs that hold them.
+/// Kinds of records and the kinds of runs that contain them.
 constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {
     {"collective", "collectives"}, {"link", "links"},      {"integrity", "links"},
     {"sensor", "sensor"},          {"study-run", "study"}, {"train-epoch", "train"}};
@@ -43,7 +43,7 @@ Measurements read_own(const Fields& document, const std::string& origin) {
 }
 
 struct FormatRow {
-  const char* key;  // that only this format has at its top
+  const char* key;  // top-level key that only this format has
   Measurements (*read)(const Fields& document, const std::string& origin);
 };
 
@@ -73,11 +73,11 @@ Measurements read_document(const std::string& text, const std::string& origin) {
 }
 
 Measurements of_run(RunContents run) {
-  if (run.header.kind == "arena") run.header.kind = "collectives";  // over several transports
+  if (run.header.kind == "arena") run.header.kind = "collectives";  // sweeps over several transports
   return {run.header.kind, tool_of(run.records), std::move(run.records), std::move(run.notes), false};
 }
 
-/// What a file of lines begins with; null when that is no JSON.
+/// The first line of a JSON Lines file; null when it is not JSON.
 json first_line(std::string_view text) {
   try {
     return parse_document(text.substr(0, text.find('\n')), "", Cause::usage);

@@ -26,7 +26,7 @@ LossKind read_loss(const Fields& fields) {
   fields.fail("loss", fmt::format("is \"{}\"", name), "\"mse\" or \"softmax_cross_entropy\"");
 }
 
-/// It becomes an axis of every record and a word of every table.
+/// The name becomes an axis of every record and a column of every table.
 std::string read_name(const Fields& fields) {
   constexpr size_t kLongestName = 200;
   std::string name = fields.text("name");

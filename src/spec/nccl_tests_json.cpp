@@ -1,4 +1,4 @@
-// nccl-tests' -J to Records of kind "collective".
+// Converts nccl-tests' -J to Records of kind "collective".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kNewestVersion = 3;  // 2 added times of single iterations, 3 how many of them are left out
+constexpr int64_t kNewestVersion = 3;  // version 2 added times of single iterations, 3 the number of skipped ones
 
 struct ProgramRow {
   std::string_view program, collective;
-  bool reduces, rooted;  // whether its "redop" and its "root" mean something
+  bool reduces, rooted;  // whether its "redop" and "root" apply
 };
 
 constexpr ProgramRow kPrograms[] = {{"all_reduce_perf", "all_reduce", true, false},
@@ -31,7 +31,7 @@ constexpr ProgramRow kPrograms[] = {{"all_reduce_perf", "all_reduce", true, fals
                                     {"gather_perf", "gather", false, true},
                                     {"scatter_perf", "scatter", false, true}};
 
-// Types that only nccl-tests has keep their name there.
+// nccl-tests' types and amdahl's names for them; other types keep nccl-tests' name.
 constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
     {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"bfloat16", "bf16"},
     {"int32", "i32"}, {"int64", "i64"},  {"uint8", "u8"}};
@@ -41,7 +41,7 @@ constexpr std::pair<const char*, bool> kPlacements[] = {{"out_of_place", false},
 const ProgramRow& program_of(const Fields& document) {
   const std::vector<std::string> words = document.texts("args");
   const std::string name = words.empty() ? "" : std::filesystem::path(words[0]).filename().string();
-  for (const ProgramRow& row : kPrograms)  // builds with MPI may append to the name: all_reduce_perf_mpi
+  for (const ProgramRow& row : kPrograms)  // MPI builds may append a suffix: all_reduce_perf_mpi
     if (name == row.program || name.starts_with(std::string(row.program) + "_")) return row;
   std::vector<std::string> known;
   for (const ProgramRow& row : kPrograms) known.emplace_back(row.program);
@@ -49,10 +49,11 @@ const ProgramRow& program_of(const Fields& document) {
                 fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
-/// Ranks of one communicator. nccl-tests lists the first GPU of each process; a process has nthreads * ngpus of them.
+/// Number of ranks of one communicator. nccl-tests lists the first GPU of each process; a process has nthreads * ngpus
+/// GPUs.
 int64_t ranks_of(const Fields& config) {
   const json& list = config.array("devices");
-  std::map<int64_t, int64_t> processes;  // by communicator, when the ranks are split into several
+  std::map<int64_t, int64_t> processes;  // processes per communicator, when the ranks are split into several
   for (size_t i = 0; i < list.size(); ++i) ++processes[config.element(list, "devices", i).integer("group")];
   if (processes.empty()) config.fail("devices", "is empty");
   for (const auto& [group, count] : processes)
@@ -77,7 +78,7 @@ Provenance provenance_of(const Fields& document, const Fields& config) {
   p.command_line = fmt::format("{}", fmt::join(document.texts("args"), " "));
   p.device_kind = "cuda";
   p.facts = {{"tool", "nccl-tests"}, {"nccl", version_text(document.integer("nccl_version"))}};
-  p.facts["start_time_local"] = document.text("start_time");  // without a zone: not the UTC of our own
+  p.facts["start_time_local"] = document.text("start_time");  // without a time zone, unlike amdahl's own UTC times
   const json& devices = config.array("devices");
   std::set<std::string> hosts;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -86,7 +87,7 @@ Provenance provenance_of(const Fields& document, const Fields& config) {
     p.facts[fmt::format("device.{}", device.integer("rank"))] = device.text("device_info");
   }
   p.host = fmt::format("{}", fmt::join(hosts, ", "));
-  for (const std::string& variable : document.texts("env"))  // as our own: these and no other
+  for (const std::string& variable : document.texts("env"))  // the same variables as in amdahl's own provenance
     if (variable.starts_with("NCCL_") || variable.starts_with("CUDA_"))
       if (const size_t equals = variable.find('='); equals != std::string::npos)
         p.facts["env." + variable.substr(0, equals)] = variable.substr(equals + 1);
@@ -108,12 +109,12 @@ double positive(const Fields& fields, const char* name) {
   return value;
 }
 
-/// Axes that all results share.
+/// Axes shared by all results.
 std::map<std::string, AxisValue> common_axes(const Fields& config, const ProgramRow& program) {
   std::map<std::string, AxisValue> axes{{"collective", std::string(program.collective)}, {"devices", ranks_of(config)}};
   const int64_t graph = config.integer("graph"), together = config.integer("aggregated_iterations");
   axes["launch"] = graph > 0 ? fmt::format("graph of {}", graph) : std::string("eager");
-  // Other ways of measuring: of no use beside calls that are made and timed one by one in a stream.
+  // Other measurement methods, not comparable with calls that are issued and timed one by one in a stream.
   if (together > 1) axes["aggregated"] = together;
   if (config.text("blocking_collectives") == "true") axes["blocking"] = true;
   return axes;

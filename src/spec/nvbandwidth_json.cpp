@@ -1,4 +1,4 @@
-// nvbandwidth's -j to Records of kind "link".
+// Converts nvbandwidth's -j to Records of kind "link".
 #include <fmt/format.h>
 
 #include <charconv>
@@ -16,21 +16,21 @@ using nlohmann::json;
 constexpr const char* kMatrix = "bandwidth_matrix";
 constexpr const char* kDescription = "bandwidth_description";
 
-/// What an end of a transfer is, in a cell of a test's matrix.
+/// What the row and column of a matrix cell mean for an end of the transfer.
 enum class End { host, row, column, all };
 
 struct TestRow {
   std::string_view name;
-  End source, destination;  // the way of the data
+  End source, destination;  // direction of the data
   bool latency = false;     // ns instead of GB/s
-  int blocks = 1;           // of rows; the last one counts
+  int blocks = 1;           // blocks of rows; only the last is used
 };
 
 constexpr End kHost = End::host, kRow = End::row, kColumn = End::column, kAll = End::all;
 
-// The data's way is nvbandwidth's code's, not its descriptions': a read of row r and column c copies from c to r,
-// issued by r, a write from r to c, issued by r. Both directions at once give three matrices below each other: each
-// direction, then their sum.
+// The direction of the data follows nvbandwidth's code, not its descriptions: a read of row r and column c copies from
+// c to r and is issued by r; a write copies from r to c and is issued by r. Bidirectional tests print three matrices,
+// one per direction and their sum.
 constexpr TestRow kTests[] = {
     {"host_to_device_memcpy_ce", kHost, kColumn},
     {"device_to_host_memcpy_ce", kColumn, kHost},
@@ -77,7 +77,7 @@ std::string label(End end, size_t row, size_t column) {
   return fmt::format("gpu {}", end == kRow ? row : column);
 }
 
-/// A cell is text: a number, or "N/A" where nothing was measured.
+/// A cell is a text: a number, or "N/A" when nothing was measured.
 std::optional<double> cell_value(const Fields& test, const json& cell, size_t row, size_t column) {
   const std::string place = fmt::format("{}[{}][{}]", kMatrix, row, column);
   if (!cell.is_string()) test.fail(place.c_str(), "is not a string");
@@ -90,7 +90,7 @@ std::optional<double> cell_value(const Fields& test, const json& cell, size_t ro
   return value;
 }
 
-/// Rows of the matrix that count, [row, column].
+/// The used rows of the matrix, [row, column].
 std::vector<std::vector<std::optional<double>>> cells_of(const Fields& fields, const TestRow& test) {
   const json& matrix = fields.array(kMatrix);
   std::vector<std::vector<std::optional<double>>> cells;

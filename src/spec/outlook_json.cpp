@@ -1,4 +1,4 @@
-// What `amdahl advise` of assumed devices prints as JSON; its schema is docs/schema/outlook.schema.json.
+// The JSON output of `amdahl advise` for assumed devices; schema: docs/schema/outlook.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "amdahl/scaling.h"

@@ -12,15 +12,15 @@
 namespace amdahl {
 namespace {
 
-/// toml++ found its own state broken.
+/// An internal assertion of toml++ failed.
 struct ParserBroke {};
 [[noreturn]] void parser_broke() { throw ParserBroke(); }
 
 }  // namespace
 }  // namespace amdahl
 
-// Damaged files break what toml++ asserts, and in optimised builds assumes: a carriage return within a key, for
-// example. Its assertions stay on, as exceptions.
+// Damaged files violate assertions of toml++, which optimised builds rely on: for example a carriage return within a
+// key. The assertions stay enabled here, as exceptions.
 #undef NDEBUG
 #define TOML_ASSERT(condition) ((condition) ? static_cast<void>(0) : amdahl::parser_broke())
 #include <toml++/toml.h>
@@ -29,11 +29,11 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kLongestExcerpt = 120;
-constexpr size_t kLongestText = 1000;  // of a name or note, which stand in tables
-// Beyond what anything costs, in any currency, and what is computed from it stays a number.
+constexpr size_t kLongestText = 1000;  // length of a name or note, which appear in tables
+// Limits beyond any real price in any currency; values computed from them stay finite.
 constexpr double kSmallestAmount = 1e-9, kLargestAmount = 1e15;
 
-/// One table of the document. Every failed read throws Error{usage} as "FILE:LINE: KEY ...".
+/// One table of the document. Every failed read throws Error{usage} with the message "FILE:LINE: KEY ...".
 class TomlFields {
  public:
   TomlFields(const toml::table& table, std::string_view origin) : table_(table), origin_(origin) {}
@@ -69,7 +69,7 @@ class TomlFields {
     return value;
   }
 
-  /// A number from 0, or above 0 when `positive`.
+  /// A number at or above 0, or above 0 if `positive`.
   std::optional<double> amount(const char* name, bool positive) const {
     const toml::node* node = table_.get(name);
     if (!node) return std::nullopt;
@@ -82,7 +82,7 @@ class TomlFields {
     return value;
   }
 
-  /// A share: above `smallest` (or from it, when it is negative) to `largest`.
+  /// A share above `smallest` (or at or above it, if it is negative) and at most `largest`.
   std::optional<double> share(const char* name, double smallest, double largest) const {
     const toml::node* node = table_.get(name);
     if (!node) return std::nullopt;
@@ -146,7 +146,7 @@ MachinePrice read_machine(const TomlFields& fields) {
 AlternativePrice read_alternative(const TomlFields& fields) {
   fields.refuse_unknown({"name", "purchase_price", "watts", "gain_low", "gain_high", "replaces_device", "instead_of",
                          "memory_gb", "part", "note"});
-  constexpr double kLargestGain = 100;  // a hundred times as fast is no upgrade
+  constexpr double kLargestGain = 100;  // a factor of 100 is not a plausible upgrade
   AlternativePrice alternative;
   const auto name = fields.text("name");
   const auto price = fields.amount("purchase_price", false);
@@ -176,7 +176,7 @@ AlternativePrice read_alternative(const TomlFields& fields) {
   return alternative;
 }
 
-/// The tables of a list, none when it is not there.
+/// The tables of a list; empty when the list is missing.
 std::vector<const toml::table*> tables_of(const TomlFields& fields, const char* name, const char* remedy) {
   std::vector<const toml::table*> tables;
   const toml::node* list = fields.node(name);
@@ -186,7 +186,7 @@ std::vector<const toml::table*> tables_of(const TomlFields& fields, const char* 
   return tables;
 }
 
-/// Years count as twelve months; one of the two.
+/// Amortisation in months: given as months or as years, not both.
 std::optional<double> amortisation_of(const TomlFields& fields) {
   constexpr double kMonthsPerYear = 12;
   const auto months = fields.amount("amortisation_months", true), years = fields.amount("amortisation_years", true);
@@ -232,12 +232,12 @@ PriceTable read_table(const toml::table& document, std::string_view origin) {
   return table;
 }
 
-/// The line of the first byte beyond ASCII that is neither in a text of one line nor in a comment; 0: none. TOML has
-/// none there, and of some toml++ 3.3 does not know what they are (U+FEF7).
+/// The line of the first non-ASCII byte outside of single-line strings and comments; 0: none. TOML does not allow such
+/// bytes there, and toml++ 3.3 fails on some of them (U+FEF7).
 int64_t line_of_stray_byte(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   int64_t line = 1;
-  char inside = 0;  // '#', or the quote of a text
+  char inside = 0;  // '#', or the quote character of a string
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '\n') {

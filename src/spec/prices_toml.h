@@ -1,4 +1,4 @@
-// Price tables as TOML, so that people can comment what they edit.
+// Price tables as TOML, a format that allows comments.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace amdahl {
 
-/// The table that `text` holds; `origin` names the file in errors, as in "prices.toml:12: ...". Throws what load_prices
+/// Parses a price table; `origin` names the file in errors, as in "prices.toml:12: ...". Throws what load_prices
 /// throws.
 PriceTable prices_from_toml(std::string_view text, std::string_view origin);
 

@@ -1,4 +1,4 @@
-// benchmark_MODEL_MODE_gpu.json of the published training study to Records of kind "study-run", one a run.
+// Converts benchmark_MODEL_MODE_gpu.json of the published training study to Records of kind "study-run", one per run.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -12,17 +12,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kStudyDevices = 2;  // of the published study; a file says "multi_gpu" and no number
-constexpr const char* kRemedy = "the JSON that the study's benchmark wrote to the end";
+constexpr int64_t kStudyDevices = 2;  // the published study used two; the file says only "multi_gpu"
+constexpr const char* kStudyRemedy = "the JSON that the study's benchmark wrote to the end";
 
-/// Numbers that its writer turned into text are numbers here.
+/// Accepts numbers that were written as strings.
 double loose_number(const Fields& fields, const char* name) {
   if (!fields.has(name) || !fields.value().at(name).is_string()) return fields.number(name);
   const std::string text = fields.text(name);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    fields.fail(name, "is text that is no number", kRemedy);
+    fields.fail(name, "is text that is no number", kStudyRemedy);
   return value;
 }
 
@@ -30,20 +30,20 @@ int64_t loose_count(const Fields& fields, const char* name) {
   constexpr double kLargest = 1e15;  // exact in a double
   const double value = loose_number(fields, name);
   if (!(value >= 1 && value <= kLargest) || value != std::floor(value))
-    fields.fail(name, fmt::format("is {}, which counts from 1", value), kRemedy);
+    fields.fail(name, fmt::format("is {}, which counts from 1", value), kStudyRemedy);
   return static_cast<int64_t>(value);
 }
 
 Provenance provenance_of(const std::string& model) {
   Provenance p;
   p.tool_version = "the published training study";
-  p.host = "unknown";  // the file does not say
+  p.host = "unknown";  // not in the file
   p.device_kind = "cuda";
   p.facts = {{"tool", "published study"}, {"model_type", model}};
   return p;
 }
 
-/// Milliseconds, MB and percent as they stand there: shown by nobody yet, but not lost.
+/// Keeps the other series in their units (ms, MB, percent); no report shows them.
 void add_other_series(Record& record, const Fields& run) {
   constexpr std::pair<const char*, const char*> kOthers[] = {
       {"memory_usage_mb", "MiB"}, {"gpu_utilization", "percent"}, {"communication_time_ms", "ms"}};
@@ -60,7 +60,7 @@ Record record_of(const Fields& batch, const Fields& run, bool multi) {
                  {"devices", multi ? kStudyDevices : int64_t{1}},
                  {"run", run.integer("run")}};
   const double rate = loose_number(run, "samples_per_second");
-  if (!(rate > 0)) run.fail("samples_per_second", fmt::format("is {}", rate), kRemedy);
+  if (!(rate > 0)) run.fail("samples_per_second", fmt::format("is {}", rate), kStudyRemedy);
   record.series = {{"throughput", "samples/s", {rate}}};
   add_other_series(record, run);
   return record;
@@ -84,7 +84,7 @@ Measurements read_published_study(const json& list, const std::string& origin) {
     }
   }
   if (found.records.empty())
-    throw Error(Cause::usage, fmt::format("{}: an empty list holds no measurement", origin), kRemedy);
+    throw Error(Cause::usage, fmt::format("{}: an empty list holds no measurement", origin), kStudyRemedy);
   found.notes.push_back(fmt::format(
       "{}: its 95 % intervals are percentiles of the runs, a spread; intervals here come from its runs", origin));
   if (any_multi)

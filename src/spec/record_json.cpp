@@ -1,4 +1,4 @@
-// Records and their provenance.
+// Serialises records and their provenance.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ AxisValue read_axis(const Fields& axes, const std::string& name, const json& v) 
   axes.fail(name.c_str(), "is neither number, string nor true/false");
 }
 
-// Far beyond anything measured, and its square is still a number: statistics of damaged samples stay finite.
+// Limit beyond any measurement, with a finite square: statistics of damaged samples stay finite.
 constexpr double kLargestSample = 1e100;
 
 Series read_series(const Fields& fields) {
@@ -102,7 +102,7 @@ Provenance read_provenance(const Fields& fields) {
 }
 
 size_t num_bytes(const Provenance& provenance) {
-  constexpr size_t kNode = 96;  // of a map, with two short strings
+  constexpr size_t kNode = 96;  // bytes of a map node with two short strings
   size_t bytes = sizeof(Provenance);
   for (const std::string* text : {&provenance.tool_version, &provenance.commit, &provenance.command_line,
                                   &provenance.start_time, &provenance.host, &provenance.device_kind})

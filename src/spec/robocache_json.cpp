@@ -1,7 +1,7 @@
-// The JSON of RoboCache's single-GPU and multi-GPU benchmarks to Records of kind "sensor".
+// Converts the JSON of RoboCache's single-GPU and multi-GPU benchmarks to Records of kind "sensor".
 //
-// Neither file says what was measured, but both scripts measure one fixed job: fusing 4 rows on each GPU of streams
-// 30x512, 100x64 and 200x12 to 50 times in bf16, and voxelizing 500,000 points on each GPU into 128^3.
+// The files do not describe the workload, but both scripts measure one fixed job: fusing, on each GPU, 4 rows of
+// streams 30x512, 100x64 and 200x12 at 50 target times in bf16, and voxelizing 500,000 points on each GPU into 128^3.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace {
 using nlohmann::json;
 using Axes = std::map<std::string, AxisValue>;
 
-constexpr int64_t kRows = 4, kPoints = 500'000;  // of one GPU
+constexpr int64_t kRows = 4, kPoints = 500'000;  // per GPU
 constexpr const char* kStreams = "30x512+100x64+200x12->50";
 constexpr const char* kGrid = "128x128x128";
 constexpr const char* kVoxelModes[] = {"count", "occupancy", "mean", "max"};
-constexpr const char* kMultiMode = "occupancy";  // the one that the multi-GPU script measures
+constexpr const char* kMultiMode = "occupancy";  // the mode that the multi-GPU script measures
 constexpr double kUsPerMs = 1000;
 constexpr const char* kLeftOut[] = {"memory_bandwidth", "communication_overhead"};
-constexpr const char* kRemedy = "the JSON of benchmark_single_gpu.py or benchmark_multi_gpu.py, written to the end";
+constexpr const char* kRoboCacheRemedy =
+    "the JSON of benchmark_single_gpu.py or benchmark_multi_gpu.py, written to the end";
 
 struct Devices {
   std::vector<std::string> names;
@@ -34,14 +35,14 @@ Devices devices_of(const Fields& document) {
   Devices devices{document.texts("devices")};
   const int64_t world = document.integer("world_size");
   if (world < 1 || world != devices.count())
-    document.fail("world_size", fmt::format("is {} with {} devices", world, devices.count()), kRemedy);
+    document.fail("world_size", fmt::format("is {} with {} devices", world, devices.count()), kRoboCacheRemedy);
   return devices;
 }
 
 Provenance provenance_of(const Fields& document, const Devices& devices) {
   Provenance p;
   p.tool_version = fmt::format("RoboCache ({} GPU{})", devices.count(), devices.count() == 1 ? "" : "s");
-  p.host = "unknown";  // the file does not say
+  p.host = "unknown";  // not in the file
   p.device_kind = "cuda";
   p.facts = {{"tool", "robocache"}, {"architecture", document.text("architecture")}};
   for (size_t i = 0; i < devices.names.size(); ++i) p.facts[fmt::format("device.{}", i)] = devices.names[i];
@@ -54,21 +55,21 @@ Axes common_axes(const Devices& devices, int64_t items_each) {
             {"items", items_each * devices.count()},
             {"launch", std::string("eager")},
             {"cache", std::string("hot")}};
-  if (devices.count() > 1) axes["scaling"] = std::string("weak");  // each GPU has as much, whatever their number
+  if (devices.count() > 1) axes["scaling"] = std::string("weak");  // the work per GPU is constant
   return axes;
 }
 
-double positive(const Fields& fields, const char* name) {
+double positive_time(const Fields& fields, const char* name) {
   const double value = fields.number(name);
-  if (!(value > 0)) fields.fail(name, fmt::format("is {}", value), kRemedy);
+  if (!(value > 0)) fields.fail(name, fmt::format("is {}", value), kRoboCacheRemedy);
   return value;
 }
 
 void add_series(Record& record, const Fields& times, int64_t items, const char* unit) {
-  const double mean_us = positive(times, "mean_latency_ms") * kUsPerMs;
+  const double mean_us = positive_time(times, "mean_latency_ms") * kUsPerMs;
   record.series = {{"time", "us", {mean_us}},
-                   {"time_p50", "us", {positive(times, "p50_latency_ms") * kUsPerMs}},
-                   {"time_p99", "us", {positive(times, "p99_latency_ms") * kUsPerMs}},
+                   {"time_p50", "us", {positive_time(times, "p50_latency_ms") * kUsPerMs}},
+                   {"time_p99", "us", {positive_time(times, "p99_latency_ms") * kUsPerMs}},
                    {"throughput", unit, {static_cast<double>(items) / mean_us * 1e6}}};
 }
 

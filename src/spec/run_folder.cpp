@@ -35,7 +35,7 @@ FileDescriptor open_records(const fs::path& path, int flags, std::string_view ki
   return file;
 }
 
-// Names every difference: one option often changes several values, and only one of them is what the user typed.
+// Lists every difference: one option often changes several values, and the user typed only one of them.
 void require_same(const RunHeader& earlier, const RunHeader& now, const fs::path& path) {
   std::vector<std::string> differences;
   const auto differ = [&](const std::string& what, const std::string& old_value, const std::string& new_value) {
@@ -71,7 +71,7 @@ RunFolder RunFolder::create(const fs::path& path, const RunHeader& header) {
   try {
     folder.append_lines({dump(line, -1)});
   } catch (...) {
-    ::unlink((path / kRecordsFile).c_str());  // an empty file would make the next attempt look like an earlier run
+    ::unlink((path / kRecordsFile).c_str());  // otherwise the next attempt would take the empty file for an earlier run
     throw;
   }
   sync_folder(path);
@@ -132,7 +132,7 @@ void end_run(const fs::path& path) {
   RunFolder::resume(path, header).end();
 }
 
-/// Records of a folder that was deleted or moved would be lost, and the run would say so only at its end.
+/// Without this check, records of a deleted or moved folder would be lost, and the run would report it only at its end.
 void RunFolder::require_in_place() const {
   struct stat ours {};
   struct stat there {};
@@ -153,7 +153,7 @@ void RunFolder::append_lines(const std::vector<std::string>& given) {
   int failed = write_all(file_.get(), lines);
   if (failed == 0 && ::fsync(file_.get()) != 0) failed = errno;
   if (failed != 0) {
-    // Take the part that was written away again; should that fail too, readers still tolerate a truncated last line.
+    // Remove the partially written data; if that fails too, readers still tolerate a truncated last line.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) == 0) ::fsync(file_.get());
     const Error error = write_error(path_ / kRecordsFile, "append a record", failed);
     throw Error(error.cause(), fmt::format("{}; the records before it are kept", error.what()),

@@ -44,7 +44,7 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
   }
 }
 
-/// What is before the line is as it was written, and can be kept.
+/// The lines before the broken one are verified and can be kept.
 Error broken_chain(const fs::path& file, size_t number) {
   const std::string what = number == 1
                                ? "the header was changed"
@@ -91,10 +91,11 @@ RunContents run_from_text(std::string_view text, const fs::path& file) {
     const std::string_view line = text.substr(begin, end - begin);
     if (number == 1) contents.chained = is_chained(line);
     const std::string origin = fmt::format("{}:{}", file.string(), number);
-    if (number == 1) read_line(line, origin, true, contents);  // first: a newer version may chain in another way
+    // before the chain is checked: a newer version may use another chain
+    if (number == 1) read_line(line, origin, true, contents);
     if (contents.chained && !contents.chain.accept(line)) throw broken_chain(file, number);
     if (number > 1) read_line(line, origin, false, contents);
-    // Each record has its provenance, which the file has once.
+    // Each record holds a copy of its provenance, which the file contains once.
     if (!contents.records.empty()) provenance_bytes += num_bytes(contents.records.back().provenance);
     require_provenance(provenance_bytes, origin, Cause::store_corrupt);
     begin = end + 1;

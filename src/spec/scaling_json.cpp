@@ -1,4 +1,4 @@
-// The parts of summary.json that are about one device and about the serial fraction, in and out.
+// Reads and writes the parts of summary.json about one device and about the serial fraction.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

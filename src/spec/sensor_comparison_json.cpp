@@ -1,4 +1,4 @@
-// What `compare` of sensor runs prints as JSON: docs/schema/sensor-comparison.schema.json.
+// The JSON output of `compare` for sensor runs: docs/schema/sensor-comparison.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

@@ -1,4 +1,4 @@
-// Writing summary.json. Its reader is summary_reader.cpp, its schema docs/schema/summary.schema.json.
+// Writes summary.json. The reader is in summary_reader.cpp, the schema is docs/schema/summary.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "base/cell_axes.h"

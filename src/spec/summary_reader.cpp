@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 StepAccount read_account(const Fields& f) {
-  // Sums and ratios of what passes are numbers.
+  // Limits of accepted values: their sums and ratios are finite.
   constexpr double kLeast = 1e-9, kMost = 1e18;
   const auto part = [&](const char* name, double value) {
     if (!(std::abs(value) <= kMost)) f.fail(name, "is larger than a step can be");
@@ -68,7 +68,7 @@ constexpr TestLevel kLevels[] = {TestLevel::none, TestLevel::runs, TestLevel::pr
 constexpr Recommendation kRecommendations[] = {Recommendation::unclear, Recommendation::multi_device,
                                                Recommendation::marginal, Recommendation::single_device};
 
-// The enumerator whose to_string is the field's text.
+// The enumerator whose to_string equals the field's text.
 template <typename E, size_t N>
 E read_enum(const Fields& f, const char* name, const E (&values)[N]) {
   const std::string text = f.text(name);
@@ -85,7 +85,7 @@ StudyComparison read_comparison(const Fields& f) {
   c.efficiency = f.number("efficiency");
   c.efficiency_ci = read_interval(f, "efficiency_ci");
   c.recommendation = read_enum(f, "recommendation", kRecommendations);
-  // In older files the test has the larger of both numbers.
+  // In older files, the test holds the larger of both numbers.
   c.more_runs = f.integer_or("more_runs", c.recommendation == Recommendation::unclear ? c.test.more_runs : 0);
   if (c.test.verdict != Verdict::unclear) c.test.more_runs = 0;
   return c;

@@ -1,4 +1,4 @@
-// A study's summary.json as Records: what is left of the runs is mean, sd and number.
+// Converts a study's summary.json to Records: of the runs only mean, standard deviation and number are known.
 #include <fmt/format.h>
 
 #include "base/cell_axes.h"

@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-// In the order of TraceKind.
+// Names in the order of TraceKind.
 constexpr std::string_view kKindNames[] = {"step", "compute", "optimizer", "input", "communication", "waiting", "host"};
 
-// Stamps are no finer, and a shorter number is easier on whoever reads the file.
+// Timestamps have ns resolution; shorter numbers keep the file readable.
 double whole_ns(double us, std::string_view what) { return std::round(finite(us, what) * 1e3) / 1e3; }
 
 json event_json(const TraceEvent& event) {

@@ -35,8 +35,8 @@ class Resampler {
 };
 
 // The plain percentile interval of n samples is too narrow for small n. Widening its tail probability from a/2 to
-// Phi(-sqrt(n / (n - 1)) t(1 - a/2, n - 1)) makes up for it: the "expanded percentile interval" of Hesterberg,
-// What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), section 4.4.
+// Phi(-sqrt(n / (n - 1)) t(1 - a/2, n - 1)) corrects this: the "expanded percentile interval" of Hesterberg, What
+// Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), section 4.4.
 double tail_probability(size_t smallest_n, double confidence) {
   const double n = static_cast<double>(smallest_n);
   return normal_upper_tail(std::sqrt(n / (n - 1)) * student_t_quantile(0.5 + confidence / 2, n - 1));

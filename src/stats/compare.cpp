@@ -10,16 +10,16 @@
 namespace amdahl {
 namespace {
 
-constexpr double kPower = 0.8;      // chance that the estimated runs settle it, the usual choice
-constexpr int64_t kFewestRuns = 5;  // below this no estimate of the noise is worth extrapolating
+constexpr double kPower = 0.8;      // power: probability that the estimated runs give a verdict; the usual choice
+constexpr int64_t kFewestRuns = 5;  // with fewer runs the noise estimate is too poor to extrapolate
 
 int64_t clamp_runs(double runs) {
   if (!(runs < static_cast<double>(kMoreRunsLimit))) return kMoreRunsLimit;
   return static_cast<int64_t>(std::ceil(runs * (1 - 1e-12)));  // rounding error must not add a run
 }
 
-// Runs per side that show a difference of this size (normal approximation of the two-sample t test), or that show
-// equivalence within the margin, whichever needs fewer; minus the runs there are.
+// Further runs per side needed to detect a difference of this size (normal approximation of the two-sample t test) or
+// to show equivalence within the margin, whichever needs fewer.
 int64_t runs_to_settle(const Moments& a, const Moments& b, size_t num_tests) {
   const int64_t n = std::min(a.n, b.n);
   if (n < kFewestRuns) return kFewestRuns - n;
@@ -43,7 +43,7 @@ Verdict verdict_of(const PairTest& test) {
   return Verdict::unclear;
 }
 
-// Of the ratio of two means; nothing when a side has one sample.
+// Interval of the ratio of two means by the delta method; nullopt when a side has one sample.
 std::optional<Interval> delta_interval(const Moments& above, const Moments& below) {
   if (above.n < 2 || below.n < 2) return std::nullopt;
   const auto share = [](const Moments& m) { return m.sd * m.sd / (static_cast<double>(m.n) * m.mean * m.mean); };

@@ -1,4 +1,4 @@
-// From two sample sets to a verdict, and from the interval of a speedup to a recommendation.
+// Verdicts from two sample sets, and recommendations from the interval of a speedup.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace amdahl {
 
-// A test at 0.05 calls equal configurations different in 5 % of trials on average, so in more than 5 % of every second
-// set of trials. Half of it keeps the promise of at most 5 %, and still finds a 3 % slowdown under 2 % noise.
+// A test at 0.05 calls equal configurations different in 5 % of trials on average, so about half of all sets of trials
+// exceed 5 %. 0.025 keeps the rate at 5 % or less, and still finds a 3 % slowdown under 2 % noise.
 inline constexpr double kSignificance = 0.025;
 inline constexpr double kSameSignificance = 0.05;   // each of the two one-sided tests
 inline constexpr double kSameMargin = 0.01;         // SAME: ratio within 1 +- this
 inline constexpr double kMultiBeneficial = 1.10;    // lower end of the speedup's interval at least this
 inline constexpr double kSinglePreferred = 0.95;    // upper end below this
-inline constexpr int64_t kMoreRunsLimit = 100'000;  // no estimate is higher
+inline constexpr int64_t kMoreRunsLimit = 100'000;  // estimates are capped at this
 
 /// Whether a larger or a smaller sample means faster.
 enum class Direction { larger_is_faster, smaller_is_faster };
@@ -28,44 +28,45 @@ struct PairSamples {
   Direction direction = Direction::smaller_is_faster;
 };
 
-/// Tests one pair; p_holm, verdict and more_runs are those of a grid of one.
+/// Tests one pair; p_holm, verdict and more_runs are those of a grid with one pair.
 PairTest test_pair(const PairSamples& pair, const BootstrapOptions& options = {});
-/// Tests every pair of a grid, with Holm's adjustment over all of it:
-/// SAME when the two one-sided tests reject both ends of 1 +- 1 %; else FASTER or SLOWER when p_holm < 0.025 and the
-/// interval of the ratio excludes 1; else UNCLEAR with the further runs that are estimated to settle it.
+/// Tests every pair of a grid, with Holm's adjustment over all of it: SAME when the two one-sided tests reject both
+/// ends of 1 +- 1 %; else FASTER or SLOWER when p_holm < 0.025 and the interval of the ratio excludes 1; else UNCLEAR
+/// with the estimated number of further runs for a decision.
 std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const BootstrapOptions& options = {});
 
-/// As test_pair of two sets that are known by their moments alone: Welch's test and equivalence are the same, the
-/// interval of the ratio is the delta method's on its logarithm with a t quantile, and p_mann_whitney is absent.
+/// Like test_pair, for two sets of which only the moments are known: Welch's test and the equivalence test are the
+/// same, the interval of the ratio is by the delta method on its logarithm with a t quantile, and p_mann_whitney is
+/// absent.
 PairTest test_moments(const Moments& first, const Moments& second, Direction direction);
 
-/// A test that is there already, with the moments of what it compared.
+/// An existing test with the moments of the sets that it compared.
 struct TestedPair {
   PairTest* test = nullptr;
   Moments first, second;
 };
-/// Holm's adjustment over all of these anew, with the verdicts and further runs that follow from it.
+/// Repeats Holm's adjustment over all of these tests and updates their verdicts and more_runs.
 void judge_together(std::span<const TestedPair> pairs);
 
-/// The same test with the second before the first.
+/// The same test with first and second swapped.
 PairTest mirrored(const PairTest& test);
 
 /// lower end >= 1.10 multi_device; inside [0.95, 1.10] marginal; upper end < 0.95 single_device; else unclear.
 Recommendation recommend(const std::optional<Interval>& speedup);
-/// The same of `test.ci`, but several devices are recommended only with verdict FASTER and one only with SLOWER: Holm's
-/// adjustment may ask for more than the interval does.
+/// Like recommend(test.ci), but multi_device requires verdict FASTER and single_device verdict SLOWER: Holm's
+/// adjustment may be stricter than the interval.
 Recommendation recommend(const PairTest& test);
 
-/// Further runs of each side until an interval of this half-width around `ratio` would leave the thresholds of
-/// `recommend` outside; 0 when it already decides.
+/// Estimated further runs per side until the interval of this half-width around `ratio` excludes the thresholds of
+/// `recommend`; 0 when it already decides.
 int64_t runs_to_recommend(double ratio, const std::optional<Interval>& speedup, int64_t n);
-/// The same of a test, in its own unit; where the interval decides and the verdict does not, test.more_runs.
+/// The same for a test, in the unit of num_made(); test.more_runs when the interval decides but the verdict does not.
 int64_t runs_to_recommend(const PairTest& test);
 
-/// What the further runs of a test are counted in: runs, or processes where `level` is not `runs`; of the smaller side.
+/// Size of the smaller side of a test, in the unit of its further runs: runs, or processes when `level` is not `runs`.
 int64_t num_made(const PairTest& test);
-/// Whether an estimate of further runs is one to act on: at most 500, or at most ten times what was made. Beyond that
-/// the difference is too small for the spread, and the estimate too uncertain.
+/// Whether an estimate of further runs is worth acting on: at most 500, or at most ten times the number made. Beyond
+/// that the difference is too small relative to the spread, and the estimate too uncertain.
 bool is_settled_by(int64_t more_runs, int64_t made);
 
 }  // namespace amdahl

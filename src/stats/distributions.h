@@ -1,4 +1,4 @@
-// Student t and normal distribution, the only door to Boost.Math.
+// Student t and normal distribution. Wraps Boost.Math.
 #pragma once
 
 namespace amdahl {

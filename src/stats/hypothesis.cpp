@@ -25,14 +25,14 @@ Scaled scaled_difference(const Moments& a, const Moments& b, double factor) {
   return {a.mean - factor * b.mean, std::sqrt(variance), df};
 }
 
-// P(T > difference / error); a certain difference has a p of 0 or 1, and no difference one half.
+// P(T > difference / error); with error 0, p is 0 or 1, or one half for no difference.
 double upper_tail(const Scaled& s) {
   if (s.error > 0) return student_t_upper_tail(s.difference / s.error, s.df);
   return s.difference > 0 ? 0.0 : (s.difference < 0 ? 1.0 : 0.5);
 }
 
 struct RankSums {
-  double first = 0;     // rank sum of the first set, ties sharing their mean rank
+  double first = 0;     // rank sum of the first set; ties get their mean rank
   double tie_term = 0;  // sum of t^3 - t over groups of t equal values
 };
 
@@ -55,8 +55,8 @@ RankSums rank_sums(std::span<const double> a, std::span<const double> b) {
   return sums;
 }
 
-// P(U >= u) without ties: the number of ways to get each U from m and n samples, by the recurrence of Mann and Whitney
-// f(u; m, n) = f(u - n; m - 1, n) + f(u; m, n - 1), each divided so that it stays a probability.
+// P(U >= u) without ties: the number of rankings that give each U for m and n samples, by the recurrence of Mann and
+// Whitney f(u; m, n) = f(u - n; m - 1, n) + f(u; m, n - 1), each divided so that it stays a probability.
 double exact_upper_tail(size_t m, size_t n, double u) {
   std::vector<std::vector<double>> row(m + 1);  // row[i]: distribution of U for i and the current j samples
   for (auto& distribution : row) distribution.assign(1, 1.0);

@@ -1,4 +1,4 @@
-// Tests of two sample sets, and the correction for many of them. A set too small to test gives p = 1.
+// Tests of two sample sets, and the correction for multiple tests. A set too small to test gives p = 1.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace amdahl {
 
 struct TestResult {
   double statistic = 0;
-  double df = 0;  // 0 where the test has none
+  double df = 0;  // degrees of freedom; 0 where the test has none
   double p = 1;
 };
 
@@ -27,7 +27,7 @@ TestResult mann_whitney(std::span<const double> a, std::span<const double> b);
 TestResult equivalence(std::span<const double> a, std::span<const double> b, double margin);
 TestResult equivalence(const Moments& a, const Moments& b, double margin);
 
-/// Holm's step-down adjusted p values (1979), in the order given.
+/// Holm's step-down adjusted p values (1979), in input order.
 std::vector<double> holm(std::span<const double> p_values);
 
 }  // namespace amdahl

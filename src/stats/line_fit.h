@@ -6,14 +6,14 @@
 namespace amdahl {
 
 struct AlphaBeta {
-  double alpha_us = 0;     // of a transfer of no bytes
-  double beta_gbps = 0;    // of an endless one
-  double half_bytes = 0;   // at which half of beta is reached: alpha x beta
+  double alpha_us = 0;     // time of a transfer of 0 bytes
+  double beta_gbps = 0;    // asymptotic bandwidth
+  double half_bytes = 0;   // size at which half of beta is reached: alpha x beta
   double worst_ratio = 1;  // the largest max(measured/fitted, fitted/measured) over the points
 };
 
-/// Least squares of the relative error, so that small sizes weigh as much as large ones. At least two different sizes;
-/// an alpha below 0 is set to 0 and beta fitted alone.
+/// Least squares of the relative error, so that small sizes weigh as much as large ones. Needs at least two different
+/// sizes. A negative alpha is set to 0 and beta is fitted alone.
 AlphaBeta fit_alpha_beta(const std::vector<double>& bytes, const std::vector<double>& times_us);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// What Welch's test and a Student t interval need of a sample set.
+// The moments of a sample set that Welch's test and a Student t interval use.
 #pragma once
 
 #include <cstdint>

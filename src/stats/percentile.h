@@ -6,7 +6,7 @@
 namespace amdahl {
 
 /// The `percent`th percentile by linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
-/// `samples` holds at least one.
+/// `samples` must not be empty.
 double percentile(std::vector<double> samples, double percent);
 
 }  // namespace amdahl

@@ -33,7 +33,7 @@ struct Estimate {
   double df = 0;
 };
 
-/// P(T > t) of difference / error beyond `bound`; a certain difference has a p of 0 or 1.
+/// P(T > t) of difference / error beyond `bound`; with error 0, p is 0 or 1.
 double upper_tail(const Estimate& e, double bound) {
   const double beyond = e.difference - bound;
   if (e.error > 0) return student_t_upper_tail(beyond / e.error, e.df);
@@ -57,7 +57,7 @@ Estimate welch_estimate(const Moments& faster, const Moments& slower) {  // of l
   return e;
 }
 
-/// What `runs` per process add to a spread that was calibrated with more: variance of their median.
+/// Additional variance of a process's median when a process has fewer runs than in the calibration.
 double missing_variance(const ProcessSamples& samples, double calibrated_runs) {
   double within = 0, n = 0;
   for (const auto& [process, runs] : samples) {
@@ -98,7 +98,10 @@ std::vector<double> process_medians(const ProcessSamples& samples) {
 
 PairTest test_processes(const ProcessPair& pair) {
   const double sign = pair.direction == Direction::smaller_is_faster ? 1 : -1;
-  const double drift = pair.paired ? 0 : pair.drift;
+  const std::vector<double> differences =
+      pair.paired ? paired_differences(pair.first, pair.second, sign) : std::vector<double>{};
+  const bool paired = differences.size() > 1;  // fewer common processes: compared as independent ones
+  const double drift = paired ? 0 : pair.drift;
   const Moments a = with_drift(moments_of(log_medians(pair.first)), drift);
   const Moments b = with_drift(moments_of(log_medians(pair.second)), drift);
   PairTest test;
@@ -109,9 +112,7 @@ PairTest test_processes(const ProcessPair& pair) {
   test.ratio = std::exp(sign * (b.mean - a.mean));
   test.p_mann_whitney.reset();
   test.level = TestLevel::none;
-  const std::vector<double> differences =
-      pair.paired ? paired_differences(pair.first, pair.second, sign) : std::vector<double>{};
-  if (differences.size() > 1) {
+  if (paired) {
     const Moments d = moments_of(differences);
     test.level = TestLevel::processes;
     test.ratio = std::exp(d.mean);

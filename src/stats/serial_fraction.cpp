@@ -7,10 +7,10 @@
 namespace amdahl {
 namespace {
 
-// Serial fractions this close to each other are one: a hundredth of the step on one device.
+// Serial fractions that differ by less than this (a hundredth of the single-device step) count as equal.
 constexpr double kSameFraction = 0.01;
 
-using Means = std::span<const double>;  // of the step times: of one device, then of each count of several
+using Means = std::span<const double>;  // mean step times: single device first, then each device count
 
 double fraction_at(Means means, size_t i, const std::vector<double>& devices) {
   return karp_flatt(means[0] / means[i + 1], devices[i]);

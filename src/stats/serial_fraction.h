@@ -1,4 +1,4 @@
-// Amdahl's law read backwards: which serial fraction explains the speedups that were measured.
+// Amdahl's law inverted: the serial fraction that explains the measured speedups.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ScalingPoint {
   double devices = 2;
   double speedup = 1;
 };
-/// The f of Amdahl's law 1/S = f + (1 - f)/n with the least squared error in 1/S: with x = 1 - 1/n,
-/// f = sum x (1/S - 1/n) / sum x^2. Needs a point; not limited to [0, 1].
+/// The f of Amdahl's law 1/S = f + (1 - f)/n with the least squared error in 1/S: with x = 1 - 1/n, f = sum x (1/S -
+/// 1/n) / sum x^2. Needs at least one point. The result is not clamped to [0, 1].
 double fit_serial_fraction(std::span<const ScalingPoint> points);
 
 /// Step times of the same global batch on `devices` devices, one sample per run.
@@ -26,7 +26,7 @@ struct StepSamples {
   int64_t devices = 1;
   std::span<const double> step_us;
 };
-/// `several` in rising order of devices, at least two counts, each with a run. `cell` is left empty.
+/// `several` must be ascending in devices, with at least two device counts and one run each. Leaves `cell` empty.
 SerialFraction serial_fraction(std::span<const double> single_us, std::span<const StepSamples> several,
                                const BootstrapOptions& options = {});
 

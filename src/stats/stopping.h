@@ -1,4 +1,4 @@
-// When to stop sampling, and when warming up is over.
+// When to stop sampling, and when a warm-up is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct StopRule {
 
 struct StopDecision {
   bool stop = false;
-  bool tight = false;                         // the interval was tight enough; false when the maximum ended it
+  bool tight = false;                         // the interval was tight enough; false when max_samples ended it
   std::optional<double> relative_half_width;  // absent when n < 2 or the mean is 0
 };
 
@@ -30,7 +30,7 @@ struct Trend {
 };
 
 inline constexpr int64_t kTrendBlocks = 5;        // fewer blocks cannot show a trend at p < 0.05
-inline constexpr double kDriftTolerance = 0.005;  // a certain drift below 0.5 % does no harm
+inline constexpr double kDriftTolerance = 0.005;  // a significant drift below 0.5 % is harmless
 
 /// Whether the last blocks still get faster or slower: p < 0.05 and |drift| > 0.5 %.
 Trend trend_of(std::span<const double> block_times);

@@ -10,7 +10,7 @@ namespace amdahl {
 
 double mean_of(std::span<const double> samples) {
   if (samples.empty()) return 0;
-  // Deviations from the first sample: equal samples give exactly that sample, and large offsets lose no digits.
+  // Sums deviations from the first sample: equal samples give exactly that sample, and large offsets lose no precision.
   double sum = 0;
   for (double x : samples) sum += x - samples[0];
   return samples[0] + sum / static_cast<double>(samples.size());

@@ -25,7 +25,7 @@ std::vector<double> modified_z(std::span<const double> samples);
 /// The samples with |modified z| <= 3.5, in order.
 std::vector<double> without_outliers(std::span<const double> samples);
 
-/// mean +- t(1 - (1 - confidence) / 2, n - 1) sd / sqrt(n); nothing when n < 2.
+/// mean +- t(1 - (1 - confidence) / 2, n - 1) sd / sqrt(n); nullopt when n < 2.
 std::optional<Interval> t_interval(std::span<const double> samples, double confidence = kConfidence);
 
 /// All of the above plus the bootstrap interval of the median.

@@ -18,7 +18,7 @@ bool call(const Nvml& nvml, const char* name, Arguments... arguments) {
   return function && function(arguments...) == kSuccess;
 }
 
-/// "0-3,8" holds one of the cores of `set`.
+/// Whether a list such as "0-3,8" contains one of the cores of `set`.
 bool overlaps(const std::string& cores, const cpu_set_t& set) {
   const char* at = cores.c_str();
   while (*at) {

@@ -1,4 +1,4 @@
-// How the cards and the host are right now.
+// Current state of the cards and the host.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace amdahl {
 
-/// Readings of a GPU; what the driver does not tell is left out.
+/// Readings of a GPU; values that the driver does not report keep their defaults.
 DeviceState read_device_state(const Nvml& nvml, const DeviceSpec& device);
 
-/// `shm`: where shared memory is mounted. The machine's NUMA nodes say which cores are whose.
+/// `shm`: mount point of shared memory. The machine's NUMA nodes assign cores to nodes.
 HostState read_host_state(const MachineSpec& machine, const std::string& shm);
 
 }  // namespace amdahl

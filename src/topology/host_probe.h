@@ -1,4 +1,4 @@
-// What the host is: processor, cores, NUMA nodes, memory.
+// The host: processor, cores, NUMA nodes, memory.
 #pragma once
 
 #include <map>
@@ -13,14 +13,14 @@ namespace amdahl {
 /// Host part of a MachineSpec; the devices are added by the caller.
 MachineSpec probe_host();
 
-/// What hwloc knows beyond the kernel's basic interfaces.
+/// Facts from hwloc that the kernel's basic interfaces do not provide.
 struct CpuTopology {
   std::string cpu_name;  // empty when unknown
   int num_numa_nodes = 1;
 };
 CpuTopology probe_cpu_topology();
 
-/// Where devices sit in the machine, as hwloc sees it.
+/// Location of devices in the machine, by hwloc.
 struct PciPlaces {
   std::vector<NumaNode> numa_nodes;
   std::map<std::string, int> numa_of;                             // node nearest to a device, by its PCI address

@@ -1,4 +1,4 @@
-// PCI places of devices: the tree of bridges above them, and the NUMA node it hangs on.
+// PCI location of devices: the tree of bridges above them, and its NUMA node.
 #include <fmt/format.h>
 #include <hwloc.h>
 
@@ -45,7 +45,8 @@ PathKind path_between(hwloc_obj_t a, hwloc_obj_t b) {
     if (common == above_b.end()) continue;
     if (is_host_bridge(*common)) return PathKind::phb;
     if (is_pci_bridge(*common)) {
-      // A switch is an upstream bridge with a downstream one a port: one bridge between each device and the common one.
+      // A switch is one upstream bridge and one downstream bridge per port: one bridge between each device and the
+      // common one.
       const size_t between = std::max(i, static_cast<size_t>(common - above_b.begin()));
       return between <= 1 ? PathKind::pix : PathKind::pxb;
     }

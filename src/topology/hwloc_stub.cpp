@@ -1,4 +1,4 @@
-// Built when hwloc is missing: the processor's name and NUMA nodes stay unknown.
+// Used in a build without hwloc: the processor's name and NUMA nodes stay unknown.
 #include "topology/host_probe.h"
 
 namespace amdahl {

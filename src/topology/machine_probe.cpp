@@ -32,7 +32,7 @@ const DeviceSpec* device_at(const std::vector<DeviceSpec>& devices, const std::s
   return found == devices.end() ? nullptr : &*found;
 }
 
-/// Fills in what the driver's library knows of a device that the runtime lists.
+/// Adds NVML's facts to a device that the runtime lists.
 void complete(DeviceSpec& device, const DeviceSpec& known) {
   device.pcie_generation = known.pcie_generation;
   device.pcie_lanes = known.pcie_lanes;
@@ -40,7 +40,7 @@ void complete(DeviceSpec& device, const DeviceSpec& known) {
   device.num_links_down = known.num_links_down;
 }
 
-/// The runtime's devices and its order where it runs (a variable may hide or reorder them), completed by the library.
+/// The runtime's devices in its order when it runs, because a variable may hide or reorder them, completed by NVML.
 void add_gpus(MachineSpec& machine, const NvmlTopology& driver) {
   machine.devices = list_cuda_devices();
   if (machine.devices.empty()) {

@@ -1,4 +1,4 @@
-// The whole MachineSpec: host, devices, and the way between every pair. Measures nothing.
+// The complete MachineSpec: host, devices, and the path between every pair. Measures nothing.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// `sysfs` is where the kernel shows its devices ("/sys"). Devices are the CUDA runtime's, in its order; without the
-/// runtime, the management library's; `virtual_devices` of CPU threads when that is above 0.
+/// `sysfs`: mount point of sysfs ("/sys"). Devices are those of the CUDA runtime, in its order; without the runtime,
+/// those of NVML; when `virtual_devices` is above 0, that many CPU virtual devices instead.
 MachineSpec probe_machine(const std::string& sysfs, int virtual_devices);
 
 }  // namespace amdahl

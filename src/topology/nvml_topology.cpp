@@ -8,7 +8,7 @@
 namespace amdahl {
 namespace {
 
-// The few declarations of nvml.h that are used here; NVML keeps them stable across drivers.
+// The declarations of nvml.h that are used here; they are stable across drivers.
 constexpr int kSuccess = 0;
 constexpr unsigned kMaxLinks = 36;
 constexpr int kRemoteIsSwitch = 2;
@@ -24,7 +24,7 @@ struct Memory {
   unsigned long long total, free, used;
 };
 
-/// A function of the library, or one that always fails when the driver lacks it.
+/// A function of the library, or a function that always fails when the driver lacks it.
 template <class... Arguments>
 class Call {
  public:
@@ -64,13 +64,13 @@ struct Api {
   Call<void*, void*, int, int*> peer_status;
 };
 
-/// The links of one GPU that are up, by where they end.
+/// The active links of one GPU, by their remote end.
 struct Links {
   int up = 0, down = 0, version = 0, to_switch = 0;
   std::map<std::string, int> to_gpu;  // by PCI address
 };
 
-// nvmlNvlinkVersion_t numbers versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 and 6.0 from 1 on.
+// nvmlNvlinkVersion_t: versions 1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0 and 6.0 have numbers from 1.
 int generation_of(unsigned version) {
   constexpr std::array<int, 9> kGenerations{0, 1, 2, 2, 3, 3, 4, 5, 6};
   return version < kGenerations.size() ? kGenerations[version] : 0;
@@ -138,7 +138,7 @@ std::string peer_refusal(int status) {
   return kReasons[std::min<size_t>(static_cast<size_t>(std::max(status, 0)), kReasons.size() - 1)];
 }
 
-/// NVLinks between two GPUs: what ends at the other, or what both have into the switches.
+/// NVLinks between two GPUs: those that end at the other GPU, or those that both have to the switches.
 void connect(LinkSpec& link, const Links& from, const Links& to, const std::string& to_bus_id) {
   const auto direct = from.to_gpu.find(to_bus_id);
   if (direct != from.to_gpu.end()) {

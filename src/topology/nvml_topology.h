@@ -1,4 +1,4 @@
-// What the driver's management library knows of the GPUs and the links between them.
+// GPUs and the links between them, by NVML.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace amdahl {
 
 struct NvmlTopology {
   std::vector<DeviceSpec> devices;  // in the driver's order, by PCI address
-  std::vector<LinkSpec> links;      // every ordered pair; what the library does not say is left at its default
-  bool knows_paths = true;          // it said where every pair meets
+  std::vector<LinkSpec> links;      // every ordered pair; values that NVML does not report keep their defaults
+  bool knows_paths = true;          // NVML reported the common ancestor of every pair
 };
 
-/// Reads every GPU and pair. Indices are the driver's. Never throws: a reading that the driver refuses is left out.
+/// Reads every GPU and pair. Indices are the driver's. Does not throw: readings that the driver refuses are omitted.
 NvmlTopology read_nvml_topology(const Nvml& nvml);
 
-/// "00000000:1B:00.0" and "0000:1b:00.0" are one address: the second form.
+/// The short form of a PCI address: "0000:1b:00.0" for "00000000:1B:00.0".
 std::string short_pci_bus_id(const std::string& bus_id);
 
 /// Nominal rate of one NVLink in one direction, GB/s, by its generation: 1 to 5 give 20, 25, 25, 25, 50 (NVIDIA's data

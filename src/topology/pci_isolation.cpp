@@ -32,7 +32,7 @@ bool redirects(const std::vector<unsigned char>& space) {
     const uint32_t header = word_at(space, at, 4);
     if ((header & 0xffff) == kAcsCapability)
       return (word_at(space, at + kAcsControl, 2) & (kRequestRedirect | kCompletionRedirect)) != 0;
-    at = header >> 20;  // of the next capability, 0 at the end
+    at = header >> 20;  // offset of the next capability; 0: last one
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Arrays in memory as a Dataset.
+// Makes a Dataset from arrays in memory.
 #pragma once
 
 #include "amdahl/tensor.h"
@@ -6,9 +6,9 @@
 
 namespace amdahl {
 
-/// Copies. `features` [rows, width] f32; `labels` [rows, outputs] f32 to regress on, or [rows] i32 or i64 class
-/// numbers from 0 on, of which the largest says how many classes there are. Both dense and in host memory.
-/// Error{usage} names the array and what is wrong with it, Error{non_finite} the row and column of a NaN or infinity.
+/// Copies the arrays, which must be dense and in host memory. `features` [rows, width] f32; `labels` [rows, outputs]
+/// f32 for regression, or [rows] i32 or i64 class indices from 0; the largest index determines the number of classes.
+/// Error{usage} names the array and the defect, Error{non_finite} the row and column of a NaN or infinity.
 Dataset make_array_dataset(const ConstTensor& features, const ConstTensor& labels);
 
 }  // namespace amdahl

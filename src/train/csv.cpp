@@ -14,9 +14,9 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kMaxIntegerClasses = 100;
-constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();  // a place to fill in; never leaves this file
+constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();  // marks a missing value; internal to this file
 
-/// Raw target values: numbers, or positions in the categories of a categorical column.
+/// Raw target values: numbers, or category indices of a categorical column.
 using TargetColumns = std::vector<std::vector<double>>;
 
 std::vector<const CsvColumn*> columns_with(const CsvTable& table, CsvColumn::Role role) {
@@ -26,7 +26,7 @@ std::vector<const CsvColumn*> columns_with(const CsvTable& table, CsvColumn::Rol
   return chosen;
 }
 
-/// Lays out the feature columns and names them.
+/// Assigns feature indices and names to the columns.
 void place_features(CsvTable& table, Dataset& data) {
   for (CsvColumn& column : table.columns) {
     if (column.role != CsvColumn::Role::feature) continue;
@@ -87,7 +87,7 @@ void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
                 "`missing=mean`, or `ignored` the column with the most of them");
 }
 
-/// Replaces missing fields by the mean of the others of their feature (for categories: by their frequency).
+/// Replaces missing fields by the mean of the others of their feature (for categories: by their frequencies).
 void fill_missing(const CsvTable& table, Dataset& data) {
   for (const CsvColumn* column : columns_with(table, CsvColumn::Role::feature)) {
     if (column->missing.count == 0) continue;
@@ -109,8 +109,8 @@ void fill_missing(const CsvTable& table, Dataset& data) {
   }
 }
 
-/// Distinct integer values in ascending order with their class; empty when some value is no integer or there are more
-/// than `limit`.
+/// Maps the distinct integer values, ascending, to class indices; empty when some value is not an integer or there are
+/// more than `limit`.
 std::map<int64_t, float> integer_classes(const std::vector<double>& values, size_t limit) {
   std::map<int64_t, float> classes;
   for (const double value : values) {
@@ -134,7 +134,7 @@ void set_classes(Dataset& data, const CsvTable& table, const CsvColumn& column, 
   data.class_names = std::move(names);
 }
 
-/// One target that may be classes. False when it is a plain number.
+/// Stores one target as class indices, if it qualifies. Returns false when it is numeric.
 bool set_class_target(Dataset& data, const CsvTable& table, const CsvColumn& column, const std::vector<double>& values,
                       CsvOptions::Task task) {
   if (column.categorical) {

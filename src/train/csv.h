@@ -1,5 +1,5 @@
-// A CSV file as a Dataset: column types are inferred, and whatever cannot be read is an error that names file, line
-// and column.
+// Reads a CSV file as a Dataset. Column types are inferred; a field that cannot be read is an error that names file,
+// line and column.
 #pragma once
 
 #include <string>
@@ -23,20 +23,20 @@ struct CsvOptions {
   Task task = Task::automatic;
 };
 
-/// Reads a file into memory and turns it into numbers.
+/// Reads a file into memory and converts it to numbers.
 ///
-/// Header: automatic takes the first line as column names unless one of its fields is a number; without a header the
-/// columns are c0, c1, ...
-/// Missing: an empty field, NA, N/A, null or ? (any case). refuse: an error with its line. drop_row: the row is left
-/// out. mean: the mean of the column over the file (for categories: their frequencies); a missing target is never
-/// filled in.
-/// Features: a column whose values are numbers is one feature; any other is categorical and becomes one feature
-/// "column=value" per value (sorted, at most 1,000). When 90 % or more of a column are numbers, a word in it is an
-/// error instead.
-/// Target: one categorical column, or one of integers with at most 100 distinct values, gives classes
-/// (cross-entropy) unless `task` says otherwise; everything else is regression (mse).
+/// - Header: automatic takes the first line as column names unless one of its fields is a number; without a header the
+///   columns are c0, c1, ...
+/// - Missing: an empty field, NA, N/A, null or ? (any case). refuse: an error with its line. drop_row: the row is
+///   skipped. mean: the mean of the column over the file (for a categorical column: the category frequencies); a
+///   missing target is never filled in.
+/// - Features: a column whose values are numbers is one feature; any other is categorical and becomes one feature
+///   "column=value" per value (sorted, at most 1,000). If at least 90 % of a column's values are numbers, a word in it
+///   is an error instead.
+/// - Target: one categorical column, or one of integers with at most 100 distinct values, gives classes
+///   (cross-entropy) unless `task` overrides it; everything else is regression (mse).
 ///
-/// Error{usage}: no such file, unknown or repeated column names in the options, a task that the target cannot have.
+/// Error{usage}: no such file, unknown or repeated column names in the options, a task that does not fit the target.
 /// Error{data_corrupt}: unreadable content. Error{non_finite}: NaN, infinity or a number too large for 32 bits.
 Dataset load_csv(const CsvOptions& options);
 

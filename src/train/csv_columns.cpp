@@ -16,7 +16,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kMostlyNumeric = 0.9;  // from this share of numbers on, a word is a typo and not a category
+constexpr double kMostlyNumeric = 0.9;  // at or above this share of numbers, a word is a typo, not a category
 constexpr size_t kMaxCategories = 1000;
 
 bool equals_ignoring_case(std::string_view a, std::string_view lower) {
@@ -49,7 +49,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Whether a first line that nobody described is a header: no field of it is a number, and some field is a word.
+/// Header detection for Header::automatic: no field of the first line is a number, and at least one is a word.
 bool looks_like_header(const CsvRow& row) {
   bool word = false;
   for (const std::string_view field : row.fields) {
@@ -118,7 +118,7 @@ void count(CellTally& tally, int64_t line, std::string_view text) {
   tally.first_text = text;
 }
 
-/// Tallies every field; the one pass that sees rows which are dropped later.
+/// Tallies every field, including those of rows that are dropped later.
 void tally_fields(CsvTable& table) {
   CsvReader reader(table.text, table.delimiter);
   CsvRow row;
@@ -158,7 +158,7 @@ void tally_fields(CsvTable& table) {
                 "a file with at least one row of data");
 }
 
-/// Numeric or categorical, or the error that the column's fields amount to.
+/// Decides whether the column is numeric or categorical; throws when its fields are inconsistent.
 void decide_type(CsvColumn& column, const std::string& path, CsvOptions::Missing missing) {
   const auto refuse = [&](Cause cause, const CellTally& at, const std::string& what, const std::string& remedy) {
     refuse_cell(cause, path, at.first_line, column, what, remedy);

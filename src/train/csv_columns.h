@@ -14,10 +14,11 @@ namespace amdahl {
 
 enum class CellKind { missing, number, non_finite, word };
 
-/// What one field is; `value` is set for a number. Finite numbers beyond the range of a 32-bit float are non_finite.
+/// The kind of one field; `value` is set for a number. Finite numbers beyond the range of a 32-bit float are
+/// non_finite.
 CellKind classify_cell(std::string_view cell, double& value);
 
-/// How often one kind of field was seen in a column, and where first.
+/// How often one kind of field occurs in a column, and its first occurrence.
 struct CellTally {
   int64_t count = 0;
   int64_t first_line = 0;
@@ -32,7 +33,7 @@ struct CsvColumn {
   bool categorical = false;
   CellTally missing, numbers, non_finite, words, decimal_commas;
   std::map<std::string, int, std::less<>> categories;  // value -> position in sorted order
-  int64_t first_feature = 0;                           // where its features start in a row
+  int64_t first_feature = 0;                           // index of its first feature in a row
 
   int64_t width() const { return categorical ? static_cast<int64_t>(categories.size()) : 1; }
 };
@@ -44,7 +45,7 @@ struct CsvTable {
   bool has_header = true;
   std::vector<CsvColumn> columns;
   bool drop_incomplete = false;
-  int64_t num_rows = 0;  // of data, those that are dropped among them
+  int64_t num_rows = 0;  // data rows, including dropped ones
 
   /// Calls `visit(row)` for every data row (after the header) that is kept.
   template <class Visit>

@@ -14,9 +14,9 @@
 namespace amdahl {
 namespace {
 
-// Last counter word: keeps these streams apart from each other and from dropout, which counts layers there.
+// Last Philox counter word: separates these streams from each other and from dropout, which uses the layer index there.
 enum Stream : uint32_t { kFeatureStream = 0x44410001u, kTargetStream, kPermutationStream };
-constexpr uint64_t kSplitEpoch = std::numeric_limits<uint64_t>::max();  // an epoch that training never reaches
+constexpr uint64_t kSplitEpoch = std::numeric_limits<uint64_t>::max();  // an epoch number that training never uses
 
 uint32_t low(uint64_t v) { return static_cast<uint32_t>(v); }
 uint32_t high(uint64_t v) { return static_cast<uint32_t>(v >> 32); }
@@ -117,7 +117,7 @@ void standardise(Dataset& dataset, const std::vector<int32_t>& fit_rows) {
       if (f[c] != first[c]) constant[c] = 0;
     }
   }
-  for (const int32_t row : fit_rows) {  // second pass: no cancellation for values far from zero
+  for (const int32_t row : fit_rows) {  // second pass, to avoid cancellation for values far from zero
     const float* f = row_of(row);
     for (size_t c = 0; c < width; ++c) variance[c] += (f[c] - mean[c]) * (f[c] - mean[c]) / n;
   }

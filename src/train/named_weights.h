@@ -8,7 +8,8 @@
 
 namespace amdahl {
 
-/// `parameters` in layout order, as Trainer::parameters gives them. First layer first, its weight before its bias.
+/// `parameters` are in layout order, as Trainer::parameters returns them. The result is ordered by layer, weight before
+/// bias.
 std::vector<NamedArray> name_weights(const ModelSpec& model, const std::vector<float>& parameters);
 
 }  // namespace amdahl

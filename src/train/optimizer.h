@@ -15,10 +15,10 @@ class Optimizer : public RangeOptimizer {
   virtual void reset(Stream& stream) = 0;
 };
 
-/// Holds state for the `owned` ranges of the layout only: ascending and apart.
+/// Holds state only for the `owned` ranges of the layout, which must be ascending and disjoint.
 std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Model& model,
                                           const std::vector<FloatRange>& owned);
-/// Arrays of state per parameter.
+/// Number of state floats per parameter.
 int num_state_arrays(const Hyper& hyper);
 
 }  // namespace amdahl

@@ -40,7 +40,7 @@ TensorHashes unpack(const std::string& bytes) {
   return hashes;
 }
 
-/// What most ranks hold; of equal numbers what the lowest rank holds.
+/// The hash that most ranks hold; on ties, that of the lowest rank.
 uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
   std::map<uint64_t, size_t> counts;
   for (const TensorHashes& hashes : by_rank) ++counts[hashes[tensor]];

@@ -1,4 +1,4 @@
-// Whether ranks that should hold the same parameters do, bit by bit.
+// Checks that ranks that should hold the same parameters do, bit for bit.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace amdahl {
 using TensorHashes = std::vector<uint64_t>;
 TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters);
 
-/// Error{check_failed} with the rank that differs from most others and the first tensor in which it does, or null.
-/// `by_rank`: hash_tensors of every rank. `when` ends the message: "after step 500".
+/// Returns Error{check_failed} that names the ranks that differ from most others and the first tensor that differs, or
+/// null. `by_rank`: hash_tensors of every rank. `when` ends the message: "after step 500".
 std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
                                         std::string_view when);
 
-/// Collective over the trainer's ranks, and blocking: throws compare_replicas's error on all of them. Nothing for
-/// strategies that leave the ranks with different parameters, and for one rank.
+/// Collective over the trainer's ranks; blocks. Throws the error of compare_replicas on every rank. Does nothing for
+/// one rank, and for strategies whose ranks hold different parameters.
 void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when);
 
 }  // namespace amdahl

@@ -15,7 +15,7 @@ int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
   return micro_batch_rows(plan, row.full_batch_everywhere, 0, 0).rows();  // the first share is the largest
 }
 
-// Smaller products use the device worse, so they are cut only for something to be sent meanwhile.
+// Smaller GEMMs are less efficient, so they are split only when communication can overlap them.
 int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
   return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
 }
@@ -45,6 +45,12 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       order_(choose_order()),
       pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
+  if (options_.plan.mesh.tp > 1 || options_.plan.mesh.pp > 1)
+    throw Error(Cause::usage,
+                fmt::format("the mesh has {} tensor-parallel ranks and {} pipeline stages; the trainer divides steps "
+                            "along the data axis alone",
+                            options_.plan.mesh.tp, options_.plan.mesh.pp),
+                "a mesh of dp ranks");
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
   if (options_.launch == LaunchMode::graph) {
@@ -54,7 +60,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
-    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank).rows();
+    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
     staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
   }
@@ -70,7 +76,7 @@ GradientOrder Trainer::choose_order() const {
 }
 
 Trainer::~Trainer() {
-  try {  // work in flight reads our buffers
+  try {  // work in flight reads this object's buffers
     compute_->synchronize(deadline());
     comm_->synchronize(deadline());
   } catch (...) {  // the error was or will be reported by the call that waits for this step
@@ -88,7 +94,7 @@ std::vector<FloatRange> Trainer::owned() const { return row_.owned(options_.plan
 RowRange Trainer::rows_to_provide() const {
   if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
   if (row_.data_on_root) return rank_.rank == 0 ? RowRange{0, options_.plan.global_batch} : RowRange{0, 0};
-  return even_share(options_.plan.global_batch, options_.plan.num_devices, rank_.rank);
+  return even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank);
 }
 
 void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part) {
@@ -121,7 +127,7 @@ void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
   model_.loss(*compute_, batch, accumulate);
 }
 
-// Backward as it is in a step, but nobody hears of its gradients and nothing is updated within it.
+// Backward as in a step, but without callbacks for its gradients and without a fused update.
 BackwardOptions Trainer::silent_backward_options() {
   return {order_, second_.get(), &pieces_, nullptr, strategy_->reserved_sms(), [](int64_t, int64_t, Stream&) {}};
 }
@@ -146,7 +152,7 @@ BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
   return options;
 }
 
-// Where rank 0 holds the batch, `features` and `targets` become this rank's share.
+// If rank 0 holds the batch, `features` and `targets` are set to this rank's share.
 void Trainer::enqueue_input(const float*& features, const float*& targets, bool hand_out, StepStamps* stamps) {
   if (!row_.data_on_root) return strategy_->begin_step({}, nullptr, nullptr);
   if (hand_out) {
@@ -168,7 +174,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
   enqueue_micro_batches(features, targets, stamps, StepPart::full);
   if (stamps) stamps->end(*compute_, stamps->backward);
   {
-    const ProfilerRange range("finish step");  // waits for buckets, and the optimizer
+    const ProfilerRange range("finish step");  // waits for buckets, runs the optimizer
     strategy_->finish_step(stamps);
   }
   rank_.ops->elementwise().increment(*compute_, model_.step_counter());

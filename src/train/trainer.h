@@ -11,7 +11,7 @@
 
 namespace amdahl {
 
-/// What a rank computes with. Everything outlives the trainer.
+/// What a rank computes with. Everything must outlive the trainer.
 struct RankContext {
   int rank = 0;
   int world_size = 1;
@@ -27,75 +27,78 @@ struct TrainerOptions {
   LaunchMode launch = LaunchMode::eager;
   uint64_t seed = 42;
   double timeout_seconds = 60;  // for host waits on the device
-  bool auto_timeout = false;    // of whoever drives the trainer: auto_timeouts() once it is warm
-  bool keep_gradients = false;  // for gradients(): rules out updates that never write them
+  bool auto_timeout = false;    // the caller applies auto_timeouts() after the warm-up
+  bool keep_gradients = false;  // needed by gradients(): excludes updates that do not write them
 };
 
-/// Deadlines that follow from what steps take: five times the longest step, and at least 5 s.
+/// Deadlines derived from step times: five times the longest step, and at least 5 s.
 struct AutoTimeouts {
   double collective_seconds;  // of one collective
-  double host_seconds;        // of the host, which may wait for `queued_steps` at once
+  double host_seconds;        // of the host, which may wait for `queued_steps` steps at once
 };
 AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps);
 
-/// Loss and correct rows of the last step or evaluation: means over the global batch have one part on each rank.
+/// Loss and number of correct rows of the last step or evaluation. Each rank holds its part; the sum over ranks is that
+/// of the global batch.
 struct StepStats {
   double loss = 0;
   double correct = 0;
 };
 
-/// Steps with parts left out, so that differences of their times say what the parts take. What is there is enqueued as
-/// in a full step; but parameters are updated after backward, never within it.
+/// Steps with parts left out: differences between their times give the times of the parts. The parts that remain are
+/// enqueued as in a full step, except that parameters are updated after backward, never within it.
 enum class StepPart {
   forward,   // forward and loss
   backward,  // with backward: gradients, no update
-  local,     // with the updates, from this rank's own gradients: nothing is sent
-  staged,    // with communication, on the input that an earlier full step handed out
+  local,     // with the updates, from this rank's own gradients: no communication
+  staged,    // with communication, on the input that an earlier full step scattered
   full,      // the step as it trains
 };
 
-/// Communication of one stamped step on this rank, per bucket. The stamps themselves take time and part kernels that
-/// otherwise overlap: these tell how a difference divides, not how long it is.
+/// Communication of one stamped step on this rank, per bucket. The stamps themselves take time and separate kernels
+/// that otherwise overlap: use these times to divide a measured difference, not as durations.
 struct StampedTimes {
   std::vector<double> stalls, collectives;
 };
 
+/// Not thread-safe: one per rank, used by that rank's thread.
 class Trainer {
  public:
   Trainer(const RankContext& rank, const TrainerOptions& options);
   ~Trainer();
 
-  /// Of host waits on the device from here on.
+  /// Sets the timeout of later host waits on the device.
   void set_timeout(double seconds) { options_.timeout_seconds = seconds; }
 
   /// Fresh parameters, optimizer state and step count.
   void reset();
 
-  /// Rows of the global batch that this rank must find in the features and targets it passes to `step`: its share, or
-  /// the whole batch on rank 0 of strategies with `data_on_root` (other ranks pass null).
+  /// Rows of the global batch that the features and targets passed to `step` must hold on this rank: its share, or the
+  /// whole batch on rank 0 of strategies with `data_on_root` (other ranks pass null).
   RowRange rows_to_provide() const;
 
-  /// Enqueues one optimizer step on these device-resident rows. Graph launch captures once per distinct pointer.
+  /// Enqueues one optimizer step on device-resident rows. Graph launch captures one graph per distinct `features`
+  /// pointer.
   void step(const float* features, const float* targets);
-  /// Such a step, enqueued in that launch mode. All but `full` leave parameters behind that training would not: `reset`
-  /// comes before the next steps that count.
+  /// Enqueues such a step in the given launch mode. All parts except `full` leave parameters that training would not
+  /// produce: call `reset` before further training steps.
   void part_step(const float* features, const float* targets, StepPart part, LaunchMode mode);
-  /// Makes the graph that part_step would replay; nothing runs.
+  /// Captures the graph that part_step replays; nothing runs.
   void prepare_part(const float* features, const float* targets, StepPart part);
   /// The step without communication: `local`, or `full` where the strategy sends nothing.
   StepPart local_part() const;
   bool hands_out_input() const { return row_.data_on_root; }
-  /// Whether backward of the full step updates parameters as it makes their gradients. The update's time is then what
-  /// the full step takes longer than one whose backward writes these gradients.
+  /// Whether backward of the full step updates parameters as it makes their gradients. The update's time is then the
+  /// time of the full step minus that of a step whose backward writes these gradients.
   bool fuses_update() const { return strategy_->update_in_backward() != nullptr; }
   /// The full step with stamps around its communication; blocks until it is done.
   StampedTimes stamped_times(const float* features, const float* targets);
-  /// Enqueues one graph of as many empty kernels as the captured local part has nodes, each after the other: what
-  /// launching alone takes. Needs graph_nodes(local_part()) > 0.
+  /// Enqueues one graph with as many empty kernels in sequence as the captured local part has nodes: it measures the
+  /// launch time alone. Needs graph_nodes(local_part()) > 0.
   void empty_step();
 
-  /// The same step with the caller's stamps, which must outlive the trainer; enqueued, not waited for. With
-  /// `prepare_only`, what a launch by graph would have to make first is made, and nothing runs.
+  /// Enqueues the full step with the caller's stamps, which must outlive the trainer; does not wait. With
+  /// `prepare_only`, only captures the graph that graph launch would replay; nothing runs.
   void stamped_step(const float* features, const float* targets, LaunchMode mode, StepStamps& stamps,
                     bool prepare_only = false);
 
@@ -105,15 +108,15 @@ class Trainer {
   void synchronize();
   /// This rank's part of the last step's statistics (the whole where every rank has the full batch). Blocks.
   StepStats local_stats();
-  /// The parts' sum, the same on every rank. All ranks call it together; blocks.
+  /// The sum of all ranks' parts, on every rank. Collective; blocks.
   StepStats sum_over_ranks(const StepStats& local);
   StepStats stats() { return sum_over_ranks(local_stats()); }
   std::vector<float> parameters();        // layout order; blocks
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
-  std::vector<FloatRange> owned() const;  // what this rank updates itself
+  std::vector<FloatRange> owned() const;  // the ranges that this rank updates
   Stream& compute_stream() { return *compute_; }
   Model& model() { return model_; }
-  /// Of the part's graph, without stamps; 0 where none was captured.
+  /// Number of nodes of the part's graph without stamps; 0 when none was captured.
   size_t graph_nodes(StepPart part = StepPart::full) const;
 
  private:
@@ -130,7 +133,7 @@ class Trainer {
   void enqueue_forward(const BatchView& batch, bool accumulate);
   BackwardOptions silent_backward_options();
   BackwardOptions backward_options(bool last, StepStamps* stamps);
-  // Longer than a collective's own deadline, which knows who did not come.
+  // Longer than a collective's own deadline, whose error names the missing ranks.
   Deadline deadline() const { return Deadline::after_seconds(options_.timeout_seconds + 2.0); }
 
   RankContext rank_;
@@ -141,12 +144,12 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientSync> strategy_;
   GradientOrder order_;
-  std::vector<GradientPiece> pieces_;                         // what is computed, and may be sent, by itself
+  std::vector<GradientPiece> pieces_;                         // units of computing and sending gradients
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
   StepStamps stamps_;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
   std::unique_ptr<Graph> empty_;  // of empty_step
-  bool warmed_ = false;           // one eager step ran, so that ops have chosen their algorithms
+  bool warmed_ = false;           // one eager step ran, so Ops have chosen their algorithms
 };
 
 /// Floats per row of the targets: output width for MSE, 1 (class index) for cross-entropy.

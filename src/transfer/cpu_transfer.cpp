@@ -1,5 +1,5 @@
-// Transfers of CPU virtual devices: their memories are all host memory, the "copy engine" is memcpy and the "kernel" a
-// plain loop, both on the stream's worker.
+// Transfers of CPU virtual devices: all memory is host memory, the "copy engine" is memcpy and the "kernel" a loop,
+// both on the stream's worker.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class CpuGate final : public Gate {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-/// Loads and stores of 64-byte blocks that no compiler turns into a call of memcpy.
+/// Loads and stores of 64-byte blocks that the compiler cannot replace by memcpy.
 void copy_by_loop(char* destination, const char* source, size_t bytes) {
   size_t at = 0;
   for (; at + 64 <= bytes; at += 64) {
@@ -83,7 +83,7 @@ class CpuTransfer final : public Transfer {
           std::memcpy(destination, source, bytes);
         else
           copy_by_loop(static_cast<char*>(destination), static_cast<const char*>(source), bytes);
-        asm volatile("" ::: "memory");  // each copy is made, although the next one makes it again
+        asm volatile("" ::: "memory");  // keeps the compiler from removing repeated copies
       }
     });
   }
@@ -92,7 +92,7 @@ class CpuTransfer final : public Transfer {
     void* data = nullptr;
     run_on_cores(cores, [&] {
       data = std::aligned_alloc(kPageBytes, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
-      if (data) std::memset(data, 0, bytes);  // pages come to lie where they are first touched
+      if (data) std::memset(data, 0, bytes);  // first touch places the pages
     });
     if (!data)
       throw Error(Cause::out_of_memory, fmt::format("{} bytes of host memory were not to be had", bytes),
@@ -141,7 +141,7 @@ class CpuTransfer final : public Transfer {
     as_cpu(stream).enqueue([&last, chain, accesses] {
       const auto* at = static_cast<const uint64_t*>(chain);
       for (int i = 0; i < accesses; ++i) at = reinterpret_cast<const uint64_t*>(*at);
-      last.store(reinterpret_cast<uint64_t>(at), std::memory_order_relaxed);  // the walk has a use
+      last.store(reinterpret_cast<uint64_t>(at), std::memory_order_relaxed);  // keeps the walk
     });
     stream.stamp(*end);
     stream.synchronize(deadline);

@@ -64,7 +64,7 @@ class PageableBuffer final : public Buffer {
   void* data_;
 };
 
-/// Held streams poll a word of pinned memory, which belongs to the Transfer: one gate of it at a time.
+/// Held streams poll a word of pinned memory that belongs to the Transfer: one gate per Transfer at a time.
 class CudaGate final : public Gate {
  public:
   CudaGate(int* word, double timeout_seconds)
@@ -143,7 +143,7 @@ class CudaTransfer final : public Transfer {
     const TransferLaunch launch = launch_on(stream);
     const int each = std::max(1, accesses / launch.num_sms);
     double total_us = 0;
-    for (int block = -1; block < launch.num_sms; ++block) {  // the first walk finds the address translations
+    for (int block = -1; block < launch.num_sms; ++block) {  // -1: loads address translations, not timed
       const std::unique_ptr<Event> start = device_.make_event(), end = device_.make_event();
       stream.stamp(*start);
       launch_chase(launch, chain, each, std::max(block, 0), fault_->as<uint64_t>());
@@ -156,8 +156,8 @@ class CudaTransfer final : public Transfer {
 
  private:
   Device& device_;
-  std::unique_ptr<Buffer> fault_;        // PatternFault on the device; the chase's last address
-  std::unique_ptr<PinnedBuffer> found_;  // and on the host
+  std::unique_ptr<Buffer> fault_;        // on the device: PatternFault, or the chase's last address
+  std::unique_ptr<PinnedBuffer> found_;  // on the host
   std::unique_ptr<PinnedBuffer> gate_word_;
 };
 

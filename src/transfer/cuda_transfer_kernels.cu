@@ -7,13 +7,13 @@ namespace amdahl {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kInFlight = 8;  // 16-byte loads that a thread has on the way before it stores the first
+constexpr int kInFlight = 8;  // 16-byte loads that a thread issues before it stores the first
 
 __device__ __forceinline__ size_t thread_index() { return static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ size_t thread_count() { return static_cast<size_t>(gridDim.x) * blockDim.x; }
 
-// A remote memory answers after about a microsecond: what keeps the link busy is loads on the way, so every thread
-// issues kInFlight of them, each of a whole warp's 512 neighbouring bytes, before it waits for the first.
+// Remote memory has a latency of about a microsecond, which loads in flight must hide: every thread issues kInFlight of
+// them before it waits for the first. A load of a warp covers 512 contiguous bytes.
 __global__ void __launch_bounds__(kThreads)
     copy_vectors(uint4* destination, const uint4* source, size_t count, int times) {
   const size_t first = thread_index(), threads = thread_count();
@@ -74,7 +74,7 @@ __global__ void chase(const uint64_t* chain, int accesses, unsigned block, uint6
   if (blockIdx.x != block) return;
   const uint64_t* at = chain;
   for (int i = 0; i < accesses; ++i) at = reinterpret_cast<const uint64_t*>(*at);
-  *last = reinterpret_cast<uint64_t>(at);  // the walk has a use
+  *last = reinterpret_cast<uint64_t>(at);  // keeps the compiler from removing the walk
 }
 
 __global__ void hold(const int* open, uint64_t timeout_ns) {

@@ -21,9 +21,9 @@ void launch_write_pattern(const TransferLaunch& launch, void* destination, size_
 /// Adds to `fault`, device memory.
 void launch_check_pattern(const TransferLaunch& launch, const void* data, size_t bytes, Pattern pattern, uint64_t seed,
                           PatternFault* fault);
-/// Follows `accesses` pointers from `chain` on, in the block that gets the SM-th place of a grid as large as the chip.
+/// Follows `accesses` pointers from `chain`, in block `block` of a grid with one block per SM.
 void launch_chase(const TransferLaunch& launch, const void* chain, int accesses, int block, uint64_t* last);
-/// Until *open is not 0, or for `timeout_ns`.
+/// Waits until *open is not 0, at most `timeout_ns`.
 void launch_hold(const TransferLaunch& launch, const int* open, uint64_t timeout_ns);
 
 }  // namespace amdahl

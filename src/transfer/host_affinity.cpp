@@ -9,7 +9,7 @@
 namespace amdahl {
 namespace {
 
-/// Cores of "0-3,8" among those of `allowed`.
+/// The cores of a list such as "0-3,8" that are in `allowed`.
 cpu_set_t parse_cores(const std::string& cores, const cpu_set_t& allowed) {
   cpu_set_t set;
   CPU_ZERO(&set);

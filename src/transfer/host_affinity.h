@@ -1,4 +1,4 @@
-// Running a piece of host work on chosen cores, so that the memory it touches first lies near them.
+// Runs host work on chosen cores, so that memory it touches first is allocated on their NUMA node.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace amdahl {
 
-/// Runs `work` and waits for it: on a thread bound to `cores` ("0-15,32-47"), or on this one when that is empty. Cores
-/// that this process may not use are left out; when none remains, the thread is not bound.
+/// Runs `work` on a thread bound to `cores` ("0-15,32-47"), or on the calling thread when `cores` is empty, and waits
+/// for it. Cores that this process may not use are ignored; when none remains, the thread is not bound.
 void run_on_cores(const std::string& cores, const std::function<void()>& work);
 
 }  // namespace amdahl

@@ -1,5 +1,5 @@
-// Bit patterns that reveal how a transfer went wrong: every byte is known from its place, and what lay there before the
-// transfer is its complement, so that missing bytes are told from changed ones.
+// Bit patterns that identify transfer errors: every byte is a function of its offset. The destination holds the
+// complement before a transfer, so that bytes that were not written are distinguished from changed ones.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ AMDAHL_HOST_DEVICE uint64_t pattern_word(Pattern pattern, uint64_t seed, uint64_
       return index % 2 == 0 ? 0x5555555555555555u : 0xAAAAAAAAAAAAAAAAu;
     case Pattern::walking_one:
       return uint64_t{1} << (index % 64);
-    case Pattern::address:  // no two words of a buffer are alike, and buffers of other seeds differ in the high half
+    case Pattern::address:  // words of a buffer are unique; buffers with other seeds differ in the high half
       return (index * 8) ^ (seed << 40);
     case Pattern::random:
       break;
@@ -43,12 +43,12 @@ AMDAHL_HOST_DEVICE uint64_t pattern_word(Pattern pattern, uint64_t seed, uint64_
   return z ^ (z >> 31);
 }
 
-/// What was found where a pattern should be.
+/// Differences from a pattern.
 struct PatternFault {
   uint64_t bad_bytes = 0;
-  uint64_t first_offset = ~uint64_t{0};  // of a bad byte; only meaningful when there is one
-  uint64_t zero_bytes = 0;               // of the bad ones: 0
-  uint64_t stale_bytes = 0;              // of the bad ones: what lay there before, the complement
+  uint64_t first_offset = ~uint64_t{0};  // of the first bad byte; only meaningful when there is one
+  uint64_t zero_bytes = 0;               // bad bytes that are 0
+  uint64_t stale_bytes = 0;              // bad bytes that still hold the complement
 
   bool found() const { return bad_bytes > 0; }
   /// "zeroed", "stale" (never written), "bits flipped", or "mixed".

@@ -1,4 +1,4 @@
-// A copy between two devices through pinned host memory, in chunks, both halves at once: the way that is always there.
+// A copy between two devices through pinned host memory, in chunks whose two halves overlap. Needs no peer access.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,11 @@ class StagedCopy {
     Device* device;
     Transfer* transfer;
   };
-  /// Chunks lie in host memory near the source (`cores` as in Transfer::allocate_host).
+  /// Chunks are in host memory near the source (`cores` as in Transfer::allocate_host).
   StagedCopy(End source, End destination, const std::string& cores);
 
-  /// Enqueues; the copy is done when `destination_stream` passes this point. The streams are the ends' own.
+  /// Enqueues a copy, which is complete when `destination_stream` reaches this point. Each stream belongs to the device
+  /// of its end.
   void copy(Stream& source_stream, Stream& destination_stream, void* destination, const void* source, size_t bytes);
 
  private:

@@ -2,8 +2,9 @@
 
 usage: layers_test.py SOURCE_DIR [BINARY_DIR]
 
-Rules: folder may include folder; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
-nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt.
+Rules: folder may include folder, and within a layer that lists its folders likewise; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
+nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt; SVG is written in *_drawing.cpp
+(docs/decisions/charts.md).
 Before it judges the tree it plants one breach of each rule in a small copy and checks that it finds every one.
 """
 import os
@@ -84,6 +85,12 @@ def folder_of(path):
     return "public" if parts[0] == "include" else parts[1]
 
 
+def inner_folder(path, folders):
+    """"report/study" of "report/study/verdict.h" where docs/layers.txt lists folders of that layer, else None."""
+    layer, inner = path.split("/")[0], os.path.dirname(path)
+    return inner if any(name.startswith(layer + "/") for name in folders) else None
+
+
 def project_folder(root, header):
     """Folder of an include path of the project, or None."""
     if header.startswith("amdahl/"):
@@ -101,6 +108,10 @@ def check_include(root, path, folder, quote, header, folders, headers):
                 return f'"{header}" does not exist'
             if below != folder and below not in folders.get(folder, ()):
                 return f'folder {folder} may not include "{header}" (layer {below})'
+            own = inner_folder("/".join(path.split(os.sep)[1:]), folders) if below == folder else None
+            inner = inner_folder(header, folders)
+            if own is not None and inner != own and inner not in folders.get(own, ()):
+                return f'folder {own} may not include "{header}" (folder {inner})'
             return None
         if "/" not in header and os.path.exists(os.path.join(root, os.path.dirname(path), header)):
             return f'"{header}" is written without its folder'
@@ -146,11 +157,16 @@ def check_tree(root):
         folder = folder_of(path)
         if folder not in folders:
             problems.append(f"{path}: folder {folder} is not in docs/layers.txt")
+        inner = inner_folder("/".join(path.split(os.sep)[1:]), folders)
+        if inner is not None and (inner == folder or inner not in folders):
+            problems.append(f"{path}: folder {inner} is not in docs/layers.txt, which lists the folders of {folder}")
         lines = open(os.path.join(root, path), encoding="utf-8").read().splitlines()
         num_files += 1
         num_lines += len(lines)
         if len(lines) > MAX_LINES:
             problems.append(f"{path}: {len(lines)} lines, more than {MAX_LINES}")
+        if not path.endswith("_drawing.cpp") and any('"<svg ' in line for line in lines):
+            problems.append(f"{path}: writes SVG outside of *_drawing.cpp; charts are Vega-Lite (docs/decisions/charts.md)")
         for index, line in enumerate(lines):
             include = INCLUDE.match(line)
             if include:
@@ -172,6 +188,12 @@ def self_test(root):
     plants = [
         ("may not include", "src/base/planted.cpp", '#include "ops/planted.h"\n'),
         ("may not include", "include/amdahl/planted.h", '#include "base/planted.h"\n'),
+        ("folder report/page may not include", "src/report/page/planted.h", '#include "report/study/planted.h"\n'),
+        ("folder report/common may not include", "src/report/common/planted.h", '#include "report/page/planted.h"\n'),
+        ("lists the folders of report", "src/report/planted.h", "int x;\n"),
+        ("lists the folders of report", "src/report/planted/planted.h", "int x;\n"),
+        ("cycle", "docs/layers.txt", "public ->\nreport ->\nreport/a -> report/b\nreport/b -> report/a\n"),
+        ("writes SVG outside", "src/report/page/planted.cpp", 'text += "<svg xmlns=...";\n'),
         ("does not exist", "src/base/planted.cpp", '#include "base/absent.h"\n'),
         ("without its folder", "src/base/planted.cpp", '#include "planted.h"\n'),
         ("belongs to chart, spec", "src/base/planted.cpp", "#include <nlohmann/json.hpp>\n"),
@@ -191,6 +213,11 @@ def self_test(root):
         "src/base/planted.h": "#pragma once\n#include <vector>\n#include <sys/stat.h>\n#include \"amdahl/planted.h\"\n",
         "include/amdahl/planted.h": "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n",
         "src/base/made.h.in": "#pragma once\n",
+        "src/report/page/planted.h": '#include "base/planted.h"\n',
+        "src/report/study/planted.h": '#include "report/page/planted.h"\n#include "base/planted.h"\n',
+        "src/report/study/uses_planted.cpp": '#include "report/study/planted.h"\n',
+        "src/report/page/planted_drawing.cpp": 'text += "<svg xmlns=...";\n',
+        "src/lab/planted.cpp": '#include "report/study/planted.h"\n',
         "src/base/uses_made.cpp": '#include "base/made.h"\n',
         "src/ops/planted.h": '#include "base/planted.h"\n#include <fmt/format.h>\n',
         "src/ops/cuda_planted.cpp": "#include <cuda_runtime.h>\n#if defined(__CUDACC__)\n#endif\n#ifdef __CUDACC__\n#endif\n",

@@ -45,7 +45,7 @@ def check_several_types_and_operations_in_one_call(case):
                       ("all_reduce", "f16", "max"), ("broadcast", "f32", None), ("broadcast", "f16", None)], sweeps
     found = records(case, "-d", "all", "-o", "all", "--collective", "all", "-b", "256", "-e", "256")
     out = [r for r in found if not r["axes"]["in_place"]]
-    assert len(out) == 7 * (3 * 5 + 6) and all(r["status"]["kind"] == "ok" for r in found), len(out)
+    assert len(out) == 8 * (3 * 5 + 6) and all(r["status"]["kind"] == "ok" for r in found), len(out)
 
 
 def check_table_of_nccl_tests(case):

@@ -36,8 +36,13 @@ bool has_option(const CommandNode& command, const std::string& option) {
   });
 }
 
+/// Of SamplingOptions: no command samples a caller's function.
+constexpr std::string_view kOfTheLibrary[] = {"least_sample_us", "least_warmup_calls"};
+
 /// Whether users of some command know the reference: of the one it names, or of one whose texts it can be in.
 bool is_known(const std::vector<FieldWord>& words) {
+  if (std::find(std::begin(kOfTheLibrary), std::end(kOfTheLibrary), words.front().name) != std::end(kOfTheLibrary))
+    return true;
   for (const CommandNode* command : all_commands(program())) {
     const std::string text = option_words(words, program(), name_of(*command));
     if (text.starts_with(program().name() + " ")) return true;

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "comm/world.h"
-#include "measure/sensor_check.h"
-#include "measure/sensor_part.h"
+#include "measure/sensor/check.h"
+#include "measure/sensor/part.h"
 #include "ops/ops.h"
 #include "sensor/sm_limited.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kTimeout = 30;
@@ -122,4 +122,4 @@ TEST_P(SensorShares, GiveOneDevicesResult) {
 INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(cases()), name_of);
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

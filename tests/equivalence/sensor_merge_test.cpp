@@ -11,14 +11,13 @@
 #include "comm/world.h"
 #include "sensor/merge.h"
 #include "sensor/shard.h"
+#include "waits.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kFeatures = 3;
 constexpr double kTimeout = 20;
-Deadline soon() { return Deadline::after_seconds(30); }
-
 enum class Values { normal, signed_zeros, large_and_small };
 
 struct Cloud {
@@ -54,28 +53,28 @@ Cloud random_cloud(int64_t num_points, Values values) {
 struct Case {
   VoxelMode mode;
   bool deterministic;
-  MergeWay way;
+  MergeMethod method;
 };
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const MergeWay way : {MergeWay::collective, MergeWay::bitmask, MergeWay::bytes})
+  for (const MergeMethod method : {MergeMethod::collective, MergeMethod::bitmask, MergeMethod::bytes})
     for (const VoxelMode mode :
          {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean, VoxelMode::max})
       for (const bool deterministic : {false, true})
-        if (can_merge(mode, way).ok && (!deterministic || mode == VoxelMode::mean))
-          all.push_back({mode, deterministic, way});
+        if (can_merge(mode, method).ok && (!deterministic || mode == VoxelMode::mean))
+          all.push_back({mode, deterministic, method});
   return all;
 }
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return fmt::format("{}{}_{}", to_string(c.mode), c.deterministic ? "_deterministic" : "", to_string(c.way));
+  return fmt::format("{}{}_{}", to_string(c.mode), c.deterministic ? "_deterministic" : "", to_string(c.method));
 }
 
 /// The grid that rank `rank` ends with.
 std::vector<char> grid_of(const Case& c, const Cloud& cloud, ItemRange range, Device& device, Communicator& comm,
-                          MergeWay way) {
+                          MergeMethod method) {
   const std::unique_ptr<Stream> stream = device.make_stream("sensor");
   const std::unique_ptr<SensorOps> ops = make_cpu_sensor_ops(device);
   VoxelizeProblem problem;
@@ -88,7 +87,7 @@ std::vector<char> grid_of(const Case& c, const Cloud& cloud, ItemRange range, De
   problem.features = cloud.features.data() + range.begin * kFeatures;
   std::vector<char> output(voxelize_output_bytes(problem), '\x5a');
   problem.output = output.data();
-  GridMerge merge(device, *ops, comm, problem, cloud.num_points(), way);
+  GridMerge merge(device, *ops, comm, problem, cloud.num_points(), method);
   for (int call = 0; call < 2; ++call) {  // the second finds what the first left in the memory between
     merge.compute(*stream, problem);
     merge.merge(*stream, problem);
@@ -106,7 +105,7 @@ std::vector<std::vector<char>> merged_grids(const Case& c, const Cloud& cloud, c
       world,
       [&](int rank) {
         const auto i = static_cast<size_t>(rank);
-        grids[i] = grid_of(c, cloud, split[i], *devices[i], *comms[i], c.way);
+        grids[i] = grid_of(c, cloud, split[i], *devices[i], *comms[i], c.method);
       },
       [&](const Error& error) {
         for (const auto& comm : comms) comm->abort(error);
@@ -117,7 +116,7 @@ std::vector<std::vector<char>> merged_grids(const Case& c, const Cloud& cloud, c
 std::vector<char> one_device_grid(const Case& c, const Cloud& cloud) {
   const auto devices = make_cpu_devices(1);
   const auto comm = make_lone_communicator(*devices.front());
-  return grid_of(c, cloud, {0, cloud.num_points()}, *devices.front(), *comm, MergeWay::none);
+  return grid_of(c, cloud, {0, cloud.num_points()}, *devices.front(), *comm, MergeMethod::none);
 }
 
 std::vector<std::vector<double>> splits() {
@@ -156,7 +155,7 @@ TEST(SensorMergeZeros, HaveOneSignInTheGrid) {
   const std::vector<float> wanted{0.0f, 0.0f, 0.0f, -1.0f, 2.0f, -std::numeric_limits<float>::denorm_min()};
   EXPECT_EQ(std::memcmp(grid.data(), wanted.data(), sizeof(float) * wanted.size()), 0);
   const Cloud zeros = random_cloud(2000, Values::signed_zeros);
-  const std::vector<char> single = one_device_grid({VoxelMode::max, false, MergeWay::collective}, zeros);
+  const std::vector<char> single = one_device_grid({VoxelMode::max, false, MergeMethod::collective}, zeros);
   EXPECT_EQ(std::count(single.begin(), single.end(), '\0'), std::ssize(single)) << "a zero with a sign";
 }
 
@@ -183,11 +182,11 @@ TEST_P(SensorMerge, EqualsOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Modes, SensorMerge, ::testing::ValuesIn(cases()), name_of);
 
 /// Voxels of more points than a byte holds, in every rank or in one alone.
-TEST(SensorMergeWays, CountsBeyondBytes) {
+TEST(SensorMerges, CountsBeyondBytes) {
   Cloud cloud = random_cloud(6000, Values::normal);
   for (size_t i = 0; i < cloud.points.size(); ++i)
     if (i / 3 % 3 == 0 || i / 3 < 1000) cloud.points[i] = i / 3 % 2 == 0 ? 0.1f : -0.3f;
-  const Case c{VoxelMode::count, false, MergeWay::bytes};
+  const Case c{VoxelMode::count, false, MergeMethod::bytes};
   const std::vector<char> single = one_device_grid(c, cloud);
   for (const std::vector<double>& weights : splits()) {
     SCOPED_TRACE(fmt::format("{} devices, first share {}", weights.size(), weights.front()));
@@ -196,27 +195,27 @@ TEST(SensorMergeWays, CountsBeyondBytes) {
   }
 }
 
-TEST(SensorMergeWays, CountsGoByBytesWhereTheyAreFewer) {
-  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 125'000, 4), MergeWay::bytes);
-  EXPECT_EQ(best_merge(VoxelMode::count, 1000, 125'000, 4), MergeWay::collective) << "lists of every voxel";
-  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 1000, 256), MergeWay::collective)
+TEST(SensorMerges, CountsGoByBytesWhereTheyAreFewer) {
+  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 125'000, 4), MergeMethod::bytes);
+  EXPECT_EQ(best_merge(VoxelMode::count, 1000, 125'000, 4), MergeMethod::collective) << "lists of every voxel";
+  EXPECT_EQ(best_merge(VoxelMode::count, 1 << 21, 1000, 256), MergeMethod::collective)
       << "no byte holds 256 ranks' points";
-  EXPECT_EQ(best_merge(VoxelMode::max, 1 << 21, 1000, 4), MergeWay::collective);
-  EXPECT_EQ(best_merge(VoxelMode::occupancy, 1 << 21, 1000, 4), MergeWay::bitmask);
+  EXPECT_EQ(best_merge(VoxelMode::max, 1 << 21, 1000, 4), MergeMethod::collective);
+  EXPECT_EQ(best_merge(VoxelMode::occupancy, 1 << 21, 1000, 4), MergeMethod::bitmask);
 }
 
-TEST(SensorMergeWays, GridsThatCannotBeMergedSoAreRefused) {
-  EXPECT_FALSE(can_merge(VoxelMode::count, MergeWay::bitmask).ok);
-  EXPECT_FALSE(can_merge(VoxelMode::max, MergeWay::bitmask).ok);
-  EXPECT_FALSE(can_merge(VoxelMode::bitmask, MergeWay::collective).ok);
-  EXPECT_FALSE(can_merge(VoxelMode::occupancy, MergeWay::bytes).ok);
-  const Case count{VoxelMode::count, false, MergeWay::bitmask};
+TEST(SensorMerges, GridsThatCannotBeMergedSoAreRefused) {
+  EXPECT_FALSE(can_merge(VoxelMode::count, MergeMethod::bitmask).ok);
+  EXPECT_FALSE(can_merge(VoxelMode::max, MergeMethod::bitmask).ok);
+  EXPECT_FALSE(can_merge(VoxelMode::bitmask, MergeMethod::collective).ok);
+  EXPECT_FALSE(can_merge(VoxelMode::occupancy, MergeMethod::bytes).ok);
+  const Case count{VoxelMode::count, false, MergeMethod::bitmask};
   EXPECT_THROW(merged_grids(count, random_cloud(10, Values::normal), split_evenly(10, 2)), Error);
   for (const Case& c : cases()) EXPECT_TRUE(can_merge(c.mode, best_merge(c.mode)).ok);
 }
 
-TEST(SensorMergeWays, WithoutAMergeEachDeviceKeepsItsOwnGrid) {
-  const Case c{VoxelMode::count, false, MergeWay::none};
+TEST(SensorMerges, WithoutAMergeEachDeviceKeepsItsOwnGrid) {
+  const Case c{VoxelMode::count, false, MergeMethod::none};
   const Cloud cloud = random_cloud(100, Values::normal);
   const auto grids = merged_grids(c, cloud, {{0, 40}, {40, 100}});
   EXPECT_NE(grids[0], grids[1]);
@@ -238,4 +237,4 @@ TEST(SensorMergeWays, WithoutAMergeEachDeviceKeepsItsOwnGrid) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

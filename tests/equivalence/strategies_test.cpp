@@ -6,7 +6,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kRows = 26;  // not divisible by 3 or 4: uneven shares
@@ -35,7 +35,7 @@ std::vector<Case> cases() {
             for (const char* optimizer : {"adam", "sgd"}) {
               const Case c{std::string(row.name), devices, accumulate, overlap, loss, optimizer};
               ParallelPlan plan;
-              plan.num_devices = devices;
+              plan.mesh.dp = devices;
               plan.global_batch = kRows;
               plan.accumulate = accumulate;
               if (row.feasible(plan).ok) all.push_back(c);
@@ -53,7 +53,7 @@ TrainerOptions options_of(const Case& c) {
   TrainerOptions options;
   options.model = odd_model(c.loss);
   options.plan.strategy = c.strategy;
-  options.plan.num_devices = c.devices;
+  options.plan.mesh.dp = c.devices;
   options.plan.global_batch = kRows;
   options.plan.accumulate = c.accumulate;
   options.plan.overlap = c.overlap;
@@ -114,4 +114,4 @@ TEST_P(Strategies, RerunBitEqualAndReplicasAgree) {
 INSTANTIATE_TEST_SUITE_P(Table, Strategies, ::testing::ValuesIn(cases()), name_of);
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

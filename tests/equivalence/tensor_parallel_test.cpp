@@ -11,7 +11,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -143,10 +143,10 @@ INSTANTIATE_TEST_SUITE_P(Dense, TensorParallel,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Values(1, 2, 3, 4, 5, 6),
                                             ::testing::Values(1, 3),
                                             ::testing::Values(LossKind::mse, LossKind::softmax_cross_entropy)),
-                         [](const auto& info) {
-                           return fmt::format("tp{}_layers{}_m{}_{}", std::get<0>(info.param), std::get<1>(info.param),
-                                              std::get<2>(info.param),
-                                              std::get<3>(info.param) == LossKind::mse ? "mse" : "xent");
+                         [](const auto& which) {
+                           return fmt::format("tp{}_layers{}_m{}_{}", std::get<0>(which.param),
+                                              std::get<1>(which.param), std::get<2>(which.param),
+                                              std::get<3>(which.param) == LossKind::mse ? "mse" : "xent");
                          });
 
 TEST(TensorShards, CoverEveryWeightOnceInGroupsOfFour) {
@@ -179,4 +179,4 @@ TEST(TensorShards, WhatCannotBeDividedIsRefusedByLayer) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -11,7 +11,7 @@
 #include "sensor/sensor_ops.h"
 #include "sensor/shard.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 class ByteCountsTest : public GpuTest {
@@ -128,4 +128,4 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -22,17 +22,12 @@ class CountPeersTest : public SeveralGpusTest {
   void join(const VoxelGrid& grid, int64_t points_of_rank, bool crowded, double timeout_seconds = 20) {
     grid_ = grid, num_points_ = points_of_rank;
     peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), clouds_.clear(), stats_.clear();
-    CountGroup group;
-    group.layout = ByteCounts::of(num_voxels(grid), static_cast<int>(world()), points_of_rank);
-    group.layout.divided = true;
-    for (size_t r = 0; r < world(); ++r)
-      group.layout.divided = group.layout.divided && ops_[r]->divides_counts(num_voxels(grid));
-    group.timeout_seconds = timeout_seconds;
-    for (size_t r = 0; r < world(); ++r)
-      group.shared.push_back(shared_zeros(r, ops_[r]->count_peer_bytes(group.layout)));
+    ByteCounts layout = ByteCounts::of(num_voxels(grid), static_cast<int>(world()), points_of_rank);
+    layout.divided = true;
+    for (size_t r = 0; r < world(); ++r) layout.divided = layout.divided && ops_[r]->divides_counts(num_voxels(grid));
+    const auto memory = shared_zeros(ops_[0]->count_peer_bytes(layout), timeout_seconds);
     for (size_t r = 0; r < world(); ++r) {
-      group.rank = static_cast<int>(r);
-      peers_.push_back(ops_[r]->join_counts(group));
+      peers_.push_back(ops_[r]->join_counts(memory[r], layout));
       points_.emplace_back(), grids_.emplace_back(), clouds_.emplace_back();
       for (int m = 0; m < kMerges; ++m) {
         clouds_[r].push_back(
@@ -148,13 +143,13 @@ TEST_F(CountPeersTest, ReplayedGraphs) {
   }
 }
 
-TEST_F(CountPeersTest, ARankThatDoesNotComeIsMissed) {
+TEST_F(CountPeersTest, ALateRankIsNamed) {
   join({{0, 0, 0}, 1, kAddedUp}, 1000, false, 1);
   for (size_t r = 0; r + 1 < world(); ++r) enqueue(r, 0);
   expect_a_missing_rank();
 }
 
-TEST_F(CountPeersTest, ARankThatDoesNotSortIsMissed) {
+TEST_F(CountPeersTest, ARankThatDoesNotSortIsNamed) {
   join({{0, 0, 0}, 1, kDivided}, 1000, false, 1);
   for (size_t r = 0; r + 1 < world(); ++r) enqueue(r, 0);
   expect_a_missing_rank();

@@ -80,7 +80,6 @@ TEST_F(CudaOpsTest, DropoutDoesNotDependOnTheSplitOfTheBatch) {
 TEST_F(CudaOpsTest, BiasActivationEqualsTheLayersOwnInAnyPartOfTheColumns) {
   constexpr int64_t kRows = 37, kWidth = 132;
   GpuArray<uint64_t> step(*device, *stream, std::vector<uint64_t>{9});
-  auto ops = make_cuda_ops(*device, {MathMode::fp32, false});
   std::vector<float> values = random_floats(kWidth, 5, -32.0f, 32.0f), biases = random_floats(kWidth, 6, -8.0f, 8.0f);
   for (auto* each : {&values, &biases})
     for (float& value : *each) value = std::floor(value) / 4.0f;  // sums are exact
@@ -124,7 +123,6 @@ TEST_F(CudaOpsTest, BiasActivationEqualsTheLayersOwnInAnyPartOfTheColumns) {
 
 TEST_F(CudaOpsTest, MaskAndSum) {
   constexpr int64_t kRows = 50, kWidth = 77;
-  auto ops = make_cuda_ops(*device, {MathMode::fp32, false});
   const std::vector<float> before = random_floats(kRows * kWidth, 5, -1.0f, 1.0f);
   std::vector<float> active = random_floats(kRows * kWidth, 6, -1.0f, 1.0f);
   for (float& value : active) value = std::max(0.0f, value);

@@ -96,7 +96,7 @@ TEST_P(CudaSmallTest, ForwardWithDropout) {
       }
 }
 
-struct BackwardWays {
+struct BackwardPaths {
   bool input, masked, input_sums, weight_sums, accumulate;
 };
 
@@ -112,51 +112,52 @@ TEST_P(CudaSmallTest, Backward) {
   auto gx = floats(x), gdy = floats(dy), gw = floats(w), gactive = floats(active);
   const std::vector<double> dw_product = product(dy.data(), 1, out, x.data(), 1, in, out, in, batch);
   const std::vector<double> dx_product = product(dy.data(), out, 1, w.data(), 1, in, batch, in, out);
-  for (const BackwardWays ways :
-       {BackwardWays{true, true, true, false, false}, BackwardWays{true, true, true, true, true},
-        BackwardWays{true, false, false, true, false}, BackwardWays{false, false, false, true, false},
-        BackwardWays{false, false, false, false, true}, BackwardWays{true, true, false, false, true}}) {
+  for (const BackwardPaths methods :
+       {BackwardPaths{true, true, true, false, false}, BackwardPaths{true, true, true, true, true},
+        BackwardPaths{true, false, false, true, false}, BackwardPaths{false, false, false, true, false},
+        BackwardPaths{false, false, false, false, true}, BackwardPaths{true, true, false, false, true}}) {
     std::vector<double> dw = dw_product, dx = dx_product, dw_sums(static_cast<size_t>(out)),
                         dx_sums(static_cast<size_t>(in));
     for (size_t i = 0; i < dx.size(); ++i) {
-      dx[i] = ways.masked && active[i] == 0.0f ? 0.0 : scale * dx[i];
+      dx[i] = methods.masked && active[i] == 0.0f ? 0.0 : scale * dx[i];
       dx_sums[i % static_cast<size_t>(in)] += dx[i];
     }
     for (size_t i = 0; i < dy.size(); ++i) dw_sums[i % static_cast<size_t>(out)] += dy[i];
-    if (ways.accumulate) {
+    if (methods.accumulate) {
       for (size_t i = 0; i < dw.size(); ++i) dw[i] += old_dw[i];
       for (size_t i = 0; i < dw_sums.size(); ++i) dw_sums[i] += old_dw_sums[i];
       for (size_t i = 0; i < dx_sums.size(); ++i) dx_sums[i] += old_dx_sums[i];
     }
     std::vector<std::vector<float>> runs;
     for (int run = 0; run < 2; ++run) {
-      auto gdw = ways.accumulate ? floats(old_dw) : floats(out * in), gdx = floats(batch * in);
-      auto gdw_sums = ways.accumulate ? floats(old_dw_sums) : floats(out);
-      auto gdx_sums = ways.accumulate ? floats(old_dx_sums) : floats(in);
-      const DenseBackwardWeight weight{gx.data(), gdy.data(), gdw.data(), ways.weight_sums ? gdw_sums.data() : nullptr,
-                                       batch,     in,         out,        ways.accumulate};
+      auto gdw = methods.accumulate ? floats(old_dw) : floats(out * in), gdx = floats(batch * in);
+      auto gdw_sums = methods.accumulate ? floats(old_dw_sums) : floats(out);
+      auto gdx_sums = methods.accumulate ? floats(old_dx_sums) : floats(in);
+      const DenseBackwardWeight weight{
+          gx.data(), gdy.data(), gdw.data(), methods.weight_sums ? gdw_sums.data() : nullptr,
+          batch,     in,         out,        methods.accumulate};
       const DenseBackwardInput input{gdy.data(),
                                      gw.data(),
-                                     ways.masked ? gactive.data() : nullptr,
+                                     methods.masked ? gactive.data() : nullptr,
                                      gdx.data(),
-                                     ways.input_sums ? gdx_sums.data() : nullptr,
+                                     methods.input_sums ? gdx_sums.data() : nullptr,
                                      batch,
                                      in,
                                      out,
                                      scale,
-                                     ways.accumulate};
-      ops->gemm().dense_backward(*stream, weight, ways.input ? &input : nullptr);
+                                     methods.accumulate};
+      ops->gemm().dense_backward(*stream, weight, methods.input ? &input : nullptr);
       std::vector<float> all;
       const auto compare = [&](GpuArray<float>& got, const std::vector<double>& want, double within, const char* what) {
         const std::vector<float> values = got.get();
         EXPECT_LT(relative_error(values, want), within)
-            << what << " masked " << ways.masked << " accumulate " << ways.accumulate;
+            << what << " masked " << methods.masked << " accumulate " << methods.accumulate;
         all.insert(all.end(), values.begin(), values.end());
       };
       compare(gdw, dw, limit(), "dw");
-      if (ways.weight_sums) compare(gdw_sums, dw_sums, 1e-5, "sums of dy");
-      if (ways.input) compare(gdx, dx, limit(), "dx");
-      if (ways.input && ways.input_sums) compare(gdx_sums, dx_sums, 3 * limit(), "sums of dx");
+      if (methods.weight_sums) compare(gdw_sums, dw_sums, 1e-5, "sums of dy");
+      if (methods.input) compare(gdx, dx, limit(), "dx");
+      if (methods.input && methods.input_sums) compare(gdx_sums, dx_sums, 3 * limit(), "sums of dx");
       runs.push_back(all);
     }
     EXPECT_EQ(runs[0], runs[1]) << "reruns differ";

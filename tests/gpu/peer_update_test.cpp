@@ -8,7 +8,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kRows = 26;
@@ -37,7 +37,7 @@ class PeerUpdateTest : public ::testing::Test {
     TrainerOptions options;
     options.model = odd_model(LossKind::mse);
     options.plan.strategy = "zero1";
-    options.plan.num_devices = world();
+    options.plan.mesh.dp = world();
     options.plan.global_batch = kRows;
     options.plan.bucket_bytes = 6000;
     options.hyper.learning_rate = 1e-2f;
@@ -110,20 +110,18 @@ TEST_F(PeerUpdateTest, LargeReplicasEndBitEqual) {
 TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
   constexpr int64_t kFloats = 4096;
   constexpr double kTimeout = 0.3;
-  PeerGroup group{0, {}, kTimeout};
   std::unique_ptr<Stream> stream = job.devices[0]->make_stream("comm");
-  for (auto& device : job.devices) {
-    std::unique_ptr<Stream> own = device->make_stream("fill");
-    PeerMemory memory{device->allocate(kFloats * 4), device->allocate(kFloats * 4),
-                      device->allocate(job.ops[0]->optimizer().peer_flag_bytes())};
-    for (Buffer* buffer : {memory.params.get(), memory.grads.get(), memory.flags.get()})
-      device->fill_zero(*own, buffer->data(), buffer->bytes());
-    own->synchronize(Deadline::after_seconds(10));
-    group.ranks.push_back(memory);
-  }
+  std::vector<Device*> devices;
+  for (auto& device : job.devices) devices.push_back(device.get());
+  const auto shared = [&](size_t bytes) {
+    std::vector<std::shared_ptr<Buffer>> buffers;
+    for (Device* device : devices) buffers.push_back(allocate_zeroed(*device, bytes, Deadline::after_seconds(10)));
+    return memory_of_buffers(devices, buffers, 0, kTimeout);
+  };
   GpuArray<float> state(*job.devices[0], *stream, std::vector<float>(2 * kFloats));
   GpuArray<uint64_t> step(*job.devices[0], *stream, std::vector<uint64_t>{0});
-  std::unique_ptr<PeerUpdater> updater = job.ops[0]->optimizer().join_peers(group);
+  std::unique_ptr<PeerUpdater> updater =
+      job.ops[0]->optimizer().join_peers({shared(kFloats * 4), shared(kFloats * 4), shared(kTeamFlagBytes)});
   PeerAdam update;
   update.end = kFloats;
   update.adam = {nullptr, nullptr, state.data(), state.data() + kFloats, kFloats, step.data(), 1e-3f,
@@ -145,4 +143,4 @@ TEST_F(PeerUpdateTest, ARankThatNeverComesEndsTheWaitInTime) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -7,7 +7,7 @@
 #include "gpu_support.h"
 #include "sensor_runs.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 class SensorGpuTest : public GpuTest {
  protected:
@@ -39,4 +39,4 @@ class SensorGpuTest : public GpuTest {
   std::unique_ptr<Stream> cpu_stream_;
 };
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -9,7 +9,7 @@
 #include "sensor/cuda_kernels.h"
 #include "sensor_gpu.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 // Bits, but for those of NaN.
@@ -358,4 +358,4 @@ TEST_F(SensorGpuTest, VoxelizeInAGraphIsEager) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -8,7 +8,7 @@
 
 #include "sensor_gpu.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 /// Interleaved tiles are runs of 16 points, the last of which are cut off; tiles are odd and even in number.
@@ -57,4 +57,4 @@ TEST_F(SensorGpuTest, MasksOfLargeGrids) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

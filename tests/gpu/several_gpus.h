@@ -1,5 +1,5 @@
 // All GPUs of this machine, each with a stream and sensor operations, for tests of what goes through peers' memory.
-// Where there is one, parts of it that run beside each other.
+// Where there is one, partitions of it that run beside each other.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace amdahl {
 
 /// Before CUDA starts: a kernel that is loaded at its first launch waits for all that run on its GPU, and those of one
-/// part may be waiting for that launch on another.
+/// partition may be waiting for that launch on another.
 inline const bool kLoadsAtStart = setenv("CUDA_MODULE_LOADING", "EAGER", 0) == 0;
 
 class SeveralGpusTest : public ::testing::Test {
@@ -47,24 +47,31 @@ class SeveralGpusTest : public ::testing::Test {
   void synchronize() {
     for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(60));
   }
-  /// Zeros on a rank's device that others may write.
-  std::shared_ptr<Buffer> shared_zeros(size_t rank, size_t bytes) {
-    std::shared_ptr<Buffer> buffer = devices_[rank]->allocate(bytes);
-    devices_[rank]->fill_zero(*streams_[rank], buffer->data(), bytes);
-    streams_[rank]->synchronize(Deadline::after_seconds(60));
-    return buffer;
+  /// Zeroed symmetric memory, `bytes` of each rank's device: by rank, each one's access to all.
+  std::vector<SymmetricMemory> shared_zeros(size_t bytes, double timeout_seconds) {
+    std::vector<Device*> devices;
+    std::vector<std::shared_ptr<Buffer>> buffers;
+    for (auto& device : devices_) {
+      devices.push_back(device.get());
+      buffers.push_back(allocate_zeroed(*device, bytes, Deadline::after_seconds(60)));
+    }
+    std::vector<SymmetricMemory> ranks;
+    for (size_t r = 0; r < world(); ++r)
+      ranks.push_back(memory_of_buffers(devices, buffers, static_cast<int>(r), timeout_seconds));
+    return ranks;
   }
   template <class T>
   std::unique_ptr<GpuArray<T>> array(size_t rank, const std::vector<T>& values) {
     return std::make_unique<GpuArray<T>>(*devices_[rank], *streams_[rank], values);
   }
-  /// That the first rank's stream ends with the error of a rank that did not come.
+  /// That the first rank's stream ends with the error of the last rank, which did not arrive.
   void expect_a_missing_rank() {
     try {
       streams_[0]->synchronize(Deadline::after_seconds(60));
       ADD_FAILURE() << "nobody was missed";
     } catch (const Error& error) {
       EXPECT_EQ(error.cause(), Cause::rank_hung) << error.what();
+      EXPECT_EQ(error.rank(), static_cast<int>(world()) - 1) << error.what();
     }
   }
   /// What `enqueue` enqueues for a rank, as a graph.

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "accounted_cell.h"
-#include "measure/step_account.h"
+#include "measure/study/step_account.h"
 #include "stats/summary.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 class GpuAccount : public ::testing::TestWithParam<std::pair<int64_t, LaunchMode>> {};
@@ -46,4 +46,4 @@ INSTANTIATE_TEST_SUITE_P(Launches, GpuAccount,
                                            std::pair{8192, LaunchMode::eager}, std::pair{8192, LaunchMode::graph}));
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "comm/world.h"
-#include "measure/trace_run.h"
+#include "measure/training/trace_run.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kRoundingUs = 2;  // cudaEventElapsedTime resolves about half a microsecond
@@ -32,7 +32,7 @@ StepTrace traced(int num_devices, LaunchMode launch) {
   TrainerOptions options;
   options.model = odd_model(LossKind::mse);
   options.plan.strategy = num_devices > 1 ? "ddp" : "single";
-  options.plan.num_devices = num_devices;
+  options.plan.mesh.dp = num_devices;
   options.plan.global_batch = 64;
   options.plan.bucket_bytes = 6000;
   const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
@@ -104,4 +104,4 @@ INSTANTIATE_TEST_SUITE_P(Launches, GpuTrace,
                                            std::pair{2, LaunchMode::eager}, std::pair{2, LaunchMode::graph}));
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

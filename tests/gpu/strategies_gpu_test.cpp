@@ -8,7 +8,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr int64_t kRows = 52;  // not divisible by 8: uneven shares with accumulation
@@ -33,7 +33,7 @@ std::vector<Case> cases() {
           for (MathMode math : {MathMode::fp32, MathMode::tf32})
             for (LossKind loss : {LossKind::mse, LossKind::softmax_cross_entropy}) {
               ParallelPlan plan;
-              plan.num_devices = devices, plan.global_batch = kRows, plan.accumulate = accumulate;
+              plan.mesh.dp = devices, plan.global_batch = kRows, plan.accumulate = accumulate;
               if (row.feasible(plan).ok)
                 all.push_back({std::string(row.name), devices, accumulate, launch, math, loss});
             }
@@ -85,7 +85,7 @@ class GpuStrategies : public ::testing::TestWithParam<Case> {
     TrainerOptions options;
     options.model = odd_model(GetParam().loss);
     options.plan.strategy = GetParam().strategy;
-    options.plan.num_devices = GetParam().devices;
+    options.plan.mesh.dp = GetParam().devices;
     options.plan.global_batch = kRows;
     options.plan.accumulate = GetParam().accumulate;
     options.plan.bucket_bytes = 6000;  // several buckets
@@ -165,4 +165,4 @@ TEST(GpuFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
 INSTANTIATE_TEST_SUITE_P(Table, GpuStrategies, ::testing::ValuesIn(cases()), name_of);
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -4,13 +4,12 @@
 #include <cstring>
 
 #include "gpu_support.h"
-#include "measure/link_integrity.h"
-#include "measure/link_tests.h"
+#include "measure/links/integrity.h"
+#include "measure/links/tests.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(60); }
 
 LinkBench bench_of_all_gpus(bool use_peer_access) {
   const std::vector<DeviceSpec> specs = list_cuda_devices();

@@ -20,6 +20,7 @@
 
 #include "comm/world.h"
 #include "device/cpu_stream.h"
+#include "symmetric/symmetric_heap.h"
 
 extern char** environ;
 
@@ -134,6 +135,26 @@ void check_split(Probe& probe) {
   }
 }
 
+/// A symmetric heap of processes: everybody's number on every rank, and a sum on rank 0.
+void check_symmetric(Probe& probe) {
+  const auto world = static_cast<size_t>(probe.world());
+  SymmetricHeap heap(probe.stream.device(), probe.comm, 1 << 16, probe.timeout_seconds);
+  const auto row = heap.allocate<int64_t>(world);
+  const auto counter = heap.allocate<uint64_t>(1);
+  const int64_t own = probe.rank() + 100;
+  for (int to = 0; to < probe.world(); ++to)
+    heap.put(probe.stream, {row, static_cast<size_t>(probe.rank()), 1}, &own, to);
+  heap.fetch_add(probe.stream, {counter, 0, 1}, 2, 0, nullptr);
+  heap.barrier(probe.stream);
+  uint64_t sum = 0;
+  heap.get(probe.stream, &sum, {counter, 0, 1}, 0);
+  probe.sync();
+  for (size_t rank = 0; rank < world; ++rank)
+    require(heap.local(row)[rank] == static_cast<int64_t>(rank) + 100, "put over processes");
+  require(sum == 2 * world, "fetch_add over processes");
+  heap.free(row);
+}
+
 /// Rank 3 stays away from its part, in which it is rank 1.
 void run_split_late(Probe& probe) {
   const auto part = probe.comm.split(probe.rank() % 2, 0, Deadline::after_seconds(20));
@@ -163,6 +184,7 @@ void run_check(Probe& probe) {
     require(value == 2, "all_reduce in a smaller group");
   }
   check_split(probe);
+  check_symmetric(probe);
   probe.comm.barrier(Deadline::after_seconds(20));
 }
 

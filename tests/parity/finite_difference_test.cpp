@@ -7,7 +7,7 @@
 #include "reference_mlp.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 struct Case {
@@ -61,4 +61,4 @@ INSTANTIATE_TEST_SUITE_P(Reference, FiniteDifferences,
                          name_of);
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

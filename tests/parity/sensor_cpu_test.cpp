@@ -5,7 +5,7 @@
 #include "sensor/cpu_kernels.h"
 #include "sensor_runs.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 /// The loops without AVX2, run at once: whoever set the memory has waited for it.
@@ -96,4 +96,4 @@ TEST_P(SensorCpuTest, OrderDoesNotMatter) { expect_order_does_not_matter(bench()
 TEST_P(SensorCpuTest, Masks) { expect_masks_work(bench()); }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

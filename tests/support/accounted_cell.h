@@ -1,15 +1,15 @@
-// A cell of a study on job devices: what its runs measured on every rank.
+// Runs one cell of a study on job devices and returns the measurements of all ranks.
 #pragma once
 
 #include <vector>
 
 #include "comm/world.h"
-#include "measure/study_cell.h"
+#include "measure/study/cell.h"
 #include "small_job.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
-/// `runs[run][rank]` of one cell, its step account included.
+/// `runs[run][rank]` of one cell, including its step account.
 inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const TrainerOptions& options, int runs, int steps) {
   StudySettings settings;
   settings.model = options.model;
@@ -18,7 +18,7 @@ inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const Trainer
   settings.steps = steps;
   const Dataset data =
       make_study_dataset(4 * options.plan.global_batch, options.model.input_width, options.model.output_width(), 3);
-  const int world = options.plan.num_devices;
+  const int world = options.plan.num_devices();
   std::vector<std::vector<RankRun>> result(static_cast<size_t>(runs));
   run_rank_threads(
       world,
@@ -39,4 +39,4 @@ inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const Trainer
   return result;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "model/model.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 ReferenceMlp::ReferenceMlp(const ModelSpec& spec, const Hyper& hyper, uint64_t seed)
     : spec_(spec), hyper_(hyper), layout_(make_layout(spec)), seed_(seed) {
@@ -115,4 +115,4 @@ double relative_error(const std::vector<float>& a, const std::vector<double>& b,
   return std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -1,4 +1,4 @@
-// A float64 reference of one training step, written as plainly as possible: what every backend and plan must reproduce.
+// A plain float64 reference of one training step, which every backend and plan must reproduce.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "model/parameter_layout.h"
 #include "train/hyper.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 class ReferenceMlp {
  public:
@@ -33,7 +33,7 @@ class ReferenceMlp {
   double correct_ = 0;
 };
 
-/// ||a - b|| / ||b||, NaN when any element is.
+/// ||a - b|| / ||b||; NaN when any element is NaN.
 double relative_error(const std::vector<float>& a, const std::vector<double>& b, size_t begin);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr double kFloatEpsilon = 0x1p-23;
@@ -29,7 +29,7 @@ uint32_t pack(double value, const Format& format) {
   const int exponent = std::max(std::ilogb(value), smallest);
   if (exponent > bias) return sign | infinity;
   const double units = std::nearbyint(std::ldexp(std::fabs(value), mantissa - exponent));
-  // The hidden bit of a normal number carries into the exponent's field, as does a mantissa rounded up.
+  // The hidden bit of a normal number carries into the exponent field, as does a mantissa that is rounded up.
   const uint32_t bits = (static_cast<uint32_t>(exponent - smallest) << mantissa) + static_cast<uint32_t>(units);
   return sign | std::min(bits, infinity);
 }
@@ -74,7 +74,7 @@ Interval interval_of(const float* times, int64_t length, float t, Extrapolation 
     return {i, i + 1};
   }
   if (rule == Extrapolation::linear_right) {
-    int64_t i = 0;  // first time that is not before t, at most the last
+    int64_t i = 0;  // first time >= t, at most the last
     while (i < length - 1 && times[i] < t) ++i;
     return i == 0 ? Interval{0, 0} : Interval{i - 1, i};
   }
@@ -88,8 +88,8 @@ Expected interpolated(double a, double b, double t, double t0, double t1, DType 
     const double weight = to_float(to_float(t - t0) / to_float(t1 - t0));
     return {rounded(to_float(a + to_float(weight * to_float(b - a))), type), 0};
   }
-  // Rounded in whichever way the line is written, with a quotient within two units of its last place, which is what a
-  // GPU's approximate division gives; then the output's own rounding, half a unit.
+  // Tolerance: rounding in any order of evaluation, a quotient within two units in the last place (a GPU's approximate
+  // division), and half a unit for rounding the output.
   const double weight = (t - t0) / (t1 - t0 + static_cast<double>(1e-8f)), value = a + weight * (b - a);
   const double terms = std::fabs(a) * (1 + std::fabs(weight)) + std::fabs(b) * std::fabs(weight);
   const Format format = format_of(type);
@@ -117,7 +117,7 @@ std::vector<uint8_t> encode(const std::vector<double>& values, DType type) {
   std::vector<uint8_t> bytes(values.size() * width);
   for (size_t i = 0; i < values.size(); ++i) {
     const uint32_t bits = pack(values[i], format_of(type));
-    std::memcpy(bytes.data() + i * width, &bits, width);  // little endian, as every machine that CUDA runs on
+    std::memcpy(bytes.data() + i * width, &bits, width);  // little endian, like every machine that CUDA supports
   }
   return bytes;
 }
@@ -195,11 +195,11 @@ Expected mean_of(const Sum& sum, double count, bool deterministic, double scale)
   const double mean = sum.total / count;
   if (!std::isfinite(mean)) return {mean, 0};
   if (deterministic) return {mean, 0.5 / scale + kFloatEpsilon * std::fabs(mean) + 0x1p-148};
-  // In any order of the additions; a GPU's take denormal numbers for zero.
+  // Tolerance for any order of the additions; GPU additions may flush denormal numbers to zero.
   return {mean, kFloatEpsilon / 2 * (count + 1) * sum.magnitude / count + 0x1p-126};
 }
 
-// Of numbers; -0 is less than 0.
+// Maximum of two numbers; -0 is less than 0.
 double larger(double a, double b) {
   if (a == b) return std::signbit(a) ? b : a;
   return a > b ? a : b;
@@ -233,7 +233,7 @@ std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vec
     if (options.mode == VoxelMode::mean) {
       expected[at] = mean_of(sums[at], count, options.deterministic, scale);
     } else if (options.mode == VoxelMode::max) {
-      // -inf is what nothing looks like, so that parts can be merged without their counts.
+      // -inf marks an empty voxel, so that parts can be merged without their counts.
       const bool zero = largest[at] == 0 || (std::isinf(largest[at]) && largest[at] < 0);  // of one sign
       const double value = zero ? 0.0 : largest[at];
       expected[at].value = options.zero_floor ? larger(value, 0.0) : value;
@@ -244,4 +244,4 @@ std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vec
   return expected;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

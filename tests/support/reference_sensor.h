@@ -1,6 +1,6 @@
-// The sensor operations in plain loops over float64 values, written from the contract in amdahl/sensor.h alone. Results
-// that the contract defines bit for bit are rounded to float after every operation: a sum, product or quotient of
-// floats taken in float64 and then rounded is the one that float arithmetic gives.
+// The sensor operations as plain loops over float64 values, implemented only from the contract in amdahl/sensor.h.
+// Results that the contract defines bit for bit are rounded to float after every operation: a sum, product or quotient
+// of floats computed in float64 and then rounded equals the result of float arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 #include "amdahl/sensor.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 /// Element i of an array of f32, bf16 or f16.
 double decode(const void* data, DType type, int64_t i);
-/// The values in that type, to nearest, ties to even, beyond its range to infinity.
+/// Converts values to that type: round to nearest, ties to even, overflow to infinity.
 std::vector<uint8_t> encode(const std::vector<double>& values, DType type);
 /// The largest finite number of the type.
 double largest_finite(DType type);
 
-/// What an element of an output must be: bit for bit when the tolerance is 0 (any NaN is as good as another), else
-/// within the tolerance, where infinity stands for what the type cannot hold.
+/// Expected output element: with tolerance 0 bit for bit (any NaN matches any NaN), otherwise within the tolerance,
+/// where infinity also represents values beyond the type's range.
 struct Expected {
   double value = 0;
   double tolerance = 0;
@@ -27,7 +27,7 @@ struct Expected {
 
 struct StreamInput {
   int64_t length = 0, width = 0;  // S, D
-  std::vector<double> data;       // [B, S, D], before it is rounded to the type under test
+  std::vector<double> data;       // [B, S, D], before rounding to the type under test
   std::vector<float> times;       // [B, S]
 };
 
@@ -37,10 +37,10 @@ struct FuseInput {
   std::vector<float> targets;  // [B, T]
 };
 
-/// [B, T, sum of D], for data and output of that type.
+/// Returns [B, T, sum of D], for data and output of that type.
 std::vector<Expected> reference_fuse(const FuseInput& input, DType type, Extrapolation rule);
 
-/// The first bad time as an index into [B, S], or -1.
+/// The first invalid time as an index into [B, S], or -1.
 struct TimesVerdict {
   int64_t index = -1;
   bool non_finite = false;
@@ -48,15 +48,15 @@ struct TimesVerdict {
 TimesVerdict reference_check_times(const std::vector<float>& times, int64_t length);
 
 struct PointPlaces {
-  std::vector<int64_t> voxel;  // of each point, by the layout; -1: in none
+  std::vector<int64_t> voxel;  // voxel index of each point in the layout; -1: none
   int64_t num_nan = 0, num_outside = 0;
 };
 PointPlaces reference_places(const std::vector<float>& points, const VoxelGrid& grid, const VoxelizeOptions& options);
 
-/// One element a voxel for count, occupancy and bitmask (0 or 1), else one a feature of a voxel. `features` are [N, F]
-/// as the type under test holds them. `scale`: the one a deterministic mean was taken with.
+/// One element per voxel for count, occupancy and bitmask (0 or 1), otherwise one per feature and voxel. `features` are
+/// [N, F] as represented in the type under test. `scale`: the scale used by a deterministic mean.
 std::vector<Expected> reference_voxels(const PointPlaces& places, const std::vector<double>& features,
                                        int64_t num_features, int64_t num_voxels, const VoxelizeOptions& options,
                                        double scale);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

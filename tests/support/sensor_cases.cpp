@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -39,7 +39,7 @@ StreamInput stream_of(int64_t batch, int64_t length, int64_t width, uint64_t see
   return stream;
 }
 
-// Uneven, rising, in [0, 1), another for every row.
+// Increasing times at uneven distances in [0, 1), different for every row.
 Times uneven(uint64_t seed, int64_t length) {
   return [seed, length](int64_t b, int64_t s) {
     auto times = uniforms(static_cast<size_t>(length), seed + static_cast<uint64_t>(b) * 1000, 0, 1);
@@ -48,8 +48,7 @@ Times uneven(uint64_t seed, int64_t length) {
   };
 }
 
-// Every time of every stream, its neighbours among floats, the middles, and beyond both ends; T is the same in all
-// rows.
+// Every time of every stream, the adjacent floats, the midpoints, and values beyond both ends; T is equal in all rows.
 std::vector<float> probing_targets(const FuseInput& input, int64_t b) {
   std::vector<float> targets;
   for (const StreamInput& stream : input.streams) {
@@ -79,7 +78,7 @@ FuseCase probed(std::string name, int64_t batch, std::vector<StreamInput> stream
 FuseCase scattered(std::string name, int64_t batch, int64_t num_targets, std::vector<StreamInput> streams) {
   return {std::move(name),
           {batch, num_targets, std::move(streams),
-           uniforms(static_cast<size_t>(batch * num_targets), 77, -0.3f, 1.3f)}};  // in no order
+           uniforms(static_cast<size_t>(batch * num_targets), 77, -0.3f, 1.3f)}};  // unordered
 }
 
 FuseCase of_times(const std::string& name, const std::vector<float>& times, bool hold_only = false) {
@@ -117,12 +116,12 @@ std::vector<FuseCase> shapes() {
   cases.push_back(scattered("long row", 1, 5, {stream_of(1, 3, 4099, 18, uneven(18, 3))}));
   const auto steps = [](int64_t, int64_t s) { return static_cast<float>(s) / 4000; };
   cases.push_back(scattered("long stream", 2, 70, {stream_of(2, 4000, 2, 19, steps)}));
-  // More than a dimension of a CUDA grid but its first can count.
+  // More targets than the y or z dimension of a CUDA grid can count.
   cases.push_back(scattered("many targets", 1, 70'000, {stream_of(1, 3, 1, 20, uneven(20, 3))}));
   cases.push_back(scattered("many rows", 70'000, 1, {stream_of(70'000, 2, 1, 21, steps)}));
   cases.push_back(scattered("many short entries", 600, 70,
                             {stream_of(600, 6, 8, 24, uneven(24, 6)), stream_of(600, 4, 4, 25, uneven(25, 4))}));
-  // Columns of several targets side by side, and targets in chunks.
+  // Tests columns of several targets in parallel, and targets in chunks.
   cases.push_back(scattered("some wide entries", 40, 90,
                             {stream_of(40, 20, 280, 26, uneven(26, 20)), stream_of(40, 15, 20, 27, uneven(27, 15))}));
   cases.push_back(
@@ -164,8 +163,7 @@ std::vector<float> points_in(size_t count, uint64_t seed, const VoxelGrid& grid,
   return points;
 }
 
-// All combinations of three coordinates out of `values`, which are relative to nothing: absolute positions of each
-// axis.
+// All combinations of three coordinates out of `values`, which are absolute positions on each axis.
 std::vector<float> lattice(const std::vector<float>& values) {
   std::vector<float> points;
   for (const float x : values)
@@ -174,7 +172,7 @@ std::vector<float> lattice(const std::vector<float>& values) {
   return points;
 }
 
-// Borders as a user writes them, and the floats beside them.
+// Voxel borders computed as a user would, and the adjacent floats.
 std::vector<float> on_borders(const VoxelGrid& grid, bool outer_only) {
   std::vector<float> points;
   for (size_t axis = 0; axis < 3; ++axis)
@@ -291,7 +289,8 @@ std::vector<Cloud> large_clouds() {
     const std::array<size_t, 3> voxel{row % 2 == 0 ? from_end : length - 1 - from_end, row, 7 + i % 2};
     for (size_t axis = 0; axis < 3; ++axis) {
       const float extent = static_cast<float>(hall.size[axis]) * hall.voxel_size;
-      const float within = (scan.points[i + axis] - hall.minimum[axis]) / extent;  // of the hall, and of the voxel
+      // relative position in the hall, and in the voxel
+      const float within = (scan.points[i + axis] - hall.minimum[axis]) / extent;
       scan.points[i + axis] =
           hall.minimum[axis] + (static_cast<float>(voxel[axis]) + 0.1f + 0.8f * within) * hall.voxel_size;
     }
@@ -310,7 +309,7 @@ std::string to_string(FeatureKind kind) {
 std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, DType type) {
   const auto count = static_cast<size_t>(num_points * num_features);
   std::vector<double> values = normals(count, 51);
-  const double reach = type == DType::f16 ? 4 : 25;  // decimal digits up and down
+  const double reach = type == DType::f16 ? 4 : 25;  // range of decimal exponents in both directions
   for (size_t i = 0; i < count; ++i) {
     if (kind == FeatureKind::negative) values[i] = -0.001 - std::fabs(values[i]);
     if (kind == FeatureKind::uneven)
@@ -345,7 +344,7 @@ std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud) {
     for (const OutOfBounds bounds : {OutOfBounds::drop, OutOfBounds::clamp})
       for (const bool fast_quotient : {false, true})
         for (const DType type : kFloatTypes)
-          for (const bool variant : {false, true})  // deterministic for mean, zero_floor for max
+          for (const bool variant : {false, true})  // `deterministic` for mean, `zero_floor` for max
             for (const int parts : {1, 3}) {
               if (!has_features && (type != DType::f32 || variant || parts != 1)) continue;
               VoxelRun run{{mode, layout, bounds, false, false, fast_quotient},
@@ -366,4 +365,4 @@ std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud) {
   return runs;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

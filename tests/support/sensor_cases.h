@@ -1,5 +1,5 @@
-// The table of inputs that the sensor operations of every backend are tested on. A case added here is run on the CPU
-// and on the GPU, against the reference and against each other.
+// Test inputs of the sensor operations for all backends. Every case runs on the CPU and on the GPU, and is compared
+// with the reference and between the two.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 #include "reference_sensor.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct FuseCase {
   std::string name;
   FuseInput input;
-  /// Differences of neighbours overflow float, which only `hold` defines bit for bit.
+  /// Differences of adjacent samples overflow float; only `hold` defines this bit for bit.
   bool hold_only = false;
 };
 const std::vector<FuseCase>& fuse_cases();
@@ -29,33 +29,32 @@ struct Cloud {
   std::string name;
   VoxelGrid grid;
   std::vector<float> points;  // [N, 3]
-  /// No point lies near the side of a voxel, so that an approximate quotient has the same floor.
+  /// No point is near a voxel face, so that an approximate quotient has the same floor.
   bool clear_of_sides = false;
   int64_t num_points() const { return static_cast<int64_t>(points.size() / 3); }
 };
 const std::vector<Cloud>& clouds();
-/// More points, and more in a voxel, than what a GPU's block of threads keeps to itself. Too slow for tests without
-/// one.
+/// More points, and more per voxel, than a GPU thread block keeps locally. Too slow for tests without a GPU.
 std::vector<Cloud> large_clouds();
 
-/// What the features of a cloud are like.
+/// Kinds of feature values.
 enum class FeatureKind { normal, negative, uneven, signed_zero, tiny, not_finite };
 std::string to_string(FeatureKind kind);
-/// [N, F] that differ in the point and the feature, before they are rounded to the type under test.
+/// [N, F], different for every point and feature, before rounding to the type under test.
 std::vector<double> features_of(int64_t num_points, int64_t num_features, FeatureKind kind, DType type);
 
-/// One way to voxelize a cloud.
+/// One configuration of voxelizing a cloud.
 struct VoxelRun {
   VoxelizeOptions options;
   DType type = DType::f32;
   int64_t num_features = 0;
   FeatureKind kind = FeatureKind::normal;
-  int parts = 1;              // more: in parts that are merged and finished
-  bool wants_counts = false;  // mean of one part
-  int64_t skip_elements = 0;  // of points, features and output behind an aligned address
+  int parts = 1;              // above 1: computed in parts that are merged and finished
+  bool wants_counts = false;  // only for mean in one part
+  int64_t skip_elements = 0;  // offset of points, features and output from an aligned address
   std::string name() const;
 };
-/// Every combination of what the mode knows; widths, kinds of features and addresses take turns over the clouds.
+/// All combinations of the mode's options; widths, kinds of features and addresses alternate over the clouds.
 std::vector<VoxelRun> voxel_runs(VoxelMode mode, size_t cloud);
 
 inline constexpr DType kFloatTypes[] = {DType::f32, DType::bf16, DType::f16};
@@ -63,4 +62,4 @@ inline constexpr Extrapolation kRules[] = {Extrapolation::hold, Extrapolation::l
 inline constexpr VoxelMode kVoxelModes[] = {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean,
                                             VoxelMode::max};
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

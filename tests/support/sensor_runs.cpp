@@ -1,4 +1,5 @@
 #include "sensor_runs.h"
+#include "waits.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +7,8 @@
 #include <cmath>
 #include <random>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(60); }
 
 bool is(double got, const Expected& want, double largest) {
   if (std::isnan(want.value)) return std::isnan(got);
@@ -165,4 +164,4 @@ void expect_masks_work(const SensorBench& bench) {
   }
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -1,4 +1,4 @@
-// Runs a case of sensor_cases.h on one device, whichever it is, and holds the result against the reference.
+// Runs a case of sensor_cases.h on any device and compares the result with the reference.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 #include "sensor/sensor_ops.h"
 #include "sensor_cases.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct SensorBench {
   Device& device;
@@ -19,10 +19,10 @@ struct SensorBench {
   SensorOps& ops;
 };
 
-/// Device memory between guard bytes, so that a write beside it is seen; all of it starts as garbage.
+/// Device memory between guard bytes, which detect writes out of bounds; initialised with garbage.
 class GuardedMemory {
  public:
-  /// `skip_bytes` move it off the 256-byte alignment of buffers.
+  /// `skip_bytes`: offset from the 256-byte alignment of buffers.
   GuardedMemory(const SensorBench& bench, size_t bytes, size_t skip_bytes = 0);
   void* data() { return buffer_->as<uint8_t>() + kGuardBytes + skip_bytes_; }
   template <class T>
@@ -30,9 +30,9 @@ class GuardedMemory {
     return static_cast<T*>(data());
   }
   void set(const void* values);
-  /// Garbage again.
+  /// Fills it with garbage again.
   void spoil();
-  /// Waits for the stream. Fails the test where a guard byte has changed.
+  /// Waits for the stream and copies the content. Fails the test when a guard byte has changed.
   std::vector<uint8_t> get();
   template <class T>
   std::vector<T> get_as() {
@@ -51,7 +51,7 @@ class GuardedMemory {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// Filled from the host.
+/// Allocates guarded memory and fills it from the host.
 std::unique_ptr<GuardedMemory> memory_of(const SensorBench& bench, const void* values, size_t bytes,
                                          size_t skip_bytes = 0);
 
@@ -61,7 +61,7 @@ void expect_elements(const std::vector<double>& got, const std::vector<Expected>
 /// A fuse problem with its memory.
 class FuseRun {
  public:
-  /// `skip` elements of data and output behind an aligned address.
+  /// `skip`: offset of data and output from an aligned address, in elements.
   FuseRun(const SensorBench& bench, const FuseCase& fuse_case, DType type, Extrapolation rule, size_t skip = 0);
   void enqueue() { ops_.fuse(stream_, problem_); }
   std::vector<uint8_t> output() { return output_->get(); }
@@ -77,16 +77,17 @@ class FuseRun {
 
 void expect_fused(const FuseCase& fuse_case, DType type, Extrapolation rule, const std::vector<uint8_t>& output);
 
-/// Every case x type x rule that is defined, at addresses of every alignment.
+/// Every defined combination of case, type and rule, at addresses of every alignment.
 void for_each_fuse(const std::function<void(const FuseCase&, DType, Extrapolation, size_t skip)>& visit);
 
-/// All in one call.
+/// Checks all cases in one call.
 void expect_times_checked(const SensorBench& bench, const std::vector<TimesCase>& cases);
 
-/// Some points of a cloud with their features, as a problem with its memory.
+/// A range of points of a cloud with their features, as a problem with its memory.
 class CloudPart {
  public:
-  /// Points [begin, end) of the cloud; `partial` as in VoxelizeProblem. Features are those of the whole cloud, [N, F].
+  /// Points [begin, end) of the cloud; `partial` as in VoxelizeProblem. `features` are those of the whole cloud, [N,
+  /// F].
   CloudPart(const SensorBench& bench, const Cloud& cloud, const std::vector<uint8_t>& features, const VoxelRun& run,
             int64_t begin, int64_t end, bool partial);
   void enqueue_scale(int64_t num_points_of_all) {
@@ -97,7 +98,7 @@ class CloudPart {
   void set_scale(float scale) { scale_->set(&scale); }
   std::vector<uint8_t> output() { return output_->get(); }
   void spoil_output() { output_->spoil(); }
-  /// Of a mean that was asked for them, else empty.
+  /// The counts of a mean that requested them; otherwise empty.
   std::vector<int32_t> counts() { return counts_ ? counts_->get_as<int32_t>() : std::vector<int32_t>{}; }
   VoxelizeCounts stats() { return stats_->get_as<VoxelizeCounts>()[0]; }
 
@@ -108,27 +109,28 @@ class CloudPart {
   VoxelizeProblem problem_;
 };
 
-/// All of a cloud, with the features of the run.
+/// The whole cloud, with the features of the run.
 CloudPart whole_cloud(const SensorBench& bench, const Cloud& cloud, const VoxelRun& run);
 
 struct VoxelResult {
   std::vector<uint8_t> output;
-  std::vector<int32_t> counts;  // of a mean, where the run has them
+  std::vector<int32_t> counts;  // of a mean, if the run requests them
   VoxelizeCounts stats;
   float scale = 0;  // of a deterministic mean
 };
 
-/// In one part, or in parts that are merged here and finished by the device.
+/// Runs it in one part, or in parts that are merged on the host and finished by the device.
 VoxelResult run_voxelize(const SensorBench& bench, const Cloud& cloud, const VoxelRun& run);
 void expect_voxels(const Cloud& cloud, const VoxelRun& run, const VoxelResult& result);
 
-/// Every cloud x run of the mode. `exact_quotient`: only where a fast quotient cannot change a voxel.
+/// Every combination of cloud and run of the mode. `exact_quotient`: skips runs with fast_quotient on clouds in which
+/// an approximate quotient could change a voxel.
 void for_each_voxelize(VoxelMode mode, bool exact_quotient,
                        const std::function<void(const Cloud&, const VoxelRun&)>& visit);
 
-/// Shuffled clouds and any split give the bits of the cloud as it is, for every mode that promises it.
+/// Shuffled and split clouds give the same bits as the original, for every mode that guarantees it.
 void expect_order_does_not_matter(const SensorBench& bench);
-/// merge_masks and expand_mask.
+/// Tests merge_masks and expand_mask.
 void expect_masks_work(const SensorBench& bench);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

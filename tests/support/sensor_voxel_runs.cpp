@@ -7,7 +7,7 @@
 
 #include "sensor_runs.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 template <class T>
@@ -17,7 +17,7 @@ std::vector<double> widened(const std::vector<uint8_t>& bytes) {
   return {values.begin(), values.end()};
 }
 
-// The bits of the voxels as 0 and 1; the last word's others must be 0.
+// The bits of the voxels as 0 and 1; unused bits of the last word must be 0.
 std::vector<double> bits_of(const std::vector<uint8_t>& bytes, int64_t count) {
   std::vector<double> bits;
   for (const uint8_t byte : bytes)
@@ -112,7 +112,7 @@ VoxelResult run_whole(const SensorBench& bench, const Cloud& cloud, const std::v
   return result;
 }
 
-// Of parts: whatever they left, merged on the host, and finished on the device.
+// Merges the outputs of parts on the host and finishes them on the device.
 std::vector<uint8_t> finished(const SensorBench& bench, const Cloud& cloud, const VoxelRun& run, VoxelResult& merged) {
   VoxelizeProblem problem;
   problem.grid = cloud.grid;
@@ -162,13 +162,14 @@ VoxelResult run_parts(const SensorBench& bench, const Cloud& cloud, const std::v
 
 std::vector<int64_t> uneven_borders(int64_t count, int parts) {
   std::vector<int64_t> borders{0};
-  for (int i = 1; i < parts; ++i) borders.push_back(count * i * i / (parts * parts));  // the first may be empty
+  for (int i = 1; i < parts; ++i) borders.push_back(count * i * i / (parts * parts));  // the first part may be empty
   borders.push_back(count);
   return borders;
 }
 
-// A power of two with which N values like the largest sum up below 2^62, and at most two bits less than could be. Where
-// all are zero, the largest of float, so that the least of all parts' scales is that of the parts that have values.
+// The scale is a power of two with which N values as large as the largest sum to less than 2^62, and at most two bits
+// below the maximum. If all values are zero, it is the largest float, so that the minimum over the parts' scales is
+// that of the parts with values.
 void expect_scale(float scale, const std::vector<double>& features, int64_t num_points) {
   double largest = 0;
   for (const double feature : features)
@@ -229,7 +230,7 @@ void for_each_voxelize(VoxelMode mode, bool exact_quotient,
 
 namespace {
 
-// The cloud and its features in another order of the points.
+// Permutes the points of the cloud and their features.
 void shuffle(Cloud& cloud, std::vector<uint8_t>& features, uint64_t seed) {
   std::vector<size_t> order(static_cast<size_t>(cloud.num_points()));
   std::iota(order.begin(), order.end(), 0);
@@ -272,4 +273,4 @@ void expect_order_does_not_matter(const SensorBench& bench) {
       }
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   std::mt19937_64 generator(seed);
@@ -34,7 +34,7 @@ JobDevices cpu_job_devices(int count) {
   JobDevices job;
   job.devices = make_cpu_devices(count);
   for (auto& device : job.devices) job.ops.push_back(make_cpu_ops(*device, {}));
-  if (count == 1)  // as fleets do
+  if (count == 1)  // as in fleets
     job.communicators.push_back(make_lone_communicator(*job.devices[0]));
   else
     job.communicators = make_inproc_communicators(count, 30);
@@ -42,7 +42,7 @@ JobDevices cpu_job_devices(int count) {
 }
 
 JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps) {
-  const int world = options.plan.num_devices;
+  const int world = options.plan.num_devices();
   JobResult result;
   result.params.resize(static_cast<size_t>(world));
   result.comm_bytes.resize(static_cast<size_t>(world));
@@ -95,4 +95,4 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
   return result;
 }
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -9,7 +9,7 @@
 #include "comm/world.h"
 #include "train/trainer.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 
 struct JobData {
   std::vector<float> features;  // [rows, input_width]
@@ -24,7 +24,7 @@ ModelSpec odd_model(LossKind loss, double dropout = 0.25);
 struct JobResult {
   std::vector<double> losses;              // per step
   double correct = 0;                      // of the last step
-  std::vector<float> first_gradients;      // after the first step, each part from a rank that owns it
+  std::vector<float> first_gradients;      // after the first step, each part taken from a rank that owns it
   std::vector<std::vector<float>> params;  // per rank, after the last step
   std::vector<size_t> comm_bytes;          // per rank, one step
   std::vector<size_t> comm_calls;
@@ -38,8 +38,7 @@ struct JobDevices {
 };
 JobDevices cpu_job_devices(int count);
 
-/// `steps` optimizer steps on the same global batch.
-/// Their gradients are in the result where `options` keep them.
+/// Runs `steps` optimizer steps on the same global batch. The result has the gradients if `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);
 
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

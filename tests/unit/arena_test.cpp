@@ -11,7 +11,7 @@
 #include "comm/world.h"
 #include "lab/transports.h"
 #include "ops/ops.h"
-#include "report/arena.h"
+#include "report/fabric/arena.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

@@ -11,11 +11,11 @@
 
 #include "amdahl/error.h"
 #include "device/device.h"
-#include "measure/sensor_placement.h"
+#include "measure/sensor/placement.h"
 #include "sensor/shard.h"
 #include "sensor/sm_limited.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 TaskCosts alike(const std::vector<double>& costs, size_t devices) {
@@ -241,4 +241,4 @@ TEST(HeldBack, PartsOfAGpuAreWholeGroups) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -1,4 +1,4 @@
-#include "report/break_even.h"
+#include "report/common/break_even.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(BreakEven, LiesWhereTheLineCrossesOnLogarithmicAxes) {
   EXPECT_FALSE(found.has_interval);
   EXPECT_EQ(found.measured_low, 64);
   EXPECT_EQ(found.measured_high, 256);
-  EXPECT_NE(break_even_words(found).find("from about 128 [n/a]"), std::string::npos) << break_even_words(found);
+  EXPECT_NE(break_even_text(found).find("from about 128 [n/a]"), std::string::npos) << break_even_text(found);
 }
 
 TEST(BreakEven, TakesTheNeighboursAlone) {
@@ -49,14 +49,14 @@ TEST(BreakEven, NeverAndAlwaysAreAnswers) {
   const BreakEven never = find_break_even({point(8, 0.3, 0.01), point(64, 0.6, 0.01)}, 1);
   EXPECT_EQ(never.answer, Answer::never);
   EXPECT_FALSE(never.value || never.low || never.high);
-  EXPECT_EQ(break_even_words(never).rfind("never in the measured range; measured from 8", 0), 0u);
+  EXPECT_EQ(break_even_text(never).rfind("never in the measured range; measured from 8", 0), 0u);
   const BreakEven always = find_break_even({point(8, 1.3, 0.01), point(64, 1.6, 0.01)}, 1);
   EXPECT_EQ(always.answer, Answer::always);
   EXPECT_FALSE(always.value || always.high);
   const BreakEven perhaps = find_break_even({point(8, 0.3, 0.01), point(64, 0.9, 0.2)}, 1);
   EXPECT_EQ(perhaps.answer, Answer::never);
   EXPECT_TRUE(perhaps.low && *perhaps.low > 8 && *perhaps.low < 64);
-  EXPECT_NE(break_even_words(perhaps).find("perhaps from"), std::string::npos);
+  EXPECT_NE(break_even_text(perhaps).find("perhaps from"), std::string::npos);
 }
 
 TEST(BreakEven, SaysWhereItEndsAgain) {

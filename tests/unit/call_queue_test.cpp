@@ -1,5 +1,5 @@
 // Calls of a device without graphs start together; and how many of them a sample of the sensor benchmark has.
-#include "measure/call_queue.h"
+#include "measure/sampling/call_queue.h"
 
 #include <gtest/gtest.h>
 

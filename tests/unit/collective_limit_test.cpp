@@ -1,13 +1,13 @@
 // The bus bandwidth that no measurement can exceed: with reduction in the switches only where NCCL may let them.
-#include "report/collective_limit.h"
+#include "report/fabric/collective_limit.h"
 
 #include <gtest/gtest.h>
 
 #include "base/nvls.h"
 #include "lab/collectives_setup.h"
 #include "page_checks.h"
-#include "report/collectives_drawing.h"
-#include "report/collectives_page.h"
+#include "report/fabric/collectives_drawing.h"
+#include "report/fabric/collectives_page.h"
 
 namespace amdahl {
 namespace {

@@ -9,15 +9,14 @@
 #include "comm/collective_data.h"
 #include "comm/world.h"
 #include "device/device.h"
-#include "measure/collective_sweep.h"
+#include "measure/collectives/sweep.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
 
 constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
-
-Deadline soon() { return Deadline::after_seconds(20); }
 
 TEST(CollectiveTable, HasTheBandwidthFactorsOfNcclTests) {
   const auto factor = [](const char* name, int n) { return find_collective(name).bus_factor(n); };

@@ -7,13 +7,13 @@
 
 #include "comm/wire.h"
 #include "comm/world.h"
+#include "errors.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
 
 int free_port() { return wire::port_of(wire::listen_on("127.0.0.1", 0)); }
-
-Deadline soon() { return Deadline::after_seconds(10); }
 
 /// Runs fn(store) on a thread per rank of `world`, each with its own connection, and leaves. `skip` never shows up.
 void run_world(int world, double timeout, const std::function<void(int, RendezvousStore&)>& fn, int skip = -1) {
@@ -31,15 +31,6 @@ void run_world(int world, double timeout, const std::function<void(int, Rendezvo
         store->leave();
       },
       nullptr);
-}
-
-Error error_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Cause::internal, "no error was thrown");
 }
 
 TEST(Wire, FramesAndErrorsSurviveTheTrip) {

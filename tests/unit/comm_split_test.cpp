@@ -14,11 +14,10 @@
 #include "comm/device_mesh.h"
 #include "comm/world.h"
 #include "device/cpu_device.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(20); }
 
 /// Runs fn(communicator of the world, stream) on a thread per rank.
 void on_ranks(int world, const std::function<void(Communicator&, Stream&)>& fn, double timeout = 20) {

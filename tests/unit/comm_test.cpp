@@ -9,15 +9,15 @@
 #include "comm/reduce_kernels.h"
 #include "comm/world.h"
 #include "device/cpu_stream.h"
+#include "errors.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
 
-constexpr double kTimeout = 20;
+constexpr double kTimeoutSeconds = 20;
 const std::vector<int> kWorlds{1, 2, 3, 4, 7};
 const std::vector<size_t> kCounts{0, 1, 7, 63, 65, 1000, 100'003};
-
-Deadline soon() { return Deadline::after_seconds(30); }
 
 /// Runs fn(rank, communicator, stream) on a thread per rank and synchronizes each stream.
 void run_world(int world, double timeout, const std::function<void(int, Communicator&, Stream&)>& fn) {
@@ -33,15 +33,6 @@ void run_world(int world, double timeout, const std::function<void(int, Communic
       [&](const Error& error) {
         for (const auto& comm : comms) comm->abort(error);
       });
-}
-
-Error error_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Cause::internal, "no error was thrown");
 }
 
 /// Small integers, exact in every type: sums over 7 ranks stay below 2^8.
@@ -64,7 +55,7 @@ void check_all_reduce(DType type, ReduceOp op) {
           expected[i] =
               op == ReduceOp::sum ? static_cast<T>(expected[i] + values[i]) : std::max(expected[i], values[i]);
       }
-      run_world(world, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+      run_world(world, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
         auto data = random_values<T>(rank, count);
         comm.all_reduce(data.data(), count, type, op, stream);
         stream.synchronize(soon());
@@ -98,7 +89,7 @@ TEST(InprocAllReduce, AddsInRankOrderWithEqualBitsEverywhere) {
   std::vector<float> expected = inputs[0];
   for (int rank = 1; rank < kWorld; ++rank)
     for (size_t i = 0; i < kCount; ++i) expected[i] += inputs[static_cast<size_t>(rank)][i];
-  run_world(kWorld, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+  run_world(kWorld, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
     auto& data = outputs[static_cast<size_t>(rank)] = inputs[static_cast<size_t>(rank)];
     comm.all_reduce(data.data(), kCount, DType::f32, ReduceOp::sum, stream);
     stream.synchronize(soon());
@@ -155,7 +146,7 @@ TEST(InprocCollectives, ReduceBroadcastGatherScatter) {
     for (const size_t count : kCounts) {
       const int root = world - 1;
       const auto w = static_cast<size_t>(world);
-      run_world(world, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+      run_world(world, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
         const auto mine = static_cast<int32_t>(rank + 1);
         std::vector<int32_t> reduced(count, mine), sent(count, mine), gathered(count * w), all(count * w), part(count);
         for (size_t i = 0; i < all.size(); ++i) all[i] = rank == root ? static_cast<int32_t>(i) : -1;
@@ -182,7 +173,7 @@ TEST(InprocCollectives, ReduceScatterInPlaceAndBeside) {
         const auto values = random_values<float>(rank, count * w);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
       }
-      run_world(world, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+      run_world(world, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
         const auto own = static_cast<std::ptrdiff_t>(static_cast<size_t>(rank) * count);
         auto data = random_values<float>(rank, count * w), kept = data;
         std::vector<float> part(count, -1);
@@ -199,7 +190,7 @@ TEST(InprocCollectives, ReduceScatterInPlaceAndBeside) {
 }
 
 TEST(InprocCollectives, SendAndReceiveAroundARing) {
-  run_world(4, kTimeout, [](int rank, Communicator& comm, Stream& stream) {
+  run_world(4, kTimeoutSeconds, [](int rank, Communicator& comm, Stream& stream) {
     std::vector<int64_t> token(1000, rank), from_left(1000);
     for (int round = 0; round < 20; ++round) {
       const int right = (rank + 1) % 4, left = (rank + 3) % 4;
@@ -213,7 +204,7 @@ TEST(InprocCollectives, SendAndReceiveAroundARing) {
 }
 
 TEST(InprocCollectives, StayInCallOrderAcrossStreams) {
-  run_world(2, kTimeout, [](int rank, Communicator& comm, Stream& stream) {
+  run_world(2, kTimeoutSeconds, [](int rank, Communicator& comm, Stream& stream) {
     auto other = stream.device().make_stream("other");
     std::vector<float> a(100, 1), b(50, 2);
     if (rank == 0) as_cpu(stream).enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
@@ -227,7 +218,7 @@ TEST(InprocCollectives, StayInCallOrderAcrossStreams) {
 }
 
 TEST(InprocCollectives, ExchangeGivesEveryMessageInRankOrder) {
-  run_world(3, kTimeout, [](int rank, Communicator& comm, Stream&) {
+  run_world(3, kTimeoutSeconds, [](int rank, Communicator& comm, Stream&) {
     for (int round = 0; round < 50; ++round) {
       const auto messages = comm.exchange(std::to_string(rank * 100 + round), soon());
       EXPECT_EQ(messages, (std::vector<std::string>{std::to_string(round), std::to_string(100 + round),
@@ -239,7 +230,7 @@ TEST(InprocCollectives, ExchangeGivesEveryMessageInRankOrder) {
 
 TEST(InprocFailures, AMismatchNamesTheRankAndBothCalls) {
   const Error error = error_of([] {
-    run_world(3, kTimeout, [](int rank, Communicator& comm, Stream& stream) {
+    run_world(3, kTimeoutSeconds, [](int rank, Communicator& comm, Stream& stream) {
       std::vector<float> data(10);
       comm.all_reduce(data.data(), 10, DType::f32, ReduceOp::sum, stream);
       if (rank == 1)
@@ -256,7 +247,7 @@ TEST(InprocFailures, AMismatchNamesTheRankAndBothCalls) {
 
 TEST(InprocFailures, ReceivingAnotherSizeThanSentIsAMismatch) {
   const Error error = error_of([] {
-    run_world(2, kTimeout, [](int rank, Communicator& comm, Stream& stream) {
+    run_world(2, kTimeoutSeconds, [](int rank, Communicator& comm, Stream& stream) {
       std::vector<float> data(10);
       if (rank == 0)
         comm.send(data.data(), 10, DType::f32, 1, stream);
@@ -298,7 +289,7 @@ TEST(InprocFailures, TheDeadlineCountsFromWhenTheStreamReachesTheCall) {
 TEST(InprocFailures, AnExceptionOfOneRankEndsTheWaitsOfTheOthersAndNamesIt) {
   for (const bool control_plane : {false, true}) {
     const Error error = error_of([&] {
-      run_world(4, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+      run_world(4, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
         std::vector<float> data(4096);
         if (rank == 3) throw Error(Cause::non_finite, "loss is NaN");
         if (control_plane) comm.barrier(soon());
@@ -315,7 +306,7 @@ TEST(InprocFailures, AnExceptionOfOneRankEndsTheWaitsOfTheOthersAndNamesIt) {
 TEST(InprocFailures, AbortInTheMiddleOfTrafficIsSafe) {
   for (int round = 0; round < 30; ++round) {
     const Error error = error_of([&] {
-      run_world(4, kTimeout, [&](int rank, Communicator& comm, Stream& stream) {
+      run_world(4, kTimeoutSeconds, [&](int rank, Communicator& comm, Stream& stream) {
         auto data = std::make_unique<std::vector<float>>(20'000, 1.0f);  // freed at once: ASan and TSan watch
         for (int call = 0; call < 200; ++call) {
           if (rank == 1 && call == 10 + round) throw Error(Cause::interrupted, "stop");
@@ -332,11 +323,11 @@ TEST(InprocFailures, AbortInTheMiddleOfTrafficIsSafe) {
 TEST(InprocFailures, RefusesRanksOutsideTheWorld) {
   const auto devices = make_cpu_devices(1);
   auto stream = devices[0]->make_stream("comm");
-  auto comms = make_inproc_communicators(2, kTimeout);
+  auto comms = make_inproc_communicators(2, kTimeoutSeconds);
   float value = 0;
   EXPECT_THROW(comms[0]->broadcast(&value, 1, DType::f32, 2, *stream), Error);
   EXPECT_THROW(comms[0]->send(&value, 1, DType::f32, 0, *stream), Error);
-  EXPECT_THROW(make_inproc_communicators(0, kTimeout), Error);
+  EXPECT_THROW(make_inproc_communicators(0, kTimeoutSeconds), Error);
 }
 
 TEST(RankThreads, TurnsAnyExceptionIntoAnErrorWithItsRank) {

@@ -1,16 +1,16 @@
-#include "report/cost.h"
+#include "report/cost/cost.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "chart/cost_chart.h"
-#include "report/break_even.h"
-#include "report/cost_page.h"
-#include "report/cost_tables.h"
-#include "report/markdown.h"
-#include "report/study.h"
-#include "report/study_break_even.h"
+#include "report/common/break_even.h"
+#include "report/cost/page.h"
+#include "report/cost/tables.h"
+#include "report/study/break_even.h"
+#include "report/study/markdown.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
@@ -244,13 +244,12 @@ TEST(Cost, AStudySaysTheSameBreakEven) {
   ASSERT_TRUE(cost.value && study[0].value);
   EXPECT_DOUBLE_EQ(*study[0].value, *cost.value);
   EXPECT_DOUBLE_EQ(study[0].low.value(), cost.low.value());
-  EXPECT_EQ(break_even_words(study[0]), break_even_words(cost));
-  EXPECT_NE(break_even_words(cost).find("(modelled: interpolated between "), std::string::npos)
-      << break_even_words(cost);
-  EXPECT_NE(cost_text(report).find(break_even_words(cost)), std::string::npos);
+  EXPECT_EQ(break_even_text(study[0]), break_even_text(cost));
+  EXPECT_NE(break_even_text(cost).find("(modelled: interpolated between "), std::string::npos) << break_even_text(cost);
+  EXPECT_NE(cost_text(report).find(break_even_text(cost)), std::string::npos);
   std::string plain = study_markdown(*run.study);
   std::erase(plain, '\\');
-  EXPECT_NE(plain.find(break_even_words(cost)), std::string::npos) << plain;
+  EXPECT_NE(plain.find(break_even_text(cost)), std::string::npos) << plain;
 }
 
 TEST(Cost, AnAccountOfAnotherStepGivesNoShareOfInput) {

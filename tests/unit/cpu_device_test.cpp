@@ -1,4 +1,5 @@
 #include "device/cpu_device.h"
+#include "waits.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,6 @@ namespace amdahl {
 namespace {
 
 using std::chrono::milliseconds;
-
-Deadline soon() { return Deadline::after_seconds(20); }
 
 struct CpuDeviceTest : testing::Test {
   std::vector<std::unique_ptr<Device>> devices = make_cpu_devices(2);

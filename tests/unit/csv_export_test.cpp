@@ -1,4 +1,4 @@
-#include "report/csv_export.h"
+#include "report/export/csv.h"
 
 #include <gtest/gtest.h>
 

@@ -7,11 +7,11 @@
 
 #include "chart/line_chart.h"
 #include "page_checks.h"
-#include "report/arena_page.h"
-#include "report/collectives.h"
-#include "report/collectives_page.h"
-#include "report/link_charts.h"
-#include "report/links_page.h"
+#include "report/fabric/arena_page.h"
+#include "report/fabric/collectives.h"
+#include "report/fabric/collectives_page.h"
+#include "report/fabric/link_charts.h"
+#include "report/fabric/links_page.h"
 
 namespace amdahl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "planner/findings.h"
+#include "doctor/findings.h"
 
 namespace amdahl {
 namespace {

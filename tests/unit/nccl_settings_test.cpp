@@ -107,10 +107,10 @@ TEST(NcclTuning, ReadsTheLinesOfEveryVersion) {
       "node0:309:309 [0] NCCL INFO Broadcast |     0.0/   0.0 |     0.0/   0.0 |\n"
       "Bytes -> nothing\n many Bytes -> Algo 1 proto 1");
   ASSERT_EQ(choices.size(), 5u);
-  const auto expect = [&](size_t i, const char* collective, int64_t bytes, const char* way, int channels) {
+  const auto expect = [&](size_t i, const char* collective, int64_t bytes, const char* method, int channels) {
     EXPECT_EQ(choices[i].collective, collective);
     EXPECT_EQ(choices[i].bytes, bytes);
-    EXPECT_EQ(choices[i].way, way);
+    EXPECT_EQ(choices[i].method, method);
     EXPECT_EQ(choices[i].channels, channels);
   };
   expect(0, "allreduce", 1024, "TREE LL", 1);

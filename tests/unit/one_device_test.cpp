@@ -1,14 +1,14 @@
 // What a study on one device says, from Records made by hand.
-#include "report/one_device.h"
+#include "report/study/one_device.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "report/markdown.h"
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/text.h"
+#include "report/study/markdown.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
 

@@ -11,13 +11,21 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "report/page.h"
+#include "report/page/page.h"
 
 namespace amdahl::test {
 
 /// Uniform in [low, high), the same for the same index.
 inline double uniform(uint32_t index, double low, double high, uint64_t stream = 7) {
   return low + (high - low) * (philox(stream, index, 0, 0, 0).v[0] / 4294967296.0);
+}
+
+/// Index of a chart's column.
+inline size_t column_index(const Chart& chart, const std::string& name) {
+  for (size_t i = 0; i < chart.table.columns.size(); ++i)
+    if (chart.table.columns[i].name == name) return i;
+  ADD_FAILURE() << chart.id << " has no column " << name;
+  return 0;
 }
 
 // ---- what every chart must be ----

@@ -130,11 +130,11 @@ TEST_F(Partition, SharesCoverAndDifferByAtMostOne) {
 TEST_F(Partition, MicroBatchesCoverTheGlobalBatch) {
   for (int trial = 0; trial < 300; ++trial) {
     ParallelPlan plan;
-    plan.num_devices = static_cast<int>(draw(1, 8));
+    plan.mesh.dp = static_cast<int>(draw(1, 8));
     plan.accumulate = static_cast<int>(draw(1, 5));
-    plan.global_batch = draw(plan.num_devices * plan.accumulate, 700);
+    plan.global_batch = draw(plan.num_devices() * plan.accumulate, 700);
     int64_t at = 0, first_rows = 0;
-    for (int rank = 0; rank < plan.num_devices; ++rank)
+    for (int rank = 0; rank < plan.num_devices(); ++rank)
       for (int micro = 0; micro < plan.accumulate; ++micro) {
         const RowRange rows = micro_batch_rows(plan, false, rank, micro);
         if (rank == 0 && micro == 0) first_rows = rows.rows();
@@ -144,7 +144,7 @@ TEST_F(Partition, MicroBatchesCoverTheGlobalBatch) {
         at = rows.end;
       }
     ASSERT_EQ(at, plan.global_batch);
-    const RowRange first = micro_batch_rows(plan, true, plan.num_devices - 1, 0);
+    const RowRange first = micro_batch_rows(plan, true, plan.num_devices() - 1, 0);
     ASSERT_EQ(first.begin, 0);
     ASSERT_EQ(micro_batch_rows(plan, true, 0, plan.accumulate - 1).end, plan.global_batch);
   }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <random>
 
+#include "errors.h"
 #include "parallel/pipeline/simulate.h"
 
 namespace amdahl {
@@ -34,16 +35,6 @@ void for_each_size(const std::function<void(const Size&)>& look_at) {
 
 PipelineSchedule make(const Size& size) {
   return make_schedule(size.kind, size.ranks, size.micro_batches, size.chunks);
-}
-
-template <typename Call>
-Error error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Cause::internal, "no error");
 }
 
 void expect_violation(const PipelineSchedule& schedule, const std::string& words) {

@@ -1,5 +1,6 @@
 // Simulated pipelines: no deadlock for any kind, bubbles as the formulas say, bounds that hold for any times, and a
 // planted deadlock that is named.
+#include "errors.h"
 #include "parallel/pipeline/simulate.h"
 
 #include <fmt/format.h>
@@ -23,16 +24,6 @@ SimulatedPipeline run(ScheduleKind kind, int ranks, int micro_batches, int chunk
 }
 
 int chunks_of(ScheduleKind kind) { return schedule_feasible(kind, 1, 1, 1).ok ? 1 : 2; }
-
-template <typename Call>
-Error error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Cause::internal, "no error");
-}
 
 TEST(PipelineSimulate, EveryKindEndsWithTheBubbleOfItsFormula) {
   std::mt19937_64 random(29);

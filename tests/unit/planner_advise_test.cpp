@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/study.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 
 namespace amdahl {

@@ -7,11 +7,11 @@
 #include <limits>
 
 #include "amdahl/sensor.h"
+#include "special_floats.h"
 
 namespace amdahl {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kUntouched = -77;
 
 // Fails unless `call` throws that cause with all of `words` in its message and remedy.

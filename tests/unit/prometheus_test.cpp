@@ -1,4 +1,4 @@
-#include "report/prometheus.h"
+#include "report/export/prometheus.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "report/study.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 
 namespace amdahl {

@@ -7,8 +7,8 @@
 #include "device/cpu_stream.h"
 #include "lab/backends.h"
 #include "lab/local_fleet.h"
-#include "measure/study_runner.h"
-#include "measure/train_run.h"
+#include "measure/study/runner.h"
+#include "measure/training/train_run.h"
 #include "small_job.h"
 
 namespace amdahl {
@@ -84,9 +84,9 @@ std::unique_ptr<Fleet> faulty_fleet(int devices, int faulty_rank, int64_t call) 
 
 TrainSettings train_settings(int devices, const char* strategy) {
   TrainSettings settings;
-  settings.trainer.model = testing::odd_model(LossKind::mse);
+  settings.trainer.model = test::odd_model(LossKind::mse);
   settings.trainer.plan.strategy = strategy;
-  settings.trainer.plan.num_devices = devices;
+  settings.trainer.plan.mesh.dp = devices;
   settings.trainer.plan.global_batch = 16;
   settings.trainer.timeout_seconds = 20;
   settings.epochs = 2;
@@ -106,7 +106,7 @@ std::string error_of_training(Fleet& fleet, const TrainSettings& settings) {
 }
 
 TEST(Replicas, TheRankThatDiffersFromMostIsNamed) {
-  const ModelSpec model = testing::odd_model(LossKind::mse);
+  const ModelSpec model = test::odd_model(LossKind::mse);
   std::vector<float> parameters(static_cast<size_t>(make_layout(model).num_floats), 0.5F);
   const TensorHashes good = hash_tensors(model, parameters);
   EXPECT_EQ(good.size(), 7u) << "four weights, three biases";
@@ -150,7 +150,7 @@ TEST(Replicas, AWrongBitEndsTrainingAtTheNextCheck) {
 TEST(Replicas, AWrongBitEndsAStudyInItsCell) {
   const std::unique_ptr<Fleet> fleet = faulty_fleet(2, 1, 1);
   StudySettings settings;
-  settings.model = testing::odd_model(LossKind::mse);
+  settings.model = test::odd_model(LossKind::mse);
   settings.trainer = train_settings(2, "ddp").trainer;
   settings.runs = 1;
   settings.warmup = settings.steps = 2;

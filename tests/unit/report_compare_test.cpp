@@ -1,9 +1,9 @@
-#include "report/compare.h"
-#include "report/comparison_text.h"
+#include "report/compare/compare.h"
+#include "report/compare/text.h"
 
 #include <gtest/gtest.h>
 
-#include "report/process_spread.h"
+#include "report/common/process_spread.h"
 #include "report_records.h"
 #include "spec/json.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "report/collectives_drawing.h"
-#include "report/size_chart.h"
-#include "report/words.h"
+#include "report/common/words.h"
+#include "report/fabric/collectives_drawing.h"
+#include "report/fabric/size_drawing.h"
 
 namespace amdahl {
 namespace {

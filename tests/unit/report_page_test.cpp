@@ -14,11 +14,12 @@
 #include "chart/study_scaling.h"
 #include "chart/study_throughput.h"
 #include "lab/report_pages.h"
-#include "report/html_page.h"
-#include "report/markdown_page.h"
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/study_verdict.h"
+#include "page_checks.h"
+#include "report/page/html_page.h"
+#include "report/page/markdown_page.h"
+#include "report/study/page.h"
+#include "report/study/summary.h"
+#include "report/study/verdict.h"
 #include "report_records.h"
 
 namespace amdahl {
@@ -53,13 +54,6 @@ const std::vector<BatchTimes> kCrossing{{64, 100, 130}, {256, 200, 200}, {1024, 
 
 StudySummary crossing() { return summarise_study(records_of(kCrossing)); }
 
-size_t column(const Chart& chart, const std::string& name) {
-  for (size_t i = 0; i < chart.table.columns.size(); ++i)
-    if (chart.table.columns[i].name == name) return i;
-  ADD_FAILURE() << chart.id << " has no column " << name;
-  return 0;
-}
-
 TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
   const StudySummary summary = crossing();
   const auto chart = speedup_chart(summary, groups_of(summary).front());
@@ -67,15 +61,15 @@ TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
   ASSERT_EQ(chart->table.rows.size(), 8U);
   size_t compared = 0;
   for (const auto& row : chart->table.rows) {
-    if (std::get<int64_t>(row[column(*chart, "devices")]) == 1) {
-      EXPECT_EQ(std::get<double>(row[column(*chart, "speedup")]), 1.0);
-      EXPECT_TRUE(std::holds_alternative<std::monostate>(row[column(*chart, "low")]));
+    if (std::get<int64_t>(row[test::column_index(*chart, "devices")]) == 1) {
+      EXPECT_EQ(std::get<double>(row[test::column_index(*chart, "speedup")]), 1.0);
+      EXPECT_TRUE(std::holds_alternative<std::monostate>(row[test::column_index(*chart, "low")]));
       continue;
     }
     const StudyComparison& c = summary.comparisons[compared++];
-    EXPECT_EQ(std::get<double>(row[column(*chart, "speedup")]), c.test.ratio);
-    EXPECT_EQ(std::get<double>(row[column(*chart, "low")]), c.test.ci->low);
-    EXPECT_EQ(std::get<double>(row[column(*chart, "ideal")]), 2.0);
+    EXPECT_EQ(std::get<double>(row[test::column_index(*chart, "speedup")]), c.test.ratio);
+    EXPECT_EQ(std::get<double>(row[test::column_index(*chart, "low")]), c.test.ci->low);
+    EXPECT_EQ(std::get<double>(row[test::column_index(*chart, "ideal")]), 2.0);
   }
   EXPECT_EQ(compared, 4U);
 }
@@ -104,10 +98,10 @@ TEST(Charts, PartsOfAStepAddUpToIt) {
   ASSERT_TRUE(chart);
   std::map<std::pair<std::string, std::string>, double> sums, steps;
   for (const auto& row : chart->table.rows) {
-    const std::pair key{std::get<std::string>(row[column(*chart, "batch")]),
-                        std::get<std::string>(row[column(*chart, "configuration")])};
-    sums[key] += std::get<double>(row[column(*chart, "time_us")]);
-    steps[key] = std::get<double>(row[column(*chart, "step_us")]);
+    const std::pair key{std::get<std::string>(row[test::column_index(*chart, "batch")]),
+                        std::get<std::string>(row[test::column_index(*chart, "configuration")])};
+    sums[key] += std::get<double>(row[test::column_index(*chart, "time_us")]);
+    steps[key] = std::get<double>(row[test::column_index(*chart, "step_us")]);
   }
   ASSERT_EQ(sums.size(), 8U);
   for (const auto& [key, sum] : sums) EXPECT_NEAR(sum, steps[key], 1e-3 * steps[key]) << key.first << " " << key.second;
@@ -134,13 +128,13 @@ TEST(Charts, AnOutlierDoesNotSquashEveryRun) {
   const nlohmann::json axis = nlohmann::json::parse(chart.spec)["encoding"]["x"]["scale"]["domain"];
   EXPECT_LT(axis[1].get<double>(), 5) << "the others fill the axis";
   const auto& far = chart.table.rows.back();
-  EXPECT_NEAR(std::get<double>(far[column(chart, "deviation_percent")]), 91.3, 1e-9) << "its value is kept";
-  EXPECT_LT(std::get<double>(far[column(chart, "shown_percent")]), axis[1].get<double>());
-  EXPECT_EQ(std::get<std::string>(far[column(chart, "beyond")]), "at +91.3 %");
+  EXPECT_NEAR(std::get<double>(far[test::column_index(chart, "deviation_percent")]), 91.3, 1e-9) << "its value is kept";
+  EXPECT_LT(std::get<double>(far[test::column_index(chart, "shown_percent")]), axis[1].get<double>());
+  EXPECT_EQ(std::get<std::string>(far[test::column_index(chart, "beyond")]), "at +91.3 %");
   EXPECT_NE(chart.summary.find("beyond the axis"), std::string::npos) << chart.summary;
   cell.step_time_us.back() = 50;  // and so on the other side
   const Chart low = *samples_chart(summary, group_of(cell.key), {cell});
-  EXPECT_EQ(std::get<std::string>(low.table.rows.back()[column(low, "below")]), "at -50.0 %");
+  EXPECT_EQ(std::get<std::string>(low.table.rows.back()[test::column_index(low, "below")]), "at -50.0 %");
   EXPECT_GT(nlohmann::json::parse(low.spec)["encoding"]["x"]["scale"]["domain"][0].get<double>(), -5);
   cell.step_time_us.back() = 101.7, cell.outlier.back() = false;
   EXPECT_EQ(samples_chart(summary, group_of(cell.key), {cell})->summary.find("beyond"), std::string::npos);

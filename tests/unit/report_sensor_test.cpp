@@ -1,5 +1,5 @@
 // Tables of the sensor benchmark: what is a gain and against what, and what is said of trouble.
-#include "report/sensor.h"
+#include "report/sensor/text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "report/study.h"
+#include "report/study/summary.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/markdown.h"
-#include "report/study_page.h"
-#include "report/text.h"
-#include "report/words.h"
+#include "report/common/words.h"
+#include "report/study/markdown.h"
+#include "report/study/page.h"
+#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
 #include "stats/compare.h"
@@ -240,8 +240,8 @@ TEST(ReportWords, NumbersKeepThreeDigits) {
   EXPECT_EQ(format_number(0.99812, 4), "0.9981");
   EXPECT_EQ(format_number(123.456, 4), "123.5");
   EXPECT_EQ(format_number(999.96, 4), "1,000");
-  EXPECT_EQ(axis_words("global_batch"), "global batch");
-  EXPECT_EQ(axis_words("num_parameters"), "parameters");
+  EXPECT_EQ(format_axis("global_batch"), "global batch");
+  EXPECT_EQ(format_axis("num_parameters"), "parameters");
   EXPECT_EQ(format_speedup(1.78, Interval{1.75, 1.81}), "1.78x [1.75, 1.81]");
 }
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "report/scaling_outlook.h"
-#include "report/study.h"
+#include "report/study/scaling_outlook.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 
 namespace amdahl {

@@ -42,7 +42,7 @@ TEST(SensorBenchMemory, CloudsAndStreamsOfTheCaller) {
   config.grid = {4, 4, 4};
   config.cloud = std::make_shared<const PointCloud>(four_points());
   const SensorBenchOutcome clouds = run_sensor_bench(config, observer);
-  EXPECT_FALSE(clouds.failed) << clouds.text;
+  EXPECT_FALSE(clouds.failed) << to_text(clouds);
   ASSERT_EQ(clouds.records.size(), 4u);
   EXPECT_EQ(std::get<std::string>(clouds.records[0].axes.at("input")), "memory");
   EXPECT_EQ(std::get<int64_t>(clouds.records[0].axes.at("points")), 4);
@@ -52,7 +52,7 @@ TEST(SensorBenchMemory, CloudsAndStreamsOfTheCaller) {
   fuse.tracks = std::make_shared<const std::vector<Trajectories>>(
       std::vector<Trajectories>{{"a", 1, 2, 1, {0, 1}, {5, 6}, {}, {}}, {"b", 1, 1, 2, {0.5}, {7, 8}, {}, {}}});
   const SensorBenchOutcome rows = run_sensor_bench(fuse, observer);
-  EXPECT_FALSE(rows.failed) << rows.text;
+  EXPECT_FALSE(rows.failed) << to_text(rows);
   EXPECT_EQ(std::get<std::string>(rows.records.at(0).axes.at("workload")), "b1 2x1+1x2->3 memory");
 }
 

@@ -7,14 +7,13 @@
 #include <set>
 
 #include "comm/world.h"
-#include "measure/sensor_check.h"
-#include "measure/sensor_data.h"
-#include "measure/sensor_workload.h"
+#include "measure/sensor/check.h"
+#include "measure/sensor/data.h"
+#include "measure/sensor/workload.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(30); }
 
 SensorJob cloud_job(VoxelMode mode) {
   SensorJob job;
@@ -42,7 +41,8 @@ std::vector<char> output_of(const SensorJob& job) {
   const auto comm = make_lone_communicator(*devices.front());
   const auto ops = make_cpu_sensor_ops(*devices.front());
   const auto stream = devices.front()->make_stream("sensor");
-  SensorWorkload workload({*devices.front(), *ops, *comm}, job, {0, job.num_items}, MergeWay::none, 2, *stream, soon());
+  SensorWorkload workload({*devices.front(), *ops, *comm}, job, {0, job.num_items}, MergeMethod::none, 2, *stream,
+                          soon());
   workload.call(*stream, 1);
   return workload.output(*stream, 1, soon());
 }

@@ -1,4 +1,4 @@
-#include "report/sensor_compare.h"
+#include "report/sensor/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/comparison_text.h"
-#include "report/fabric_compare.h"
-#include "report/sensor_cost.h"
+#include "report/compare/fabric.h"
+#include "report/compare/text.h"
+#include "report/sensor/cost.h"
 #include "sensor_records.h"
 #include "spec/json.h"
 #include "spec/prices_toml.h"

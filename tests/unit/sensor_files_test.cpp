@@ -6,11 +6,10 @@
 
 #include "base/philox.h"
 #include "files/npz.h"
+#include "special_floats.h"
 
 namespace amdahl {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::string npy(const std::string& dictionary, const std::string& elements, char major = 1) {
   const std::string text = dictionary + "\n";

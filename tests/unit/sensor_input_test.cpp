@@ -1,5 +1,5 @@
 // Jobs of the sensor benchmark whose items come from files.
-#include "measure/sensor_input.h"
+#include "measure/sensor/input.h"
 
 #include <gtest/gtest.h>
 
@@ -9,15 +9,13 @@
 #include <random>
 
 #include "base/small_floats.h"
-#include "measure/sensor_check.h"
+#include "measure/sensor/check.h"
 #include "sensor/sensor_ops.h"
 #include "sensor/shard.h"
+#include "special_floats.h"
 
 namespace amdahl {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::shared_ptr<const PointCloud> random_cloud(int64_t points, int64_t features) {
   std::mt19937_64 random(5);

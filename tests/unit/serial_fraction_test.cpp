@@ -5,11 +5,11 @@
 
 #include <vector>
 
-#include "report/markdown.h"
-#include "report/serial_fraction.h"
-#include "report/study.h"
-#include "report/study_page.h"
-#include "report/text.h"
+#include "report/study/markdown.h"
+#include "report/study/page.h"
+#include "report/study/serial_fraction.h"
+#include "report/study/summary.h"
+#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "report/failure.h"
+#include "report/common/failure.h"
 #include "spec/failure.h"
 
 namespace amdahl {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/limited_devices.h"
-#include "report/study.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 

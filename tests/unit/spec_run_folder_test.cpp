@@ -12,8 +12,8 @@
 #include <functional>
 #include <regex>
 
-#include "report/markdown.h"
-#include "report/study.h"
+#include "report/study/markdown.h"
+#include "report/study/summary.h"
 #include "report_records.h"
 #include "spec/json.h"
 

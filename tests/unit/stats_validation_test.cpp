@@ -29,12 +29,12 @@ std::vector<double> normal_samples(int n, double mean, double sd, uint32_t trial
   return samples;
 }
 
-struct Counts {
+struct Verdicts {
   int faster = 0, slower = 0, same = 0, unclear = 0;
 };
 
-Counts run_trials(int trials, int runs, double slowdown, double noise) {
-  Counts counts;
+Verdicts run_trials(int trials, int runs, double slowdown, double noise) {
+  Verdicts counts;
   BootstrapOptions options;
   options.resamples = 1000;
   for (int trial = 0; trial < trials; ++trial) {
@@ -77,7 +77,7 @@ TEST(StatsValidation, SameConfigurationIsRarelyCalledDifferent) {
   for (const int runs : {5, 50}) {
     for (const double noise : {0.01, 0.02, 0.05}) {
       constexpr int kTrials = 1000;
-      const Counts counts = run_trials(kTrials, runs, 1.0, noise);
+      const Verdicts counts = run_trials(kTrials, runs, 1.0, noise);
       const double percent = 100.0 * (counts.faster + counts.slower) / kTrials;
       RecordProperty("aa_different_percent_n" + std::to_string(runs) + "_noise" + std::to_string(noise),
                      std::to_string(percent));
@@ -89,7 +89,7 @@ TEST(StatsValidation, SameConfigurationIsRarelyCalledDifferent) {
 TEST(StatsValidation, PlantedSlowdownOfThreePercentIsFound) {
   for (const double noise : {0.01, 0.015, 0.02}) {
     constexpr int kTrials = 500;
-    const Counts counts = run_trials(kTrials, 50, 1.03, noise);
+    const Verdicts counts = run_trials(kTrials, 50, 1.03, noise);
     const double percent = 100.0 * counts.slower / kTrials;
     RecordProperty("slowdown_found_percent_noise" + std::to_string(noise), std::to_string(percent));
     EXPECT_GE(percent, 95.0) << "noise " << noise;

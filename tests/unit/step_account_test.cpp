@@ -1,4 +1,4 @@
-#include "measure/step_account.h"
+#include "measure/study/step_account.h"
 
 #include <gtest/gtest.h>
 

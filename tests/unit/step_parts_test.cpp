@@ -1,21 +1,21 @@
 // The account on CPU virtual devices: what parts of a step do, that they leave nothing behind, and what they add up to.
-#include "measure/step_parts.h"
+#include "measure/study/step_parts.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "accounted_cell.h"
-#include "measure/step_account.h"
+#include "measure/study/step_account.h"
 
-namespace amdahl::testing {
+namespace amdahl::test {
 namespace {
 
 TrainerOptions options_of(const std::string& strategy) {
   TrainerOptions options;
   options.model = odd_model(LossKind::mse);
   options.plan.strategy = strategy;
-  options.plan.num_devices = strategy == "single" ? 1 : 2;
+  options.plan.mesh.dp = strategy == "single" ? 1 : 2;
   options.plan.global_batch = 64;
   options.plan.bucket_bytes = 6000;
   return options;
@@ -30,14 +30,14 @@ struct After {
 };
 
 std::vector<After> after(const TrainerOptions& options, StepPart part) {
-  JobDevices job = cpu_job_devices(options.plan.num_devices);
+  JobDevices job = cpu_job_devices(options.plan.num_devices());
   const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
   std::vector<After> result(job.devices.size());
   run_rank_threads(
-      options.plan.num_devices,
+      options.plan.num_devices(),
       [&](int index) {
         const auto r = static_cast<size_t>(index);
-        RankContext rank{index, options.plan.num_devices, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        RankContext rank{index, options.plan.num_devices(), *job.devices[r], *job.ops[r], *job.communicators[r]};
         Trainer trainer(rank, options);
         BatchPool pool(trainer, rank.device, data, options.plan.global_batch, 1, Deadline::after_seconds(60));
         trainer.step(pool.features(0), pool.targets(0));
@@ -82,18 +82,18 @@ TEST_P(PartsOfAStep, TheStagedPartSendsWhatAFullStepSendsButTheInput) {
 
 TEST_P(PartsOfAStep, LeaveNoTraceInTheRunsThatCount) {
   const TrainerOptions options = options_of(GetParam());
-  JobDevices job = cpu_job_devices(options.plan.num_devices);
+  JobDevices job = cpu_job_devices(options.plan.num_devices());
   const auto runs = run_cell(job, options, 2, 5);
 
   // The same steps without an account, by hand.
   std::vector<double> losses;
-  JobDevices plain = cpu_job_devices(options.plan.num_devices);
+  JobDevices plain = cpu_job_devices(options.plan.num_devices());
   const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
   run_rank_threads(
-      options.plan.num_devices,
+      options.plan.num_devices(),
       [&](int index) {
         const auto r = static_cast<size_t>(index);
-        RankContext rank{index, options.plan.num_devices, *plain.devices[r], *plain.ops[r], *plain.communicators[r]};
+        RankContext rank{index, options.plan.num_devices(), *plain.devices[r], *plain.ops[r], *plain.communicators[r]};
         Trainer trainer(rank, options);
         BatchPool pool(trainer, rank.device, data, options.plan.global_batch, 4, Deadline::after_seconds(60));
         const auto step = [&](size_t i) {
@@ -124,7 +124,7 @@ TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
   for (const char* strategy : {"single", "ddp", "dp"}) {
     TrainerOptions options = options_of(strategy);
     options.plan.global_batch = 2048;
-    JobDevices job = cpu_job_devices(options.plan.num_devices);
+    JobDevices job = cpu_job_devices(options.plan.num_devices());
     double best = INFINITY;
     for (const auto& run : run_cell(job, options, kRuns, 10)) {
       std::vector<PartTimes> times;
@@ -145,4 +145,4 @@ TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
 }
 
 }  // namespace
-}  // namespace amdahl::testing
+}  // namespace amdahl::test

@@ -1,4 +1,4 @@
-#include "measure/step_trace.h"
+#include "measure/training/step_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "device/cpu_device.h"
+#include "measure/sampling/rank_results.h"
 
 namespace amdahl {
 namespace {
@@ -166,10 +167,10 @@ TEST(TracedSteps, AreComparedWithTheMeasuredStep) {
     trace.events.push_back(event(TraceKind::step, start, 40, 10 + static_cast<int64_t>(trace.events.size())));
   trace.events.push_back(event(TraceKind::compute, 3, 7));
   EXPECT_DOUBLE_EQ(traced_step_us(trace), 50) << "from start to start: what lies between two steps counts";
-  const std::string words = stamps_words(trace, {25, 24, 90});
+  const std::string words = stamps_text(trace, {25, 24, 90});
   EXPECT_NE(words.find("takes 50.0 us, the measured one 25.0 us (median over 3 runs)"), std::string::npos) << words;
   EXPECT_NE(words.find("2.00 times"), std::string::npos) << words;
-  EXPECT_EQ(stamps_words(trace, {}), "") << "nothing was measured";
+  EXPECT_EQ(stamps_text(trace, {}), "") << "nothing was measured";
   trace.events.resize(1);
   EXPECT_DOUBLE_EQ(traced_step_us(trace), 40) << "one step alone";
 }
@@ -187,7 +188,7 @@ TEST(PackedTrace, ComesBackAsItWas) {
     one.bytes = int64_t{1} << i;
     trace.events.push_back(one);
   }
-  const RankTrace back = unpack_trace(pack_trace(trace));
+  const RankTrace back = unpack_result<RankTrace>(pack_result(trace));
   EXPECT_EQ(back.device, trace.device);
   EXPECT_EQ(back.host, trace.host);
   EXPECT_EQ(back.own_clock, true);
@@ -199,8 +200,8 @@ TEST(PackedTrace, ComesBackAsItWas) {
 }
 
 TEST(PackedTrace, OneThatIsCutOffIsRefused) {
-  const std::string packed = pack_trace(rank_on("a", 1, 2, {event(TraceKind::host, 1, 2)}));
-  EXPECT_THROW(unpack_trace(packed.substr(0, packed.size() - 3)), Error);
+  const std::string packed = pack_result(rank_on("a", 1, 2, {event(TraceKind::host, 1, 2)}));
+  EXPECT_THROW(unpack_result<RankTrace>(packed.substr(0, packed.size() - 3)), Error);
 }
 
 }  // namespace

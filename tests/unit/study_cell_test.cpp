@@ -1,4 +1,4 @@
-#include "measure/study_cell.h"
+#include "measure/study/cell.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "report/study_findings.h"
+#include "report/study/findings.h"
 
 #include <gtest/gtest.h>
 

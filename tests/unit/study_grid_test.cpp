@@ -68,22 +68,22 @@ TEST(StudyVariants, AreLeftOutOnRequestAndWithSeveralDevices) {
   EXPECT_EQ(extras_text(plan_grid(on_cpu({1, 2}, "multi"), find_model_preset("medium")).groups), "");
 }
 
-std::vector<std::string> ways(LaunchMode launch, MathMode math, const ComputeModes& modes) {
+std::vector<std::string> methods(LaunchMode launch, MathMode math, const ComputeModes& modes) {
   StudyCellSpec cell;
   cell.launch = launch;
   cell.math = math;
   std::vector<std::string> names;
-  for (const StudyCellSpec& way : other_ways(cell, modes))
-    names.push_back(std::string(to_string(way.launch)) + " " + std::string(to_string(way.math)));
+  for (const StudyCellSpec& method : other_methods(cell, modes))
+    names.push_back(std::string(to_string(method.launch)) + " " + std::string(to_string(method.math)));
   return names;
 }
 
 TEST(StudyVariants, MathModesOfAGpuAreLaunchedAsAGraph) {
   const ComputeModes gpu{{LaunchMode::eager, LaunchMode::graph}, {MathMode::fp32, MathMode::tf32, MathMode::bf16}};
   using Names = std::vector<std::string>;
-  EXPECT_EQ(ways(LaunchMode::eager, MathMode::fp32, gpu), (Names{"graph fp32", "graph tf32", "graph bf16"}));
-  EXPECT_EQ(ways(LaunchMode::graph, MathMode::tf32, gpu), (Names{"eager tf32", "graph fp32", "graph bf16"}));
-  EXPECT_EQ(ways(LaunchMode::eager, MathMode::fp32, {{LaunchMode::eager}, {MathMode::fp32}}), Names{});
+  EXPECT_EQ(methods(LaunchMode::eager, MathMode::fp32, gpu), (Names{"graph fp32", "graph tf32", "graph bf16"}));
+  EXPECT_EQ(methods(LaunchMode::graph, MathMode::tf32, gpu), (Names{"eager tf32", "graph fp32", "graph bf16"}));
+  EXPECT_EQ(methods(LaunchMode::eager, MathMode::fp32, {{LaunchMode::eager}, {MathMode::fp32}}), Names{});
 }
 
 TEST(StudyVariants, WhatDoesNotFitTogetherIsLeftOut) {
@@ -108,7 +108,7 @@ TEST(StudyVariants, RunEverySoManyRunsWithTheirOwnMath) {
   settings.model = find_model_preset("medium");
   settings.data_name = "synthetic";
   settings.trainer.model = settings.model;
-  settings.trainer.plan.num_devices = 1;
+  settings.trainer.plan.mesh.dp = 1;
   settings.runs = 3;
   settings.warmup = settings.steps = 1;
   settings.provenance.facts = {{"math", "fp32"}};

@@ -17,7 +17,7 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-Error error_of(const std::string& text) {
+Error read_error(const std::string& text) {
   try {
     trace_from_json(text, "trace.json");
   } catch (const Error& error) {
@@ -45,14 +45,14 @@ TEST(TraceJson, RoundTrips) {
 }
 
 TEST(TraceJson, DamageIsNamed) {
-  EXPECT_EQ(error_of("{").cause(), Cause::store_corrupt);
-  EXPECT_EQ(error_of(with("\"version\": 1", "\"version\": 2")).cause(), Cause::version_refused);
-  const Error kind = error_of(with("\"communication\"", "\"gossip\""));
+  EXPECT_EQ(read_error("{").cause(), Cause::store_corrupt);
+  EXPECT_EQ(read_error(with("\"version\": 1", "\"version\": 2")).cause(), Cause::version_refused);
+  const Error kind = read_error(with("\"communication\"", "\"gossip\""));
   EXPECT_EQ(kind.cause(), Cause::store_corrupt);
   EXPECT_NE(std::string(kind.what()).find("gossip"), std::string::npos) << kind.what();
-  EXPECT_EQ(error_of(with("\"duration_us\": 60.0", "\"duration_us\": -1.0")).cause(), Cause::store_corrupt);
-  EXPECT_EQ(error_of(with("\"rank\": 1", "\"rank\": 5")).cause(), Cause::store_corrupt);
-  EXPECT_EQ(error_of(with("\"step-trace\"", "\"links\"")).cause(), Cause::store_corrupt);
+  EXPECT_EQ(read_error(with("\"duration_us\": 60.0", "\"duration_us\": -1.0")).cause(), Cause::store_corrupt);
+  EXPECT_EQ(read_error(with("\"rank\": 1", "\"rank\": 5")).cause(), Cause::store_corrupt);
+  EXPECT_EQ(read_error(with("\"step-trace\"", "\"links\"")).cause(), Cause::store_corrupt);
 }
 
 TEST(TraceJson, TimesAreWholeNs) {

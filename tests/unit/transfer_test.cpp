@@ -5,17 +5,16 @@
 #include <random>
 #include <set>
 
-#include "measure/link_integrity.h"
-#include "measure/link_machine.h"
-#include "measure/link_tests.h"
+#include "measure/links/integrity.h"
+#include "measure/links/machine.h"
+#include "measure/links/tests.h"
 #include "stats/line_fit.h"
 #include "transfer/host_affinity.h"
 #include "transfer/staged_copy.h"
+#include "waits.h"
 
 namespace amdahl {
 namespace {
-
-Deadline soon() { return Deadline::after_seconds(30); }
 
 std::vector<LinkDevice> virtual_devices(int count) {
   std::vector<LinkDevice> devices;

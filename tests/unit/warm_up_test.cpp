@@ -1,4 +1,4 @@
-#include "measure/warm_up.h"
+#include "measure/sampling/warm_up.h"
 
 #include <gtest/gtest.h>
 

@@ -42,7 +42,8 @@ void BucketedSync::finish_step(StepStamps* stamps) {
   }
 }
 
-// `stream` made the bucket's last gradients; earlier ones came before them on it or on streams it has waited for.
+// `stream` computed the bucket's last gradients. The others were enqueued earlier on it or on streams that it has
+// waited for.
 void BucketedSync::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
   const ProfilerRange range("bucket", bucket_bytes(bucket));
   const size_t order = sent_.size();
@@ -50,7 +51,7 @@ void BucketedSync::dispatch(size_t bucket, Stream& stream, StepStamps* stamps) {
   stream.record(*ready_[bucket]);
   context_.comm.wait(*ready_[bucket]);
   if (changes_parameters() && &stream != &context_.compute) {
-    // The layer's input gradient was enqueued on the compute stream before this call, and may still run.
+    // The layer's input gradient was enqueued on the compute stream before this call, and may still be running.
     context_.compute.record(*chain_[bucket]);
     context_.comm.wait(*chain_[bucket]);
   }

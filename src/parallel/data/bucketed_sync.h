@@ -1,5 +1,5 @@
-// What strategies share that communicate bucket by bucket: on the communication stream as soon as backward has
-// completed a bucket, or after backward where the plan says so.
+// Base class of strategies that communicate bucket by bucket: on the communication stream as soon as backward has
+// completed a bucket, or after backward without plan.overlap.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,15 @@ class BucketedSync : public GradientSync {
   void finish_step(StepStamps* stamps) override;
 
  protected:
-  /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: of this
-  /// step.
+  /// Enqueues the communication of a bucket, whose gradients are complete, on the communication stream. `last`: the
+  /// last bucket of this step.
   virtual void send(size_t bucket, bool last) = 0;
-  /// Payload that `send` hands over for a bucket.
+  /// Payload bytes that `send` passes to collectives for a bucket.
   virtual int64_t bucket_bytes(size_t bucket) const = 0;
-  /// Right after the compute stream has waited for the bucket, which was the `order`th to be sent.
+  /// Called right after the compute stream waits for the bucket, which was sent at position `order` (from 0).
   virtual void arrived(size_t bucket, size_t order, StepStamps* stamps) { (void)bucket, (void)order, (void)stamps; }
-  /// Whether `send` changes parameters, so that no input gradient of the bucket's layers may still be reading them.
+  /// Whether `send` changes parameters: it must then wait until the input gradients of the bucket's layers have read
+  /// them.
   virtual bool changes_parameters() const { return false; }
 
   const SyncContext& context() const { return context_; }
@@ -38,7 +39,7 @@ class BucketedSync : public GradientSync {
   SyncContext context_;
   std::vector<Bucket> buckets_;
   std::vector<std::unique_ptr<Event>> ready_, chain_, done_;
-  std::vector<int64_t> missing_;  // gradients of each bucket that backward has not made yet in this step
+  std::vector<int64_t> missing_;  // floats of each bucket whose gradients are not computed yet in this step
   std::vector<size_t> sent_;      // buckets in the order of their communication in this step
 };
 

@@ -22,7 +22,7 @@ std::vector<Bucket> make_buckets(const ParameterLayout& layout, const ParallelPl
 }
 
 Shards divide(const Bucket& bucket, int num_ranks) {
-  constexpr int64_t kLine = 64;  // floats; buckets begin and end at multiples of it
+  constexpr int64_t kLine = 64;  // floats; bucket boundaries are multiples of it
   const int64_t part = bucket.floats() / (kLine * num_ranks) * kLine;
   return {bucket.begin, bucket.end - num_ranks * part, part};
 }

@@ -14,14 +14,14 @@ struct Bucket {
   int64_t floats() const { return end - begin; }
 };
 
-/// Neighbouring pieces, a new bucket whenever the next piece would exceed `bucket_bytes`. Covers the whole layout
-/// without gaps.
+/// Groups neighbouring pieces; a new bucket starts whenever the next piece would exceed `bucket_bytes`. The buckets
+/// cover the whole layout without gaps.
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes);
 /// The buckets of a plan.
 std::vector<Bucket> make_buckets(const ParameterLayout& layout, const ParallelPlan& plan);
 
-/// A bucket divided among ranks that each look after a part of it: a short front that all share, then one part for each
-/// rank. Parts are equal and whole cache lines.
+/// A bucket divided among ranks: a short front that all ranks hold, then one part per rank. Parts have equal sizes in
+/// whole cache lines.
 struct Shards {
   int64_t begin = 0;  // of the front, floats of the layout
   int64_t parts = 0;  // end of the front, begin of rank 0's part

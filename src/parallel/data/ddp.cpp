@@ -1,6 +1,6 @@
 // ddp: each rank computes its share of the batch; gradients are summed bucket by bucket on the communication stream as
-// soon as backward completes them, while backward goes on. The optimizer updates each bucket as it arrives, in the
-// order in which the buckets were sent.
+// soon as backward completes them, overlapping the rest of backward. The optimizer updates each bucket as it arrives,
+// in the order in which the buckets were sent.
 #include "parallel/data/bucketed_sync.h"
 
 namespace amdahl {

@@ -1,5 +1,6 @@
-// dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks):
-// each step device 0 sends out the weights and the batch, gathers the gradients and updates alone. Nothing overlaps.
+// dp: the naive baseline that the study compares against (one master device, as DataParallel in common frameworks): in
+// each step device 0 broadcasts the weights, scatters the batch, reduces the gradients and updates alone. Nothing
+// overlaps.
 #include "parallel/data/strategy.h"
 
 namespace amdahl {
@@ -41,17 +42,17 @@ class NaiveDataParallel final : public GradientSync {
  private:
   size_t num_floats() const { return static_cast<size_t>(context_.model.layout().num_floats); }
 
-  // Rows of every rank's share from rank 0's batch into that rank's staging buffer.
+  // Scatters rank 0's batch: every rank's rows go to its staging buffer.
   void hand_out(const float* full, float* staged, int64_t width) {
     const int rank = context_.communicator.rank();
-    const auto share = [&](int r) { return even_share(context_.plan.global_batch, context_.plan.num_devices, r); };
+    const auto share = [&](int r) { return even_share(context_.plan.global_batch, context_.plan.mesh.dp, r); };
     const auto count = [&](int r) { return static_cast<size_t>(share(r).rows() * width); };
     if (rank != 0) {
       context_.communicator.recv(staged, count(rank), DType::f32, 0, context_.compute);
       return;
     }
     context_.device.copy_within(context_.compute, staged, full, count(0) * sizeof(float));
-    for (int r = 1; r < context_.plan.num_devices; ++r)
+    for (int r = 1; r < context_.plan.mesh.dp; ++r)
       context_.communicator.send(full + share(r).begin * width, count(r), DType::f32, r, context_.compute);
   }
 
@@ -65,9 +66,9 @@ std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& contex
 }
 
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank) {
-  const int64_t floats = 2 * make_layout(model).num_floats;  // weights out, gradients back
+  const int64_t floats = 2 * make_layout(model).num_floats;  // weights and gradients
   const int64_t row = model.input_width + target_width(model);
-  const RowRange mine = even_share(plan.global_batch, plan.num_devices, rank);
+  const RowRange mine = even_share(plan.global_batch, plan.mesh.dp, rank);
   const int64_t rows = rank == 0 ? plan.global_batch - mine.rows() : mine.rows();
   return (floats + rows * row) * static_cast<int64_t>(sizeof(float));
 }

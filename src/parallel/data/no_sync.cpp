@@ -1,4 +1,4 @@
-// Strategies without communication: one device, or every device doing the same work (replicated).
+// Strategies without communication: one device, or every device computing the whole batch (replicated).
 #include <optional>
 
 #include "parallel/data/strategy.h"
@@ -11,7 +11,7 @@ class NoCommunication final : public GradientSync {
   explicit NoCommunication(const SyncContext& context) : context_(context) {
     const ModelSpec& model = context.model.spec();
     const int64_t in = model.input_width, out = model.layers.front().units;
-    const bool last_too = model.layers.size() == 1;  // whose bias gradient is part of the same call
+    const bool last_too = model.layers.size() == 1;  // the last layer's bias gradient is part of the same call
     if (!context.optimizer.is_adam() || context.plan.accumulate > 1 || context.keep_gradients || last_too ||
         !context.ops.gemm().fuses_backward(context.plan.global_batch) ||
         !context.ops.gemm().fuses_update(context.plan.global_batch, in, out))

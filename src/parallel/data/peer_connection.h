@@ -1,4 +1,4 @@
-// Finds out whether the ranks of a step can update each other's parameters directly, and makes the rank's end of that.
+// Checks whether the ranks of a step can update each other's parameters directly, and makes this rank's updater.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace amdahl {
 
-/// All ranks call it together, with their devices idle. Null, on every rank alike, where ranks are processes, the
-/// backend has no peer updates, or some device does not reach another's memory.
+/// Collective over the ranks, whose devices must be idle. Returns null on every rank when ranks are processes, when the
+/// backend has no peer updates, or when some device cannot access another's memory.
 std::unique_ptr<PeerUpdater> connect_peers(const SyncContext& context);
 
 }  // namespace amdahl

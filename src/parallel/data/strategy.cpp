@@ -15,14 +15,14 @@ Feasibility any_devices(const ParallelPlan& plan) {
 }
 
 Feasibility one_device(const ParallelPlan& plan) {
-  if (plan.num_devices == 1) return any_devices(plan);
-  return {false, fmt::format("strategy single uses one device, {} were asked for", plan.num_devices)};
+  if (plan.mesh.dp == 1) return any_devices(plan);
+  return {false, fmt::format("strategy single uses one device, {} were asked for", plan.mesh.dp)};
 }
 
 Feasibility a_row_for_every_device(const ParallelPlan& plan) {
-  if (plan.global_batch >= static_cast<int64_t>(plan.num_devices) * plan.accumulate) return {};
-  return {false, fmt::format("batch {} is smaller than {} devices x {} micro-batches", plan.global_batch,
-                             plan.num_devices, plan.accumulate)};
+  if (plan.global_batch >= static_cast<int64_t>(plan.mesh.dp) * plan.accumulate) return {};
+  return {false, fmt::format("batch {} is smaller than {} devices x {} micro-batches", plan.global_batch, plan.mesh.dp,
+                             plan.accumulate)};
 }
 
 std::vector<FloatRange> all_parameters(const ParallelPlan&, const ModelSpec& model, int) {

@@ -1,5 +1,5 @@
-// GradientSync: how the ranks of a data-parallel group make one gradient of theirs and step the optimizer. The trainer
-// runs single-device model code and calls these hooks.
+// GradientSync: how the ranks of a data-parallel group combine their gradients and step the optimizer. The trainer runs
+// single-device model code and calls these hooks.
 //
 // Every hook enqueues work and returns. All ranks call the same hooks in the same order. A data-parallel strategy is a
 // row of `strategy_table()`: to add one, write a file with its class and add the row; the equivalence and traffic tests
@@ -17,14 +17,14 @@
 
 namespace amdahl {
 
-/// The optimizer as strategies see it. Ranges lie within one of the rank's owned ranges.
+/// The optimizer's interface for strategies. Ranges lie within one of the rank's owned ranges.
 class RangeOptimizer {
  public:
   virtual ~RangeOptimizer() = default;
   /// Updates the parameters [begin, end) of the layout from their gradients.
   virtual void update(Stream& stream, int64_t begin, int64_t end) = 0;
-  /// Whether the rule is Adam; then `adam_step` gives the arguments of an update, for a strategy that does it by
-  /// itself.
+  /// Whether the optimizer is Adam; `adam_step` then gives the arguments of an update, for a strategy that runs the
+  /// update itself.
   virtual bool is_adam() const { return false; }
   virtual AdamStep adam_step(int64_t begin, int64_t end) {
     (void)begin, (void)end;
@@ -32,7 +32,7 @@ class RangeOptimizer {
   }
 };
 
-/// What a strategy works with on its rank; everything outlives it.
+/// What a strategy uses on its rank; everything must outlive the strategy.
 struct SyncContext {
   const ParallelPlan& plan;
   Device& device;
@@ -41,33 +41,36 @@ struct SyncContext {
   RangeOptimizer& optimizer;
   Communicator& communicator;
   Stream& compute;
-  Stream& comm;  // second stream, for communication that runs beside compute
+  Stream& comm;  // second stream, for communication that overlaps compute
   double timeout_seconds = 60;
-  bool keep_gradients = false;  // the model's gradients must be whole after a step
+  bool keep_gradients = false;  // the model's gradients must be complete after a step
 };
 
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
-  /// Before forward. Rows with `data_on_root`: `full` is the global batch (features and targets null but on rank 0), to
-  /// be handed out into the ranks' staging buffers; else both are null.
+  /// Called before forward. With `data_on_root`, `full` is the global batch (features and targets are null except on
+  /// rank 0), to be scattered into the ranks' staging buffers; else both buffers are null.
   virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
     (void)full, (void)staged_features, (void)staged_targets;
   }
-  /// Right after the work completing gradients [begin, end) of the layout (last micro-batch) was enqueued on `stream`.
+  /// Called right after the work completing gradients [begin, end) of the layout (last micro-batch) was enqueued on
+  /// `stream`.
   virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
-  /// The step of Adam on the first layer's weights, which backward must then do as it makes their gradient; null: none.
+  /// The Adam step on the first layer's weights that backward must fuse into the computation of their gradient; null:
+  /// none.
   virtual const AdamStep* update_in_backward() const { return nullptr; }
-  /// Multiprocessors that what gradient_ready enqueues keeps busy beside backward.
+  /// SMs that the work enqueued by gradient_ready occupies during backward.
   virtual int reserved_sms() const { return 0; }
-  /// After backward. When the compute stream has passed what this enqueues on it, the rank's owned ranges are updated
-  /// from gradients of the global batch, which stay in the model's gradients (but for what update_in_backward covers).
+  /// Called after backward. In compute-stream order, after the work that this enqueues, the rank's owned ranges are
+  /// updated from gradients of the global batch, and those gradients are in the model's gradients (except what
+  /// update_in_backward covers).
   virtual void finish_step(StepStamps* stamps) = 0;
-  /// The updates of a step from this rank's own gradients, all after backward, on the compute stream: for steps that
-  /// leave communication out, whose times tell what it adds.
+  /// The updates of a step from this rank's own gradients, all after backward, on the compute stream. For steps without
+  /// communication, whose times show what communication adds.
   virtual void update_alone() = 0;
 };
 
@@ -76,24 +79,24 @@ struct StrategyRow {
   std::string_view summary;
   bool replicas = false;               // after a step every rank holds the same parameters, bit by bit
   bool full_batch_everywhere = false;  // every rank computes all rows
-  bool data_on_root = false;           // rank 0 holds the batch and hands it out each step
-  bool overlaps = false;               // communicates during backward when the plan lets it
-  bool updates_early = false;  // and changes parameters then: input gradients, which read them, should come first
+  bool data_on_root = false;           // rank 0 holds the batch and scatters it each step
+  bool overlaps = false;               // communicates during backward if the plan allows it
+  bool updates_early = false;  // and then changes parameters: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
-  /// Payload bytes that `rank` hands to collectives in one step; a test compares it with a counting communicator.
+  /// Payload bytes that `rank` passes to collectives in one step; a test compares it with a counting communicator.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
-  /// Ranges of the layout, ascending and apart, that `rank` updates itself: those it needs optimizer state for.
+  /// Ascending, disjoint ranges of the layout that `rank` updates, and for which it holds optimizer state.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   std::unique_ptr<GradientSync> (*build)(const SyncContext& context);
 };
 
-/// Whether steps of this plan communicate while backward goes on; only then is it worth making gradients in pieces.
+/// Whether steps of this plan communicate during backward; only then do gradients in pieces pay.
 inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
-  return row.overlaps && plan.overlap && plan.num_devices > 1;
+  return row.overlaps && plan.overlap && plan.mesh.dp > 1;
 }
 
 const std::vector<StrategyRow>& strategy_table();
-/// Row by name; Error{usage} with the nearest name and the list.
+/// The row of that name. Error{usage} with the nearest name and the list.
 const StrategyRow& find_strategy(std::string_view name);
 
 // Rows of the table, one file each.

@@ -1,17 +1,17 @@
-// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state for
-// its part of every bucket only. Gradients are reduced to the part's owner, which updates it; the new parameters then
-// go to everybody. All of that runs on the communication stream, while backward goes on.
+// zero1 (ZeRO stage 1, Rajbhandari et al. 2020): the batch is split as in ddp, but each rank keeps optimizer state only
+// for its part of every bucket. Gradients are reduce-scattered to the owner of the part, which updates it; the new
+// parameters are then all-gathered. All of this runs on the communication stream and overlaps backward.
 //
-// By collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank alike. Where the ranks
-// reach each other's memory and the optimizer is Adam, one kernel does all for a bucket instead; rank 0 then looks
-// after the front.
+// With collectives, a bucket's short front (see Shards) is all-reduced and updated by every rank. If the ranks can
+// access each other's memory and the optimizer is Adam, one kernel per bucket does all of this instead; rank 0 then
+// also updates the front.
 #include "parallel/data/bucketed_sync.h"
 #include "parallel/data/peer_connection.h"
 
 namespace amdahl {
 namespace {
 
-// What a rank hands over for a bucket: the front once, its gradients' part and its parameters' part.
+// Payload of a rank for a bucket: the front once, and its part of the gradients and of the parameters.
 size_t payload_bytes(const Shards& shards) {
   return static_cast<size_t>(shards.front().floats() + 2 * shards.part_floats) * sizeof(float);
 }
@@ -19,7 +19,7 @@ size_t payload_bytes(const Shards& shards) {
 class ShardedDataParallel final : public BucketedSync {
  public:
   explicit ShardedDataParallel(const SyncContext& context) : BucketedSync(context) {
-    for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.num_devices));
+    for (const Bucket& bucket : buckets()) shards_.push_back(divide(bucket, context.plan.mesh.dp));
     if (context.optimizer.is_adam()) peers_ = connect_peers(context);
   }
 
@@ -54,8 +54,8 @@ class ShardedDataParallel final : public BucketedSync {
 
   void send_directly(const Shards& shards, bool last) {
     const SyncContext& c = context();
-    // The first step may allocate or time alternatives, which can wait for other devices: nobody's kernel may wait for
-    // that.
+    // In the first step a rank may allocate or time alternatives, which can synchronize with other devices. The barrier
+    // ensures that no rank's kernel waits for a rank that is still doing so.
     if (first_step_) c.communicator.barrier(Deadline::after_seconds(c.timeout_seconds));
     PeerAdam update;
     update.last = last;
@@ -100,14 +100,14 @@ std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& cont
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
   size_t bytes = 0;
   for (const Bucket& bucket : make_buckets(make_layout(model), plan))
-    bytes += payload_bytes(divide(bucket, plan.num_devices));
+    bytes += payload_bytes(divide(bucket, plan.mesh.dp));
   return static_cast<int64_t>(bytes);
 }
 
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {
   std::vector<FloatRange> owned;
   for (const Bucket& bucket : make_buckets(make_layout(model), plan)) {
-    const Shards shards = divide(bucket, plan.num_devices);
+    const Shards shards = divide(bucket, plan.mesh.dp);
     for (const FloatRange& range : {shards.front(), shards.part(rank)}) {
       if (range.floats() <= 0) continue;
       if (!owned.empty() && owned.back().end == range.begin)

@@ -1,4 +1,4 @@
-// Proof that a pipeline schedule is complete and that each rank's order respects what it needs from itself.
+// Checks that a pipeline schedule is complete and that each rank's order respects the dependences within the rank.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Checker {
   }
 
  private:
-  /// What is done of one micro-batch in one stage.
+  /// The passes of one micro-batch in one stage seen so far.
   struct Done {
     bool forward = false, gradient = false, weight = false;
   };
@@ -65,7 +65,7 @@ class Checker {
         fail(fmt::format("stage {} is on rank {}, which does not exist", stage, rank_of(stage)));
     int64_t num_actions = 0;
     for (const std::vector<Action>& actions : schedule_.actions) num_actions += static_cast<int64_t>(actions.size());
-    if (num_actions < pairs())  // before memory is taken for every pair
+    if (num_actions < pairs())  // checked before memory is allocated for every pair
       fail(fmt::format("{} actions are fewer than one forward for each of {} stages and {} micro-batches", num_actions,
                        schedule_.num_stages, schedule_.num_micro_batches));
   }

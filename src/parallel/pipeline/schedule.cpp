@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostForwards = int64_t{1} << 24;
 
-/// The numbers that a rank's order of actions depends on.
+/// The parameters of a rank's action order.
 struct Shape {
   int ranks, micro_batches, chunks;
 };
@@ -29,7 +29,7 @@ Actions gpipe_actions(const Shape& shape, int rank) {
   return actions;
 }
 
-/// A rank computes as many forwards before its first backward as there are ranks behind it.
+/// The warm-up of a rank has as many forwards as there are ranks after it.
 Actions one_f_one_b_actions(const Shape& shape, int rank) {
   const int warm_up = std::min(shape.ranks - 1 - rank, shape.micro_batches);
   Actions actions;
@@ -41,8 +41,8 @@ Actions one_f_one_b_actions(const Shape& shape, int rank) {
   return actions;
 }
 
-/// The order of 1F1B; rank r delays each weight gradient by r micro-batches, so that all ranks hold as many activations
-/// as rank 0 and the last ranks have work while backward travels to the first.
+/// The order of 1F1B, except that rank r delays each weight gradient by r micro-batches: all ranks then hold as many
+/// activations as rank 0, and the last ranks have work while backward propagates to the first.
 Actions zb_h1_actions(const Shape& shape, int rank) {
   const int warm_up = std::min(shape.ranks - 1 - rank, shape.micro_batches);
   Actions actions;
@@ -57,8 +57,8 @@ Actions zb_h1_actions(const Shape& shape, int rank) {
   return actions;
 }
 
-/// As many micro-batches as there are ranks go through one chunk, then through the next; backward in the other order of
-/// chunks.
+/// Groups of as many micro-batches as ranks pass through one chunk, then through the next; backward takes the chunks in
+/// reverse order.
 Actions interleaved_actions(const Shape& shape, int rank) {
   const int group = shape.ranks * shape.chunks;
   const int total = shape.micro_batches * shape.chunks;
@@ -77,8 +77,8 @@ Actions interleaved_actions(const Shape& shape, int rank) {
   return actions;
 }
 
-/// Puts patterns of actions after one another and counts micro-batches by itself: the nth action of a kind in a chunk
-/// is of micro-batch n. Micro-batches that the job does not have are left out.
+/// Concatenates repeated patterns of actions and numbers the micro-batches: the nth action of a kind in a chunk is of
+/// micro-batch n. Actions of micro-batches beyond the schedule's number are dropped.
 class PatternWriter {
  public:
   struct Part {
@@ -107,13 +107,13 @@ class PatternWriter {
 };
 
 /// Chunk 0 goes down the ranks and chunk 1 back up, so that the last stage and the loss are on rank 0, which therefore
-/// starts backward first. The patterns fit 2p - 1 micro-batches and more; fewer are a schedule of that many with the
-/// rest left out.
+/// starts backward first. The patterns need at least 2p - 1 micro-batches; a schedule with fewer is the one for 2p - 1
+/// without the actions of the others.
 Actions zb_v_actions(const Shape& shape, int rank) {
   constexpr PatternWriter::Part kF0{ActionKind::forward, 0}, kF1{ActionKind::forward, 1};
   constexpr PatternWriter::Part kB0{ActionKind::backward_input, 0}, kB1{ActionKind::backward_input, 1};
   constexpr PatternWriter::Part kW0{ActionKind::backward_weight, 0}, kW1{ActionKind::backward_weight, 1};
-  const int behind = shape.ranks - rank;  // this rank and those after it
+  const int behind = shape.ranks - rank;  // number of ranks from this one to the last
   const int total = std::max(shape.micro_batches, 2 * shape.ranks - 1);
   PatternWriter writer(shape.micro_batches, {rank, 2 * shape.ranks - 1 - rank});
   writer.repeat(2 * behind - 1, {kF0});
@@ -135,7 +135,7 @@ struct KindRow {
   ScheduleKind kind;
   std::string_view name;
   int least_chunks, most_chunks;  // 0: no limit
-  bool whole_rounds;              // micro-batches are a multiple of the ranks
+  bool whole_rounds;              // micro-batches must be a multiple of the ranks
   int (*rank_of_stage)(const Shape&, int stage);
   Actions (*actions)(const Shape&, int rank);
 };

@@ -62,7 +62,8 @@ class Reader {
     return true;
   }
 
-  /// Numbers of a complete schedule are smaller than its count of lines, which bounds the memory that they ask for.
+  /// The numbers of a complete schedule are smaller than its number of lines; this bounds the memory allocated for
+  /// them.
   int number(std::string_view field, size_t column) const {
     int value = -1;
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);

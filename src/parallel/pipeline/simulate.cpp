@@ -86,8 +86,8 @@ class Simulation {
     throw Error(Cause::internal, "an action of a pipeline has no time");
   }
 
-  /// What the action needs from another stage. What it needs from its own comes before it in its rank's order, which
-  /// check_schedule has proved.
+  /// The action of another stage that this action depends on. Dependences within its own stage precede it in the rank's
+  /// order, as verified by check_schedule.
   std::optional<Action> input_of(const Action& action) const {
     if (action.kind == ActionKind::forward) {
       if (action.stage == 0) return std::nullopt;
@@ -97,7 +97,7 @@ class Simulation {
     return Action{ActionKind::backward_input, action.stage + 1, action.micro_batch};
   }
 
-  /// Runs the rank's next action; false when its input has no time yet.
+  /// Runs the rank's next action; returns false when its input is not yet simulated.
   bool advance(size_t rank) {
     const Action& action = schedule_.actions[rank][next_[rank]];
     double start_us = free_us_[rank];
@@ -153,7 +153,7 @@ class Simulation {
 
   const PipelineSchedule& schedule_;
   const PipelineTimes& times_;
-  std::vector<size_t> next_;     // by rank: the action that is not yet done
+  std::vector<size_t> next_;     // by rank: index of the next action
   std::vector<double> free_us_;  // by rank: end of its last action
   std::vector<double> forward_end_us_, gradient_end_us_;
   SimulatedPipeline result_;

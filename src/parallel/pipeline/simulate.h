@@ -1,4 +1,4 @@
-// How long a pipeline schedule takes with given times of its stages, and what published formulas say about it.
+// Simulated duration of a pipeline schedule with given stage times, and the published formulas for comparison.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace amdahl {
 
-/// Times of one stage for one micro-batch, in microseconds. A `backward` takes the sum of the last two.
+/// Times of one stage for one micro-batch, in microseconds. A `backward` takes backward_input_us + backward_weight_us.
 struct StageTimes {
   double forward_us = 0, backward_input_us = 0, backward_weight_us = 0;
 };
@@ -27,27 +27,27 @@ struct SimulatedPipeline {
   std::vector<std::vector<ActionTime>> times;  // by rank and index, as `actions` of the schedule
   double makespan_us = 0;                      // from the start to the end of the last action
   std::vector<double> busy_us;                 // by rank: sum of its actions
-  /// Share of the ranks' time without an action, 0 to 1: 1 - sum(busy) / (ranks * makespan). Ranks that have less to do
-  /// than others are part of it. 0 where nothing takes time.
+  /// Idle share of the ranks' time, 0 to 1: 1 - sum(busy) / (ranks * makespan). Includes the idle time of ranks that
+  /// have less work than others. 0 when all times are 0.
   double bubble_fraction = 0;
-  /// The same time relative to the work: makespan / mean(busy) - 1, "(p-1)/m" of 1F1B. 0 where nothing takes time.
+  /// Idle time relative to work: makespan / mean(busy) - 1; "(p-1)/m" for 1F1B. 0 when all times are 0.
   double bubble_to_ideal = 0;
-  /// The longest time from a rank's first start to its own last end, in microseconds. The zero-bubble papers count this
-  /// instead of the makespan (Qi et al., 2023, arXiv:2401.10241), because ranks whose optimizer does not synchronise
-  /// them begin the next step one after another, too.
+  /// The longest time from the start of a rank's first action to the end of its last one, in microseconds. The
+  /// zero-bubble papers count this instead of the makespan (Qi et al., 2023, arXiv:2401.10241): when the optimizer does
+  /// not synchronise the ranks, they also start the next step one after another.
   double longest_span_us = 0;
   double span_bubble_fraction = 0;  // bubble_fraction with longest_span_us instead of makespan_us, 0 to 1
 };
 
-/// Runs the schedule on paper: each rank computes its actions in order, and an action starts as soon as the rank is
-/// free and its inputs have arrived. Transfers take time but neither a rank's nor each other's. Throws
-/// Error{check_failed} for what `check_schedule` finds, and for a deadlock with every blocked rank's action and what it
-/// waits for; Error{usage} for times that are negative, not finite, or not one per stage.
+/// Simulates the schedule: each rank runs its actions in order, and an action starts as soon as the rank is free and
+/// its inputs have arrived. A transfer takes time but occupies neither a rank nor a link. Throws Error{check_failed}
+/// for the violations of `check_schedule` and for a deadlock, naming every blocked rank's action and what it waits for;
+/// Error{usage} for times that are negative, not finite, or not one per stage.
 SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes& times);
 
-/// The bubble fraction (`SimulatedPipeline::bubble_fraction`) of `make_schedule`'s schedule whose stages all take
-/// `stage`, without transfers: idle / (work + idle), where work = chunks * m * (F + B + W) is a rank's and F, B and W
-/// are the times of one stage, a chunk where a rank holds several. p ranks, m micro-batches. Idle time per rank:
+/// `SimulatedPipeline::bubble_fraction` of `make_schedule`'s schedule when every stage takes `stage` and transfers take
+/// no time: idle / (work + idle), where work = chunks * m * (F + B + W) is the work of one rank and F, B and W are the
+/// times of one stage (of one chunk where a rank holds several). p ranks, m micro-batches. Idle time per rank:
 /// - gpipe, 1f1b: (p - 1) (F + B + W), so that the fraction is (p - 1) / (m + p - 1) (Narayanan et al., 2021,
 ///   arXiv:2104.04473, 2.2.1);
 /// - interleaved: the same with a chunk's times, so that it is (p - 1) / (chunks m + p - 1) (the same, 2.2.2);
@@ -58,8 +58,8 @@ SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes
 ///   (p - 1) F, because ranks begin one after another. Found for this schedule: both hold for m >= 2p - 1, and with
 ///   fewer micro-batches it is (4 (p - 1) - 2 (m - 1)) F where that is more.
 ///
-/// Nothing where no formula is known: zb-v whose F, B and W differ. Error{usage} where the schedule is not feasible or
-/// a time is negative or not finite. 0 where nothing takes time.
+/// nullopt where no formula is known: zb-v with different F, B and W. Error{usage} when the schedule is not feasible or
+/// a time is negative or not finite. 0 when all times are 0.
 std::optional<double> bubble_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks,
                                      const StageTimes& stage);
 

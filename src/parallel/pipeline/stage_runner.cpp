@@ -16,7 +16,7 @@ struct Channel {
   std::unique_ptr<Stream> stream;
 };
 
-/// For each micro-batch the slot that keeps what its backward needs, and how many slots that takes.
+/// The slot of each micro-batch, which keeps the data for its backward pass, and the number of slots needed.
 struct Slots {
   std::vector<int> of_micro_batch;
   int count = 0;
@@ -46,7 +46,7 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 }  // namespace
 
 struct StageRunner::Stage {
-  /// Of one slot.
+  /// Events of one slot.
   struct SlotEvents {
     std::unique_ptr<Event> input_arrived, output_done, gradient_arrived, input_gradient_done, input_gradient_sent, free;
   };
@@ -108,13 +108,13 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
 }
 
 StageRunner::~StageRunner() {
-  try {  // work in flight uses our buffers
+  try {  // work in flight uses this object's buffers
     synchronize();
   } catch (...) {  // the error was or will be reported by the call that waits for this step
   }
 }
 
-// Every rank splits for every boundary in the same order, though only two take part.
+// Every rank calls split for every boundary in the same order, although only two ranks are members of each.
 void StageRunner::connect() {
   const int rank = context_.pipeline.rank();
   for (int below = 0; below + 1 < schedule_.num_stages; ++below) {
@@ -200,7 +200,7 @@ void StageRunner::backward(Stage& stage, const Action& action, const float* feat
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   if (action.kind != ActionKind::backward_weight) {
     if (stage.output_gradient.stream) receive_gradient(stage, micro_batch, batch.rows);
-    if (stage.input_gradient.stream) compute_->wait(*events.input_gradient_sent);  // of the slot's last micro-batch
+    if (stage.input_gradient.stream) compute_->wait(*events.input_gradient_sent);  // of the slot's previous micro-batch
     const bool accumulate = stage.inputs_done++ > 0;
     if (action.kind == ActionKind::backward)
       stage.model->backward(*compute_, batch, accumulate, {}, slot);
@@ -242,7 +242,7 @@ void StageRunner::receive_gradient(Stage& stage, int micro_batch, int64_t rows) 
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.output_gradient.stream;
-  stream.wait(*events.free);  // the slot's last micro-batch has read its gradient
+  stream.wait(*events.free);  // the slot's previous micro-batch has read its gradient
   stage.output_gradient.communicator->recv(gradient, static_cast<size_t>(floats), DType::f32, 1, stream);
   stream.record(*events.gradient_arrived);
   compute_->wait(*events.gradient_arrived);

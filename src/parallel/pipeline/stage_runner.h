@@ -1,8 +1,8 @@
 // StageRunner: executes one rank's actions of a pipeline schedule on its stages of a model.
 //
-// Compute runs on one stream in the schedule's order. Every boundary between stages of different ranks has a stream and
-// a communicator for each direction, so that no transfer waits behind another one; between stages of one rank tensors
-// are copied. A call enqueues a whole step and returns.
+// Compute runs on one stream in the schedule's order. Every boundary between stages of different ranks has one stream
+// and one communicator per direction, so that transfers do not queue behind each other; between stages of one rank,
+// tensors are copied. Not thread-safe: one per rank. A call enqueues a whole step and returns.
 #pragma once
 
 #include <memory>
@@ -14,24 +14,24 @@
 
 namespace amdahl {
 
-/// What a rank of the pipeline works with; everything outlives the runner.
+/// What a rank of the pipeline uses; everything must outlive the runner.
 struct StageContext {
   Device& device;
   Ops& ops;
-  Communicator& pipeline;  // over the schedule's ranks, in their order
+  Communicator& pipeline;  // over the schedule's ranks, in rank order
   double timeout_seconds = 60;
 };
 
 struct StageOptions {
   int64_t global_batch = 0;        // rows per step, cut into the schedule's micro-batches
-  uint64_t seed = 42;              // of parameters and dropout: the same as one device would draw
+  uint64_t seed = 42;              // of parameters and dropout: draws equal those of one device
   std::vector<LayerRange> layers;  // of each stage; empty: balanced by layer_flops
 };
 
 class StageRunner {
  public:
-  /// Collective over the pipeline and blocking on the host. Error{usage} where the schedule does not fit the pipeline,
-  /// the model or the batch; Error{check_failed} for a schedule that check_schedule refuses.
+  /// Collective over the pipeline and blocking on the host. Error{usage} when the schedule does not fit the pipeline,
+  /// the model or the batch; Error{check_failed} for a schedule that fails check_schedule.
   StageRunner(const ModelSpec& model, const PipelineSchedule& schedule, const StageContext& context,
               const StageOptions& options);
   ~StageRunner();
@@ -39,17 +39,17 @@ class StageRunner {
   /// Fresh parameters and step counts. Blocks.
   void initialise();
   /// Enqueues forward, loss and backward of all micro-batches. `features` [global_batch, input width] is read on the
-  /// rank of the first stage, `targets` on that of the last one. Afterwards each stage's model holds its gradients.
+  /// rank of the first stage, `targets` on the rank of the last one. Each stage's model then holds its gradients.
   void enqueue_gradients(const float* features, const float* targets);
-  /// Blocks until everything that was enqueued is done.
+  /// Blocks until all enqueued work is done.
   void synchronize();
 
-  /// The rank's stages in ascending order.
+  /// The number of this rank's stages; `model(index)` takes them in ascending order.
   size_t num_stages() const { return stages_.size(); }
   Model& model(size_t index);
-  /// Where the stages' gradients are complete in stream order, and their optimizers run.
+  /// The stream on which the stages' gradients become complete and their optimizers must run.
   Stream& compute_stream() { return *compute_; }
-  /// Index of the last stage of the whole model among this rank's, whose model has the loss; -1 on other ranks.
+  /// Index among this rank's stages of the model's last stage, whose model has the loss; -1 on other ranks.
   int loss_stage() const;
 
  private:

@@ -25,8 +25,8 @@ std::vector<LayerRange> balance_stages(const std::vector<double>& work, int num_
   const auto stages = static_cast<size_t>(num_stages);
   std::vector<double> sum(layers + 1, 0.0);
   for (size_t i = 0; i < layers; ++i) sum[i + 1] = sum[i] + work[i];
-  // most[s][n]: work of the most loaded of s stages over the first n layers, at its best; cut[s][n]: where the last
-  // of them begins.
+  // most[s][n]: minimal work of the most loaded of s stages over the first n layers; cut[s][n]: first layer of the last
+  // of these stages.
   std::vector<std::vector<double>> most(stages + 1,
                                         std::vector<double>(layers + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<size_t>> cut(stages + 1, std::vector<size_t>(layers + 1, 0));

@@ -10,9 +10,9 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kGroup = 4;  // units whose dropout is one draw
+constexpr int64_t kGroup = 4;  // units that share one dropout draw
 
-/// Units of a layer that a rank of a column-parallel layer holds.
+/// The units of a column-parallel layer that a rank holds.
 RowRange units_of(int64_t units, int num_ranks, int rank) {
   const RowRange groups = even_share((units + kGroup - 1) / kGroup, num_ranks, rank);
   return {std::min(units, groups.begin * kGroup), std::min(units, groups.end * kGroup)};
@@ -22,7 +22,7 @@ void sum_over(Communicator& tp, float* data, int64_t count, Stream& stream) {
   tp.all_reduce(data, static_cast<size_t>(count), DType::f32, ReduceOp::sum, stream);
 }
 
-/// A layer of which this rank computes some units.
+/// Column-parallel layer: this rank computes some of its units.
 class ColumnDense final : public Layer {
  public:
   ColumnDense(const DenseSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
@@ -39,7 +39,8 @@ class ColumnDense final : public Layer {
   }
   GradientEpilogue epilogue(const LayerState& state) const override { return local_.epilogue(state); }
 
-  // The units' contributions are summed before the layer below masks them; the scale is linear and goes with the GEMM.
+  // The ranks' contributions are summed before the mask of the layer below is applied; its scale is linear and is
+  // applied in the GEMM.
   void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                       const GradientEpilogue& below, bool accumulate) override {
     local_.backward_input(stream, rows, state, d_input, {.scale = below.scale}, false);
@@ -71,7 +72,7 @@ class ColumnDense final : public Layer {
   DenseLayer local_;
 };
 
-/// A layer of which this rank has some inputs.
+/// Row-parallel layer: this rank holds some of its inputs.
 class RowDense final : public Layer {
  public:
   RowDense(const DenseSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
@@ -121,8 +122,8 @@ class RowDense final : public Layer {
   DenseSpec spec_;
   size_t index_;
   LayerParameters parameters_;
-  DenseLayer whole_;  // what the layer's state and epilogue are
-  DenseLayer gemm_;   // this rank's product, without what follows the sum
+  DenseLayer whole_;  // gives the layer's state and epilogue
+  DenseLayer gemm_;   // this rank's partial GEMM, without bias and activation
 };
 
 }  // namespace

@@ -2,9 +2,10 @@
 // units are divided among the ranks.
 //
 // The first layer of a pair is column-parallel: each rank holds some of its units and computes them from the whole
-// input. The second one is row-parallel: each rank holds the weights of the inputs that it has, and the ranks' products
-// are summed. A pair communicates twice per micro-batch: its output in forward, and the gradient of its input in
-// backward (none in the model's first pair). A last layer without a partner is computed whole by every rank.
+// input. The second one is row-parallel: each rank holds the weights of the inputs that it has, and the partial GEMM
+// results of the ranks are summed. A pair communicates twice per micro-batch: all-reduces of its output in forward, and
+// of the gradient of its input in backward (except in the model's first pair). A last layer without a partner is
+// computed whole by every rank.
 #pragma once
 
 #include <vector>
@@ -15,20 +16,20 @@
 namespace amdahl {
 
 enum class TensorRole { whole, column, row };
-/// Of each layer.
+/// The role of each layer.
 std::vector<TensorRole> tensor_roles(const ModelSpec& model);
 
-/// Whether every rank gets units of every pair; where not, the reason names the layer.
+/// Whether every rank gets at least one group of units of every pair. If not, the reason names the layer.
 Feasibility tensor_feasible(const ModelSpec& model, int num_ranks);
 
-/// The part of each layer's weight that `rank` holds. Units are divided in groups of four, which dropout draws
-/// together.
+/// The part of each layer's weight that `rank` holds. Units are divided in groups of four, because one dropout draw
+/// covers four.
 std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank);
 
-/// Bytes that each rank hands to all-reduces in one step of `rows` rows.
+/// Bytes that each rank passes to all-reduces in one step of `rows` rows.
 int64_t tensor_traffic_bytes(const ModelSpec& model, int num_ranks, int64_t rows);
 
-/// What a rank of the group `tp` works with; everything outlives the models made with it.
+/// What a rank of the group `tp` uses; everything must outlive the models made with it.
 struct TensorContext {
   Device& device;
   Ops& ops;
@@ -36,7 +37,7 @@ struct TensorContext {
 };
 
 /// `options` for a Model that holds this rank's shards: its forward gives every rank the whole output, its loss is the
-/// same on every rank, and its gradients are those of the shards. Error{usage} where tensor_feasible says no.
+/// same on every rank, and its gradients are those of the shards. Error{usage} when not feasible (tensor_feasible).
 ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options);
 
 }  // namespace amdahl

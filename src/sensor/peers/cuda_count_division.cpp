@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sensor/peers/cuda_peer_side.h"
 #include "sensor/place.h"
 
 namespace amdahl {
@@ -17,7 +16,8 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   layout.bin_chunks = chunks_of_bin(counts.num_voxels, layout.bin_bits);
   layout.tiles = most_sorted_tiles(counts.most_points_of_rank);
   layout.capacity = counts.most_points_of_rank * counts.world_size / (kMostOfByte + 1);
-  layout.bytes = sizeof(DivisionInbox);
+  layout.bytes = kTeamFlagBytes;
+  layout.num_tiles = place(layout.bytes, ranks * sizeof(unsigned));
   const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
   layout.crowded = place(layout.bytes, sizeof(CrowdedBins));
   layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
@@ -30,32 +30,35 @@ DivisionLayout layout_of(const ByteCounts& counts) {
 
 class CudaCountDivision final : public CountPeers {
  public:
-  CudaCountDivision(Device& device, const ChipLimits& limits, const CountGroup& group)
-      : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
-    side_.introduce(group_, ranks_);
-    ranks_.layout = layout_of(group.layout);
-    for (int r = 0; r <= ranks_.num_ranks; ++r)
-      ranks_.first_bin[r] = first_bin_of(r, ranks_.num_ranks, ranks_.layout.num_bins());
+  CudaCountDivision(Device& device, const ChipLimits& limits, const SymmetricMemory& memory, const ByteCounts& counts)
+      : limits_(limits),
+        team_(CudaTeam::join(device, memory, "a merge of counts")),
+        ranks_{team_->view(), layout_of(counts), {}} {
+    for (int r = 0; r <= ranks_.team.size; ++r)
+      ranks_.first_bin[r] = first_bin_of(r, ranks_.team.size, ranks_.layout.num_bins());
   }
 
   void aim(VoxelizeProblem& part) const override {
     SortedParts& to = part.sorted_parts;
-    to.rank = ranks_.rank, to.num_ranks = ranks_.num_ranks, to.tiles = ranks_.layout.tiles;
-    to.crowded = reinterpret_cast<CrowdedBins*>(ranks_.shared[ranks_.rank] + ranks_.layout.crowded);
+    const TeamView& team = ranks_.team;
+    to.rank = team.rank, to.num_ranks = team.size, to.tiles = ranks_.layout.tiles;
+    to.crowded = reinterpret_cast<CrowdedBins*>(team.base[team.rank] + ranks_.layout.crowded);
     std::copy(std::begin(ranks_.first_bin), std::end(ranks_.first_bin), std::begin(to.first_bin));
-    for (int r = 0; r < ranks_.num_ranks; ++r) {
-      to.entries[r] = reinterpret_cast<uint16_t*>(ranks_.shared[r] + ranks_.layout.entries);
-      to.tables[r] = reinterpret_cast<uint32_t*>(ranks_.shared[r] + ranks_.layout.tables);
-      to.num_tiles[r] = reinterpret_cast<DivisionInbox*>(ranks_.shared[r])->num_tiles;
+    for (int r = 0; r < team.size; ++r) {
+      to.entries[r] = reinterpret_cast<uint16_t*>(team.base[r] + ranks_.layout.entries);
+      to.tables[r] = reinterpret_cast<uint32_t*>(team.base[r] + ranks_.layout.tables);
+      to.num_tiles[r] = reinterpret_cast<unsigned*>(team.base[r] + ranks_.layout.num_tiles);
     }
   }
 
-  void merge(Stream& stream, int32_t* grid) override { launch_count_division(side_.on(stream), ranks_, grid); }
+  void merge(Stream& stream, int32_t* grid) override {
+    launch_count_division(launch_of(*team_, stream, limits_), ranks_, grid);
+  }
 
  private:
-  CountGroup group_;  // before the side, whose end the others' memory must outlive
-  CudaPeerSide side_;
-  DivisionLaunch ranks_{};
+  ChipLimits limits_;
+  std::shared_ptr<CudaTeam> team_;
+  DivisionLaunch ranks_;
 };
 
 }  // namespace
@@ -67,8 +70,8 @@ bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels) {
 size_t cuda_division_bytes(const ByteCounts& counts) { return layout_of(counts).bytes; }
 
 std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits,
-                                                     const CountGroup& group) {
-  return std::make_unique<CudaCountDivision>(device, limits, group);
+                                                     const SymmetricMemory& memory, const ByteCounts& counts) {
+  return std::make_unique<CudaCountDivision>(device, limits, memory, counts);
 }
 
 }  // namespace amdahl

@@ -1,41 +1,24 @@
 // Counts of a cloud over several GPUs that divide the bins: counting a rank's own, and taking the others'.
-#include "device/cuda_peer_flags.cuh"
 #include "sensor/peers/cuda_count_division.h"
 #include "sensor/voxels/cuda_voxel_halves.cuh"
+#include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
 namespace {
 
 using namespace sensor_cuda;
+using namespace symmetric_cuda;
 
 constexpr int kThreads = 512;  // of what takes the others' counts
 constexpr int kBlocksOfList = 8;
 
-__device__ __forceinline__ DivisionInbox* inbox(const DivisionLaunch& p, int rank) {
-  return reinterpret_cast<DivisionInbox*>(p.shared[rank]);
-}
 __device__ __forceinline__ CountBeyond* list(const DivisionLaunch& p, int rank, uint64_t merge) {
-  return reinterpret_cast<CountBeyond*>(p.shared[rank] + p.layout.lists) +
+  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) +
          static_cast<int64_t>(merge % 2) * (p.layout.capacity + 1);
 }
 /// What a rank has of others' counts of a bin.
 __device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
-  return reinterpret_cast<uint8_t*>(p.shared[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
-}
-
-/// Says that this rank has come so far, as one of the inbox's flags, and waits until all have.
-__device__ bool meet(const DivisionLaunch& p, uint64_t (DivisionInbox::*flags)[kMaxMergePeers], uint64_t merge) {
-  const int other = static_cast<int>(threadIdx.x);
-  bool come = true;
-  if (other < p.num_ranks) {
-    if (blockIdx.x == 0) {
-      __threadfence_system();
-      store_release(&(inbox(p, other)->*flags)[p.rank], merge);
-    }
-    DivisionInbox* own = inbox(p, p.rank);
-    come = await_flag(&(own->*flags)[other], merge, other, &own->broken, p.report, p.timeout_ns);
-  }
-  return __syncthreads_and(come);
+  return reinterpret_cast<uint8_t*>(p.team.base[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
 }
 
 /// Counts go to the others in units of what a warp has at a time: a byte each, or packed, half a byte each in the
@@ -52,7 +35,7 @@ struct Units {
 };
 /// What a rank knows of others' units, [bins, Units::kWarps].
 __device__ __forceinline__ uint8_t* packed_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
-  return reinterpret_cast<uint8_t*>(p.shared[at] + p.layout.packed) + bin * Units::kWarps;
+  return reinterpret_cast<uint8_t*>(p.team.base[at] + p.layout.packed) + bin * Units::kWarps;
 }
 
 /// Writes a bin's counts to the other ranks and to this one's grid.
@@ -66,8 +49,8 @@ struct DivisionWriter {
   /// Calls send(rank) for every other one; ranks send to different ones at a time.
   template <class Send>
   __device__ __forceinline__ void for_each_other(const Send& send) const {
-    for (int rank = p.rank + 1; rank < p.num_ranks; ++rank) send(rank);
-    for (int rank = 0; rank < p.rank; ++rank) send(rank);
+    for (int rank = p.team.rank + 1; rank < p.team.size; ++rank) send(rank);
+    for (int rank = 0; rank < p.team.rank; ++rank) send(rank);
   }
   __device__ __forceinline__ void tell_packed(uint32_t bin, uint32_t packed) const {
     if (threadIdx.x % 32 == 0)
@@ -106,15 +89,14 @@ __global__ void __launch_bounds__(halves::kThreads, 1)
   auto* words = reinterpret_cast<uint32_t*>(memory);
   wait_for_predecessor();
   let_successor_start();
-  DivisionInbox* own = inbox(p, p.rank);
-  const uint64_t merge = own->ended + 1;
-  if (own->broken || !meet(p, &DivisionInbox::sorted, merge)) {
-    if (threadIdx.x == 0) own->broken = 1;
+  const uint64_t merge = this_round(p.team);
+  if (!arrive_and_wait(p.team, kSorted, merge, blockIdx.x == 0)) {
+    if (threadIdx.x == 0) set_broken(p.team);
     return;
   }
-  const ByteArgs bytes{kMostOfByte, list(p, p.rank, merge), {}};
+  const ByteArgs bytes{kMostOfByte, list(p, p.team.rank, merge), {}};
   halves::count_all(
-      bins, p.first_bin[p.rank], p.first_bin[p.rank + 1], gridDim.x, words, [] {},
+      bins, p.first_bin[p.team.rank], p.first_bin[p.team.rank + 1], gridDim.x, words, [] {},
       DivisionWriter{bins, words, p, bytes, grid});
 }
 
@@ -130,17 +112,17 @@ __global__ void __launch_bounds__(kThreads, 2)
   constexpr uint32_t kWord = sizeof(uint32_t), kAhead = kSlice / kWord / kThreads;
   wait_for_predecessor();
   let_successor_start();
-  DivisionInbox* own = inbox(p, p.rank);
-  const uint64_t merge = own->ended + 1;
-  const bool come = !own->broken && meet(p, &DivisionInbox::counted, merge);
-  if (come) {
-    const uint32_t slices = slices_of_bin(p.layout), begin = p.first_bin[p.rank], end = p.first_bin[p.rank + 1];
+  const uint64_t merge = this_round(p.team);
+  const bool complete = arrive_and_wait(p.team, kCounted, merge, blockIdx.x == 0);
+  if (complete) {
+    const uint32_t slices = slices_of_bin(p.layout), begin = p.first_bin[p.team.rank],
+                   end = p.first_bin[p.team.rank + 1];
     uint32_t bin = blockIdx.x / slices;
     if (bin >= begin) bin += end - begin;
     const uint32_t first = blockIdx.x % slices * kSlice + threadIdx.x * kWord;
-    const uint8_t* counts = counts_of_bin(p, p.rank, bin);
+    const uint8_t* counts = counts_of_bin(p, p.team.rank, bin);
     const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
-    const uint8_t* packed = packed_of_bin(p, p.rank, bin);
+    const uint8_t* packed = packed_of_bin(p, p.team.rank, bin);
     const auto at = [&](uint32_t i) { return first + i * kThreads * kWord; };
     const auto there = [&](uint32_t i) { return bin < bins.num_bins() && at(i) < bins.bin_voxels(); };
     bool is_packed[kAhead];
@@ -161,43 +143,42 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (there(i))
         write_bytes_as_numbers(is_packed[i] ? unpack_word(words[i]) : words[i], voxel_of(bins, bin, at(i)),
                                bins.num_voxels, aligned, grid);
-    if (blockIdx.x == 0 && threadIdx.x == 0) list(p, p.rank, merge + 1)->voxel = 0;
+    if (blockIdx.x == 0 && threadIdx.x == 0) list(p, p.team.rank, merge + 1)->voxel = 0;
   }
   __syncthreads();
-  if (threadIdx.x == 0) end_round(own, merge, come);
+  if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
 /// Adds what other ranks' voxels have beyond a byte; kBlocksOfList blocks for each rank's list.
 __global__ void __launch_bounds__(kThreads) add_lists(const __grid_constant__ DivisionLaunch p, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();
-  const DivisionInbox* own = inbox(p, p.rank);
   const int rank = static_cast<int>(blockIdx.x) / kBlocksOfList;
-  if (own->broken || rank == p.rank) return;
-  add_list(list(p, rank, own->ended), blockIdx.x % kBlocksOfList, kBlocksOfList, grid);
+  if (is_broken(p.team) || rank == p.team.rank) return;
+  add_list(list(p, rank, this_round(p.team) - 1), blockIdx.x % kBlocksOfList, kBlocksOfList, grid);
 }
 
 }  // namespace
 
 void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, int32_t* grid) {
-  char* own = p.shared[p.rank];
+  char* own = p.team.base[p.team.rank];
   BinArgs bins{};
   bins.num_voxels = p.layout.num_voxels;
   bins.bin_bits = p.layout.bin_bits, bins.bin_chunks = p.layout.bin_chunks;
-  bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.num_ranks;
-  bins.tiles_of_rank = reinterpret_cast<const DivisionInbox*>(own)->num_tiles;
+  bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
+  bins.tiles_of_rank = reinterpret_cast<const unsigned*>(own + p.layout.num_tiles);
   bins.crowded = reinterpret_cast<CrowdedBins*>(own + p.layout.crowded);
   bins.entries = own + p.layout.entries;
   bins.table = reinterpret_cast<uint32_t*>(own + p.layout.tables);
-  const uint32_t own_bins = p.first_bin[p.rank + 1] - p.first_bin[p.rank];
+  const uint32_t own_bins = p.first_bin[p.team.rank + 1] - p.first_bin[p.team.rank];
   const size_t shared = halves::num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, &count_own_bins, shared);
   launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), halves::kThreads, shared,
                &count_own_bins, "count_own_bins", bins, p, grid);
   const uint32_t slices = (bins.num_bins() - own_bins) * slices_of_bin(p.layout);
   launch_early(launch, std::max(slices, 1u), kThreads, 0, &take_counts, "take_counts", bins, p, grid);
-  if (p.num_ranks > 1)
-    launch_early(launch, static_cast<unsigned>(p.num_ranks * kBlocksOfList), kThreads, 0, &add_lists, "add_lists", p,
+  if (p.team.size > 1)
+    launch_early(launch, static_cast<unsigned>(p.team.size * kBlocksOfList), kThreads, 0, &add_lists, "add_lists", p,
                  grid);
 }
 

@@ -8,37 +8,29 @@
 // rank looks through all bins.
 #pragma once
 
-#include "device/cuda_peer_watch.h"
-#include "sensor/cuda_kernels.h"
+#include "sensor/peers/cuda_team_launch.h"
 #include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 
-/// At the front of what each rank shares, all zero at first; replays of a graph go on counting. The rest is placed by
-/// DivisionLayout.
+/// A merge is a round of the team, whose barriers are: all have sorted their points; all have counted their bins.
 ///
 /// Nobody waits for memory to be free. A rank sorts points again only once it has ended a merge, and so all have
 /// counted what it had sorted. It sends bytes only once all have sorted, and so have ended the merge before, in which
 /// they read the last ones. Lists are read until a merge ends, and the next one has the other parity's.
-struct DivisionInbox {
-  uint64_t sorted[kMaxMergePeers];   // merges for which each rank has sorted its points
-  uint64_t counted[kMaxMergePeers];  // and counted its bins
-  uint64_t ended;                    // merges of this rank that have ended
-  unsigned num_tiles[kMaxMergePeers];
-  unsigned finished_blocks;  // of the running merge
-  unsigned broken;           // a wait was given up: later merges do nothing
-};
+inline constexpr int kSorted = 0, kCounted = 1;
 
 /// What a byte holds of a voxel's points, and how many bytes tell of a bin which of its counts are half a byte each.
 inline constexpr int kMostOfByte = 255, kPackedBytesOfBin = 32;
 
-/// Where a rank's shared memory has what, in bytes from its beginning.
+/// Where a rank's memory has what, in bytes from its beginning, behind its TeamFlags.
 struct DivisionLayout {
   int64_t num_voxels = 0;
   int bin_bits = 0;
   uint32_t bin_chunks = 0;
   int64_t tiles = 0;     // that a rank has room for
   int64_t capacity = 0;  // of a list, without its first
+  size_t num_tiles = 0;  // [ranks] unsigned, of the points that each rank has sorted
   size_t crowded = 0;    // CrowdedBins
   size_t lists = 0;      // [2], what this rank's voxels have beyond a byte
   size_t tables = 0;     // see SortedParts
@@ -52,18 +44,16 @@ struct DivisionLayout {
 };
 
 struct DivisionLaunch {
-  char* shared[kMaxMergePeers];  // a DivisionInbox, and what the layout places
+  TeamView team;
   DivisionLayout layout;
   uint32_t first_bin[kMaxMergePeers + 1];  // see SortedParts
-  int rank, num_ranks;
-  PeerReport* report;
-  uint64_t timeout_ns;
 };
 
 /// Whether a device can count the bins of a grid of so many voxels.
 bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels);
 size_t cuda_division_bytes(const ByteCounts& counts);
 void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& ranks, int32_t* grid);
-std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits, const CountGroup& group);
+std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits,
+                                                     const SymmetricMemory& memory, const ByteCounts& counts);
 
 }  // namespace amdahl

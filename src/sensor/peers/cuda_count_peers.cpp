@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sensor/peers/cuda_peer_side.h"
 #include "sensor/place.h"
 
 namespace amdahl {
@@ -10,33 +9,36 @@ namespace {
 
 class CudaCountPeers final : public CountPeers {
  public:
-  CudaCountPeers(Device& device, const ChipLimits& limits, const CountGroup& group)
-      : group_(group), side_(device, limits, group.timeout_seconds, "a merge of counts") {
-    side_.introduce(group_, peers_);
-    peers_.layout = count_layout(group.layout);
-    peers_.num_voxels = group.layout.num_voxels;
-  }
+  CudaCountPeers(Device& device, const ChipLimits& limits, const SymmetricMemory& memory, const ByteCounts& counts)
+      : limits_(limits),
+        counts_(counts),
+        team_(CudaTeam::join(device, memory, "a merge of counts")),
+        peers_{team_->view(), count_layout(counts), counts.num_voxels} {}
 
   void aim(VoxelizeProblem& part) const override {
     const CountLayout& layout = peers_.layout;
-    part.most_in_byte = group_.layout.most();
-    part.beyond = reinterpret_cast<CountBeyond*>(peers_.shared[peers_.rank] + layout.own_list);
-    if (peers_.num_ranks == 1) {
-      part.output = peers_.shared[0] + layout.inboxes;
+    const TeamView& team = peers_.team;
+    part.most_in_byte = counts_.most();
+    part.beyond = reinterpret_cast<CountBeyond*>(team.base[team.rank] + layout.own_list);
+    if (team.size == 1) {
+      part.output = team.base[0] + layout.inboxes;
       return;
     }
     part.byte_parts.voxels = layout.part_voxels;
-    for (int r = 0; r < peers_.num_ranks; ++r)
+    for (int r = 0; r < team.size; ++r)
       part.byte_parts.part[r] =
-          reinterpret_cast<uint8_t*>(peers_.shared[r] + layout.inboxes) + peers_.rank * layout.part_voxels;
+          reinterpret_cast<uint8_t*>(team.base[r] + layout.inboxes) + team.rank * layout.part_voxels;
   }
 
-  void merge(Stream& stream, int32_t* grid) override { launch_merge_peer_counts(side_.on(stream), peers_, grid); }
+  void merge(Stream& stream, int32_t* grid) override {
+    launch_merge_peer_counts(launch_of(*team_, stream, limits_), peers_, grid);
+  }
 
  private:
-  CountGroup group_;  // before the side, whose end the others' memory must outlive
-  CudaPeerSide side_;
-  CountLaunch peers_{};
+  ChipLimits limits_;
+  ByteCounts counts_;
+  std::shared_ptr<CudaTeam> team_;
+  CountLaunch peers_;
 };
 
 }  // namespace
@@ -49,10 +51,10 @@ CountLayout count_layout(const ByteCounts& counts) {
   layout.part_voxels = (layout.part_voxels + kStep - 1) / kStep * kStep;
   layout.slices = (layout.part_voxels + CountLayout::kSliceVoxels - 1) / CountLayout::kSliceVoxels;
   layout.capacity = counts.capacity;
-  layout.bytes = sizeof(CountInbox);
+  layout.bytes = kTeamFlagBytes;
   layout.own_list = place(layout.bytes, layout.list_bytes());
   layout.lists = place(layout.bytes, 2 * layout.list_bytes());
-  layout.summed = place(layout.bytes, ranks * static_cast<size_t>(layout.slices) * sizeof(uint64_t));
+  layout.summed = place(layout.bytes, ranks * static_cast<size_t>(layout.slices) * sizeof(Signal));
   layout.inboxes = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
   layout.sums = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
   return layout;
@@ -60,8 +62,9 @@ CountLayout count_layout(const ByteCounts& counts) {
 
 size_t cuda_count_peer_bytes(const ByteCounts& counts) { return count_layout(counts).bytes; }
 
-std::unique_ptr<CountPeers> make_cuda_count_peers(Device& device, const ChipLimits& limits, const CountGroup& group) {
-  return std::make_unique<CudaCountPeers>(device, limits, group);
+std::unique_ptr<CountPeers> make_cuda_count_peers(Device& device, const ChipLimits& limits,
+                                                  const SymmetricMemory& memory, const ByteCounts& counts) {
+  return std::make_unique<CudaCountPeers>(device, limits, memory, counts);
 }
 
 }  // namespace amdahl

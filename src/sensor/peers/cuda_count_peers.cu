@@ -1,67 +1,59 @@
 // Counts of several GPUs merged in each other's memory: every rank adds up the bytes of its own voxels, sends the sums
-// to the others, and writes the whole grid as they come.
-#include "device/cuda_peer_flags.cuh"
+// to the others, and writes the whole grid as they arrive.
 #include "sensor/peers/cuda_count_peers.h"
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
+#include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
 namespace {
 
 using namespace sensor_cuda;
+using namespace symmetric_cuda;
 
 constexpr int kThreads = 512;
 constexpr int kBlocksOfList = 8;
 constexpr int64_t kVector = sizeof(uint4);
 
-__device__ __forceinline__ CountInbox* inbox(const CountLaunch& p, int rank) {
-  return reinterpret_cast<CountInbox*>(p.shared[rank]);
-}
 __device__ __forceinline__ CountBeyond* list(const CountLaunch& p, int rank, uint64_t merge) {
   const int64_t length = p.layout.capacity + 1;
-  return reinterpret_cast<CountBeyond*>(p.shared[rank] + p.layout.lists) + static_cast<int64_t>(merge % 2) * length;
+  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) + static_cast<int64_t>(merge % 2) * length;
 }
 /// What rank `to` knows of the sums of this slice that rank `from` sends: see word_of_merge.
-__device__ __forceinline__ uint64_t* summed(const CountLaunch& p, int to, int from, int64_t slice) {
-  return reinterpret_cast<uint64_t*>(p.shared[to] + p.layout.summed) + from * p.layout.slices + slice;
+__device__ __forceinline__ Signal* summed(const CountLaunch& p, int to, int from, int64_t slice) {
+  return reinterpret_cast<Signal*>(p.team.base[to] + p.layout.summed) + from * p.layout.slices + slice;
 }
-/// That a slice's sums of this merge have come, and whether they are packed: half a byte each, because none needs more.
+/// That a slice's sums of this merge have arrived, and whether they are packed: half a byte each, because none needs
+/// more.
 __device__ __forceinline__ uint64_t word_of_merge(uint64_t merge, bool packed) { return merge * 2 + (packed ? 1 : 0); }
 /// What rank `at` has of the sums of the voxels of rank `of`.
 __device__ __forceinline__ char* sums(const CountLaunch& p, int at, int of) {
-  return p.shared[at] + p.layout.sums + of * p.layout.part_voxels;
+  return p.team.base[at] + p.layout.sums + of * p.layout.part_voxels;
 }
 
 /// Lets the others read what this rank's voxels had beyond a byte, and voxelizing begin a list anew.
 __device__ void publish_list(const CountLaunch& p, uint64_t merge) {
-  auto* own = reinterpret_cast<CountBeyond*>(p.shared[p.rank] + p.layout.own_list);
-  CountBeyond* published = list(p, p.rank, merge);
+  auto* own = reinterpret_cast<CountBeyond*>(p.team.base[p.team.rank] + p.layout.own_list);
+  CountBeyond* published = list(p, p.team.rank, merge);
   const int64_t length = own->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += kThreads) published[i] = own[i];
   if (threadIdx.x == 0) own->voxel = 0;
 }
 
-/// Comes to a merge, and waits until all have.
-__device__ bool meet(const CountLaunch& p, uint64_t merge) {
-  CountInbox* own = inbox(p, p.rank);
-  const int other = static_cast<int>(threadIdx.x);
+/// Arrives at a merge, and waits until all have. False, to all threads of the block, once a wait was given up.
+__device__ bool enter(const CountLaunch& p, uint64_t merge) {
   if (blockIdx.x == 0) {
+    if (!__syncthreads_and(!is_broken(p.team))) return false;
     publish_list(p, merge);
     __syncthreads();
-    if (other < p.num_ranks) {
-      __threadfence_system();
-      store_release(&inbox(p, other)->arrived[p.rank], merge);
-    }
   }
-  bool come = true;
-  if (other < p.num_ranks) come = await_flag(&own->arrived[other], merge, other, &own->broken, p.report, p.timeout_ns);
-  return __syncthreads_and(come);
+  return arrive_and_wait(p.team, 0, merge, blockIdx.x == 0);
 }
 
 /// Adds up a slice of this rank's voxels and sends the sums to all; returns whether they are packed.
 __device__ bool add_up(const CountLaunch& p, int64_t slice) {
   constexpr int kOfThread = CountLayout::kSliceVoxels / kVector / kThreads;
-  const char* own = p.shared[p.rank] + p.layout.inboxes;
+  const char* own = p.team.base[p.team.rank] + p.layout.inboxes;
   const int64_t first = slice * CountLayout::kSliceVoxels, end = p.layout.end_of(slice);
   const auto at = [](int i) { return (i * kThreads + static_cast<int>(threadIdx.x)) * kVector; };
   uint4 sums_of_thread[kOfThread];
@@ -72,15 +64,15 @@ __device__ bool add_up(const CountLaunch& p, int64_t slice) {
     sum = make_uint4(0, 0, 0, 0);
     if (first + at(i) >= end) continue;
 #pragma unroll 4
-    for (int from = 0; from < p.num_ranks; ++from) {
+    for (int from = 0; from < p.team.size; ++from) {
       const uint4 part = __ldcs(reinterpret_cast<const uint4*>(own + from * p.layout.part_voxels + first + at(i)));
       sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;  // no byte grows out of its bits
     }
     any |= sum.x | sum.y | sum.z | sum.w;
   }
   const bool packed = !__syncthreads_or((any & 0xf0f0f0f0) != 0);
-  for (int k = 0; k < p.num_ranks; ++k) {  // ranks send to different ones at a time
-    char* to = sums(p, (p.rank + k) % p.num_ranks, p.rank) + first;
+  for (int k = 0; k < p.team.size; ++k) {  // ranks send to different ones at a time
+    char* to = sums(p, (p.team.rank + k) % p.team.size, p.team.rank) + first;
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
       if (first + at(i) >= end) continue;
@@ -100,7 +92,7 @@ __device__ void write_slice(const CountLaunch& p, int of, int64_t slice, bool pa
   constexpr int kWord = sizeof(uint32_t), kAhead = CountLayout::kSliceVoxels / kWord / kThreads;
   const int64_t first = slice * CountLayout::kSliceVoxels, end = p.layout.end_of(slice);
   const int64_t voxel = of * p.layout.part_voxels + first;
-  const char* bytes = sums(p, p.rank, of) + first;
+  const char* bytes = sums(p, p.team.rank, of) + first;
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   const auto at = [](int i) { return (i * kThreads + static_cast<int>(threadIdx.x)) * kWord; };
   uint32_t words[kAhead];
@@ -120,42 +112,38 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
   __shared__ bool packed_of_other;
   wait_for_predecessor();
   let_successor_start();
-  CountInbox* own = inbox(p, p.rank);
-  const uint64_t merge = own->ended + 1;
+  const uint64_t merge = this_round(p.team);
   const int64_t slice = blockIdx.x;
-  bool come = !own->broken && meet(p, merge);
-  if (come) {
+  bool complete = enter(p, merge);
+  if (complete) {
     const bool packed = add_up(p, slice);
     __syncthreads();
     const int other = static_cast<int>(threadIdx.x);
-    if (other < p.num_ranks && other != p.rank) {
-      __threadfence_system();
-      store_release(summed(p, other, p.rank, slice), word_of_merge(merge, packed));
-    }
-    write_slice(p, p.rank, slice, packed, grid);
-    for (int k = 1; k < p.num_ranks && come; ++k) {
-      const int from = (p.rank + p.num_ranks - k) % p.num_ranks;  // in the order in which they send to this one
+    if (other < p.team.size && other != p.team.rank)
+      store_release(summed(p, other, p.team.rank, slice), word_of_merge(merge, packed));
+    write_slice(p, p.team.rank, slice, packed, grid);
+    for (int k = 1; k < p.team.size && complete; ++k) {
+      const int from = (p.team.rank + p.team.size - k) % p.team.size;  // in the order in which they send to this one
       if (threadIdx.x == 0) {
-        const uint64_t* flag = summed(p, p.rank, from, slice);
-        come = await_flag(flag, word_of_merge(merge, false), from, &own->broken, p.report, p.timeout_ns);
-        packed_of_other = load_acquire(flag) == word_of_merge(merge, true);
+        const Signal* signal = summed(p, p.team.rank, from, slice);
+        complete = wait_until(p.team, signal, word_of_merge(merge, false), from);
+        packed_of_other = load_acquire(signal) == word_of_merge(merge, true);
       }
-      come = __syncthreads_and(come);
-      if (come) write_slice(p, from, slice, packed_of_other, grid);
+      complete = __syncthreads_and(complete);
+      if (complete) write_slice(p, from, slice, packed_of_other, grid);
       __syncthreads();
     }
   }
-  if (threadIdx.x == 0) end_round(own, merge, come);
+  if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
 /// Adds what voxels have beyond a byte; kBlocksOfList blocks for each rank's list.
 __global__ void __launch_bounds__(kThreads) add_peer_lists(const __grid_constant__ CountLaunch p, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();
-  const CountInbox* own = inbox(p, p.rank);
-  if (own->broken) return;
-  add_list(list(p, static_cast<int>(blockIdx.x) / kBlocksOfList, own->ended), blockIdx.x % kBlocksOfList, kBlocksOfList,
-           grid);
+  if (is_broken(p.team)) return;
+  add_list(list(p, static_cast<int>(blockIdx.x) / kBlocksOfList, this_round(p.team) - 1), blockIdx.x % kBlocksOfList,
+           kBlocksOfList, grid);
 }
 
 }  // namespace
@@ -163,7 +151,7 @@ __global__ void __launch_bounds__(kThreads) add_peer_lists(const __grid_constant
 void launch_merge_peer_counts(const SensorLaunch& launch, const CountLaunch& peers, int32_t* grid) {
   launch_early(launch, static_cast<unsigned>(peers.layout.slices), kThreads, 0, &merge_counts, "merge_counts", peers,
                grid);
-  launch_early(launch, static_cast<unsigned>(peers.num_ranks * kBlocksOfList), kThreads, 0, &add_peer_lists,
+  launch_early(launch, static_cast<unsigned>(peers.team.size * kBlocksOfList), kThreads, 0, &add_peer_lists,
                "add_peer_lists", peers, grid);
 }
 

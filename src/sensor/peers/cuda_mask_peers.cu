@@ -1,12 +1,13 @@
 // One kernel that merges bit masks of several GPUs: every rank sends its mask to the others and writes its own grid.
-#include "device/cuda_peer_flags.cuh"
 #include "sensor/cuda_launch.cuh"
 #include "sensor/peers/cuda_mask_peers.h"
+#include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
 namespace {
 
 using namespace sensor_cuda;
+using namespace symmetric_cuda;
 
 constexpr int kThreads = 256;
 constexpr int kPackets = 128;  // of a block
@@ -38,41 +39,29 @@ __device__ __forceinline__ Packet load_packet(const Packet* from) {
 
 /// Where rank `to` has the mask of rank `from` in this merge.
 __device__ __forceinline__ Packet* inbox(const MaskLaunch& p, int to, int from, uint32_t number) {
-  const int64_t place = static_cast<int64_t>(number % 2) * p.num_ranks + from;
-  return reinterpret_cast<Packet*>(p.shared[to] + 1) + place * num_packets(p.num_voxels);
-}
-
-/// The packet of merge `number` once rank `from` has sent it. False once the wait is given up: see await_flag.
-__device__ bool await_packet(const MaskLaunch& p, const Packet* slot, int from, uint32_t number, Packet& packet) {
-  constexpr unsigned kPollsPerLook = 256;
-  packet = load_packet(slot);
-  if (packet.number == number) return true;
-  const uint64_t start = now_ns();
-  for (unsigned poll = 1; packet.number != number; ++poll) {
-    packet = load_packet(slot);
-    if (poll % kPollsPerLook == 0 && wait_is_over(start, from, &p.shared[p.rank]->broken, p.report, p.timeout_ns))
-      return false;
-  }
-  return true;
+  const int64_t place = static_cast<int64_t>(number % 2) * p.team.size + from;
+  return reinterpret_cast<Packet*>(p.team.base[to] + kTeamFlagBytes) + place * num_packets(p.num_voxels);
 }
 
 /// Sends the packets of `words`, from packet `first` of the mask on, to all other ranks.
 __device__ __forceinline__ void send(const MaskLaunch& p, const uint32_t* words, int64_t first, int count,
                                      uint32_t number) {
-  for (int i = static_cast<int>(threadIdx.x); i < count * (p.num_ranks - 1); i += kThreads) {
-    const int to = (p.rank + 1 + i / count) % p.num_ranks, at = i % count;  // ranks send to different ones at a time
+  for (int i = static_cast<int>(threadIdx.x); i < count * (p.team.size - 1); i += kThreads) {
+    const int to = (p.team.rank + 1 + i / count) % p.team.size,
+              at = i % count;  // ranks send to different ones at a time
     const uint32_t* from = words + at * kPacketWords;
-    store_packet(inbox(p, to, p.rank, number) + first + at, {{from[0], from[1], from[2]}, number});
+    store_packet(inbox(p, to, p.team.rank, number) + first + at, {{from[0], from[1], from[2]}, number});
   }
 }
 
-/// Adds the other ranks' words to `words`; false when one did not come.
+/// Adds the other ranks' words to `words`; false when those of one did not arrive.
 __device__ __forceinline__ bool receive(const MaskLaunch& p, uint32_t* words, int64_t first, int count,
                                         uint32_t number) {
-  for (int i = static_cast<int>(threadIdx.x); i < count * (p.num_ranks - 1); i += kThreads) {
-    const int from = (p.rank + 1 + i / count) % p.num_ranks, at = i % count;
+  for (int i = static_cast<int>(threadIdx.x); i < count * (p.team.size - 1); i += kThreads) {
+    const int from = (p.team.rank + 1 + i / count) % p.team.size, at = i % count;
+    const Packet* slot = inbox(p, p.team.rank, from, number) + first + at;
     Packet packet;
-    if (!await_packet(p, inbox(p, p.rank, from, number) + first + at, from, number, packet)) return false;
+    if (!wait_for(p.team, from, [&] { return (packet = load_packet(slot)).number == number; })) return false;
 #pragma unroll
     for (int k = 0; k < kPacketWords; ++k)
       if (packet.word[k] != 0) atomicOr(&words[at * kPacketWords + k], packet.word[k]);
@@ -94,12 +83,11 @@ __device__ __forceinline__ void write_voxels(const uint32_t* words, int voxels, 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    merge_masks(MaskLaunch p, const uint32_t* mask, int32_t* grid, uint32_t* merged) {
+    merge_masks(const __grid_constant__ MaskLaunch p, const uint32_t* mask, int32_t* grid, uint32_t* merged) {
   __shared__ uint32_t words[kWords];
   wait_for_predecessor();
   let_successor_start();
-  MaskInbox* own = p.shared[p.rank];
-  const uint64_t merge = own->ended + 1;
+  const uint64_t merge = this_round(p.team);
   const auto number = static_cast<uint32_t>(merge);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kPackets, first_word = first * kPacketWords;
   const int count = static_cast<int>(min(static_cast<int64_t>(kPackets), num_packets(p.num_voxels) - first));
@@ -107,18 +95,18 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = static_cast<int>(threadIdx.x); i < kWords; i += kThreads)
     words[i] = i < num_words ? mask[first_word + i] : 0;
   __syncthreads();
-  bool come = !own->broken;
-  if (come) send(p, words, first, count, number);
+  bool complete = !is_broken(p.team);
+  if (complete) send(p, words, first, count, number);
   __syncthreads();  // what was sent are this rank's words alone
-  come = __syncthreads_and(come && receive(p, words, first, count, number));
-  if (come) {
+  complete = __syncthreads_and(complete && receive(p, words, first, count, number));
+  if (complete) {
     for (int i = static_cast<int>(threadIdx.x); merged && i < num_words; i += kThreads)
       merged[first_word + i] = words[i];
     if (grid)
       write_voxels(words, static_cast<int>(min(int64_t{num_words} * 32, p.num_voxels - first_word * 32)),
                    grid + first_word * 32);
   }
-  if (threadIdx.x == 0) end_round(own, merge, come);
+  if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ inline float quotient_by(const Reciprocal& reciprocal, float x) {
 /// and 25 bits: H E, of up to 49 bits, would then be within 8 of X 2^t, and t is at least 23. H is a multiple of 2^w
 /// less one, where w is 24 less the bits that n has after its first one; so modulo 2^w, -E would be within 8 of 0. It
 /// cannot be 0 itself: H is odd, so that what H E has after its last one bit is more than X can hold.
-inline bool divides_alike(float edge, int most) {
+inline bool divides_equally(float edge, int most) {
   constexpr uint32_t kNear = 8;
   const int after_first = std::bit_width(static_cast<unsigned>(most)) - 1;
   const uint32_t modulus = uint32_t{1} << (after_first == 0 ? 23 : 24 - after_first);

@@ -1,0 +1,87 @@
+// The public to_text, to_json, ... of each outcome, implemented with the functions of report and spec.
+#include "amdahl/amdahl.h"
+#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor_files.h"
+#include "report/common/process_spread.h"
+#include "report/compare/calibration.h"
+#include "report/compare/text.h"
+#include "report/cost/cost.h"
+#include "report/fabric/arena.h"
+#include "report/fabric/collectives.h"
+#include "report/fabric/collectives_drawing.h"
+#include "report/fabric/doctor.h"
+#include "report/fabric/links.h"
+#include "report/fabric/links_drawing.h"
+#include "report/fabric/topology.h"
+#include "report/sensor/compare.h"
+#include "report/sensor/files.h"
+#include "report/sensor/text.h"
+#include "report/study/scaling_outlook.h"
+#include "report/study/text.h"
+#include "spec/json.h"
+
+namespace amdahl {
+
+std::string to_text(const StudyOutcome& outcome) { return study_text(outcome.summary, true); }
+std::string to_json(const StudyOutcome& outcome) { return summary_to_json(outcome.summary); }
+
+std::string to_json(const TrainOutcome& outcome) {
+  return outcome.records.empty() ? std::string() : record_to_json(outcome.records.back());
+}
+
+std::string to_json(const Advice& advice) { return advice_to_json(advice); }
+
+std::string to_text(const OutlookOutcome& outcome) { return outlook_text(outcome.outlook); }
+std::string to_json(const OutlookOutcome& outcome) { return outlook_to_json(outcome.outlook); }
+
+std::string to_text(const CompareOutcome& outcome) { return comparison_text(outcome.comparison); }
+std::string to_markdown(const CompareOutcome& outcome) { return comparison_markdown(outcome.comparison); }
+std::string to_json(const CompareOutcome& outcome) {
+  return comparison_to_json(outcome.comparison, comparison_verdict(outcome.comparison));
+}
+
+std::string to_text(const CalibrateOutcome& outcome) { return calibration_text(outcome.spreads, outcome.machine_file); }
+std::string to_json(const CalibrateOutcome& outcome) { return machine_to_json(outcome.machine); }
+
+std::string to_text(const CostOutcome& outcome) { return cost_text(outcome.report); }
+std::string to_markdown(const CostOutcome& outcome) { return cost_markdown(outcome.report); }
+std::string to_json(const CostOutcome& outcome) { return cost_to_json(outcome.report, cost_verdict(outcome.report)); }
+
+std::string to_text(const SensorCompareOutcome& outcome) { return sensor_compare_text(outcome.comparison); }
+std::string to_markdown(const SensorCompareOutcome& outcome) { return sensor_compare_markdown(outcome.comparison); }
+std::string to_json(const SensorCompareOutcome& outcome) { return sensor_comparison_to_json(outcome.comparison); }
+
+std::string to_text(const TopoOutcome& outcome) { return topology_matrix(outcome.machine); }
+std::string to_json(const TopoOutcome& outcome) { return machine_to_json(outcome.machine); }
+std::string to_dot(const TopoOutcome& outcome) { return topology_dot(outcome.machine); }
+std::string to_svg(const TopoOutcome& outcome) { return topology_svg(outcome.machine); }
+
+std::string to_text(const LinksOutcome& outcome) {
+  return links_text(pooled_processes(outcome.records), outcome.machine, outcome.slow);
+}
+std::string to_json(const LinksOutcome& outcome) { return links_to_json(outcome.machine, outcome.records); }
+std::string to_svg(const LinksOutcome& outcome) { return links_heat_map(outcome.machine); }
+
+std::string to_text(const CollectivesOutcome& outcome) { return collectives_text(pooled_processes(outcome.records)); }
+std::string to_nccl_tests(const CollectivesOutcome& outcome) {
+  return collectives_nccl_tests(pooled_processes(outcome.records));
+}
+std::string to_json(const CollectivesOutcome& outcome) { return records_to_json(outcome.records); }
+std::string to_svg(const CollectivesOutcome& outcome) { return collectives_curves(pooled_processes(outcome.records)); }
+
+std::string to_text(const DoctorOutcome& outcome) { return doctor_text(outcome); }
+std::string to_json(const DoctorOutcome& outcome) { return doctor_to_json(outcome); }
+
+std::string to_text(const ArenaOutcome& outcome) { return arena_text(outcome.records); }
+std::string to_json(const ArenaOutcome& outcome) { return records_to_json(outcome.records); }
+std::string to_environment(const ArenaOutcome& outcome) { return arena_environment(outcome.records, outcome.settings); }
+
+std::string to_text(const SensorBenchOutcome& outcome) { return sensor_text(pooled_processes(outcome.records)); }
+std::string to_json(const SensorBenchOutcome& outcome) { return records_to_json(outcome.records); }
+
+std::string to_text(const VoxelizeOutcome& outcome) { return voxelize_text(outcome); }
+std::string to_json(const VoxelizeOutcome& outcome) { return voxelize_to_json(outcome); }
+std::string to_text(const TimelineOutcome& outcome) { return timeline_text(outcome); }
+std::string to_json(const TimelineOutcome& outcome) { return timeline_to_json(outcome); }
+
+}  // namespace amdahl

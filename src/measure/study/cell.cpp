@@ -1,0 +1,193 @@
+#include "measure/study/cell.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <string_view>
+
+#include "measure/sampling/rank_results.h"
+#include "measure/sampling/rank_sampler.h"
+#include "train/replicas.h"
+
+namespace amdahl {
+
+template <class Archive>
+void visit_fields(Archive& archive, HostLoad& load) {
+  archive(load.busy_us, load.stolen_us, load.own_us, load.waited_us);
+}
+
+template <class Archive>
+void visit_fields(Archive& archive, ProcessLoad& load) {
+  archive(load.process, load.host, load.load);
+}
+
+template <class Archive>
+void visit_fields(Archive& archive, PartTimes& times) {
+  archive(times.full, times.staged, times.local, times.local_work, times.backward_work, times.forward_work,
+          times.launch_floor, times.launch_kernels, times.noise, times.fused_update, times.communication.stalls,
+          times.communication.collectives);
+}
+
+template <class Archive>
+void visit_fields(Archive& archive, RankRun& run) {
+  archive(run.step_us, run.loss_first, run.loss_last, run.memory_peak_bytes, run.utilisation_percent, run.comm_bytes,
+          run.clock_before_mhz, run.clock_after_mhz, run.temperature_c, run.power_w, run.energy_j, run.throttle_reasons,
+          run.warmup_steps, run.warmup_us, run.warmup_drift_percent, run.warmup_settled, run.warmup_rehearsals,
+          run.host_load, run.parts);
+}
+
+namespace {
+
+int64_t host_number() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return static_cast<int64_t>(std::hash<std::string_view>()(name.data()) & 0xffffffffU);
+}
+
+Deadline deadline_of(const TrainerOptions& options) { return Deadline::after_seconds(options.timeout_seconds); }
+
+}  // namespace
+
+double metered_energy_j(double before_j, double after_j, double seconds) {
+  constexpr double kShortest = 2;
+  return before_j >= 0 && after_j > before_j && seconds >= kShortest ? after_j - before_j : -1;
+}
+
+std::vector<RankRun> gather_runs(Communicator& communicator, const RankRun& mine, Deadline deadline) {
+  return exchange_results(communicator, mine, deadline);
+}
+
+StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data,
+                             const StudySettings& settings)
+    : rank_(rank),
+      options_(options),
+      settings_(settings),
+      bytes_before_(rank.device.allocated_bytes()),
+      trainer_(rank, options),
+      pool_(trainer_, rank.device, data, options.plan.global_batch, settings.pool_batches, deadline_of(options)),
+      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds),
+      own_bytes_(rank.device.allocated_bytes() - bytes_before_),
+      given_timeout_seconds_(options.timeout_seconds),
+      start_(rank.device.make_event()),
+      end_(rank.device.make_event()) {}
+
+double StudyCellRank::timed_steps(int lead, int steps, RankRun* run) {
+  trainer_.synchronize();
+  rank_.communicator.barrier(deadline_of(options_));
+  const bool on_host = run && rank_.device.backend() == BackendKind::cpu;
+  const HostLoad load = on_host ? read_host_load() : HostLoad{};
+  DeviceHealth before;
+  if (run) {
+    before = rank_.device.health();
+    run->clock_before_mhz = before.sm_clock_mhz;
+  }
+  Stream& stream = trainer_.compute_stream();
+  for (int i = 0; i < lead + steps; ++i) {
+    if (i == lead) stream.stamp(*start_);
+    if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the queued steps
+    const size_t batch = static_cast<size_t>(i < lead ? i : i - lead) % pool_.size();
+    trainer_.step(pool_.features(batch), pool_.targets(batch));
+  }
+  stream.stamp(*end_);
+  if (run) {  // while the steps run
+    const DeviceHealth health = rank_.device.health();
+    run->utilisation_percent = health.utilisation_percent;
+    run->clock_after_mhz = health.sm_clock_mhz;
+    run->temperature_c = health.temperature_c;
+    run->power_w = health.power_w;
+    run->throttle_reasons = static_cast<double>(health.throttle_reasons);
+  }
+  trainer_.synchronize();
+  if (on_host) run->host_load = {getpid(), host_number(), read_host_load() - load};
+  const double elapsed_us = rank_.device.elapsed_us(*start_, *end_);
+  if (run) run->energy_j = metered_energy_j(before.energy_j, rank_.device.health().energy_j, elapsed_us / 1e6);
+  return elapsed_us / steps;
+}
+
+WarmUp StudyCellRank::warm_up() {
+  RankSampler sampler(rank_.communicator, options_.timeout_seconds);
+  const auto block = [&](int64_t steps) {
+    const double step_us = timed_steps(kLeadSteps, static_cast<int>(steps), nullptr);
+    longest_step_us_ = std::max(longest_step_us_, step_us);
+    return step_us;
+  };
+  const WarmUp warm = sampler.warm_up({settings_.warmup, 1, block, [&] { return rank_.device.health().sm_clock_mhz; }});
+  longest_step_us_ = sampler.slowest(longest_step_us_);
+  return warm;
+}
+
+void StudyCellRank::prepare(int rehearsals) {
+  constexpr double kRehearsalUs = 1e6;  // limit of a rehearsal's timed steps; a shorter run is rehearsed whole
+  measure(1);                           // captures graphs and chooses algorithms
+  warmed_ = warm_up();
+  const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
+  const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
+  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps);
+}
+
+void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) {
+  rank_.communicator.set_timeout(collective_seconds);
+  trainer_.set_timeout(host_seconds);
+  options_.timeout_seconds = host_seconds;
+}
+
+RankRun StudyCellRank::run() {
+  if (options_.auto_timeout) {
+    const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
+    limit_waits(limits.collective_seconds, limits.host_seconds);
+  }
+  RankRun run = measure(settings_.steps);
+  if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
+  if (!warmed_) return run;
+  run.warmup_steps = static_cast<double>(warmed_->steps);
+  run.warmup_us = warmed_->load_us;
+  run.warmup_drift_percent = warmed_->drift_percent;
+  run.warmup_settled = warmed_->settled;
+  run.warmup_rehearsals = rehearsals_;
+  warmed_.reset();
+  return run;
+}
+
+RankRun StudyCellRank::measure(int steps) {
+  RankRun run;
+  rank_.device.reset_peak();
+  const size_t bytes_at_start = rank_.device.allocated_bytes();
+  trainer_.reset();
+  rank_.communicator.reset_traffic();
+  trainer_.step(pool_.features(0), pool_.targets(0));
+  if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(rank_.communicator.traffic().payload_bytes);
+  run.comm_bytes = comm_bytes_;
+  run.loss_first = trainer_.stats().loss;
+  const int lead = std::min(kLeadSteps, settings_.warmup);
+  if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
+  run.step_us = timed_steps(lead, steps, &run);
+  run.loss_last = trainer_.stats().loss;
+  if (rank_.rank == 0 && !std::isfinite(run.loss_last))
+    throw Error(Cause::non_finite,
+                fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
+                            settings_.warmup + settings_.steps, options_.plan.global_batch),
+                "a smaller `learning_rate`, or check the data for extreme values");
+  check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
+  run.parts = parts_.measure(run.step_us);  // leaves different parameters on each rank
+  run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
+  own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run allocated and keeps
+  return run;
+}
+
+RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
+  trainer_.step(pool_.features(0), pool_.targets(0));  // lets Ops choose algorithms if no run has
+  trainer_.reset();
+  return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
+}
+
+double StudyCellRank::probe(int steps) {
+  trainer_.step(pool_.features(0), pool_.targets(0));
+  return timed_steps(0, steps, nullptr);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,380 @@
+#include "measure/study/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/cell_axes.h"
+#include "measure/study/cell.h"
+#include "measure/study/step_account.h"
+#include "stats/stopping.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kProbeSteps = 3;
+constexpr int kRehearsals = 1;  // discarded runs of a cell before its first counted one
+// Rehearsals of the first cell on a device in a process. On an H200, copies of initial weights from the host change the
+// launch cost: a graph takes 1.2 us less before the fourth such copy than after it.
+constexpr int kFirstRehearsals = 3;
+constexpr int kAccountSteps = 60;  // approximate duration of a run's step account, in steps
+
+// All ranks of one cell, and its state and results so far.
+struct Cell {
+  StudyCellSpec spec;
+  TrainerOptions options;
+  std::vector<std::unique_ptr<Ops>> ops;              // by rank, for a math mode other than the fleet's; else null
+  std::vector<std::unique_ptr<StudyCellRank>> ranks;  // by rank; other processes' ranks stay null
+  std::vector<double> step_times_us;
+  bool prepared = false;  // warmed up
+  bool dropped = false;   // did not fit into memory
+};
+
+TrainerOptions options_of(const StudySettings& settings, const StudyCellSpec& spec) {
+  TrainerOptions options = settings.trainer;
+  options.launch = spec.launch;
+  options.plan.strategy = spec.strategy;
+  options.plan.mesh.dp = spec.devices;
+  options.plan.global_batch = spec.global_batch;
+  return options;
+}
+
+Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& fleet, int run) {
+  Record record;
+  record.kind = "study-run";
+  record.provenance = settings.provenance;
+  for (const auto& [fact, value] : {std::pair<const char*, std::string_view>{"math", to_string(cell.spec.math)},
+                                    {"launch", to_string(cell.spec.launch)}})
+    if (const auto found = record.provenance.facts.find(fact); found != record.provenance.facts.end())
+      found->second = value;
+  record.axes = {{"model", settings.model.name},
+                 {"num_parameters", settings.model.num_parameters()},
+                 {"global_batch", cell.spec.global_batch},
+                 {"devices", static_cast<int64_t>(cell.spec.devices)},
+                 {"strategy", cell.spec.strategy},
+                 {"backend", std::string(fleet.device_kind() == "cuda" ? "cuda" : "cpu")},
+                 {"launch", std::string(to_string(cell.options.launch))},
+                 {"math", std::string(to_string(cell.spec.math))},
+                 {"scaling", std::string(to_string(settings.scaling))},
+                 {"optimizer", cell.options.hyper.optimizer},
+                 {"data", settings.data_name},
+                 {"run", static_cast<int64_t>(run)},
+                 {"steps", static_cast<int64_t>(settings.steps)},
+                 {"warmup", static_cast<int64_t>(settings.warmup)}};
+  add_plan_axes(cell.options.plan, record.axes);
+  if (settings.process >= 0) record.axes[kProcessAxis] = static_cast<int64_t>(settings.process);
+  return record;
+}
+
+// Adds the step account to a Record, see AccountedStep.
+void add_account(Record& record, const std::vector<RankRun>& ranks) {
+  std::vector<PartTimes> times;
+  for (const RankRun& rank : ranks) times.push_back(rank.parts);
+  const AccountedStep account = account_step(times);
+  for (const auto& [name, us] :
+       std::initializer_list<std::pair<const char*, double>>{{"account_step", account.step},
+                                                             {"forward", account.forward},
+                                                             {"backward", account.backward},
+                                                             {"compute", account.compute},
+                                                             {"exposed_communication", account.exposed_communication},
+                                                             {"waiting", account.waiting},
+                                                             {"launch_gaps", account.launch_gaps},
+                                                             {"input", account.input},
+                                                             {"optimizer", account.optimizer},
+                                                             {"total_communication", account.total_communication},
+                                                             {"account_noise", account.noise}})
+    record.series.push_back({name, "us", {us}});
+  record.series.push_back({"account_by_differences", "1", {1}});  // earlier Records: by stamps
+  if (account.launch_kernels > 0) {
+    record.series.push_back({"launch_floor", "us", {account.launch_floor}});
+    record.series.push_back({"launch_kernels", "1", {account.launch_kernels}});
+  }
+  if (account.fused_update > 0) record.series.push_back({"fused_update", "1", {account.fused_update}});
+}
+
+void add_health(Record& record, const std::vector<RankRun>& ranks) {
+  const auto extreme = [&](double RankRun::*member) {
+    double worst = -1;
+    for (const RankRun& rank : ranks) worst = std::max(worst, rank.*member);
+    return worst;
+  };
+  const auto add = [&](const char* name, const char* unit, double value) {
+    if (value >= 0) record.series.push_back({name, unit, {value}});
+  };
+  double utilisation = 0;
+  for (const RankRun& rank : ranks) utilisation += rank.utilisation_percent / static_cast<double>(ranks.size());
+  add("utilisation", "percent", ranks.front().utilisation_percent < 0 ? -1 : utilisation);
+  add("sm_clock", "MHz", extreme(&RankRun::clock_after_mhz));
+  add("temperature", "C", extreme(&RankRun::temperature_c));
+  add("power", "W", extreme(&RankRun::power_w));
+  double energy = 0;
+  for (const RankRun& rank : ranks) energy = rank.energy_j < 0 || energy < 0 ? -1 : energy + rank.energy_j;
+  add("energy", "J", energy);  // of all devices
+  if (extreme(&RankRun::clock_after_mhz) >= 0) add("throttle_reasons", "bits", extreme(&RankRun::throttle_reasons));
+}
+
+void add_contention(Record& record, const std::vector<RankRun>& ranks) {
+  std::vector<ProcessLoad> loads;
+  for (const RankRun& rank : ranks) loads.push_back(rank.host_load);
+  const auto contention = contention_of(loads);
+  if (!contention) return;
+  record.series.push_back({"processor_others", "us", {contention->others_us}});
+  record.series.push_back({"processor_wait", "us", {contention->waited_us}});
+  record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
+}
+
+void fill_record(Record& record, const std::vector<RankRun>& ranks, int64_t global_batch) {
+  double step_us = 0, memory = 0;
+  for (const RankRun& rank : ranks) {
+    step_us = std::max(step_us, rank.step_us);
+    memory = std::max(memory, rank.memory_peak_bytes);
+  }
+  record.series = {{"step_time", "us", {step_us}},
+                   {"throughput", "samples/s", {static_cast<double>(global_batch) / step_us * 1e6}},
+                   {"loss_first", "1", {ranks.front().loss_first}},
+                   {"loss_last", "1", {ranks.front().loss_last}},
+                   {"memory_peak", "bytes", {memory}},
+                   {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
+  add_account(record, ranks);
+  add_health(record, ranks);
+  add_contention(record, ranks);
+  const RankRun& root = ranks.front();
+  if (root.warmup_steps < 0) return;
+  record.series.push_back({"warmup_steps", "1", {root.warmup_steps}});
+  record.series.push_back({"warmup_time", "us", {root.warmup_us}});
+  record.series.push_back({"warmup_drift", "percent", {root.warmup_drift_percent}});
+  record.series.push_back({"warmup_settled", "1", {root.warmup_settled}});
+  record.series.push_back({"warmup_rehearsals", "1", {root.warmup_rehearsals}});
+}
+
+StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySettings& settings, Cell& cell) {
+  const auto i = static_cast<size_t>(rank.rank);
+  if (cell.ranks[i]) return *cell.ranks[i];
+  RankContext context = rank;
+  if (cell.spec.math != settings.math) {
+    cell.ops[i] = settings.make_ops(rank.device, cell.spec.math);
+    context.ops = *cell.ops[i];
+  }
+  cell.ranks[i] = std::make_unique<StudyCellRank>(context, cell.options, data, settings);
+  return *cell.ranks[i];
+}
+
+void make_room(Cell& cell) {
+  cell.ops.resize(static_cast<size_t>(cell.spec.devices));
+  cell.ranks.resize(static_cast<size_t>(cell.spec.devices));
+}
+
+// Warms the cell up, once. Separate from the first run, so that it starts under the same conditions as every other run.
+// `used`: how many of the fleet's devices a cell of this process has used before.
+void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
+  if (std::exchange(cell.prepared, true)) return;
+  const int rehearsals = cell.spec.devices > *used ? kFirstRehearsals : kRehearsals;
+  fleet.run(cell.spec.devices, [&](RankContext& rank) { cell_rank(rank, data, settings, cell).prepare(rehearsals); });
+  *used = std::max(*used, cell.spec.devices);
+}
+
+// One run of one cell over all its ranks. Returns the measurements of every rank.
+std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
+  std::vector<RankRun> result;
+  make_room(cell);
+  prepare_cell(fleet, data, settings, cell, used);
+  fleet.run(cell.spec.devices, [&](RankContext& rank) {
+    const RankRun mine = cell_rank(rank, data, settings, cell).run();
+    std::vector<RankRun> all =
+        gather_runs(rank.communicator, mine, Deadline::after_seconds(cell.options.timeout_seconds));
+    if (rank.rank == 0) result = std::move(all);
+  });
+  return result;
+}
+
+// One extra run of the cell, with stamps of every piece.
+StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
+  StepTrace result;
+  const TraceRequest& wanted = *settings.trace;
+  make_room(cell);
+  fleet.run(cell.spec.devices, [&](RankContext& rank) {
+    const RankTrace mine = cell_rank(rank, data, settings, cell).trace(wanted.first, wanted.end);
+    StepTrace all = gather_traces(rank.communicator, mine, Deadline::after_seconds(cell.options.timeout_seconds));
+    if (rank.rank == 0) result = std::move(all);
+  });
+  result.model = settings.model.name;
+  result.strategy = cell.spec.strategy;
+  result.launch = to_string(cell.options.launch);
+  result.global_batch = cell.spec.global_batch;
+  result.devices = cell.spec.devices;
+  result.first_step = wanted.first;
+  result.end_step = wanted.end;
+  result.provenance = settings.provenance;
+  result.how = stamps_text(result, cell.step_times_us);
+  return result;
+}
+
+bool settled(const std::vector<Cell>& cells, double rel_ci) {
+  if (rel_ci <= 0) return false;
+  return std::all_of(cells.begin(), cells.end(), [&](const Cell& cell) {
+    return cell.dropped || cell.spec.extra || decide_stop(cell.step_times_us, {rel_ci}).tight;
+  });
+}
+
+// Progress of a whole study.
+struct Progress {
+  int finished = 0;      // runs
+  int devices_used = 0;  // by the cells measured so far in this process
+};
+
+class GroupRunner {
+ public:
+  GroupRunner(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
+              const std::function<void(const Record&)>& sink, Observer& observer, Progress* progress)
+      : fleet_(fleet),
+        data_(data),
+        settings_(settings),
+        done_(done),
+        sink_(sink),
+        observer_(observer),
+        progress_(progress) {}
+
+  void run(const std::vector<StudyCellSpec>& specs) {
+    for (const StudyCellSpec& spec : specs) cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, false});
+    const int before = progress_->finished;
+    for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
+      for (size_t i = 0; i < cells_.size(); ++i) one_run(cells_[run % 2 == 0 ? i : cells_.size() - 1 - i], run);
+      if (fleet_.agree(settled(cells_, settings_.rel_ci) ? "stop" : "go") == "stop") break;
+    }
+    progress_->finished = before + (settings_.runs_end() - settings_.first_run) * static_cast<int>(cells_.size());
+    if (!settings_.trace) return;
+    for (Cell& cell : cells_)
+      if (cell.spec == settings_.trace->cell) trace(cell);
+  }
+
+ private:
+  void trace(Cell& cell) {
+    if (cell.dropped) return observer_.warning(label(cell) + ": did not fit into memory, and was not traced");
+    try {
+      StepTrace result = trace_cell(fleet_, data_, settings_, cell);
+      if (fleet_.is_root()) settings_.trace->sink(std::move(result));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::out_of_memory) throw;
+      observer_.warning(fmt::format("{}: not traced: {}", label(cell), error.what()));
+    }
+  }
+
+  void one_run(Cell& cell, int run) {
+    ++progress_->finished;
+    const StudyCellSpec& spec = cell.spec;
+    if (cell.dropped || !takes_part(spec, run)) return;
+    const auto earlier = done_.find(run_key(spec, run));
+    if (earlier != done_.end()) {
+      if (earlier->second > 0) cell.step_times_us.push_back(earlier->second);
+      return;
+    }
+    if (fleet_.agree(observer_.cancelled() ? "stop" : "go") == "stop")
+      throw Error(Cause::interrupted, "stopped by the user");
+    Record record = empty_record(settings_, cell, fleet_, run);
+    try {
+      const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
+      if (!fleet_.is_root()) return;
+      fill_record(record, ranks, spec.global_batch);
+      cell.step_times_us.push_back(*record.value("step_time"));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::out_of_memory) throw;
+      cell.dropped = true;
+      cell.ranks.clear();
+      cell.ops.clear();
+      record.status = {Status::Kind::failed, error.what()};
+      observer_.warning(fmt::format("batch {} on {} devices: {}", spec.global_batch, spec.devices, error.what()));
+    }
+    sink_(record);
+    observer_.progress(progress_->finished, total_runs(), label(cell));
+  }
+
+  int total_runs() const {
+    size_t cells = 0;
+    for (const auto& group : settings_.groups) cells += group.size();
+    return static_cast<int>(cells) * (settings_.runs_end() - settings_.first_run);
+  }
+
+  static std::string label(const Cell& cell) {
+    std::string text = fmt::format("{} n={} b={}", cell.spec.strategy, cell.spec.devices, cell.spec.global_batch);
+    if (cell.spec.extra) text += fmt::format(" {} {}", to_string(cell.spec.launch), to_string(cell.spec.math));
+    if (!cell.step_times_us.empty())
+      text += fmt::format("  {:.0f} samples/s",
+                          static_cast<double>(cell.spec.global_batch) / cell.step_times_us.back() * 1e6);
+    return text;
+  }
+
+  Fleet& fleet_;
+  const Dataset& data_;
+  const StudySettings& settings_;
+  const EarlierRuns& done_;
+  const std::function<void(const Record&)>& sink_;
+  Observer& observer_;
+  Progress* progress_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace
+
+std::string run_key(const StudyCellSpec& cell, int64_t run) {
+  return fmt::format("{}/{}/{}/{}/{}/{}", cell.global_batch, cell.devices, cell.strategy, to_string(cell.launch),
+                     to_string(cell.math), run);
+}
+
+bool takes_part(const StudyCellSpec& cell, int run) { return run % cell.every == 0; }
+
+int runs_of(const StudySettings& settings, const StudyCellSpec& cell) {
+  return (settings.runs + cell.every - 1) / cell.every;
+}
+
+void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
+                     const std::function<void(const Record&)>& sink, Observer& observer) {
+  Progress progress;
+  try {
+    for (const auto& group : settings.groups) {
+      GroupRunner runner(fleet, data, settings, done, sink, observer, &progress);
+      runner.run(group);
+    }
+  } catch (const Error& error) {
+    if (error.cause() != Cause::interrupted) throw;
+    throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "`resume` to go on");
+  }
+}
+
+double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings) {
+  double seconds = 0;
+  for (const auto& group : settings.groups) {
+    for (const StudyCellSpec& spec : group) {
+      Cell cell{spec, options_of(settings, spec), {}, {}, {}, false};
+      make_room(cell);
+      double step_us = 0;
+      fleet.run(spec.devices, [&](RankContext& rank) {
+        const double mine = cell_rank(rank, data, settings, cell).probe(kProbeSteps);
+        if (rank.rank == 0) step_us = mine;
+      });
+      seconds += step_us * 1e-6 * runs_of(settings, spec) * (settings.warmup + settings.steps + kAccountSteps);
+    }
+  }
+  return seconds;
+}
+
+int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec& cell, int64_t data_rows) {
+  const TrainerOptions options = options_of(settings, cell);
+  const StrategyRow& row = find_strategy(cell.strategy);
+  int64_t owned = 0;
+  for (const FloatRange& range : row.owned(options.plan, settings.model, 0)) owned += range.floats();
+  const int64_t parameters = 2 * make_layout(settings.model).num_floats + num_state_arrays(options.hyper) * owned;
+  const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
+  const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
+                                ? cell.global_batch
+                                : even_share(cell.global_batch, cell.devices, 0).rows();
+  const int64_t row_floats = settings.model.input_width + target_width(settings.model);
+  const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
+  const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
+  return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
+         settings.model.activation_bytes(rows);
+}
+
+}  // namespace amdahl

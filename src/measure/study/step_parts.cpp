@@ -1,0 +1,123 @@
+#include "measure/study/step_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "measure/sampling/rank_sampler.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kRounds = 3;
+constexpr double kBlockUs = 5000;  // target duration of a block
+constexpr int kFewestSteps = 4, kMostSteps = 50;
+
+}  // namespace
+
+struct PartTimer::Rounds {
+  std::vector<double> full, staged, local, local_work, backward_work, forward_work, floor;
+};
+
+PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool& pool, LaunchMode launch,
+                     double timeout_seconds)
+    : rank_(rank),
+      trainer_(trainer),
+      pool_(pool),
+      launch_(launch),
+      work_(rank.device.supports_graphs().ok ? LaunchMode::graph : launch),
+      timeout_seconds_(timeout_seconds),
+      start_(rank.device.make_event()),
+      end_(rank.device.make_event()) {}
+
+// Runs each part eagerly once, so that its algorithms are chosen before it is captured.
+void PartTimer::prepare() {
+  if (prepared_) return;
+  for (const StepPart part : {StepPart::forward, StepPart::backward, trainer_.local_part()})
+    trainer_.part_step(pool_.features(0), pool_.targets(0), part, LaunchMode::eager);
+  trainer_.synchronize();
+  prepared_ = true;
+}
+
+PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps) {
+  Stream& stream = trainer_.compute_stream();
+  const auto step = [&](int i) {
+    rank_.device.throw_if_stopped();
+    const size_t batch = static_cast<size_t>(i) % pool_.size();
+    trainer_.part_step(pool_.features(batch), pool_.targets(batch), part, mode);
+  };
+  // Captures the graphs now rather than at their first launch, which would be timed.
+  if (mode == LaunchMode::graph)
+    for (size_t batch = 0; batch < pool_.size(); ++batch)
+      trainer_.prepare_part(pool_.features(batch), pool_.targets(batch), part);
+  trainer_.synchronize();
+  rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
+  const double busy_before = stream.busy_us();
+  // Busy time covers all steps, so the wall time compared with it must as well: no lead steps.
+  const int lead = busy_before < 0 ? kLeadSteps : 0;
+  for (int i = 0; i < lead; ++i) step(i);
+  stream.stamp(*start_);
+  for (int i = 0; i < steps; ++i) step(lead + i);
+  stream.stamp(*end_);
+  trainer_.synchronize();
+  const double busy = stream.busy_us() - busy_before;
+  return {rank_.device.elapsed_us(*start_, *end_) / steps, busy_before < 0 ? -1 : busy / steps};
+}
+
+double PartTimer::timed_floor(int steps) {
+  Stream& stream = trainer_.compute_stream();
+  for (int i = 0; i < kLeadSteps; ++i) trainer_.empty_step();
+  stream.stamp(*start_);
+  for (int i = 0; i < steps; ++i) trainer_.empty_step();
+  stream.stamp(*end_);
+  trainer_.synchronize();
+  return rank_.device.elapsed_us(*start_, *end_) / steps;
+}
+
+void PartTimer::one_round(int steps, Rounds& rounds) {
+  const StepPart local_part = trainer_.local_part();
+  rounds.forward_work.push_back(timed(StepPart::forward, work_, steps).work_us());
+  rounds.backward_work.push_back(timed(StepPart::backward, work_, steps).work_us());
+  const Block local = timed(local_part, launch_, steps);
+  rounds.local.push_back(local.wall_us);
+  rounds.local_work.push_back(work_ == launch_ ? local.work_us() : timed(local_part, work_, steps).work_us());
+  if (local_part == StepPart::full) {
+    rounds.full.push_back(local.wall_us);
+    rounds.staged.push_back(local.wall_us);
+  } else {
+    rounds.full.push_back(timed(StepPart::full, launch_, steps).wall_us);
+    rounds.staged.push_back(trainer_.hands_out_input() ? timed(StepPart::staged, launch_, steps).wall_us
+                                                       : rounds.full.back());
+  }
+  if (trainer_.graph_nodes(local_part) > 0) rounds.floor.push_back(timed_floor(steps));
+}
+
+PartTimes PartTimer::measure(double step_us) {
+  prepare();
+  step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
+  const int steps =
+      static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), kFewestSteps, kMostSteps));
+  Rounds rounds;
+  for (int round = 0; round < kRounds; ++round) one_round(steps, rounds);
+  PartTimes times;
+  times.full = median_of(rounds.full);
+  times.staged = median_of(rounds.staged);
+  times.local = median_of(rounds.local);
+  times.local_work = median_of(rounds.local_work);
+  times.backward_work = median_of(rounds.backward_work);
+  times.forward_work = median_of(rounds.forward_work);
+  if (!rounds.floor.empty()) times.launch_floor = median_of(rounds.floor);
+  times.launch_kernels = static_cast<double>(trainer_.graph_nodes(trainer_.local_part()));
+  const auto [least, most] = std::minmax_element(rounds.full.begin(), rounds.full.end());
+  times.noise = (*most - *least) / 2;
+  times.fused_update = trainer_.fuses_update();
+  if (trainer_.local_part() == StepPart::full) return times;
+  trainer_.stamped_times(pool_.features(0), pool_.targets(0));  // creates the events, or captures the graph
+  rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
+  times.communication = trainer_.stamped_times(pool_.features(0), pool_.targets(0));
+  return times;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,65 @@
+// Times of a step's parts without stamps inside the step: steps with parts left out, each timed like the full step.
+#pragma once
+
+#include <memory>
+
+#include "measure/training/batch_pool.h"
+#include "train/trainer.h"
+
+namespace amdahl {
+
+/// Untimed steps before a timed block. The host gets ahead of the device while they run, so that the first timed step
+/// does not include the host's wake-up from a wait.
+constexpr int kLeadSteps = 3;
+
+/// Times of one rank in us per step, in the launch mode of the study. The *_work times are device busy time without
+/// launch gaps: measured by replaying one graph where the device has graphs, else by the stream's own count of its busy
+/// time.
+struct PartTimes {
+  double full = 0;             // the step as it trains
+  double staged = 0;           // without scattering the input; equals `full` where none is scattered
+  double local = 0;            // without communication; equals `staged` where there is none
+  double local_work = 0;       // the same without launch gaps
+  double backward_work = 0;    // forward, loss and backward
+  double forward_work = 0;     // forward and loss
+  double launch_floor = 0;     // time of `launch_kernels` empty kernels in one graph; 0 when none was captured
+  double launch_kernels = 0;   // number of nodes of the graph of `local`
+  double noise = 0;            // half the range of `full` over the rounds
+  double fused_update = 0;     // 1: backward of the full step also updates parameters, see Trainer::fuses_update
+  StampedTimes communication;  // of one stamped step; empty without communication
+};
+
+class PartTimer {
+ public:
+  /// `launch`: the launch mode of the study. All references must outlive the timer.
+  PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool& pool, LaunchMode launch,
+            double timeout_seconds);
+
+  /// Medians over a few rounds; each round times a block of steps per part, so that drift affects all parts equally.
+  /// `step_us`: approximate time of a step. Collective over the ranks. Leaves parameters that training would not
+  /// produce: reset the trainer.
+  PartTimes measure(double step_us);
+
+ private:
+  struct Block {
+    double wall_us = 0, busy_us = -1;  // per step; busy_us is negative where the device does not count it
+    double work_us() const { return busy_us >= 0 ? busy_us : wall_us; }
+  };
+  struct Rounds;
+
+  void prepare();
+  double agreed(double step_us);
+  void one_round(int steps, Rounds& rounds);
+  Block timed(StepPart part, LaunchMode mode, int steps);
+  double timed_floor(int steps);
+
+  RankContext rank_;
+  Trainer& trainer_;
+  const BatchPool& pool_;
+  const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times
+  const double timeout_seconds_;
+  bool prepared_ = false;
+  std::unique_ptr<Event> start_, end_;
+};
+
+}  // namespace amdahl

@@ -1,0 +1,138 @@
+#include "report/common/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "amdahl/units.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+/// The estimated number of further runs, or why none are requested.
+std::string further_text(int64_t more_runs, const PairTest& test, std::string_view unit, const std::string& why_not) {
+  if (more_runs == 0) return {};
+  if (test.level != TestLevel::runs) unit = "processes";
+  if (!is_settled_by(more_runs, num_made(test))) return fmt::format("not settled by more {}: {}", unit, why_not);
+  if (more_runs == 1) unit = unit == "processes" ? "process" : unit.substr(0, unit.size() - 1);
+  return fmt::format("~{} more {}", with_thousands(more_runs), unit);
+}
+
+std::string in_brackets(const std::string& text) { return text.empty() ? text : fmt::format(" ({})", text); }
+
+/// A fraction in percent, with the fewest digits that distinguish it from 0.
+std::string percent_text(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.001 ? 2 : 1); }
+
+}  // namespace
+
+std::string verdict_text(const PairTest& test) {
+  const std::string further = further_text(
+      test.more_runs, test, "runs",
+      fmt::format("a difference of {} is too small for their spread", percent_text(std::abs(test.ratio - 1))));
+  return std::string(to_string(test.verdict)) + in_brackets(further);
+}
+
+std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
+                                std::string_view unit) {
+  std::string text = format_recommendation(recommendation, device_kind);
+  if (recommendation != Recommendation::unclear) return text;
+  if (test.verdict == Verdict::faster)
+    text += fmt::format(": faster, but not certainly by {:.0f} %", 100 * (kMultiBeneficial - 1));
+  else if (test.verdict == Verdict::slower)
+    text += fmt::format(": slower, but not certainly by {:.0f} %", 100 * (1 - kSinglePreferred));
+  const bool high = std::abs(test.ratio - kMultiBeneficial) < std::abs(test.ratio - kSinglePreferred);
+  return text + in_brackets(further_text(runs_to_recommend(test), test, unit,
+                                         fmt::format("the speedup is too near {:.2f}x for their spread",
+                                                     high ? kMultiBeneficial : kSinglePreferred)));
+}
+
+std::string recommendation_text(const StudyComparison& comparison, std::string_view device_kind) {
+  return recommendation_text(comparison.recommendation, comparison.test, device_kind, "runs");
+}
+
+std::string verdict_legend() {
+  return fmt::format(
+      "verdict: faster or slower than one device at all, by tests over all rows; recommendation: by enough, on the "
+      "interval: several devices from {:.2f}x on, marginal between {:.2f}x and {:.2f}x, one device below",
+      kMultiBeneficial, kSinglePreferred, kMultiBeneficial);
+}
+
+std::string format_recommendation(Recommendation recommendation, std::string_view device_kind) {
+  const DeviceWords words = device_text(device_kind);
+  switch (recommendation) {
+    case Recommendation::multi_device:
+      return fmt::format("{} beneficial", words.multi);
+    case Recommendation::marginal:
+      return "marginal";
+    case Recommendation::single_device:
+      return fmt::format("{} preferred", words.single);
+    case Recommendation::unclear:
+      break;
+  }
+  return "unclear";
+}
+
+std::string average_text(const AverageSpeedup& average, std::string_view device_kind) {
+  return average.batches_disagree ? "depends on the batch" : format_recommendation(average.recommendation, device_kind);
+}
+
+bool was_throttled(double throttle_reasons) {
+  constexpr uint64_t kHarmless = 0x3;
+  return (static_cast<uint64_t>(throttle_reasons) & ~kHarmless) != 0;
+}
+
+std::string axis_text(const AxisValue& value) {
+  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
+}
+
+std::string escape_markdown(std::string_view text) {
+  static constexpr std::string_view kSpecial = "\\`*_{}[]<>#|~";
+  std::string escaped;
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      escaped += ' ';
+      continue;
+    }
+    if (c == '&') {
+      escaped += "&amp;";
+      continue;
+    }
+    if (kSpecial.find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string escape_xml(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+std::string configuration_text(const CellKey& key) {
+  std::string words = fmt::format("{}, {}", key.strategy, key.launch);
+  if (key.plan.accumulate > 1) words += fmt::format(", {} micro-batches", key.plan.accumulate);
+  if (key.devices > 1 && !key.plan.overlap) words += ", no overlap";
+  return words;
+}
+
+std::string format_cell(const CellKey& key) {
+  return fmt::format("{}, {} parameters, {} scaling, {}, global batch {}, {} device{}, {}", key.model,
+                     with_thousands(key.num_parameters), key.scaling, key.math, key.global_batch, key.devices,
+                     key.devices == 1 ? "" : "s", configuration_text(key));
+}
+
+}  // namespace amdahl

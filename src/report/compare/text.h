@@ -1,0 +1,32 @@
+// Sentences and tables of a comparison, shared by terminal, Markdown and page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/comparison.h"
+#include "report/common/words.h"
+
+namespace amdahl {
+
+/// The cells of one kind and series. Every row is one candidate in one cell; speeds are relative to the baseline.
+struct ComparisonTable {
+  std::string title;  // "time in us, op fuse, devices 2"
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+  std::vector<const CellComparison*> cells;  // one per row; owned by the comparison
+};
+
+/// "B is slower than A in 2 of 2 cells (median speed 0.83x)." one sentence per candidate.
+std::string comparison_verdict(const RunsComparison& comparison);
+std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison, Charset charset);
+/// What was not compared, and other remarks for the caller.
+std::vector<std::string> comparison_remarks(const RunsComparison& comparison);
+/// "A" for the baseline, "B", "C", ... for the others; "AA" follows "Z".
+std::string run_letter(size_t index);
+
+/// The verdict, the letters of the runs, the tables, the remarks.
+std::string comparison_text(const RunsComparison& comparison);
+std::string comparison_markdown(const RunsComparison& comparison);
+
+}  // namespace amdahl

@@ -1,0 +1,254 @@
+#include "report/page/html_page.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "amdahl/units.h"
+#include "chart/document.h"
+#include "report/common/words.h"
+#include "report/page/table_text.h"
+
+namespace amdahl {
+namespace {
+
+// Longer tables are created by the script when they are opened: as HTML they would double the file size.
+constexpr size_t kWrittenRows = 400;
+
+// JSON inside <script> must not end the element; outside of strings JSON has no '<'.
+std::string script_safe(const std::string& json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
+std::string base64_of(std::string_view bytes) {
+  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string base64;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j)
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (size_t j = 0; j < 4; ++j) base64 += i + j <= bytes.size() ? kDigits[group >> (6 * (3 - j)) & 63U] : '=';
+  }
+  return base64;
+}
+
+// "'sha256-...'" of a content security policy, from lower-case hex.
+std::string policy_hash(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(hex_digit(hex[i]) * 16 + hex_digit(hex[i + 1]));
+  return fmt::format("'sha256-{}'", base64_of(bytes));
+}
+
+std::string head(const Page& page, const HtmlAssets& assets) {
+  std::string scripts = policy_hash(assets.script.sha256);
+  if (!assets.bundle.text.empty()) scripts += " " + policy_hash(assets.bundle.sha256);
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {}; style-src {}; img-src "
+      "data: blob:; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"amdahl\">\n"
+      "<title>{}{}</title>\n<style>{}</style>\n</head>\n",
+      scripts, policy_hash(assets.style.sha256), escape_xml(page.title),
+      page.qualifier.empty() ? "" : escape_xml(fmt::format(" ({})", page.qualifier)), assets.style.text);
+}
+
+// Emphasises the leading number of a fact: "2.93x [2.90, 2.96]: 4 GPUs against one".
+std::string fact(const std::string& text) {
+  const size_t colon = text.find(": ");
+  if (colon == std::string::npos || text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0)
+    return fmt::format("<li><span>{}</span></li>\n", escape_xml(text));
+  return fmt::format("<li><strong>{}</strong> <span>{}</span></li>\n", escape_xml(text.substr(0, colon)),
+                     escape_xml(text.substr(colon + 2)));
+}
+
+std::string header(const Page& page) {
+  std::string text =
+      "<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n<header class=\"top\"><div "
+      "class=\"wrap\">\n<p class=\"eyebrow\">amdahl report</p>\n";
+  text += fmt::format("<h1{}>{}</h1>\n", page.verdict.empty() ? " class=\"verdict\"" : "", escape_xml(page.title));
+  if (!page.qualifier.empty()) text += fmt::format("<p class=\"qualifier\">{}</p>\n", escape_xml(page.qualifier));
+  if (!page.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", escape_xml(page.verdict));
+  if (!page.facts.empty()) {
+    text += "<ul class=\"facts\">\n";
+    for (const std::string& line : page.facts) text += fact(line);
+    text += "</ul>\n";
+  }
+  if (!page.parts.empty()) {
+    text += "<ol class=\"parts\">\n";
+    for (const auto& [anchor, words] : page.parts)
+      text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor, escape_xml(words));
+    text += "</ol>\n";
+  }
+  if (!page.notes.empty())
+    text += fmt::format(
+        "<p class=\"warn\"><a href=\"#notes\">{} note{} on what failed, was left out or is unusual</a></p>\n",
+        page.notes.size(), page.notes.size() == 1 ? "" : "s");
+  return text + "</div></header>\n";
+}
+
+std::string table_head(const DataTable& table, const std::vector<bool>& numbers) {
+  std::string text = "<thead><tr>";
+  for (size_t i = 0; i < table.columns.size(); ++i)
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", numbers[i] ? " class=\"num\"" : "",
+                        escape_xml(table.columns[i].title));
+  return text + "</tr></thead>\n";
+}
+
+// Plot width in pixels of a card next to another one, in a window of 1,400 pixels: wider charts get their own row.
+constexpr int kHalfPlot = 480;
+
+constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
+
+std::string cell(const std::string& words, bool number) {
+  const char* kind = number ? " class=\"num\"" : words.size() > kLongCell ? " class=\"long\"" : "";
+  return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
+}
+
+// `label` names the scrollable region for keyboard and screen reader users.
+/// `caption` is HTML.
+std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
+  const std::vector<bool> numbers = number_columns(table);
+  std::string text = fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
+                                 escape_xml(label));
+  if (!caption.empty()) text += fmt::format("<caption>{}</caption>\n", caption);
+  text += table_head(table, numbers) + "<tbody>\n";
+  if (rows)
+    for (const std::vector<TableValue>& row : table.rows) {
+      text += "<tr>";
+      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_text(row[i]), numbers[i]);
+      text += "</tr>\n";
+    }
+  return text + "</tbody></table></div>\n";
+}
+
+std::string button(const Chart& chart, std::string_view file, std::string_view words) {
+  return fmt::format("<button type=\"button\" data-file=\"{0}\" aria-label=\"{1} of: {2}\">{1}</button>", file, words,
+                     escape_xml(chart.title));
+}
+
+std::string figure(const Chart& chart, const HtmlAssets& assets) {
+  const bool written = chart.table.rows.size() <= kWrittenRows;
+  const std::string_view origin = origin_text(chart.origin);
+  std::string text = fmt::format(
+      "<figure id=\"{0}\" class=\"chart {1}{3}\">\n<div class=\"chart-head\"><h3>{2}</h3><span class=\"badge "
+      "{1}\">{1}</span>"
+      "</div>\n",
+      chart.id, origin, escape_xml(chart.title), chart.wide || chart.least_width > kHalfPlot ? " wide" : "");
+  if (!assets.bundle.text.empty())
+    text += fmt::format("<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n",
+                        escape_xml(chart.title), escape_xml(chart.summary), chart.id);
+  text += fmt::format("<figcaption>{}</figcaption>\n<div class=\"tools\">", escape_xml(chart.summary));
+  if (!assets.bundle.text.empty()) text += button(chart, "svg", "SVG") + button(chart, "png", "PNG");
+  text += button(chart, "csv", "CSV") + "</div>\n";
+  text += fmt::format(
+      "<details data-table=\"{}\"{}><summary>Data: {} row{}</summary>\n{}</details>\n</figure>\n", chart.id,
+      written ? "" : " data-late", with_thousands(static_cast<int64_t>(chart.table.rows.size())),
+      chart.table.rows.size() == 1 ? "" : "s", html_table(chart.table, "", "Data of: " + chart.title, written));
+  return text;
+}
+
+// As an image: the drawing's styles affect nothing else, and the content security policy allows them.
+std::string picture_figure(const Picture& picture) {
+  return fmt::format(
+      "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<img alt=\"{1}. {2}\" "
+      "src=\"data:image/svg+xml;base64,{3}\">\n<figcaption>{2}</figcaption>\n</figure>\n",
+      picture.id, escape_xml(picture.title), escape_xml(picture.summary), base64_of(picture.svg));
+}
+
+std::string caption_of(const PageTable& table) {
+  if (table.common.empty()) return escape_xml(table.caption);
+  return fmt::format("{}<small>All rows: {}</small>", escape_xml(table.caption), escape_xml(table.common));
+}
+
+std::string section(const PageSection& part, const HtmlAssets& assets) {
+  std::string text =
+      fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\"{2}>\n<h2 id=\"{0}-title\">{1}</h2>\n", part.anchor,
+                  escape_xml(part.title), part.begins_part ? " class=\"part\"" : "");
+  for (const std::string& line : part.paragraphs) text += fmt::format("<p>{}</p>\n", escape_xml(line));
+  for (const Picture& picture : part.pictures) text += picture_figure(picture);
+  if (!part.charts.empty()) {
+    text += "<div class=\"charts\">\n";
+    for (const Chart& chart : part.charts) text += figure(chart, assets);
+    text += "</div>\n";
+  }
+  for (const PageTable& table : part.tables)
+    text += html_table(table.table, caption_of(table), table.caption.empty() ? part.title : table.caption, true);
+  return text + "</section>\n";
+}
+
+std::string navigation(const Page& page) {
+  std::string text = "<nav aria-label=\"Sections\"><ol>\n";
+  for (const PageSection& part : page.sections)
+    text += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", part.begins_part ? " class=\"part\"" : "", part.anchor,
+                        escape_xml(part.title));
+  if (!page.notes.empty()) text += "<li><a href=\"#notes\">Notes</a></li>\n";
+  if (!page.provenance.empty()) text += "<li><a href=\"#provenance\">Provenance</a></li>\n";
+  return text + "</ol></nav>\n";
+}
+
+std::string closing_sections(const Page& page) {
+  std::string text;
+  if (!page.notes.empty()) {
+    text += "<section id=\"notes\" aria-labelledby=\"notes-title\">\n<h2 id=\"notes-title\">Notes</h2>\n<ul>\n";
+    for (const std::string& note : page.notes) text += fmt::format("<li>{}</li>\n", escape_xml(note));
+    text += "</ul>\n</section>\n";
+  }
+  if (!page.provenance.empty()) {
+    text +=
+        "<section id=\"provenance\" aria-labelledby=\"provenance-title\">\n<h2 "
+        "id=\"provenance-title\">Provenance</h2>\n"
+        "<dl>\n";
+    for (const auto& [name, value] : page.provenance)
+      text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_xml(name), escape_xml(value));
+    text += "</dl>\n</section>\n";
+  }
+  return text;
+}
+
+std::string data_and_scripts(const Page& page, const HtmlAssets& assets) {
+  std::vector<const Chart*> charts;
+  for (const PageSection& part : page.sections)
+    for (const Chart& chart : part.charts) charts.push_back(&chart);
+  std::string text = fmt::format("<script type=\"application/json\" id=\"amdahl-charts\">{}</script>\n",
+                                 script_safe(charts_json(charts)));
+  if (!page.embedded_json.empty())
+    text += fmt::format("<script type=\"application/json\" id=\"amdahl-records\">{}</script>\n",
+                        script_safe(page.embedded_json));
+  if (!assets.bundle.text.empty()) text += fmt::format("<script>{}</script>\n", assets.bundle.text);
+  return text + fmt::format("<script>{}</script>\n", assets.script.text);
+}
+
+}  // namespace
+
+std::string html_page(const Page& page, const HtmlAssets& assets) {
+  std::string text = head(page, assets) + header(page);
+  text += fmt::format("<div class=\"wrap columns\">\n{}<main id=\"content\" tabindex=\"-1\">\n", navigation(page));
+  if (assets.bundle.text.empty())
+    text += fmt::format("<p class=\"warn\">Charts are not drawn: {}. Their data is in the tables.</p>\n",
+                        escape_xml(std::string(assets.bundle_missing)));
+  else
+    text +=
+        "<noscript><p class=\"warn\">Charts are drawn by this page's own script, which is switched off here; their "
+        "data is in the tables.</p></noscript>\n";
+  for (const PageSection& part : page.sections) text += section(part, assets);
+  text += closing_sections(page);
+  text +=
+      "</main></div>\n<footer class=\"wrap\"><p>Written by <code>amdahl report</code> from the run's records alone; "
+      "they are inside this file (element <code>amdahl-records</code>). n counts independent runs; intervals are "
+      "95 %.</p></footer>\n";
+  return text + data_and_scripts(page, assets) + "</body>\n</html>\n";
+}
+
+}  // namespace amdahl

@@ -1,0 +1,233 @@
+#include "report/page/page_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "amdahl/units.h"
+#include "base/limited_devices.h"
+#include "report/common/words.h"
+#include "report/page/table_text.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+std::string fact(const Provenance& provenance, const char* name) {
+  const auto found = provenance.facts.find(name);
+  return found == provenance.facts.end() ? std::string() : found->second;
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : between) + part;
+  return text;
+}
+
+std::string machine_text(const Provenance& provenance) {
+  const std::string cores = fact(provenance, "cores");
+  return joined(
+      {provenance.host, fact(provenance, "cpu"), cores.empty() ? "" : cores + " cores", fact(provenance, "os"),
+       fact(provenance, "kernel").empty() ? "" : "Linux " + fact(provenance, "kernel")},
+      ", ");
+}
+
+std::string versions_text(const Provenance& provenance) {
+  std::vector<std::string> parts;
+  const std::pair<const char*, const char*> kVersions[] = {{"cuda", "CUDA"},     {"cuda_driver", "driver API"},
+                                                           {"nccl", "NCCL"},     {"cublas", "cuBLAS"},
+                                                           {"onednn", "oneDNN"}, {"gloo", "Gloo"}};
+  for (const auto& [name, word] : kVersions)
+    if (const std::string value = fact(provenance, name); !value.empty())
+      parts.push_back(fmt::format("{} {}", word, value));
+  return joined(parts, ", ");
+}
+
+/// NCCL's and CUDA's environment variables of the run.
+std::string environment_text(const Provenance& provenance) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : provenance.facts)
+    if (name.starts_with("env.")) parts.push_back(fmt::format("{}={}", name.substr(4), value));
+  return joined(parts, " ");
+}
+
+/// The digits that the interval makes certain, and one more; at least three significant digits.
+std::string as_exact_as(double value, const std::optional<Interval>& interval) {
+  const double half = interval ? interval->half_width() : 0;
+  std::string short_form = format_number(value);
+  if (!(half > 0) || std::abs(value) >= 1e6) return short_form;
+  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(half))), 0, 4);
+  const size_t point = short_form.find('.');
+  const int shown = point == std::string::npos ? 0 : static_cast<int>(short_form.size() - point - 1);
+  return decimals <= shown ? short_form : fmt::format("{:.{}f}", value, decimals);
+}
+
+Figure figure_of(double value, std::string_view unit, std::string_view what, size_t count,
+                 const std::optional<Interval>& ci) {
+  if (!ci) return {fmt::format("{} {}", format_number(value), unit), fmt::format("n = {}", count)};
+  return {
+      fmt::format("{} {}", as_exact_as(value, ci), unit),
+      fmt::format("{}, 95 % CI {} to {}, n = {}", what, as_exact_as(ci->low, ci), as_exact_as(ci->high, ci), count)};
+}
+
+}  // namespace
+
+std::string page_qualifier(const std::vector<Record>& records) {
+  bool is_virtual = false, emulated = false;
+  for (const Record& record : records) {
+    is_virtual = is_virtual || record.provenance.device_kind == "cpu-virtual";
+    emulated = emulated || record.origin == Origin::emulated;
+  }
+  std::string text = is_virtual ? "measured on CPU virtual devices, not GPUs" : "";
+  if (emulated) text += text.empty() ? "some numbers are emulated" : "; some numbers are emulated";
+  return text;
+}
+
+std::string devices_text(const Provenance& provenance) {
+  const std::vector<std::string> names = numbered_devices(provenance);
+  const DeviceWords words = device_text(provenance.device_kind);
+  if (names.empty()) return std::string(words.many);
+  if (provenance.device_kind == "cuda" || origin_of_devices(provenance) != Origin::measured)
+    return counted_devices(names, " x ");
+  return fmt::format("{} {}", names.size(), names.size() == 1 ? words.one : words.many);
+}
+
+std::string page_devices(const std::vector<Record>& records) {
+  const Provenance* largest = nullptr;
+  const auto count = [](const Provenance& provenance) { return numbered_devices(provenance).size(); };
+  const Provenance* last = nullptr;  // records follow each other by the thousand with the same one
+  for (const Record& record : records) {
+    if (last && *last == record.provenance) continue;
+    last = &record.provenance;
+    if (!largest || count(*last) > count(*largest)) largest = last;
+  }
+  return largest ? devices_text(*largest) : std::string();
+}
+
+std::string page_host(const std::vector<Record>& records) {
+  for (const Record& record : records)
+    if (!record.provenance.host.empty()) return record.provenance.host;
+  return "an unknown host";
+}
+
+std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records) {
+  const std::pair<const char*, std::string (*)(const Provenance&)> kRows[] = {
+      {"Machine", machine_text},
+      {"Devices", [](const Provenance& p) { return devices_text(p); }},
+      {"Versions", versions_text},
+      {"Variables", environment_text},
+      {"Tool", [](const Provenance& p) { return fmt::format("amdahl {} ({})", p.tool_version, p.commit); }},
+      {"Command", [](const Provenance& p) { return p.command_line; }},
+      {"Seed", [](const Provenance& p) { return fmt::to_string(p.seed); }},
+      {"Started", [](const Provenance& p) { return p.start_time; }}};
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& [title, words] : kRows) {
+    std::set<std::string> seen;
+    std::vector<std::string> values;
+    const Provenance* last = nullptr;  // records follow each other by the thousand with the same one
+    for (const Record& record : records) {
+      if (last && *last == record.provenance) continue;
+      last = &record.provenance;
+      if (const std::string value = words(record.provenance); seen.insert(value).second) values.push_back(value);
+    }
+    constexpr size_t kMost = 3;  // an arena has one command line per transport
+    const size_t more = values.size() > kMost ? values.size() - kMost : 0;
+    values.resize(values.size() - more);
+    if (more > 0) values.push_back(fmt::format("and {} more, in the records", more));
+    if (const std::string text = joined(values, "; "); !text.empty()) rows.emplace_back(title, printable(text));
+  }
+  return rows;
+}
+
+TableValue end_of(const std::optional<Interval>& ci, bool low) {
+  return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
+}
+
+const std::vector<double>& samples_of(const Record& record, std::string_view series) {
+  static const std::vector<double> none;
+  for (const Series& candidate : record.series)
+    if (candidate.name == series) return candidate.samples;
+  return none;
+}
+
+Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
+  const SampleSummary summary = summarise(samples);
+  return figure_of(summary.median, unit, "median", samples.size(), summary.median_ci);
+}
+
+Figure mean_figure(const std::vector<double>& samples, std::string_view unit) {
+  return figure_of(mean_of(samples), unit, "mean", samples.size(), t_interval(samples));
+}
+
+void add_chart(PageSection& section, std::optional<Chart> chart) {
+  if (chart) section.charts.push_back(std::move(*chart));
+}
+
+void add_section(Page& page, PageSection section) {
+  if (section.paragraphs.empty() && section.pictures.empty() && section.charts.empty() && section.tables.empty())
+    return;
+  page.sections.push_back(std::move(section));
+}
+
+void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {
+  DataTable& data = table.table;
+  if (data.rows.size() < 2) return;
+  for (const std::string& name : columns) {
+    const auto found = std::find_if(data.columns.begin(), data.columns.end(),
+                                    [&](const TableColumn& column) { return column.name == name; });
+    if (found == data.columns.end()) continue;
+    const auto index = found - data.columns.begin();
+    const TableValue first = data.rows.front()[static_cast<size_t>(index)];
+    if (!std::all_of(data.rows.begin(), data.rows.end(),
+                     [&](const std::vector<TableValue>& row) { return row[static_cast<size_t>(index)] == first; }))
+      continue;
+    const std::string words = table_text(first), nothing = table_text(TableValue{});
+    if (!words.empty() && words != nothing)
+      table.common += fmt::format("{}{}: {}", table.common.empty() ? "" : ", ", found->title, words);
+    data.columns.erase(found);
+    for (std::vector<TableValue>& row : data.rows) row.erase(row.begin() + index);
+  }
+}
+
+void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&)) {
+  struct Reason {
+    bool failed;
+    std::string text;
+    std::vector<std::string> names;
+  };
+  std::vector<Reason> reasons;
+  for (const Record& record : records) {
+    if (record.status.kind == Status::Kind::ok) continue;
+    const bool failed = record.status.kind == Status::Kind::failed;
+    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const Reason& reason) {
+      return reason.failed == failed && reason.text == record.status.reason;
+    });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {failed, record.status.reason, {}});
+    if (std::string words = name(record);
+        std::find(found->names.begin(), found->names.end(), words) == found->names.end())
+      found->names.push_back(std::move(words));
+  }
+  for (const Reason& reason : reasons)
+    page.notes.push_back(printable(
+        fmt::format("{} {}: {}", reason.failed ? "FAILED" : "waived", fmt::join(reason.names, "; "), reason.text)));
+}
+
+std::string slug(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const bool upper = c >= 'A' && c <= 'Z', letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (upper || letter)
+      result += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    else if (!result.empty() && result.back() != '-')
+      result += '-';
+  }
+  while (!result.empty() && result.back() == '-') result.pop_back();
+  return result;
+}
+
+}  // namespace amdahl

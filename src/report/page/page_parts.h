@@ -1,0 +1,57 @@
+// Shared by the pages of all kinds of run: heading, provenance, notes, numbers with their intervals.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "amdahl/record.h"
+#include "amdahl/summary.h"
+#include "report/page/page.h"
+
+namespace amdahl {
+
+/// "measured on CPU virtual devices, not GPUs", with a remark on emulated numbers; empty when neither applies.
+std::string page_qualifier(const std::vector<Record>& records);
+
+/// Machine, devices, versions, tool, command lines: each with all its distinct values.
+std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records);
+
+/// "4 x NVIDIA H200", or "2 CPU virtual devices".
+std::string devices_text(const Provenance& provenance);
+
+/// The devices of all records; of the largest machine when they differ; empty without records.
+std::string page_devices(const std::vector<Record>& records);
+/// The host of the first record, or "an unknown host".
+std::string page_host(const std::vector<Record>& records);
+
+/// The low or high end of an interval; missing without one.
+TableValue end_of(const std::optional<Interval>& ci, bool low);
+/// All samples of a series; empty when the record lacks it.
+const std::vector<double>& samples_of(const Record& record, std::string_view series);
+
+/// A number for the start of a sentence, "396.1 GB/s", and its basis, "median, 95 % CI 396.0 to 396.2, n = 3".
+struct Figure {
+  std::string number, basis;
+};
+/// `samples` must not be empty.
+Figure median_figure(const std::vector<double>& samples, std::string_view unit);
+Figure mean_figure(const std::vector<double>& samples, std::string_view unit);
+
+/// Appends the chart if there is one.
+void add_chart(PageSection& section, std::optional<Chart> chart);
+/// Appends the section unless it is empty.
+void add_section(Page& page, PageSection section);
+
+/// For a table of several rows, moves the named columns whose rows are all equal to PageTable::common; a column without
+/// any value is removed.
+void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns);
+
+/// Adds one note per failed or waived record, starting with its `name`; duplicates are dropped.
+void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&));
+
+/// Converts `text` to part of an anchor: [a-z0-9-].
+std::string slug(std::string_view text);
+
+}  // namespace amdahl

@@ -1,0 +1,13 @@
+// The text output of `amdahl sensor` for the files it read.
+#pragma once
+
+#include <string>
+
+#include "amdahl/sensor_files.h"
+
+namespace amdahl {
+
+std::string voxelize_text(const VoxelizeOutcome& outcome);
+std::string timeline_text(const TimelineOutcome& outcome);
+
+}  // namespace amdahl

@@ -1,0 +1,65 @@
+#include "report/study/break_even.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "amdahl/units.h"
+#include "report/common/break_even.h"
+#include "report/common/words.h"
+
+namespace amdahl {
+namespace {
+
+Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
+
+std::optional<MeasuredSpeed> speed_of(const StudySummary& summary, const CellKey& key) {
+  for (const StudyCell& cell : summary.cells)
+    if (cell.key == key && cell.throughput.n > 0)
+      return MeasuredSpeed{moments(cell.step_time_us), moments(cell.throughput)};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string break_even_configuration(const CellKey& key) {
+  return configuration_text(key) + (key.scaling == "weak" ? ", weak scaling" : "");
+}
+
+std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group) {
+  using Curve = std::map<int64_t, SpeedupPoint>;  // points by global batch
+  std::map<std::pair<int64_t, std::string>, Curve> curves;
+  for (const StudyComparison& c : summary.comparisons) {
+    if (group_of(c.multi) != group) continue;
+    const auto several = speed_of(summary, c.multi), one = speed_of(summary, c.single);
+    if (several && one)
+      curves[{c.multi.devices, break_even_configuration(c.multi)}].emplace(
+          c.multi.global_batch,
+          speedup_point(static_cast<double>(c.multi.global_batch), *several, *one, c.multi.scaling != "weak"));
+  }
+  std::vector<BreakEven> found;
+  for (const auto& [line, curve] : curves) {
+    if (curve.size() < 2) continue;
+    std::vector<SpeedupPoint> points;
+    for (const auto& [batch, point] : curve) points.push_back(point);
+    found.push_back(find_break_even(std::move(points), 1));
+    found.back().size_name = "global_batch";
+    found.back().work = group_text(group);
+    found.back().devices = line.first;
+    found.back().configuration = line.second;
+  }
+  return found;
+}
+
+std::vector<std::string> break_even_lines(const StudySummary& summary, const StudyGroup& group) {
+  const DeviceWords words = device_text(summary.device_kind);
+  std::vector<std::string> lines;
+  for (const BreakEven& found : study_break_evens(summary, group))
+    lines.push_back(fmt::format("{} {} against one, {}: break-even (speedup 1) over the {}: {}.", found.devices,
+                                words.many, printable(found.configuration, 80), format_axis(found.size_name),
+                                break_even_text(found)));
+  return lines;
+}
+
+}  // namespace amdahl

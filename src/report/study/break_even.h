@@ -1,0 +1,24 @@
+// The batch at which several devices take the same time as one, by the same interpolation as `amdahl cost`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/cost.h"
+#include "amdahl/summary.h"
+#include "chart/study_groups.h"
+
+namespace amdahl {
+
+/// One per device count and configuration of the group that was measured at two batches or more: where the speedup over
+/// the global batch is 1.
+std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group);
+
+/// The value of BreakEven::configuration for a cell: "ddp, graph".
+std::string break_even_configuration(const CellKey& key);
+
+/// "2 GPUs against one, ddp, graph: break-even (speedup 1) over the global batch: from about ...; measured from ... .",
+/// one line each; empty if there is none.
+std::vector<std::string> break_even_lines(const StudySummary& summary, const StudyGroup& group);
+
+}  // namespace amdahl

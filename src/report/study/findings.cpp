@@ -1,0 +1,184 @@
+#include "report/study/findings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "amdahl/fields.h"
+#include "amdahl/units.h"
+#include "report/common/baseline.h"
+#include "report/common/words.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+constexpr long kMuchPercent = 20;       // share of the step, in whole percent as printed
+constexpr double kMostlyExposed = 0.5;  // share of all communication
+constexpr double kMostlyFixed = 0.5;    // share of the step
+
+Finding notice(const char* name, std::string where) {
+  Finding finding;
+  finding.name = name;
+  finding.severity = Finding::Severity::notice;
+  finding.where = std::move(where);
+  return finding;
+}
+
+bool is_judged(const StudyCell& cell) { return cell.key.devices > 1 && cell.status.kind == Status::Kind::ok; }
+
+Finding data_parallel(const StudyCell& cell) {
+  Finding finding = notice("data-parallel", format_cell(cell.key));
+  finding.measured = "strategy dp (DataParallel), which gathers gradients on one device";
+  finding.expected = "ddp, which spreads them over all";
+  finding.why = "the one device's links and its update are what the others wait for";
+  finding.remedy = "`strategy=ddp`";
+  return finding;
+}
+
+void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
+  const StepAccount& account = *cell.account;
+  const long percent = std::lround(100 * account.exposed_communication_us / account.step_us);
+  if (percent <= kMuchPercent) return;
+  Finding much = notice("much-communication", format_cell(cell.key));
+  much.measured = fmt::format("exposed communication is {} % of the step", percent);
+  much.expected = fmt::format("at most {} %", kMuchPercent);
+  much.why = "devices wait for data instead of computing";
+  much.remedy = "a larger batch per device has less of it per sample";
+  found.push_back(std::move(much));
+  // The account by differences times the two separately, so exposed can exceed total.
+  const double exposed = std::min(1.0, account.exposed_communication_us / account.total_communication_us);
+  if (!(exposed > kMostlyExposed)) return;
+  Finding overlap = notice("missing-overlap", format_cell(cell.key));
+  overlap.measured = fmt::format("{:.0f} % of the communication does not overlap with backward", 100 * exposed);
+  overlap.expected = fmt::format("at most {:.0f} %", 100 * kMostlyExposed);
+  overlap.why = cell.key.plan.overlap ? "backward ends before the gradients have been sent" : "overlap is off";
+  overlap.remedy = cell.key.plan.overlap ? "larger batches per device, or fewer bytes" : "leave out `overlap=false`";
+  found.push_back(std::move(overlap));
+}
+
+// ---- small batches ----
+
+Moments throughput_moments(const StudyCell& cell) {
+  const SampleSummary& s = cell.throughput;
+  return s.num_processes > 1 ? Moments{s.num_processes, s.process_median, s.process_sd} : Moments{s.n, s.mean, s.sd};
+}
+
+std::string finding_work(const CellKey& key) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.model, key.num_parameters, key.math, key.launch, key.backend,
+                     key.optimizer, key.data);
+}
+
+/// The fastest one-device cell with that batch and the compute settings of each device of `multi`.
+const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& multi, int64_t batch) {
+  std::vector<BaselineCandidate> candidates;
+  for (const StudyCell& cell : summary.cells) {
+    const CellKey& key = cell.key;
+    const bool is_alone = key.devices == 1 && key.plan.accumulate == 1 && cell.throughput.n > 0;
+    candidates.push_back({is_alone, finding_work(key), key.global_batch, "", "", cell.throughput.mean});
+  }
+  const auto best = find_baseline(candidates, {finding_work(multi), batch});
+  return best ? &summary.cells[*best] : nullptr;
+}
+
+/// Ratio of the one-device throughputs at twice the batch per device and at that batch; nullopt without an interval.
+std::optional<PairTest> gain_of_doubling(const StudySummary& summary, const CellKey& multi) {
+  const int64_t batch = multi.device_batch();
+  if (multi.plan.accumulate != 1 || multi.devices * batch != multi.global_batch) return std::nullopt;
+  const StudyCell *once = one_device_cell(summary, multi, batch), *twice = one_device_cell(summary, multi, 2 * batch);
+  if (!once || !twice) return std::nullopt;
+  PairTest test = test_moments(throughput_moments(*twice), throughput_moments(*once), Direction::larger_is_faster);
+  if (!test.ci) return std::nullopt;
+  return test;
+}
+
+/// Share f of the step at batch b that does not depend on the batch: T(2b) / T(b) = 2 - f = 2 / gain.
+double fixed_share(double gain) { return std::clamp(2 - 2 / gain, 0.0, 1.0); }
+
+struct SmallBatches {
+  CellKey key;                        // key of the largest batch
+  std::map<int64_t, PairTest> gains;  // by batch per device
+};
+
+Finding small_batch(const SmallBatches& small) {
+  std::vector<std::string> batches;
+  for (const auto& [batch, gain] : small.gains) batches.push_back(with_thousands(batch));
+  const auto& [largest, gain] = *small.gains.rbegin();
+  Finding finding =
+      notice("small-batch", fmt::format("{}, {} parameters, {} scaling, {}, {} devices, {}", small.key.model,
+                                        with_thousands(small.key.num_parameters), small.key.scaling, small.key.math,
+                                        small.key.devices, configuration_text(small.key)));
+  finding.measured = fmt::format(
+      "batch{} of {} per device; on one device {} instead of {} gives {} the samples/s, so {:.0f} % of the step does "
+      "not depend on the batch",
+      batches.size() == 1 ? "" : "es", fmt::join(batches, ", "), with_thousands(2 * largest), with_thousands(largest),
+      format_speedup(gain.ratio, gain.ci), 100 * fixed_share(gain.ratio));
+  finding.expected = fmt::format("at most {:.0f} %", 100 * kMostlyFixed);
+  finding.why = "launches and latency fill the step of each device, which more devices do not divide";
+  finding.remedy = "a larger batch per device, or fewer devices";
+  return finding;
+}
+
+/// Whether any cell could be judged.
+bool judge_batches(const StudySummary& summary, std::vector<Finding>& found) {
+  bool any = false;
+  std::map<CellKey, SmallBatches> small;  // by configuration
+  for (const StudyCell& cell : summary.cells) {
+    if (!is_judged(cell)) continue;
+    const std::optional<PairTest> gain = gain_of_doubling(summary, cell.key);
+    if (!gain) continue;
+    any = true;
+    if (fixed_share(gain->ci->low) <= kMostlyFixed) continue;
+    CellKey configuration = cell.key;
+    configuration.global_batch = 0;
+    SmallBatches& batches = small[configuration];
+    batches.key = cell.key;
+    batches.gains.emplace(cell.key.device_batch(), *gain);
+  }
+  for (const auto& [configuration, batches] : small) found.push_back(small_batch(batches));
+  return any;
+}
+
+}  // namespace
+
+TrainingFindings training_findings(const StudySummary& summary) {
+  TrainingFindings findings;
+  bool several = false, accounts = false;
+  for (const StudyCell& cell : summary.cells) {
+    if (!is_judged(cell)) continue;
+    several = true;
+    if (cell.key.strategy == "dp") findings.found.push_back(data_parallel(cell));
+    if (!cell.account || !cell.account->trusted()) continue;
+    accounts = true;
+    judge_communication(cell, findings.found);
+  }
+  if (several) findings.checked.emplace_back("data-parallel");
+  if (accounts) findings.checked.insert(findings.checked.end(), {"much-communication", "missing-overlap"});
+  if (judge_batches(summary, findings.found)) findings.checked.emplace_back("small-batch");
+  for (Finding& finding : findings.found) finding.remedy = named(finding.remedy);
+  return findings;
+}
+
+std::vector<std::string> study_findings(const StudySummary& summary) {
+  const std::vector<Finding> found = training_findings(summary).found;
+  std::map<std::string, size_t> counts;
+  for (const Finding& finding : found) ++counts[finding.name];
+  std::vector<std::string> lines;
+  std::set<std::string> named;
+  for (const Finding& finding : found) {
+    if (!named.insert(finding.name).second) continue;
+    const size_t more = counts[finding.name] - 1;
+    lines.push_back(fmt::format(
+        "{}: {} (expected {}): {}; {}{}", finding.where, finding.measured, finding.expected, finding.why,
+        finding.remedy, more == 0 ? "" : fmt::format("; likewise in {} more cell{}", more, more == 1 ? "" : "s")));
+  }
+  return lines;
+}
+
+}  // namespace amdahl

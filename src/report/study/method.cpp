@@ -1,0 +1,70 @@
+#include "report/study/method.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+void add_fact(std::map<std::string, std::set<std::string>>& facts, const std::string& name, const std::string& value) {
+  if (!value.empty()) facts[name].insert(value);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> study_provenance(const StudySummary& summary) {
+  std::map<std::string, std::set<std::string>> run, facts;
+  for (const Provenance& p : summary.provenance) {
+    add_fact(run, "1 Tool", p.tool_version + (p.commit.empty() ? "" : " (" + p.commit + ")"));
+    add_fact(run, "2 Command line", p.command_line);
+    add_fact(run, "3 Started (UTC)", p.start_time);
+    add_fact(run, "4 Host", p.host);
+    add_fact(run, "5 Device kind", p.device_kind);
+    add_fact(run, "6 Seed", std::to_string(p.seed));
+    for (const auto& [name, value] : p.facts) add_fact(facts, name, value);
+  }
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& [name, values] : run) rows.emplace_back(name.substr(2), fmt::format("{}", fmt::join(values, "; ")));
+  for (const auto& [name, values] : facts) rows.emplace_back(name, fmt::format("{}", fmt::join(values, "; ")));
+  return rows;
+}
+
+std::vector<std::string> study_method(const StudySummary& summary) {
+  std::set<int64_t> runs, steps, warmups;
+  std::set<std::string> origins;
+  for (const StudyCell& cell : summary.cells) {
+    if (cell.throughput.n == 0) continue;
+    runs.insert(cell.throughput.n);
+    steps.insert(cell.steps);
+    warmups.insert(cell.warmup);
+    origins.insert(cell.origin == Origin::measured   ? "measured"
+                   : cell.origin == Origin::emulated ? "emulated"
+                                                     : "modelled");
+  }
+  return {
+      fmt::format(
+          "Origin of the numbers: {}. Runs per cell: {}; warm-up steps per run: {}; timed steps per run: {}. One "
+          "run gives one sample, the mean of its timed steps.",
+          fmt::join(origins, ", "), fmt::join(runs, ", "), fmt::join(warmups, ", "), fmt::join(steps, ", ")),
+      std::string("± is the half-width of the 95 % Student t interval of the mean over runs. Speedup intervals are "
+                  "seeded percentile bootstraps of the ratio of means, widened for small n."),
+      std::string("Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: "
+                  "speedup = throughput n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest "
+                  "one-device configuration measured for that batch."),
+      fmt::format(
+          "Verdict, of several devices against one: Welch's t test, two-tailed, Holm-adjusted over all comparisons "
+          "of this report; FASTER or SLOWER at p < {} with an interval that excludes 1; SAME when two one-sided "
+          "tests place the ratio within 1 ± {}; else UNCLEAR.",
+          kSignificance, kSameMargin),
+      fmt::format(
+          "Recommendation, on the interval of the speedup: lower end at least {:.2f} and FASTER several devices; "
+          "inside {:.2f} to {:.2f} marginal; upper end below {:.2f} and SLOWER one device; else unclear.",
+          kMultiBeneficial, kSinglePreferred, kMultiBeneficial, kSinglePreferred),
+  };
+}
+
+}  // namespace amdahl

@@ -1,0 +1,318 @@
+#include "report/study/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "amdahl/units.h"
+#include "base/cell_axes.h"
+#include "base/contention.h"
+#include "base/limited_devices.h"
+#include "report/common/process_spread.h"
+#include "report/common/record_checks.h"
+#include "report/common/words.h"
+#include "report/study/cells.h"
+#include "report/study/findings.h"
+#include "report/study/one_device.h"
+#include "report/study/serial_fraction.h"
+#include "spec/run_folder.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int64_t kLargestCount = int64_t{1} << 62, kMostDevices = 1 << 20;
+
+template <typename T>
+T axis(const Record& record, const char* name, bool required) {
+  const auto found = record.axes.find(name);
+  if (found != record.axes.end())
+    if (const T* value = std::get_if<T>(&found->second)) return *value;
+  if (!required && found == record.axes.end()) return T{};
+  throw damaged_record(
+      record,
+      fmt::format("{} axis '{}'", found == record.axes.end() ? "lacks" : "has a value of another type in", name));
+}
+
+// An integer axis within [minimum, maximum], as later arithmetic requires.
+int64_t count_axis(const Record& record, const char* name, int64_t minimum, int64_t maximum, bool required) {
+  const int64_t count = axis<int64_t>(record, name, required);
+  if (count == 0 && !required) return 0;
+  if (count < minimum || count > maximum)
+    throw damaged_record(record, fmt::format("has {} in axis '{}', which counts from {}", count, name, minimum));
+  return count;
+}
+
+double required_value(const Record& record, const char* series) {
+  const auto value = record.value(series);
+  if (!value) throw damaged_record(record, fmt::format("is ok and lacks a value of '{}'", series));
+  require_speed(record, series, *value);
+  return *value;
+}
+
+std::vector<double> values_of(const std::vector<const Record*>& records, const char* series) {
+  std::vector<double> values;
+  for (const Record* record : records)
+    if (const auto value = record->value(series)) values.push_back(*value);
+  return values;
+}
+
+std::optional<double> mean_value(const std::vector<const Record*>& records, const char* series) {
+  const std::vector<double> values = values_of(records, series);
+  if (values.empty()) return std::nullopt;
+  return mean_of(values);
+}
+
+std::optional<StepAccount> account_of(const std::vector<const Record*>& all) {
+  std::vector<const Record*> records;
+  for (const Record* record : all)
+    if (record->value("account_step")) records.push_back(record);
+  if (records.empty()) return std::nullopt;
+  const auto mean = [&](const char* series) { return mean_value(records, series).value_or(0.0); };
+  StepAccount account;
+  account.n = static_cast<int64_t>(records.size());
+  account.measured_us = mean("step_time");
+  account.step_us = mean("account_step");
+  account.forward_us = mean("forward");
+  account.backward_us = mean("backward");
+  account.compute_us = mean("compute");
+  account.exposed_communication_us = mean("exposed_communication");
+  account.waiting_us = mean("waiting");
+  account.launch_gaps_us = mean("launch_gaps");
+  account.launch_floor_us = mean("launch_floor");
+  account.launch_kernels = mean("launch_kernels");
+  account.input_us = mean("input");
+  account.optimizer_us = mean("optimizer");
+  account.total_communication_us = mean("total_communication");
+  account.comm_bytes = mean("comm_bytes");
+  account.noise_us = mean("account_noise");
+  account.by_differences = values_of(records, "account_by_differences").size() == records.size();
+  account.fused_update = mean("fused_update") > 0;
+  return account;
+}
+
+StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
+  StudyCell cell;
+  cell.key = key;
+  const Record& any = runs.ok.empty() ? *runs.others.front() : *runs.ok.front();
+  cell.origin = any.origin;
+  cell.steps = axis<int64_t>(any, "steps", false);
+  cell.warmup = axis<int64_t>(any, "warmup", false);
+  for (const Record* record : runs.others)
+    ++(record->status.kind == Status::Kind::waived ? cell.num_waived : cell.num_failed);
+  if (runs.ok.empty()) {
+    cell.status = any.status;
+    return cell;
+  }
+  cell.step_time_us = summarise_processes(runs.step_time_by_process);
+  cell.throughput = summarise_processes(runs.throughput_by_process);
+  if (const std::vector<double> peaks = values_of(runs.ok, "memory_peak"); !peaks.empty())
+    cell.memory_peak_bytes = *std::max_element(peaks.begin(), peaks.end());
+  cell.utilisation_percent = mean_value(runs.ok, "utilisation");
+  cell.loss_first = mean_value(runs.ok, "loss_first");
+  cell.loss_last = mean_value(runs.ok, "loss_last");
+  cell.account = account_of(runs.ok);
+  return cell;
+}
+
+// Throws or notes when there is more than one distinct value: such runs are not pooled unless allowed.
+void require_homogeneous(const std::set<std::string>& values, std::string_view what, bool allowed,
+                         StudySummary& summary) {
+  if (values.size() < 2) return;
+  const std::string difference = fmt::format("{} differ: {}", what, fmt::join(values, "; "));
+  if (!allowed)
+    throw Error(Cause::usage, fmt::format("these records cannot be pooled into one study: {}", difference),
+                "one run folder per machine, and `amdahl compare` between them");
+  summary.notes.push_back(difference + " (pooled because the caller allowed it)");
+}
+
+StudyCells pool(const std::vector<Record>& records, const StudyOptions& options, StudySummary& summary) {
+  StudyCells cells;
+  std::set<std::string> kinds, hosts, names;
+  std::set<std::pair<CellKey, int64_t>> runs_seen;
+  for (const Record& record : records) {
+    if (record.kind != "study-run") continue;
+    kinds.insert(record.provenance.device_kind);
+    hosts.insert(record.provenance.host);
+    names.insert(device_names_of(record.provenance));
+    const CellKey key = cell_key_of(record);
+    CellRuns& runs = cells[key];
+    if (record.status.kind != Status::Kind::ok) {
+      runs.others.push_back(&record);
+      continue;
+    }
+    const int64_t run = axis<int64_t>(record, "run", true);
+    if (!runs_seen.insert({key, run}).second)
+      throw damaged_record(record, fmt::format("is run {} of {}, which is there already", run, format_cell(key)));
+    runs.ok.push_back(&record);
+    runs.step_time_us.push_back(required_value(record, "step_time"));
+    runs.throughput.push_back(required_value(record, "throughput"));
+    const int64_t process = process_of(record);
+    runs.step_time_by_process[process].push_back(runs.step_time_us.back());
+    runs.throughput_by_process[process].push_back(runs.throughput.back());
+  }
+  require_homogeneous(kinds, "device kinds", false, summary);
+  require_homogeneous(hosts, "hosts", options.allow_several_hosts, summary);
+  require_homogeneous(names, "device names", options.allow_several_hosts, summary);
+  if (!kinds.empty()) summary.device_kind = *kinds.begin();
+  return cells;
+}
+
+void note_missing_runs(const StudyCells& cells, StudySummary& summary) {
+  for (const auto& [key, runs] : cells) {
+    std::map<std::pair<Status::Kind, std::string>, int> reasons;
+    for (const Record* record : runs.others) ++reasons[{record->status.kind, record->status.reason}];
+    for (const auto& [reason, count] : reasons)
+      summary.notes.push_back(fmt::format("{}: {} of {} run{} {}: {}", format_cell(key), count,
+                                          runs.ok.size() + runs.others.size(),
+                                          runs.ok.size() + runs.others.size() == 1 ? "" : "s",
+                                          reason.first == Status::Kind::waived ? "waived" : "failed",
+                                          reason.second.empty() ? "no reason recorded" : reason.second));
+  }
+}
+
+// Flags cells during whose runs the state of the GPU changed.
+void note_card_state(const StudyCells& cells, StudySummary& summary) {
+  for (const auto& [key, runs] : cells) {
+    double lowest = 0, highest = 0;
+    int throttled = 0;
+    for (const Record* record : runs.ok) {
+      if (const auto clock = record->value("sm_clock")) {
+        lowest = lowest == 0 ? *clock : std::min(lowest, *clock);
+        highest = std::max(highest, *clock);
+      }
+      const auto reasons = record->value("throttle_reasons");
+      throttled += reasons && was_throttled(*reasons);
+    }
+    if (lowest > 0 && highest > lowest * (1 + kClockTolerance))
+      summary.notes.push_back(fmt::format("{}: the SM clock moved between {:.0f} and {:.0f} MHz over its runs",
+                                          format_cell(key), lowest, highest));
+    if (throttled > 0)
+      summary.notes.push_back(
+          fmt::format("{}: the card was throttled in {} of {} runs", format_cell(key), throttled, runs.ok.size()));
+  }
+}
+
+// Flags cells of CPU virtual devices during whose steps other programs used the CPUs.
+void note_busy_host(const StudyCells& cells, StudySummary& summary) {
+  constexpr double kNoticed = 0.05;  // share of one CPU
+  const CellKey* busiest = nullptr;
+  double most = 0;
+  size_t num_busy = 0;
+  for (const auto& [key, runs] : cells) {
+    Contention contention;
+    double timed_us = 0;
+    for (const Record* record : runs.ok) {
+      const auto others = record->value("processor_others"), waited = record->value("processor_wait"),
+                 stolen = record->value("processor_stolen"), step = record->value("step_time");
+      const auto steps = record->axes.find("steps");
+      if (!others || !waited || !stolen || !step || steps == record->axes.end()) continue;
+      const auto* count = std::get_if<int64_t>(&steps->second);
+      if (!count) continue;
+      contention.others_us += *others;
+      contention.waited_us += *waited;
+      contention.stolen_us += *stolen;
+      timed_us += *step * static_cast<double>(*count);
+    }
+    if (timed_us <= 0 || contention.lost_us() <= kNoticed * timed_us) continue;
+    ++num_busy;
+    if (const double cores = contention.lost_us() / timed_us; cores > most) busiest = &key, most = cores;
+  }
+  if (num_busy == 0) return;
+  const std::string others =
+      num_busy == 1 ? "" : fmt::format(" (in {} of {} cells they took less)", num_busy - 1, cells.size());
+  summary.notes.push_back(
+      fmt::format("{}: the host was busy: other programs took {:.2f} CPU cores while its steps were timed{}",
+                  format_cell(*busiest), most, others));
+}
+
+std::string conclude(const StudySummary& summary) {
+  const size_t total = summary.comparisons.size();
+  if (summary.one_device) return one_device_headline(summary);
+  if (total == 0)
+    return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
+                       device_text(summary.device_kind).many);
+  size_t counts[4] = {};
+  for (const StudyComparison& c : summary.comparisons) ++counts[static_cast<size_t>(c.recommendation)];
+  std::vector<std::string> parts;
+  for (Recommendation r : {Recommendation::multi_device, Recommendation::single_device, Recommendation::marginal,
+                           Recommendation::unclear}) {
+    const size_t count = counts[static_cast<size_t>(r)];
+    if (count == 0) continue;
+    const std::string words = format_recommendation(r, summary.device_kind);
+    if (count < total)
+      parts.push_back(fmt::format("{} in {} of {} comparisons", words, count, total));
+    else
+      parts.push_back(total == 1 ? words + " in the one comparison"
+                                 : fmt::format("{} in all {} comparisons", words, total));
+  }
+  std::string text = fmt::format("{}.", fmt::join(parts, ", "));
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  const auto empty = std::count_if(summary.cells.begin(), summary.cells.end(),
+                                   [](const StudyCell& cell) { return cell.status.kind != Status::Kind::ok; });
+  if (empty > 0) text += fmt::format(" {} cell{} gave no result.", empty, empty == 1 ? "" : "s");
+  return text;
+}
+
+void collect_provenance(const std::vector<Record>& records, StudySummary& summary) {
+  for (const Record& record : records) {
+    if (record.kind != "study-run") continue;
+    const bool known = std::any_of(summary.provenance.begin(), summary.provenance.end(), [&](Provenance p) {
+      p.start_time = record.provenance.start_time;
+      return p == record.provenance;
+    });
+    if (!known) summary.provenance.push_back(record.provenance);
+  }
+}
+
+}  // namespace
+
+CellKey cell_key_of(const Record& record) {
+  const bool required =
+      record.status.kind == Status::Kind::ok;  // a cell that failed at an early stage may lack some of its axes
+  CellKey key;
+  key.model = axis<std::string>(record, "model", true);
+  key.num_parameters = count_axis(record, "num_parameters", 0, kLargestCount, required);
+  key.scaling = axis<std::string>(record, "scaling", required);
+  key.math = axis<std::string>(record, "math", required);
+  key.global_batch = count_axis(record, "global_batch", 1, kLargestCount, required);
+  key.devices = count_axis(record, "devices", 1, kMostDevices, true);
+  key.strategy = axis<std::string>(record, "strategy", required);
+  key.launch = axis<std::string>(record, "launch", required);
+  key.backend = axis<std::string>(record, "backend", required);
+  key.optimizer = axis<std::string>(record, "optimizer", required);
+  key.plan = plan_of_axes(
+      [&](const PlanField& field) {
+        return count_axis(record, std::string(field.name).c_str(), field.least, kLargestCount, required);
+      },
+      [&](const PlanField& field) { return axis<bool>(record, std::string(field.name).c_str(), required); });
+  key.data = axis<std::string>(record, "data", required);
+  return key;
+}
+
+StudySummary summarise_study(const std::vector<Record>& records, const StudyOptions& options) {
+  StudySummary summary;
+  const StudyCells cells = pool(records, options, summary);
+  for (const auto& [key, runs] : cells) summary.cells.push_back(cell_of(key, runs));
+  note_missing_runs(cells, summary);
+  note_card_state(cells, summary);
+  note_busy_host(cells, summary);
+  compare_study_cells(cells, options, summary);
+  summary.serial_fractions = serial_fractions(summary.comparisons, cells, options.bootstrap);
+  summary.one_device = summarise_one_device(summary.cells, cells, options.bootstrap);
+  collect_provenance(records, summary);
+  for (const std::string& finding : study_findings(summary)) summary.notes.push_back(finding);
+  summary.conclusion = conclude(summary);
+  return summary;
+}
+
+const StudyCell* find_cell(const StudySummary& summary, const CellKey& key) {
+  for (const StudyCell& cell : summary.cells)
+    if (cell.key == key) return &cell;
+  return nullptr;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,65 @@
+#include "report/study/training.h"
+
+#include <fmt/format.h>
+
+#include "amdahl/units.h"
+#include "base/record_values.h"
+#include "report/common/record_checks.h"
+#include "report/common/words.h"
+
+namespace amdahl {
+namespace {
+
+int64_t count_of(const Record& record, const char* axis) {
+  const auto found = record.axes.find(axis);
+  const auto* value = found == record.axes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+  if (!value) throw damaged_record(record, fmt::format("has no whole number in axis '{}'", axis));
+  return *value;
+}
+
+std::string loss_of(const Record& record, const char* series) {
+  const std::optional<double> value = record.value(series);
+  return value ? fmt::format("{:.4f}", *value) : "";
+}
+
+std::string accuracy_of(const Record& record) {
+  const std::optional<double> value = record.value("validation_accuracy");
+  return value ? fmt::format("{:.2f} %", 100 * *value) : "";
+}
+
+}  // namespace
+
+std::string training_subject(const Record& record) {
+  const int64_t devices = count_of(record, "devices");
+  const DeviceWords words = device_text(record.provenance.device_kind);
+  return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", axis<std::string>(record, "model", "unknown"),
+                     with_thousands(count_of(record, "num_parameters")), count_of(record, "global_batch"),
+                     axis<std::string>(record, "strategy", "unknown"), devices, devices == 1 ? words.one : words.many);
+}
+
+std::string training_text(const std::vector<Record>& records) {
+  const Record& last = records.back();
+  std::string text = fmt::format("{}: {} epochs, train loss {}", training_subject(last), count_of(last, "epoch"),
+                                 loss_of(last, "train_loss"));
+  if (const std::string loss = loss_of(last, "validation_loss"); !loss.empty()) text += ", validation loss " + loss;
+  if (const std::string accuracy = accuracy_of(last); !accuracy.empty()) text += ", validation accuracy " + accuracy;
+  return text + "\n";
+}
+
+std::string training_markdown(const std::vector<Record>& records) {
+  const Record& last = records.back();
+  std::string text =
+      fmt::format("# Training of {}\n\n{}. Seed {}, {}, started {}.\n\n",
+                  escape_markdown(axis<std::string>(last, "model", "unknown")), escape_markdown(training_subject(last)),
+                  last.provenance.seed, last.provenance.device_kind, last.provenance.start_time);
+  text += "| epoch | train loss | validation loss | validation accuracy | samples/s | seconds |\n";
+  text += "|---:|---:|---:|---:|---:|---:|\n";
+  for (const Record& record : records)
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", count_of(record, "epoch"), loss_of(record, "train_loss"),
+                        loss_of(record, "validation_loss"), accuracy_of(record),
+                        format_number(record.value("throughput").value_or(0)),
+                        format_number(record.value("seconds").value_or(0)));
+  return text + fmt::format("\nCommand: `{}`\n", last.provenance.command_line);
+}
+
+}  // namespace amdahl
