@@ -9,7 +9,7 @@
 namespace amdahl {
 
 /// What a voxel has beyond the count in its byte. The first of a list holds how many follow in `voxel`.
-struct CountBeyond {
+struct OverflowCount {
   uint32_t voxel = 0;
   int32_t count = 0;
 };
@@ -24,7 +24,7 @@ struct ByteParts {
   uint8_t* part[kMaxMergePeers] = {};
 };
 
-struct CrowdedBins;
+struct OverfullBins;
 
 /// Where a part's points go, sorted by bin (voxel_plan.h), when ranks divide the bins: those of a bin to the rank that
 /// counts it, which may be another device's memory.
@@ -35,7 +35,7 @@ struct SortedParts {
   uint16_t* entries[kMaxMergePeers] = {};       // of each rank, [ranks, tiles, kMaxCountedTilePoints]
   uint32_t* tables[kMaxMergePeers] = {};        // [ranks, tiles, bins], where in a tile its bins' segments are
   unsigned* num_tiles[kMaxMergePeers] = {};     // [ranks]
-  CrowdedBins* crowded = nullptr;               // of this rank's bins
+  OverfullBins* overfull = nullptr;             // of this rank's bins
 };
 
 /// A buffer that all ranks fill alike and an all-reduce (SUM, u8) adds up: a byte for each voxel, of which each rank
@@ -56,12 +56,12 @@ struct ByteCounts {
   constexpr int most() const { return 255 / world_size; }
   bool feasible() const { return most() > 0 && num_voxels <= int64_t{1} << 32; }
   constexpr size_t voxel_bytes() const { return (static_cast<size_t>(num_voxels) + 15) / 16 * 16; }
-  constexpr size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(CountBeyond); }
+  constexpr size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(OverflowCount); }
   /// Where a rank's list begins.
   constexpr size_t list_at(int rank) const { return voxel_bytes() + static_cast<size_t>(rank) * list_bytes(); }
   constexpr size_t bytes() const { return list_at(world_size); }
-  CountBeyond* list(void* buffer, int rank) const {
-    return reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + list_at(rank));
+  OverflowCount* list(void* buffer, int rank) const {
+    return reinterpret_cast<OverflowCount*>(static_cast<char*>(buffer) + list_at(rank));
   }
 };
 

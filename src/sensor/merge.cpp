@@ -210,7 +210,7 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   if (bytes_) {
     part.most_in_byte = byte_counts_.most();
     part.output = bytes_->data();
-    part.beyond = byte_counts_.list(bytes_->data(), communicator_.rank());
+    part.overflow = byte_counts_.list(bytes_->data(), communicator_.rank());
   }
   return part;
 }

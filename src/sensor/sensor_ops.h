@@ -70,7 +70,7 @@ struct VoxelizeProblem {
   /// On GPUs the output begins at a multiple of 16 bytes and has room for a whole one. The list's first is zeros before
   /// the call; there is room for num_points / (most_in_byte + 1) behind it.
   int most_in_byte = 0;
-  CountBeyond* beyond = nullptr;
+  OverflowCount* overflow = nullptr;
   ByteParts byte_parts;             // GPUs: where the bytes go instead of the output, unless of 0 voxels
   SortedParts sorted_parts;         // GPUs, count as a part: where points go, sorted, and the output nowhere
   int32_t* counts = nullptr;        // mean: points of each voxel; may be null unless partial

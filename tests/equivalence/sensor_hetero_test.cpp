@@ -1,5 +1,6 @@
-// A job whose items are shared by weight over 2 to 4 virtual devices, some held back and some without a share, gives
-// what one device gives: gathered in host memory and by the communicator, bit for bit, but for the f32 mean.
+// A job whose items are shared by weight over 2 to 4 virtual devices, some limited to a fraction of their speed and
+// some without a share, gives what one device gives: gathered in host memory and by the communicator, bit for bit, but
+// for the f32 mean.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

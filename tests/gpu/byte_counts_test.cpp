@@ -30,7 +30,7 @@ class ByteCountsTest : public GpuTest {
     problem.num_points = range.count();
     problem.partial = true;
     problem.most_in_byte = layout.most();
-    problem.beyond = layout.list(buffer->data(), rank);
+    problem.overflow = layout.list(buffer->data(), rank);
     problem.output = buffer->data();
     const auto scratch = device->allocate(std::max<size_t>(ops().voxelize_scratch_bytes(problem), 1));
     problem.scratch = scratch->data();
@@ -122,8 +122,8 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
       return byte == 0;
     })) << "a list is not empty for the next call";
     const bool lists = c.num_points > 1000;
-    const auto crowded = std::count_if(wanted.begin(), wanted.end(), [&](int32_t n) { return n > 255; });
-    EXPECT_EQ(crowded > 0, lists) << "the cloud tests nothing";
+    const auto overfull = std::count_if(wanted.begin(), wanted.end(), [&](int32_t n) { return n > 255; });
+    EXPECT_EQ(overfull > 0, lists) << "the cloud tests nothing";
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 TEST_F(SensorGpuTest, InterleavedRuns) {
   std::mt19937_64 generator(31);
   std::uniform_real_distribution<float> unit(0, 1);
-  Cloud all{"runs", {{-1, 2, -3}, 0.7f, {97, 120, 111}}, {}};  // of unlike axes
+  Cloud all{"runs", {{-1, 2, -3}, 0.7f, {97, 120, 111}}, {}};  // of different axes
   for (int i = 0; i < 540'700; ++i)
     for (size_t axis = 0; axis < 3; ++axis) {
       const bool is_nan = i % 1013 == 5 && axis == static_cast<size_t>(i) % 3, is_outside = i % 211 == 7;

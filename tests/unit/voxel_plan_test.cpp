@@ -60,14 +60,14 @@ TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
 TEST(VoxelPlan, BinsOfMarksAndPackedCountersAreLarger) {
   const VoxelPlan marks = plan_of({256, 256, 256}, 5'000'000, VoxelMode::occupancy),
                   packed = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count),
-                  smaller = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count, kHalvesShared - 1);
+                  smaller = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count, kPackedShared - 1);
   EXPECT_EQ(packed.path, VoxelPath::packed);
   EXPECT_EQ(marks.path, VoxelPath::marks);
   EXPECT_EQ(smaller.path, VoxelPath::packed);
   EXPECT_EQ(plan_of({128, 128, 128}, 5'000'000, VoxelMode::count).path, VoxelPath::packed);
   EXPECT_EQ(packed.num_bins(), marks.num_bins());
   EXPECT_EQ(marks.num_bins() * 4, smaller.num_bins()) << "more shared memory than there is";
-  EXPECT_GE(packed.entries, packed.overfull + sizeof(CrowdedBins));
+  EXPECT_GE(packed.entries, packed.overfull + sizeof(OverfullBins));
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
     EXPECT_LE(plan_of({1000, 1000, 1000}, 5'000'000, mode).bin_voxels(), 1u << kOffsetBits);
 }
@@ -136,7 +136,7 @@ TEST(VoxelPlan, BinsAreWholeQuads) {
 }
 
 /// A plane, a corner and a line of a cube are spread over most bins.
-TEST(VoxelPlan, CrowdedPlacesAreSpread) {
+TEST(VoxelPlan, DenseRegionsAreSpread) {
   const VoxelPlan plan = plan_of({128, 128, 128}, 500000, VoxelMode::max);
   const auto bins_of = [&](auto inside) {
     std::set<uint32_t> bins;
@@ -153,7 +153,7 @@ TEST(VoxelPlan, CrowdedPlacesAreSpread) {
 }
 
 /// Ranks that divide the bins agree on them and on the room for tiles, whatever their devices and points.
-TEST(VoxelPlan, RanksDivideBinsAlike) {
+TEST(VoxelPlan, RanksDivideBinsEqually) {
   for (const auto& size : {std::array<int64_t, 3>{200, 210, 220}, {256, 256, 256}, {512, 512, 1024}})
     for (const int ranks : {1, 2, 3, 4, 16}) {
       VoxelizeProblem problem;
@@ -169,7 +169,7 @@ TEST(VoxelPlan, RanksDivideBinsAlike) {
           problem.num_points = points;
           const VoxelPlan plan = plan_voxels(problem, sms, kShared);
           EXPECT_EQ(plan.bin_bits, divided_bin_bits(voxels, ranks));
-          EXPECT_LE(plan.bin_voxels(), kMaxHalfVoxels);
+          EXPECT_LE(plan.bin_voxels(), kMaxPackedVoxels);
           EXPECT_GE(int64_t{plan.num_bins()} * plan.bin_voxels(), voxels);
           EXPECT_LE(plan.tile_points, kMaxCountedTilePoints);
           EXPECT_GE(plan.num_tiles * plan.tile_points, points);
@@ -183,7 +183,7 @@ TEST(VoxelPlan, RanksDivideBinsAlike) {
         EXPECT_GE(first_bin_of(rank + 1, ranks, bins), first_bin_of(rank, ranks, bins) + 85) << "rank " << rank;
     }
   EXPECT_FALSE(divides_bins(128 * 128 * 128)) << "which would leave a rank few bins";
-  EXPECT_FALSE(divides_bins(int64_t{kMaxHalfVoxels} * kMaxBins + 1));
+  EXPECT_FALSE(divides_bins(int64_t{kMaxPackedVoxels} * kMaxBins + 1));
 }
 
 }  // namespace

@@ -55,14 +55,14 @@ class TaskRank {
 
   /// A row a task. Devices take turns, so that none shares the host's memory and cores with another.
   TaskCosts costs() {
-    const bool alike = plan_.mode == "task";
+    const bool homogeneous = plan_.mode == "task";
     TaskCosts costs(plan_.tasks.size(), std::vector<double>(static_cast<size_t>(rank_.world_size)));
     for (size_t task = 0; task < costs.size(); ++task)
-      for (int device = 0; device < (alike ? 1 : rank_.world_size); ++device) {
+      for (int device = 0; device < (homogeneous ? 1 : rank_.world_size); ++device) {
         const double own = device == rank_.rank ? alone_us(task) : 0;
         costs[task][static_cast<size_t>(device)] = sampler_.all(own)[static_cast<size_t>(device)];
       }
-    if (alike)
+    if (homogeneous)
       for (auto& task : costs) std::fill(task.begin(), task.end(), task.front());
     return costs;
   }

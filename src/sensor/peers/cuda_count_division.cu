@@ -1,6 +1,6 @@
 // Counts of a cloud over several GPUs that divide the bins: counting a rank's own, and taking the others'.
 #include "sensor/peers/cuda_count_division.h"
-#include "sensor/voxels/cuda_voxel_halves.cuh"
+#include "sensor/voxels/cuda_voxel_packed.cuh"
 #include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
@@ -12,8 +12,8 @@ using namespace symmetric_cuda;
 constexpr int kThreads = 512;  // of what takes the others' counts
 constexpr int kBlocksOfList = 8;
 
-__device__ __forceinline__ CountBeyond* list(const DivisionLaunch& p, int rank, uint64_t merge) {
-  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) +
+__device__ __forceinline__ OverflowCount* list(const DivisionLaunch& p, int rank, uint64_t merge) {
+  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
          static_cast<int64_t>(merge % 2) * (p.layout.capacity + 1);
 }
 /// What a rank has of others' counts of a bin.
@@ -25,12 +25,13 @@ __device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int a
 /// unit's first half, where none needs more. Each warp leaves a byte for each bin whose bits tell which of its units
 /// are packed.
 struct Units {
-  static constexpr uint32_t kVoxels = 256, kWarps = halves::kThreads / 32, kRounds = halves::kWords / kWarps / kVoxels;
+  static constexpr uint32_t kVoxels = 256, kWarps = packed_counters::kThreads / 32,
+                            kRounds = packed_counters::kWords / kWarps / kVoxels;
   static_assert(2 * kRounds <= 8 && kWarps == kPackedBytesOfBin);
   /// Of a voxel's unit: the warp that has it, and its bit.
-  __device__ static uint32_t warp_of(uint32_t offset) { return offset % halves::kWords / kVoxels % kWarps; }
+  __device__ static uint32_t warp_of(uint32_t offset) { return offset % packed_counters::kWords / kVoxels % kWarps; }
   __device__ static uint32_t bit_of(uint32_t offset) {
-    return offset % halves::kWords / (kVoxels * kWarps) * 2 + offset / halves::kWords;
+    return offset % packed_counters::kWords / (kVoxels * kWarps) * 2 + offset / packed_counters::kWords;
   }
 };
 /// What a rank knows of others' units, [bins, Units::kWarps].
@@ -58,7 +59,7 @@ struct DivisionWriter {
   }
   __device__ __forceinline__ void write_bin(uint32_t bin) const {
     uint32_t all_packed = 0;
-    halves::for_each_eight(bins, bin, words, bytes, [&](uint32_t offset, uint32_t, uint2 eight, bool there) {
+    packed_counters::for_each_eight(bins, bin, words, bytes, [&](uint32_t offset, uint32_t, uint2 eight, bool there) {
       const bool packed = !__any_sync(~0u, ((eight.x | eight.y) & 0xf0f0f0f0) != 0);
       if (packed) all_packed |= 1u << Units::bit_of(offset);
       if (!there) return;
@@ -72,7 +73,7 @@ struct DivisionWriter {
       });
     });
     tell_packed(bin, all_packed);
-    halves::write_numbers_of_bin(bins, bin, words, grid);
+    packed_counters::write_numbers_of_bin(bins, bin, words, grid);
   }
   __device__ void leave_bin(uint32_t bin) const { tell_packed(bin, 0); }
   __device__ void write(uint32_t bin, uint32_t offset, uint32_t voxel, uint32_t count) const {
@@ -83,7 +84,7 @@ struct DivisionWriter {
 };
 
 /// Counts this rank's bins of the points that all have sorted.
-__global__ void __launch_bounds__(halves::kThreads, 1)
+__global__ void __launch_bounds__(packed_counters::kThreads, 1)
     count_own_bins(BinArgs bins, const __grid_constant__ DivisionLaunch p, int32_t* grid) {
   extern __shared__ uint4 memory[];
   auto* words = reinterpret_cast<uint32_t*>(memory);
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(halves::kThreads, 1)
     return;
   }
   const ByteArgs bytes{kMostOfByte, list(p, p.team.rank, merge), {}};
-  halves::count_all(
+  packed_counters::count_all(
       bins, p.first_bin[p.team.rank], p.first_bin[p.team.rank + 1], gridDim.x, words, [] {},
       DivisionWriter{bins, words, p, bytes, grid});
 }
@@ -167,13 +168,13 @@ void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, 
   bins.bin_bits = p.layout.bin_bits, bins.bin_chunks = p.layout.bin_chunks;
   bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
   bins.tiles_of_rank = reinterpret_cast<const unsigned*>(own + p.layout.num_tiles);
-  bins.crowded = reinterpret_cast<CrowdedBins*>(own + p.layout.crowded);
+  bins.overfull = reinterpret_cast<OverfullBins*>(own + p.layout.overfull);
   bins.entries = own + p.layout.entries;
   bins.table = reinterpret_cast<uint32_t*>(own + p.layout.tables);
   const uint32_t own_bins = p.first_bin[p.team.rank + 1] - p.first_bin[p.team.rank];
-  const size_t shared = halves::num_words(bins) * sizeof(uint32_t);
+  const size_t shared = packed_counters::num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, &count_own_bins, shared);
-  launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), halves::kThreads, shared,
+  launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), packed_counters::kThreads, shared,
                &count_own_bins, "count_own_bins", bins, p, grid);
   const uint32_t slices = (bins.num_bins() - own_bins) * slices_of_bin(p.layout);
   launch_early(launch, std::max(slices, 1u), kThreads, 0, &take_counts, "take_counts", bins, p, grid);

@@ -31,7 +31,7 @@ struct DivisionLayout {
   int64_t tiles = 0;     // that a rank has room for
   int64_t capacity = 0;  // of a list, without its first
   size_t num_tiles = 0;  // [ranks] unsigned, of the points that each rank has sorted
-  size_t crowded = 0;    // CrowdedBins
+  size_t overfull = 0;   // OverfullBins
   size_t lists = 0;      // [2], what this rank's voxels have beyond a byte
   size_t tables = 0;     // see SortedParts
   size_t entries = 0;

@@ -14,9 +14,10 @@ constexpr int kThreads = 512;
 constexpr int kBlocksOfList = 8;
 constexpr int64_t kVector = sizeof(uint4);
 
-__device__ __forceinline__ CountBeyond* list(const CountLaunch& p, int rank, uint64_t merge) {
+__device__ __forceinline__ OverflowCount* list(const CountLaunch& p, int rank, uint64_t merge) {
   const int64_t length = p.layout.capacity + 1;
-  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) + static_cast<int64_t>(merge % 2) * length;
+  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
+         static_cast<int64_t>(merge % 2) * length;
 }
 /// What rank `to` knows of the sums of this slice that rank `from` sends: see word_of_merge.
 __device__ __forceinline__ Signal* summed(const CountLaunch& p, int to, int from, int64_t slice) {
@@ -32,8 +33,8 @@ __device__ __forceinline__ char* sums(const CountLaunch& p, int at, int of) {
 
 /// Lets the others read what this rank's voxels had beyond a byte, and voxelizing begin a list anew.
 __device__ void publish_list(const CountLaunch& p, uint64_t merge) {
-  auto* own = reinterpret_cast<CountBeyond*>(p.team.base[p.team.rank] + p.layout.own_list);
-  CountBeyond* published = list(p, p.team.rank, merge);
+  auto* own = reinterpret_cast<OverflowCount*>(p.team.base[p.team.rank] + p.layout.own_list);
+  OverflowCount* published = list(p, p.team.rank, merge);
   const int64_t length = own->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += kThreads) published[i] = own[i];

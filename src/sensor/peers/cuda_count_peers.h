@@ -30,7 +30,7 @@ struct CountLayout {
     const int64_t end = (slice + 1) * kSliceVoxels;
     return end < part_voxels ? end : part_voxels;
   }
-  size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(CountBeyond); }
+  size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(OverflowCount); }
 };
 CountLayout count_layout(const ByteCounts& counts);
 

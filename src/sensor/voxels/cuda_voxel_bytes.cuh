@@ -8,11 +8,11 @@ namespace amdahl::sensor_cuda {
 /// See VoxelizeProblem::most_in_byte.
 struct ByteArgs {
   int most;
-  CountBeyond* beyond;
+  OverflowCount* overflow;
   ByteParts parts;
 
   static ByteArgs of(const VoxelizeProblem& problem) {
-    return {problem.most_in_byte, problem.beyond, problem.byte_parts};
+    return {problem.most_in_byte, problem.overflow, problem.byte_parts};
   }
   /// Where a voxel's byte goes. Those of a chunk lie side by side, aligned as the chunk is.
   __device__ __forceinline__ uint8_t* byte_of(void* output, int64_t voxel) const {
@@ -26,17 +26,18 @@ struct ByteArgs {
   __device__ __forceinline__ uint32_t limit(uint32_t count, int64_t voxel) const {
     const auto most_here = static_cast<uint32_t>(most);
     if (count <= most_here) return count;
-    beyond[1 + atomicAdd(&beyond->voxel, 1u)] = {static_cast<uint32_t>(voxel), static_cast<int32_t>(count - most_here)};
+    overflow[1 + atomicAdd(&overflow->voxel, 1u)] = {static_cast<uint32_t>(voxel),
+                                                     static_cast<int32_t>(count - most_here)};
     return most_here;
   }
 };
 
 /// Adds what a list's voxels have beyond a byte, as block `block` of so many.
-__device__ __forceinline__ void add_list(const CountBeyond* list, unsigned block, unsigned blocks, int32_t* grid) {
+__device__ __forceinline__ void add_list(const OverflowCount* list, unsigned block, unsigned blocks, int32_t* grid) {
   const int64_t length = list->voxel;
 #pragma unroll 4
   for (int64_t i = 1 + block * blockDim.x + threadIdx.x; i <= length; i += blocks * blockDim.x) {
-    const CountBeyond entry = list[i];
+    const OverflowCount entry = list[i];
     atomicAdd(grid + entry.voxel, entry.count);
   }
 }

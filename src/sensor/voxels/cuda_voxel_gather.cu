@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       gatherer.add_up();
       gatherer.write();
     } else if (threadIdx.x == 0) {
-      bins.crowded->bins[atomicAdd(&bins.crowded->num_bins, 1u)] = bin + 1;
+      bins.overfull->bins[atomicAdd(&bins.overfull->num_bins, 1u)] = bin + 1;
     }
     __syncthreads();
   }

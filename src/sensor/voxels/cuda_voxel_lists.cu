@@ -192,10 +192,10 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   let_successor_start();
   wait_for_predecessor();
   if (kOverfull && blockIdx.x == gridDim.x - 1) sum_drops(bins);
-  const uint32_t num_bins = kOverfull ? bins.crowded->num_bins : bins.num_bins();
+  const uint32_t num_bins = kOverfull ? bins.overfull->num_bins : bins.num_bins();
   const uint32_t bits = kOverfull ? share_bits(bins, num_bins) : 0;
   for (uint32_t item = blockIdx.x; item >> bits < num_bins; item += gridDim.x) {
-    const Share share{kOverfull ? bins.crowded->bins[item >> bits] - 1 : item, bits, item & ((1u << bits) - 1)};
+    const Share share{kOverfull ? bins.overfull->bins[item >> bits] - 1 : item, bits, item & ((1u << bits) - 1)};
     Lists lists(memory, bins);
     make_lists(bins, share, lists);
     ShareWriter<Rule, T, N>(bins, share, args, lists).write_all();

@@ -52,11 +52,11 @@ __global__ void make_scale(const uint32_t* largest_of_blocks, int blocks, float*
   if (at == 0) *scale = ldexpf(1.0f, power);
 }
 
-__global__ void merge_text(uint32_t* mask, const uint32_t* other, int64_t num_words) {
+__global__ void merge_mask_words(uint32_t* mask, const uint32_t* other, int64_t num_words) {
   for (int64_t i = thread_index(); i < num_words; i += thread_count()) mask[i] |= other[i];
 }
 
-__global__ void expand_text(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
+__global__ void expand_mask_words(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
     const uint32_t bits = mask[i / 32] >> (i % 32);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, voi
   wait_for_predecessor();
   let_successor_start();
   auto* list =
-      reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
+      reinterpret_cast<OverflowCount*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
   const int64_t length = list->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += blockDim.x) {
@@ -150,13 +150,13 @@ void launch_add_byte_counts(const SensorLaunch& launch, const ByteCounts& layout
 }
 
 void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words) {
-  merge_text<<<num_blocks(launch, num_words, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(mask, other,
-                                                                                                    num_words);
+  merge_mask_words<<<num_blocks(launch, num_words, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(mask, other,
+                                                                                                          num_words);
   check_launch(launch, "merge_masks");
 }
 
 void launch_expand_mask(const SensorLaunch& launch, const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
-  expand_text<<<num_blocks(launch, (num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
+  expand_mask_words<<<num_blocks(launch, (num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
       mask, grid, num_voxels);
   check_launch(launch, "expand_mask");
 }

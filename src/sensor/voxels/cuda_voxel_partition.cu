@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   wait_for_predecessor();
   let_successor_start();  // after the wait: the next step then knows that all before this is done
   if (blockIdx.x == 0) {
-    if (threadIdx.x == 0) *bins.cursor = bins.crowded->num_bins = bins.crowded->num_claimed = 0;
-    for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kTileThreads) bins.crowded->bins[i] = 0;
+    if (threadIdx.x == 0) *bins.cursor = bins.overfull->num_bins = bins.overfull->num_claimed = 0;
+    for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kTileThreads) bins.overfull->bins[i] = 0;
   }
   output.begin(bins);
   if (kAhead) ahead.begin(bins, points, blockIdx.x);

@@ -42,8 +42,8 @@ BinArgs bin_args(const SensorLaunch& launch, const VoxelPlan& plan, const Voxeli
   args.buckets = reinterpret_cast<uint4*>(scratch + plan.buckets);
   args.overflow = reinterpret_cast<uint4*>(scratch + plan.overflow);
   args.bucket_pitch = plan.bucket_pitch;
-  args.crowded = plan.path == VoxelPath::ranks ? problem.sorted_parts.crowded
-                                               : reinterpret_cast<CrowdedBins*>(scratch + plan.overfull);
+  args.overfull = plan.path == VoxelPath::ranks ? problem.sorted_parts.overfull
+                                                : reinterpret_cast<OverfullBins*>(scratch + plan.overfull);
   args.entries = scratch + plan.entries;
   args.table = reinterpret_cast<uint32_t*>(scratch + plan.table);
   args.order = reinterpret_cast<uint32_t*>(scratch + plan.order);

@@ -19,12 +19,12 @@ struct BinArgs {
   uint4* buckets;                 // see bucket_of
   uint4* overflow;                // overflow slots of each bucket
   int bucket_pitch;
-  CrowdedBins* crowded;   // overfull bins
-  void* entries;          // [tiles, tile_points] of 16 or 32 bits
-  uint32_t* table;        // [tiles, bins], each bin's segment, see Segment; of scattered tiles the overflow lists
-  uint32_t* order;        // room for lists that do not fit into shared memory
-  uint32_t* cursor;       // of it
-  VoxelizeCounts* drops;  // of each block of the first step
+  OverfullBins* overfull;  // overfull bins
+  void* entries;           // [tiles, tile_points] of 16 or 32 bits
+  uint32_t* table;         // [tiles, bins], each bin's segment, see Segment; of scattered tiles the overflow lists
+  uint32_t* order;         // room for lists that do not fit into shared memory
+  uint32_t* cursor;        // of it
+  VoxelizeCounts* drops;   // of each block of the first step
   int num_drops;
   VoxelizeCounts* stats;  // their sum; null where nobody asks
   __host__ __device__ uint32_t num_bins() const { return 1u << bin_bits; }

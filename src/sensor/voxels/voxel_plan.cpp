@@ -46,7 +46,7 @@ int64_t scatter_voxels(const VoxelizeProblem& problem, const Chip&) {
   return counts_points(problem) ? kMaxWordVoxels : kMaxMarkedVoxels;
 }
 int64_t packed_voxels(const VoxelizeProblem&, const Chip& chip) {
-  return chip.most_shared >= kHalvesShared ? kMaxHalfVoxels : kMaxHalfVoxels / 4;
+  return chip.most_shared >= kPackedShared ? kMaxPackedVoxels : kMaxPackedVoxels / 4;
 }
 int64_t marked_voxels(const VoxelizeProblem&, const Chip&) { return kMaxMarkedVoxels; }
 int64_t value_voxels(const VoxelizeProblem&, const Chip&) { return kMaxValueVoxels; }
@@ -131,11 +131,11 @@ size_t row_bytes(const VoxelizeProblem& problem) {
 }
 
 bool divides_bins(int64_t num_voxels) {
-  return num_voxels > kMaxWordVoxels * kLeastDividedBins && num_voxels <= kMaxHalfVoxels * kMaxBins;
+  return num_voxels > kMaxWordVoxels * kLeastDividedBins && num_voxels <= kMaxPackedVoxels * kMaxBins;
 }
 
 int divided_bin_bits(int64_t num_voxels, int num_ranks) {
-  const int64_t needed = std::max(divide_up(num_voxels, kMaxHalfVoxels), kLeastDividedBins / 2 * num_ranks);
+  const int64_t needed = std::max(divide_up(num_voxels, kMaxPackedVoxels), kLeastDividedBins / 2 * num_ranks);
   int bits = 2;
   while (int64_t{1} << bits < std::min<int64_t>(needed, kMaxBins)) ++bits;
   return bits;
@@ -172,7 +172,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
     plan.buckets = place(plan.bytes, buckets * PointBucket::kBytes);
     plan.overflow = place(plan.bytes, buckets * PointBucket::kOverflowBytes);
   }
-  plan.overfull = place(plan.bytes, sizeof(CrowdedBins));
+  plan.overfull = place(plan.bytes, sizeof(OverfullBins));
   const auto points = static_cast<size_t>(plan.num_tiles) * static_cast<size_t>(plan.tile_points);
   plan.entries = place(plan.bytes, points * static_cast<size_t>(variant.entry_bytes));
   plan.table = place(plan.bytes, static_cast<size_t>(plan.num_tiles) * plan.num_bins() * sizeof(uint32_t));

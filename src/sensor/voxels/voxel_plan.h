@@ -28,8 +28,8 @@ inline constexpr int kChunkVoxels = 64;
 inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;  // of values; of all others
 inline constexpr int kMaxBins = 4096;
 /// Of packed counters, and the shared memory that a block needs for so many.
-inline constexpr int64_t kMaxHalfVoxels = 65536;
-inline constexpr size_t kHalvesShared = (128 + 18) << 10;
+inline constexpr int64_t kMaxPackedVoxels = 65536;
+inline constexpr size_t kPackedShared = (128 + 18) << 10;
 /// An entry is the voxel's offset in its bin; above it, of values, the point's place in its tile.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
@@ -69,7 +69,7 @@ constexpr uint32_t voxel_at(BinPlace place, int bin_bits) {
 }
 
 /// Overfull bins, which are divided among blocks, in the order in which they are found.
-struct CrowdedBins {
+struct OverfullBins {
   uint32_t num_bins, num_claimed;
   uint32_t bins[kMaxBins];  // bin + 1, or 0 until it is known
 };

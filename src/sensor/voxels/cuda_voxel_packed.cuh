@@ -6,13 +6,13 @@
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
 #include "sensor/voxels/cuda_voxelize.cuh"
 
-namespace amdahl::sensor_cuda::halves {
+namespace amdahl::sensor_cuda::packed_counters {
 
 inline constexpr int kThreads = 1024;
 /// Words of a bin. Each has the voxels of two offsets that are so far apart: neighbours, of which a scan has points at
 /// once, do not meet in one.
-inline constexpr uint32_t kWords = kMaxHalfVoxels / 2;
-inline constexpr uint32_t kHalfBits = 16, kHalf = (1u << kHalfBits) - 1;
+inline constexpr uint32_t kWords = kMaxPackedVoxels / 2;
+inline constexpr uint32_t kCounterBits = 16, kCounterMask = (1u << kCounterBits) - 1;
 inline constexpr int kTilesAtOnce = 2048;
 using Reading = Reads<8, 7, 2>;
 // A bin is overfull from so many times the points of a bin on average, but not of fewer than these.
@@ -28,7 +28,7 @@ struct Segments {
   uint32_t num_points;           // of all that have been looked up
   __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
-static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kHalvesShared);  // 1024: the chip's own
+static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kPackedShared);  // 1024: the chip's own
 
 /// Looks up a bin's segments in `count` tiles from `first` on. Waits for all threads before and after.
 __device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64_t first, int count,
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words,
   __syncthreads();
   uint32_t sum = 0;
   for (uint32_t i = threadIdx.x; i < num_words(bins); i += kThreads)
-    sum += (words[i] & kHalf) + (words[i] >> kHalfBits);
+    sum += (words[i] & kCounterMask) + (words[i] >> kCounterBits);
   sum = __reduce_add_sync(~0u, sum);
   if (threadIdx.x % 32 == 0) atomicAdd(&all, sum);
   __syncthreads();
@@ -94,21 +94,21 @@ __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uin
     overfull = segments.num_points > max(mean * kOverfullTimes, int64_t{kLeastOverfull});
     if (overfull) return false;
     for_each_in_segments<uint16_t, Reading, kThreads>(bins, first, count, segments, [&](uint32_t offset, int, int) {
-      atomicAdd(words + offset % kWords, 1u << (offset / kWords * kHalfBits));
+      atomicAdd(words + offset % kWords, 1u << (offset / kWords * kCounterBits));
     });
     return true;
   });
   __syncthreads();
-  return !overfull && (segments.num_points <= kHalf || hold(bins, words, segments.num_points));
+  return !overfull && (segments.num_points <= kCounterMask || hold(bins, words, segments.num_points));
 }
 
 /// Bytes of eight voxels of one half. What a byte does not hold goes to the list.
-__device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32_t* words, uint32_t half,
+__device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32_t* words, uint32_t counter,
                                              int64_t voxel) {
   uint64_t eight = 0;
 #pragma unroll 1
   for (int i = 0; i < 8; ++i)
-    eight |= uint64_t{bytes.limit(words[i] >> (half * kHalfBits) & kHalf, voxel + i)} << (8 * i);
+    eight |= uint64_t{bytes.limit(words[i] >> (counter * kCounterBits) & kCounterMask, voxel + i)} << (8 * i);
   return {static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)};
 }
 
@@ -119,7 +119,7 @@ __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin
                                                const ByteArgs& bytes, const Visit& visit) {
   constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of each half of two words
   // What is not more than `fits` a byte holds, and more than that is looked at one by one.
-  const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, beyond = ~(fits | fits << kHalfBits);
+  const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, above = ~(fits | fits << kCounterBits);
 #pragma unroll 1
   for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < num_words(bins); first += kThreads * kVoxels) {
     const uint32_t at = first + threadIdx.x % 32 * kVoxels;
@@ -130,12 +130,12 @@ __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin
                    b_xy = __byte_perm(b.x, b.y, kLowBytes), b_zw = __byte_perm(b.z, b.w, kLowBytes);
     uint2 eights[2] = {{__byte_perm(a_xy, a_zw, 0x5410), __byte_perm(b_xy, b_zw, 0x5410)},
                        {__byte_perm(a_xy, a_zw, 0x7632), __byte_perm(b_xy, b_zw, 0x7632)}};
-    const bool fit = ((a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w) & beyond) == 0;
+    const bool fit = ((a.x | a.y | a.z | a.w | b.x | b.y | b.z | b.w) & above) == 0;
 #pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t offset = half * kWords + at, voxel = voxel_of(bins, bin, offset);
-      if (!fit) eights[half] = limit_eight(bytes, words + at, half, bins.first_voxel + voxel);
-      visit(offset, voxel, eights[half], counted && offset < bins.bin_voxels() && voxel < bins.num_voxels);
+    for (uint32_t counter = 0; counter < 2; ++counter) {
+      const uint32_t offset = counter * kWords + at, voxel = voxel_of(bins, bin, offset);
+      if (!fit) eights[counter] = limit_eight(bytes, words + at, counter, bins.first_voxel + voxel);
+      visit(offset, voxel, eights[counter], counted && offset < bins.bin_voxels() && voxel < bins.num_voxels);
     }
   }
 }
@@ -148,10 +148,12 @@ __device__ __forceinline__ void write_numbers_of_bin(const BinArgs& bins, uint32
   for (uint32_t at = threadIdx.x * kVoxels; at < num_words(bins); at += kThreads * kVoxels) {
     const uint4 four = *reinterpret_cast<const uint4*>(words + at);
 #pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t offset = half * kWords + at;
+    for (uint32_t counter = 0; counter < 2; ++counter) {
+      const uint32_t offset = counter * kWords + at;
       if (offset >= bins.bin_voxels()) continue;
-      const auto number = [&](uint32_t word) { return static_cast<int>(word >> (half * kHalfBits) & kHalf); };
+      const auto number = [&](uint32_t word) {
+        return static_cast<int>(word >> (counter * kCounterBits) & kCounterMask);
+      };
       write_numbers(make_int4(number(four.x), number(four.y), number(four.z), number(four.w)),
                     voxel_of(bins, bin, offset), static_cast<uint32_t>(bins.num_voxels), aligned, grid);
     }
@@ -182,18 +184,18 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
 }
 
 /// Tells other blocks of an overfull bin. By one thread.
-__device__ inline void share_out(CrowdedBins& crowded, uint32_t bin) {
-  atomicExch(&crowded.bins[atomicAdd(&crowded.num_bins, 1u)], bin + 1);
+__device__ inline void share_out(OverfullBins& overfull, uint32_t bin) {
+  atomicExch(&overfull.bins[atomicAdd(&overfull.num_bins, 1u)], bin + 1);
 }
 /// A share of the bin before `bin_after`; of none where that is 0.
 struct Claim {
   uint32_t bin_after, share;
 };
 /// The next one that nobody has. By one thread.
-__device__ inline Claim claim(CrowdedBins& crowded) {
-  auto& now = const_cast<volatile CrowdedBins&>(crowded);
+__device__ inline Claim claim(OverfullBins& overfull) {
+  auto& now = const_cast<volatile OverfullBins&>(overfull);
   for (uint32_t next = now.num_claimed; next >> kShareBits < now.num_bins;) {
-    const uint32_t claimed = atomicCAS(&crowded.num_claimed, next, next + 1);
+    const uint32_t claimed = atomicCAS(&overfull.num_claimed, next, next + 1);
     if (claimed != next) {
       next = claimed;
       continue;
@@ -225,12 +227,12 @@ __device__ __forceinline__ void count_all(const BinArgs& bins, uint32_t begin, u
       writer.write_bin(bin);
     } else {
       writer.leave_bin(bin);
-      if (threadIdx.x == 0) share_out(*bins.crowded, bin);
+      if (threadIdx.x == 0) share_out(*bins.overfull, bin);
     }
     __syncthreads();
   }
   for (;;) {
-    if (threadIdx.x == 0) next = claim(*bins.crowded);
+    if (threadIdx.x == 0) next = claim(*bins.overfull);
     __syncthreads();
     if (next.bin_after == 0) return;
     const uint32_t bin = next.bin_after - 1;
@@ -239,4 +241,4 @@ __device__ __forceinline__ void count_all(const BinArgs& bins, uint32_t begin, u
   }
 }
 
-}  // namespace amdahl::sensor_cuda::halves
+}  // namespace amdahl::sensor_cuda::packed_counters
