@@ -1,4 +1,4 @@
-// Sensor operations of CPU virtual devices: loops on the stream's worker.
+// Sensor operations of CPU virtual devices: loops on the stream's worker thread.
 #include <algorithm>
 #include <cmath>
 
@@ -27,9 +27,10 @@ TimesFault first_bad_time(const TimesRows& rows) {
   return {};
 }
 
-/// Counts as bytes and a list: see VoxelizeProblem::most_in_byte.
+/// Writes counts as bytes and an overflow list: see VoxelizeProblem::most_in_byte.
 void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
-  std::fill_n(problem.overflow, int64_t{problem.overflow->voxel} + 1, OverflowCount{});  // of a call that was repeated
+  // The same call may have been executed before.
+  std::fill_n(problem.overflow, int64_t{problem.overflow->voxel} + 1, OverflowCount{});
   constexpr int64_t kBlock = 256;
   auto* bytes = static_cast<uint8_t*>(problem.output);
   const int32_t most = problem.most_in_byte;

@@ -1,10 +1,11 @@
-// Sensor streams onto target times. A thread interpolates packs of up to 16 bytes of an output row between two rows of
-// samples, which a binary search in the stream's times finds.
+// Interpolates sensor streams at target times. A thread computes packs of up to 16 bytes of an output row from two rows
+// of samples, which a binary search in the stream's times finds.
 //
-// Cost: samples and times read about once, the output written once; large batches reach 70 to 80 % of a copy's speed.
-// Two variants. `few`, where blocks would not fill the chip: a warp for a target and some columns of one stream, which
-// finds the place by itself, so that nothing waits for another warp. `many`: a block takes some targets of a batch
-// entry, finds their places once, a thread each, and then every thread interpolates its columns for all of them.
+// Cost: samples and times are read about once, the output is written once; large batches reach 70 to 80 % of a copy's
+// speed. Variant `few`, if blocks of `many` would not fill the GPU: a warp computes one target for 32 packs of one
+// stream and does its own search, so that no warp waits for another. Variant `many`: a block takes several targets of a
+// batch entry, one thread per target and stream does the search, then every thread interpolates its columns for all of
+// them.
 #include <limits>
 #include <type_traits>
 
@@ -16,11 +17,11 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kMaxStreams = 4;  // of a launch; more streams are more launches
-constexpr int kMaxRows = 64;    // targets of a block
+constexpr int kMaxStreams = 4;  // per launch; more streams take more launches
+constexpr int kMaxRows = 64;    // per block
 constexpr int kMostThreads = 512;
-constexpr int kNarrow = 64, kNarrowThreads = 256;  // rows of fewer packs, and a block's threads for them
-constexpr int kResidentThreads = 1024;             // of a multiprocessor, with the 64 registers that fuse_many takes
+constexpr int kNarrow = 64, kNarrowThreads = 256;  // rows of fewer packs use blocks of this size
+constexpr int kResidentThreads = 1024;             // per SM, with the 64 registers of fuse_many
 constexpr int kMostCopiedTimes = 4096;
 constexpr int64_t kMostBlocks = 1 << 30;
 
@@ -28,10 +29,10 @@ struct StreamArgs {
   const void* data;
   const float* times;
   int64_t length;
-  int packs;          // of a sample
-  int first_pack;     // of the launch's columns
-  int first_time;     // of the copied times
-  int first_segment;  // of 32 packs
+  int packs;          // per sample
+  int first_pack;     // first column in the launch
+  int first_time;     // offset in the copied times
+  int first_segment;  // segments have 32 packs
 };
 
 struct FuseArgs {
@@ -40,23 +41,23 @@ struct FuseArgs {
   const float* targets;
   void* output;
   int64_t num_targets;
-  int64_t row_packs;   // of the whole output row
-  int64_t first_pack;  // of it, that this launch writes
+  int64_t row_packs;   // of a whole output row
+  int64_t first_pack;  // first pack of the row that this launch writes
   int packs, segments;
-  int row_blocks;     // blocks of a target, where they are few
-  int num_times;      // of a batch entry, in all streams
+  int row_blocks;     // fuse_few: blocks per target
+  int num_times;      // per batch entry, in all streams
   bool copies_times;  // to shared memory
-  uint32_t chunks;    // of targets, for each batch entry
+  uint32_t chunks;    // of targets, per batch entry
   int64_t work;       // batch entries x chunks
-  int rows;           // targets of a chunk
+  int rows;           // targets per chunk
 };
 
-/// Long divisions take a while, and are seldom needed.
+/// Divides in 32 bits if possible, which is much faster than in 64 bits.
 __device__ __forceinline__ int64_t divide(int64_t number, int64_t by) {
   return (number | by) >> 32 == 0 ? static_cast<uint32_t>(number) / static_cast<uint32_t>(by) : number / by;
 }
 
-/// The stream of a column or segment, of which `first` tells where streams begin.
+/// The stream of a column or segment; `first` is the member with the streams' first ones.
 __device__ __forceinline__ int stream_of(const FuseArgs& args, int at, int StreamArgs::*first) {
   int s = 0;
 #pragma unroll
@@ -65,7 +66,7 @@ __device__ __forceinline__ int stream_of(const FuseArgs& args, int at, int Strea
   return s;
 }
 
-/// Row `at` of rows that are `bytes` long, by one multiplication.
+/// Row `at` of rows of `bytes` bytes, by one multiplication.
 template <class Row>
 __device__ __forceinline__ Row* row_at(Row* first, int at, uint32_t bytes) {
   using Byte = std::conditional_t<std::is_const_v<Row>, const char, char>;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kMostThreads) fuse_few(const __grid_constant__
 
 // ---- many targets ----
 
-/// Places of `rows` targets in all streams, in times that the block has copied if they fit.
+/// Finds the places of `rows` targets in all streams. The block copies the times to shared memory first if they fit.
 template <Extrapolation kRule>
 __device__ void find_places(const FuseArgs& args, int64_t entry, int first_target, int rows, Place* places,
                             float* copied) {
@@ -122,8 +123,8 @@ __device__ void find_places(const FuseArgs& args, int64_t entry, int first_targe
   }
 }
 
-/// One block's rows of the output: this thread's column of them. The last row is written again where the rows do not
-/// divide by those that are read together, by the same thread with the same values.
+/// Computes this thread's column of the block's rows. If the number of rows is not a multiple of kAhead, the thread
+/// writes the last row several times with the same values.
 template <class T, int N, Extrapolation kRule>
 __device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t entry, Pack<T, N>* out, int column,
                                                    int first_row, int step, int rows, const Place* places) {
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
   extern __shared__ float copied[];
   let_successor_start();
   wait_for_predecessor();
-  // Narrow rows: the block's threads stand side by side over several of them.
+  // Narrow rows: the block's threads cover several rows at a time.
   const bool narrow = args.packs < static_cast<int>(blockDim.x);
   const int first_row = narrow ? static_cast<int>(threadIdx.x) / args.packs : 0;
   const int first_column = narrow ? static_cast<int>(threadIdx.x) % args.packs : static_cast<int>(threadIdx.x);
@@ -182,7 +183,7 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
   const int warps = std::min(args.segments, kMostThreads / kLanes);
   const int row_blocks = (args.segments + warps - 1) / warps;
   const int64_t blocks_of_few = problem.batch * problem.num_targets * row_blocks;
-  // Rows of 4 GiB and more are few too, and the other kernel counts their bytes in 32 bits.
+  // fuse_many has 32-bit row sizes, so rows of 4 GiB and more use fuse_few.
   const bool huge = args.row_packs * static_cast<int64_t>(sizeof(Pack<T, N>)) >> 32 != 0;
   if (((args.rows == 1 && !variant_forced("fuse-many")) || huge) && blocks_of_few < kMostBlocks) {
     FuseArgs few = args;
@@ -204,15 +205,15 @@ void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const
   launch_rule<T, N, Extrapolation::linear_right>(launch, problem, args, threads);
 }
 
-/// A block's threads and the chunks of targets of a batch entry.
+/// Threads per block, and chunks of targets per batch entry.
 struct Division {
   int threads;
   int64_t chunks;
 };
 
-/// What makes all blocks end together: columns stand side by side over as many targets as fit, and chunks are as many
-/// as a number of rounds of blocks has room for. A block takes as long to find places as for kSetup targets of a
-/// thread; of equals the one with the fewest chunks is best, whose samples and times are read the fewest times.
+/// Minimises the estimated time over block sizes and numbers of chunks that fill whole rounds of blocks. The search for
+/// places costs as much as kSetup targets of a thread. If several are equal, the one with the fewest chunks reads
+/// samples and times the fewest times.
 Division divide_targets(const SensorLaunch& launch, int64_t batch, int64_t num_targets, int packs) {
   const bool narrow = packs < kNarrow;
   const int most_side_by_side = std::max((narrow ? kNarrowThreads : kMostThreads) / packs, 1);
@@ -235,8 +236,7 @@ Division divide_targets(const SensorLaunch& launch, int64_t batch, int64_t num_t
   return best;
 }
 
-/// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, which is
-/// fuse_few's work.
+/// Chooses threads and targets per block; one target per block, for fuse_few, while more would not fill the GPU.
 void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int& threads) {
   constexpr int kBlocksPerSm = 8;
   const int64_t of_block = batch * args.num_targets / (static_cast<int64_t>(launch.num_sms) * kBlocksPerSm);

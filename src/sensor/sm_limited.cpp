@@ -10,7 +10,7 @@
 namespace amdahl {
 namespace {
 
-/// Repeats what costs time by the item; what merges and finishes is done once.
+/// Repeats the operations whose time depends on the items; all others run once.
 class RepeatingOps final : public SensorOps {
  public:
   RepeatingOps(std::unique_ptr<SensorOps> ops, double times) : ops_(std::move(ops)), times_(times) {}
@@ -44,7 +44,7 @@ class RepeatingOps final : public SensorOps {
   }
 
  private:
-  /// The whole comes last: a part of the points leaves the wrong grid.
+  /// The complete call is the last one, because a call with a part of the points writes a wrong grid.
   template <class Work>
   void repeat(int64_t num_items, const Work& work) const {
     double left = times_ - 1;

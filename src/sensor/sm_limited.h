@@ -1,4 +1,4 @@
-// A device that is made slower on purpose, to have heterogeneous devices where all are homogeneous.
+// Operations of an artificially limited device, which turns homogeneous devices into heterogeneous ones.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,10 @@
 
 namespace amdahl {
 
-/// Operations of `device` at about `fraction` (above 0, at most 1) of its speed: a virtual device does each fusion and
-/// voxelization 1 / fraction times, the part of a repetition with that part of the items. A GPU is made with a part of
-/// its multiprocessors (make_cuda_devices) and its operations stay as they are. Results are those of `ops`.
+/// Operations at about `fraction` (in (0, 1]) of the speed of `device`. On a virtual device each fusion and
+/// voxelization is executed 1 / fraction times; the fractional repetition processes that fraction of the items. The
+/// operations of a GPU are unchanged, because the device itself has fewer SMs (make_cuda_devices). Results are those of
+/// `ops`.
 std::unique_ptr<SensorOps> limit_speed(const Device& device, std::unique_ptr<SensorOps> ops, double fraction);
 
 }  // namespace amdahl

@@ -1,9 +1,8 @@
-// Variant `atomics`, of few points without values: clear the grid, then one global atomic per point.
+// Variant `atomics`, for few points without values: clears the grid, then executes one global atomic per point.
 //
-// Cost: 4 bytes (a bit of a mask) written per voxel and one atomic per point that is inside; the L2 does about 90
-// billion a second on an H200, and fewer of points that collide. 100,000 points into 128^3 voxels take 4.9 us, of
-// which 2.7 are clearing, where two dependent steps over bins take 6.4. Points in few voxels lose (rings 8.0 us, 6.8
-// over bins).
+// Cost: 4 bytes (a bit of a mask) written per voxel and one atomic per point inside; the L2 of an H200 executes about
+// 90 billion per second, fewer if points collide. 100,000 points in 128^3 voxels take 4.9 us, of which 2.7 are
+// clearing; `scatter` takes 6.4. Loses if points share voxels (rings: 8.0 us, `scatter` 6.8).
 #include "sensor/voxels/cuda_voxel_locate.cuh"
 #include "sensor/voxels/cuda_voxel_points.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
@@ -16,18 +15,18 @@ using namespace sensor_cuda;
 constexpr int kThreads = 512;
 __global__ void __launch_bounds__(kThreads) clear_grid(uint32_t* grid, int64_t num_words, VoxelizeCounts* stats) {
   wait_for_predecessor();
-  let_successor_start();  // after the wait: the points are then there for the next step
+  let_successor_start();  // after the wait, so that the next step may read the points at once
   const int64_t fours = reinterpret_cast<uintptr_t>(grid) % sizeof(uint4) == 0 ? num_words / 4 : 0;
   for (int64_t i = thread_index(); i < fours; i += thread_count()) reinterpret_cast<uint4*>(grid)[i] = {};
   for (int64_t i = fours * 4 + thread_index(); i < num_words; i += thread_count()) grid[i] = 0;
   if (stats && thread_index() == 0) *stats = {};
 }
 
-// What a point does to its voxel's word: where it is and what it adds to a word that others may have added to.
+// Rules: the word of a voxel, the value that a point contributes, and how values are combined.
 
 struct CountPoints {
   static constexpr int kVoxelsOfWord = 1;
-  static constexpr bool kRepeats = true;  // the same again is more
+  static constexpr bool kRepeats = true;  // repeating the same value changes the result
   __device__ static uint32_t value(uint32_t) { return 1; }
   __device__ static uint32_t join(uint32_t a, uint32_t b) { return a + b; }
   __device__ static void add(uint32_t* word, uint32_t value) { atomicAdd(word, value); }
@@ -39,14 +38,14 @@ struct SetBits {
   __device__ static uint32_t join(uint32_t a, uint32_t b) { return a | b; }
   __device__ static void add(uint32_t* word, uint32_t value) { atomicOr(word, value); }
 };
-/// An atomic that returns nothing is sooner done than a store of part of a sector.
+/// An atomic without a return value is faster than a store of part of a sector.
 struct SetOnes : SetBits {
   static constexpr int kVoxelsOfWord = 1;
   __device__ static uint32_t value(uint32_t) { return 1; }
 };
 
-/// Four points a thread. Neighbours in the cloud are often neighbours in the grid: what a thread's points have in a
-/// word is added at once, and not at all where the lane before sets the same.
+/// Four points per thread. Neighbours in a cloud are often in the same voxel or word: a thread combines its points of a
+/// word, and skips bits that the previous lane sets.
 template <Quotient kQuotient, class Rule>
 __global__ void __launch_bounds__(kThreads) mark(GridArgs grid, Points points, uint32_t* words, VoxelizeCounts* stats) {
   const int64_t first = thread_index() * 4;

@@ -1,12 +1,12 @@
-// What a block keeps of a bin's voxels in shared memory where there are no values, and how it is written.
+// Cells of a bin's voxels in shared memory, without values, and how they are written to the grid.
 #pragma once
 
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
 
 namespace amdahl::sensor_cuda {
 
-// What a block keeps of a voxel: whether there are points, or how many. Points are added by an address in shared
-// memory. kNowhereBytes: room behind the cells for entries that are not there, which may be set by all lanes at once.
+// Cells: a mark or a count per voxel. Points are added by the cell's address in shared memory. kNowhereBytes: bytes
+// behind the cells for entries that do not exist, which all lanes may write at once.
 
 struct Marks {
   using Cell = uint8_t;
@@ -31,14 +31,14 @@ __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
   __syncthreads();
 }
 
-/// Four voxels of the grid, from `cells` on.
+/// The values of four voxels from `cells` on.
 __device__ __forceinline__ int4 four_voxels(const uint32_t* cells) { return *reinterpret_cast<const int4*>(cells); }
 __device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
   const uint32_t word = *reinterpret_cast<const uint32_t*>(cells);
   return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
-/// Of 32 marks.
+/// The mask word of 32 marks.
 __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
   constexpr uint32_t kGather = 1u << 24 | 1u << 17 | 1u << 10 | 1u << 3;  // bits 0, 8, 16 and 24 to 24, 25, 26 and 27
   uint32_t word = 0;
@@ -54,7 +54,7 @@ __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
 
 enum class Form { numbers, bytes, mask };
 
-/// Writes a bin's voxels: as numbers, as bytes of a merge, four voxels at once, or 32 voxels' bits at once.
+/// Writes a bin's voxels: numbers or bytes of four voxels at once, or a mask word of 32.
 template <Form kForm, int kThreads, class Cell>
 __device__ __forceinline__ void write_cells(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& bytes,
                                             void* output) {

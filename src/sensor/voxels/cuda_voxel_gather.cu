@@ -1,14 +1,12 @@
-// Variant `gather`, of means and maxima where bins have few points: after the partition a block per bin gives each of
-// its points a slot in shared memory; half of its warps ask for all features at once, while the others list the points
-// of voxels with several. What these add up to stands where the first point's features were; then a row is written for
-// every voxel of the bin.
+// Variant `gather`, for means and maxima if bins have few points: after the partition a block per bin assigns each
+// point a slot in shared memory. Half of the warps load all features asynchronously; the others list the points of
+// voxels with several points. Sums replace the features of a voxel's first point; then the block writes the rows of all
+// voxels.
 //
-// Cost: features read once, in rows of 16 bytes and more, and the grid written once, in order; 500,000 points of 8
-// features into 128^3 voxels take 30 us on an H200, of which writing 67 MB alone is 16. Wins over `lists` because all
-// features of a bin are asked for at once, and a row is written in order with its neighbours whether empty or not: rows
-// cleared first and written again would go to DRAM twice. What is possible is done by point: most voxels are empty.
-// Loops are kept short in code, since blocks of a multiprocessor are at different places of it. Points beyond the
-// features' room are read where they are needed; bins of more points than slots are left to `lists`.
+// Cost: features read once, the grid written once, in order. 500,000 points of 8 features in 128^3 voxels take 30 us on
+// an H200, of which writing 67 MB takes 16. Faster than `lists`, because all loads of a bin are in flight at once and
+// empty and other rows are written in one pass. Features without a slot row are read when needed; bins with more points
+// than slots are skipped and left to `lists`.
 #include "sensor/voxels/cuda_voxel_rules.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
@@ -18,23 +16,24 @@ namespace {
 using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
-constexpr uint32_t kWarps = kThreads / 32, kFetchers = kWarps / 2;  // warps; the first ones fetch
-constexpr uint32_t kLongVoxel = 16;  // points that one lane adds up for each column; of more a warp does
-// Of a voxel's head, beside slots: its one point has this slot, and features where the row would be; or the voxel is
-// written already.
+constexpr uint32_t kWarps = kThreads / 32, kFetchers = kWarps / 2;  // warps; the first kFetchers load features
+constexpr uint32_t kLongVoxel = 16;  // longer lists are added up by a warp instead of a lane per column
+// Flags of a voxel's head. kSingle: the voxel has one point, in this slot, and its row still holds features. kWritten:
+// the voxel is already in the grid.
 constexpr uint32_t kSingle = 1 << 15, kWritten = kSingle - 1;
 static_assert(kGatherLookUp >= 2 * kThreads * sizeof(uint32_t));
 
-/// Shared memory of a block. Slots count from 1; row 0 is that of voxels without points. The first slots have rows.
+/// Shared memory of a block. Slots are numbered from 1; row 0 is the result of empty voxels. Only the first slots have
+/// rows.
 template <class Results>
 struct GatherMemory {
-  uint16_t* heads;    // [bin_voxels]: how many points; then kSingle, or the begin of a list; then the slot of the row
-  Results* rows;      // [1 + fetched, columns], each column with its features until it has its result
+  uint16_t* heads;    // [bin_voxels]: number of points, then kSingle or the list's begin, then the row's slot
+  Results* rows;      // [1 + fetched, columns]: features, replaced by results
   uint32_t* points;   // [1 + slots]
-  uint16_t* offsets;  // [1 + slots], of the points' voxels
-  uint16_t* ranks;    // [1 + slots], how many points of the voxel came before
-  uint16_t* listed;   // [1 + slots], first slots of voxels with lists, from the back of more than kLongVoxel points
-  uint16_t* lists;    // [2 * slots]: how many points, and their slots
+  uint16_t* offsets;  // [1 + slots]: offsets of the points' voxels
+  uint16_t* ranks;    // [1 + slots]: rank of the point in its voxel
+  uint16_t* listed;   // [1 + slots]: first slots of voxels with lists; long ones from the back
+  uint16_t* lists;    // [2 * slots]: number of points, and their slots
   __device__ GatherMemory(void* memory, const BinArgs& bins, const GatherSlots& slots, uint32_t columns) {
     heads = static_cast<uint16_t*>(memory);
     rows = reinterpret_cast<Results*>(heads + bins.bin_voxels());
@@ -49,19 +48,19 @@ struct GatherMemory {
   }
 };
 
-/// What a block has found out about its bin.
+/// Counters of a block's bin.
 struct Found {
   uint32_t num_slots, num_long;
-  uint32_t listed_and_end;  // voxels with lists of up to kLongVoxel points << 16 | end of the lists
+  uint32_t listed_and_end;  // number of voxels with short lists << 16 | end of the lists
 };
 
-/// A bin's segments of some tiles, looked up.
+/// Segments of a bin in some tiles, copied to shared memory.
 struct LookedUp {
   const uint32_t* words;
   __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
 
-/// A block's work on one bin.
+/// Work of a block on one bin.
 template <class Rule, class T, int N>
 class BinGatherer {
  public:
@@ -85,11 +84,11 @@ class BinGatherer {
     __syncthreads();
   }
 
-  /// Gives the bin's points slots, those of a segment side by side. False where there are too many. Waits for all
-  /// threads.
+  /// Assigns slots to the bin's points, consecutive ones within a segment. False if there are too many. Ends with a
+  /// block barrier.
   __device__ __forceinline__ bool find() const {
-    auto* words = reinterpret_cast<uint32_t*>(memory_.rows + args_.columns);  // until features come
-    uint32_t* slots_before = words + kThreads;                                // less where the segment begins
+    auto* words = reinterpret_cast<uint32_t*>(memory_.rows + args_.columns);  // free until features arrive
+    uint32_t* slots_before = words + kThreads;                                // minus the segment's begin
     for (int64_t first = 0; first < bins_.num_tiles; first += kThreads) {
       const int count = static_cast<int>(min(bins_.num_tiles - first, int64_t{kThreads}));
       uint32_t word = 0;
@@ -114,7 +113,7 @@ class BinGatherer {
     return true;
   }
 
-  /// Has the features come, and adds up those of voxels with lists. Waits for all threads.
+  /// Loads the features and adds up those of voxels with lists. Ends with a block barrier.
   __device__ __forceinline__ void add_up() const {
     if (threadIdx.x < kFetchers * 32)
       fetch();
@@ -135,7 +134,7 @@ class BinGatherer {
     __syncthreads();
   }
 
-  /// Writes all rows that are here.
+  /// Writes all rows that are not yet in the grid.
   __device__ __forceinline__ void write() const {
     const bool whole = args_.columns * lot_ == 32 && bins_.num_voxels % kChunkVoxels == 0 && !args_.counts;
 #pragma unroll 1
@@ -161,8 +160,8 @@ class BinGatherer {
                                   : load<T, N>(args_, memory_.points[slot], column_);
   }
 
-  /// Begins to copy the features for which there is room. Lanes stand side by side over the columns of several points.
-  /// By the warps that fetch.
+  /// Begins to copy features to the slots with rows. The lanes of a warp cover the columns of several points. Executed
+  /// by the fetching warps.
   __device__ __forceinline__ void fetch() const {
     const uint32_t last = min(found_.num_slots, slots_.fetched);
 #pragma unroll 2
@@ -174,8 +173,8 @@ class BinGatherer {
     end_async_batch();
   }
 
-  /// Calls visit(slot, offset, head) for all slots whose points are the first ones of their voxels, or for the others.
-  /// By the warps from `kFirstWarp` on.
+  /// Calls visit(slot, offset, head) for all slots whose points are (kFirst) or are not the first ones of their voxels.
+  /// Executed by the warps from `kFirstWarp` on.
   template <bool kFirst, uint32_t kFirstWarp, class Visit>
   __device__ __forceinline__ void for_each_slot(const Visit& visit) const {
     constexpr uint32_t kStep = kThreads - kFirstWarp * 32;
@@ -198,8 +197,8 @@ class BinGatherer {
         if (meant[k]) visit(first + k * kStep, offset[k], head[k]);
     }
   }
-  /// Tells voxels of one point their slot, and begins the lists of the others, and of those without a row. By the warps
-  /// that do not fetch.
+  /// Sets the heads of voxels with one point, and creates the lists of all other voxels and of those without a row.
+  /// Executed by the warps that do not fetch.
   __device__ __forceinline__ void begin_lists() const {
     for_each_slot<true, kFetchers>([&](uint32_t slot, uint32_t offset, uint32_t count) {
       uint32_t head = slot | kSingle;
@@ -215,8 +214,8 @@ class BinGatherer {
     });
   }
 
-  /// Adds up the voxel whose first point has this slot: each lot of lanes its own, or none where that is 0, or the warp
-  /// together. Nobody else looks at the voxel's head or rows meanwhile.
+  /// Adds up the voxel whose first point has this slot (0: none). Each group of lanes has its own voxel, or, with
+  /// kByWarp, the warp one voxel. No other lanes access the voxel's head or rows meanwhile.
   template <bool kByWarp>
   __device__ __forceinline__ void add_voxel(uint32_t slot) const {
     const uint32_t offset = slot > 0 ? memory_.offsets[slot] : 0;
@@ -226,7 +225,7 @@ class BinGatherer {
 #pragma unroll 1
     for (uint32_t i = kByWarp ? first_ : 0; i < count && has_column_; i += step) sum.add(args_, values_of(list[1 + i]));
     if (kByWarp) sum.join_warp(static_cast<int>(32 / lot_));
-    __syncwarp();  // all have read the head
+    __syncwarp();  // all lanes have read the head
     if (count == 0 || (kByWarp && first_ != 0) || !has_column_) return;
     const uint32_t voxel = voxel_of(bins_, bin_, offset);
     if (slot <= slots_.fetched)
@@ -238,7 +237,7 @@ class BinGatherer {
     if (args_.counts) args_.counts[voxel] = static_cast<int32_t>(count);
   }
 
-  /// What a voxel's row has, or its only point's features become.
+  /// The result of a voxel: its row, or the result of its only point's features.
   __device__ __forceinline__ Results row_of(uint32_t head) const {
     Results row = *row_at(head == kWritten ? 0 : head & (kSingle - 1));
     Values values;
@@ -248,7 +247,7 @@ class BinGatherer {
     for (int i = 0; i < N; ++i) row.at[i] = (head & kSingle) != 0 ? of_one.at[i] : row.at[i];
     return row;
   }
-  /// Writes a chunk, from this lane's first voxel on. `kWhole`: all its voxels are there, and no counts are asked for.
+  /// Writes a chunk, from this lane's first voxel on. `kWhole`: all its voxels exist, and counts are not requested.
   template <bool kWhole>
   __device__ __forceinline__ void write_chunk(const uint16_t* heads, uint32_t voxel) const {
     constexpr int kTogether = 2;

@@ -1,10 +1,11 @@
-// Variant `lists`, of means and maxima of any cloud: after the partition a block per bin sorts the numbers of the bin's
-// points by voxel in shared memory; then each voxel's features are read, added up in registers, and written once.
+// Variant `lists`, for means and maxima of any cloud: after the partition a block per bin sorts the indices of the
+// bin's points by voxel in shared memory; then the features of each voxel are read, added up in registers and written
+// once.
 //
-// Cost: features read once, 8 entries' bytes per point, one row written per voxel, and no atomics on values, so that a
-// fixed-point sum costs as much as a float one; 20 M points of 8 features into 256^3 voxels take 1.15 ms on an H200,
-// 3.6 times less than an atomic per feature. A thread adds up voxels of up to 8 points, a warp those of up to 512, a
-// block the others. After `gather` it takes the overfull bins alone, each divided by voxel among several blocks.
+// Cost: features read once, each entry of 4 bytes read twice, one row written per voxel, and no atomics on values, so
+// that fixed-point sums cost as much as float sums. 20 M points of 8 features in 256^3 voxels take 1.15 ms on an H200,
+// 3.6 times less than one atomic per feature. A thread adds up voxels of up to 8 points, a warp those of up to 512, a
+// block the others. After `gather` it processes only the overfull bins, each divided by voxel among several blocks.
 #include "sensor/voxels/cuda_voxel_rules.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
@@ -15,11 +16,12 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 512;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kListed = 12288;  // points whose list fits into shared memory, 48 KiB
-constexpr uint32_t kLong = 8;        // points from which a warp adds up a voxel
-constexpr uint32_t kVeryLong = 512;  // and a block
+constexpr uint32_t kListed = 12288;  // points of a list in shared memory, 48 KiB
+constexpr uint32_t kLong = 8;        // voxels of more points are added up by a warp
+constexpr uint32_t kVeryLong = 512;  // and of more by a block
 
-/// What a block adds up: a bin, or every 2^bits-th voxel of it. A voxel of the share is named by its place among them.
+/// The voxels that a block adds up: a bin, or every 2^bits-th voxel of it. `place` is the index of a voxel in the
+/// share.
 struct Share {
   uint32_t bin, bits, first;
   __device__ uint32_t voxels(const BinArgs& bins) const { return bins.bin_voxels() >> bits; }
@@ -30,11 +32,12 @@ struct Share {
   }
 };
 
-/// Shared memory: the points of the voxel at place v are order[begin(v), ends[v]); longer lists are in global memory.
+/// Shared memory: the points of the voxel at place v are order[begin(v), ends[v]). `order` is in global memory if it
+/// does not fit.
 struct Lists {
-  uint32_t* ends;    // [bin_voxels], after a 0
+  uint32_t* ends;    // [bin_voxels], preceded by a 0
   uint32_t* order;   // [kListed]
-  uint16_t* places;  // [bin_voxels], of voxels of few points from the front, of more than kLong from the back
+  uint16_t* places;  // [bin_voxels], voxels with short lists from the front, with long ones from the back
 
   __device__ Lists(void* memory, const BinArgs& bins)
       : ends(static_cast<uint32_t*>(memory) + 4),
@@ -46,7 +49,7 @@ struct Lists {
   __device__ uint32_t begin(uint32_t place) const { return ends[static_cast<int>(place) - 1]; }  // ends[-1] is 0
 };
 
-/// Sorts the points of a share by voxel. Waits for all threads.
+/// Sorts the points of a share by voxel. Ends with a block barrier.
 __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists) {
   __shared__ uint32_t warps[32], place;
   for (uint32_t i = threadIdx.x; i < share.voxels(bins) + 4; i += kThreads) (lists.ends - 4)[i] = 0;
@@ -66,7 +69,7 @@ __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists
   __syncthreads();
 }
 
-/// A block's work on one share.
+/// Work of a block on one share.
 template <class Rule, class T, int N>
 class ShareWriter {
  public:
@@ -81,7 +84,7 @@ class ShareWriter {
     __syncthreads();
     find_voxels(num_short, num_long);
     __syncthreads();
-    // Points with few features stand side by side.
+    // With few columns the block's threads cover several voxels at a time.
     const uint32_t columns = args_.columns, step = max(1u, kThreads / columns), first = threadIdx.x / columns;
     const bool narrow = columns < kThreads;
     if (!narrow || first < step)
@@ -99,10 +102,10 @@ class ShareWriter {
  private:
   __device__ uint32_t length(uint32_t place) const { return lists_.ends[place] - lists_.begin(place); }
 
-  /// Lists the voxels that hold points.
+  /// Lists the voxels with points.
   __device__ void find_voxels(uint32_t& num_short, uint32_t& num_long) const {
     const unsigned lanes_below = (1u << threadIdx.x % 32) - 1;
-    for (uint32_t at = threadIdx.x; at < voxels_; at += kThreads) {  // whole warps: both are multiples of 32
+    for (uint32_t at = threadIdx.x; at < voxels_; at += kThreads) {  // whole warps, because both are multiples of 32
       const uint32_t count = length(at), voxel = share_.voxel(bins_, at);
       if (args_.counts && voxel < bins_.num_voxels) args_.counts[voxel] = static_cast<int32_t>(count);
       const bool few = count > 0 && count <= kLong;
@@ -124,8 +127,8 @@ class ShareWriter {
     }
   }
 
-  /// Adds up the voxels of few points. A thread keeps its column of the features; the first points of several voxels
-  /// are read together.
+  /// Adds up the voxels with short lists. A thread has one column; it loads the first points of several voxels
+  /// together.
   __device__ void add_short(uint32_t num_short, uint32_t first, uint32_t step, uint32_t column) const {
     constexpr int kAhead = 4;
     for (uint32_t base = first; base < num_short; base += step * kAhead) {
@@ -150,7 +153,7 @@ class ShareWriter {
     }
   }
 
-  /// Adds up a voxel by a warp, or by the block, of whose warps each leaves its sum in `of_warps`.
+  /// Adds up a voxel by a warp, or by the block, whose warps write their sums to `of_warps`.
   template <int kLanes>
   __device__ void add_long(uint32_t place, Sum* of_warps) const {
     const uint32_t begin = lists_.begin(place), end = lists_.ends[place], lane = threadIdx.x % kLanes;
@@ -177,7 +180,7 @@ class ShareWriter {
   uint32_t voxels_;
 };
 
-/// Bits of the shares into which overfull bins are divided, so that there is one for every block.
+/// log2 of the number of shares of each overfull bin, chosen so that all blocks have work.
 __device__ uint32_t share_bits(const BinArgs& bins, uint32_t num_overfull) {
   constexpr uint32_t kMostBits = 4;
   uint32_t bits = 0;
@@ -185,7 +188,8 @@ __device__ uint32_t share_bits(const BinArgs& bins, uint32_t num_overfull) {
   return bits;
 }
 
-/// Of all bins, or of the overfull ones alone, after which no other kernel sums up the drops.
+/// Adds up all bins, or only the overfull ones, which is the last kernel of `gather` and therefore also adds up the
+/// drop counters.
 template <class Rule, class T, int N, bool kOverfull>
 __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs args) {
   extern __shared__ uint4 memory[];

@@ -1,4 +1,4 @@
-// What merging needs beside collectives: scales, masks, and grids from merged parts.
+// Kernels of merges by collectives: fixed-point scales, masks, and grids from merged parts.
 #include <cmath>
 
 #include "sensor/cuda_launch.cuh"
@@ -12,7 +12,7 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 256, kMostThreads = 1024, kBlocksPerSm = 8;
 
-/// Magnitudes of floats order as their bits do.
+/// Magnitudes of floats have the order of their bits.
 __device__ uint32_t block_max(uint32_t bits) {
   __shared__ uint32_t of_warps[32];
   bits = __reduce_max_sync(~0u, bits);
@@ -69,7 +69,7 @@ __global__ void expand_mask_words(const uint32_t* mask, int32_t* grid, int64_t n
   }
 }
 
-/// Four voxels' bytes, where `i` is the first, become whole numbers.
+/// Converts byte counts to numbers, four voxels at a time.
 __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_voxels) {
   wait_for_predecessor();
   let_successor_start();
@@ -79,7 +79,7 @@ __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_vo
     write_bytes_as_numbers(bytes[i / 4], i, num_voxels, aligned, grid);
 }
 
-/// A block for each rank's list.
+/// One block per rank's overflow list.
 __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, void* buffer, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, voi
   }
 }
 
-/// Sums of a mean become the mean; `grid` may be the sums.
+/// Divides sums by counts; `grid` may be `sums`.
 template <class Sum>
 __global__ void divide(const Sum* sums, const int32_t* counts, const float* scale, float* grid, int64_t values,
                        int64_t num_features) {
@@ -108,7 +108,7 @@ __global__ void divide(const Sum* sums, const int32_t* counts, const float* scal
   }
 }
 
-/// final_max of voxel_values.h; writes what changes.
+/// final_max of voxel_values.h; writes only values that change.
 __global__ void finish_max(float* grid, int64_t values) {
   constexpr int kNone = static_cast<int>(0xff800000u), kNegativeZero = static_cast<int>(0x80000000u);
   for (int64_t i = thread_index(); i < values; i += thread_count()) {

@@ -1,6 +1,6 @@
-// Counts of a bin's points in packed 16-bit counters: two voxels a word, so that a bin has more voxels and a tile fewer
-// segments, of more points each. A bin of far more points than others, or whose counts need more than 16 bits, is
-// overfull: it is divided by voxel among the blocks that have done theirs.
+// Counting a bin's points in packed 16-bit counters, two per word, so that bins have more voxels and tiles have fewer
+// and longer segments. A bin is overfull if it has far more points than others or its counts may need more than 16
+// bits; it is then divided by voxel among blocks that have finished their bins.
 #pragma once
 
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
@@ -9,28 +9,28 @@
 namespace amdahl::sensor_cuda::packed_counters {
 
 inline constexpr int kThreads = 1024;
-/// Words of a bin. Each has the voxels of two offsets that are so far apart: neighbours, of which a scan has points at
-/// once, do not meet in one.
+/// Words of a bin. The two offsets of a word are this far apart, because a scan has points of neighbouring voxels at
+/// the same time.
 inline constexpr uint32_t kWords = kMaxPackedVoxels / 2;
 inline constexpr uint32_t kCounterBits = 16, kCounterMask = (1u << kCounterBits) - 1;
 inline constexpr int kTilesAtOnce = 2048;
 using Reading = Reads<8, 7, 2>;
-// A bin is overfull from so many times the points of a bin on average, but not of fewer than these.
+// A bin is overfull if it has more than kOverfullTimes the average points of a bin and more than kLeastOverfull.
 inline constexpr uint32_t kOverfullTimes = 3, kLeastOverfull = 1 << 15;
-inline constexpr int kShareBits = 3;  // it has 2^kShareBits shares, which neighbours are not in one of
+inline constexpr int kShareBits = 3;  // an overfull bin has 2^kShareBits shares of interleaved voxels
 
-/// How many words hold a bin.
+/// Words of the counters of a bin.
 __host__ __device__ inline uint32_t num_words(const BinArgs& bins) { return min(bins.bin_voxels(), kWords); }
 
-/// Segments of a bin in some tiles, looked up.
+/// Segments of a bin in some tiles, copied to shared memory.
 struct Segments {
-  uint32_t words[kTilesAtOnce];  // as in the table
-  uint32_t num_points;           // of all that have been looked up
+  uint32_t words[kTilesAtOnce];  // words of the table
+  uint32_t num_points;           // of all segments of the bin so far
   __device__ __forceinline__ Segment operator[](int tile) const { return Segment::of(words[tile]); }
 };
-static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kPackedShared);  // 1024: the chip's own
+static_assert(kWords * sizeof(uint32_t) + sizeof(Segments) + 1024 <= kPackedShared);  // 1024: reserved by the GPU
 
-/// Looks up a bin's segments in `count` tiles from `first` on. Waits for all threads before and after.
+/// Copies a bin's segments in `count` tiles from `first` on. Begins and ends with a block barrier.
 __device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64_t first, int count,
                                         Segments& segments) {
   __syncthreads();
@@ -49,7 +49,7 @@ __device__ __forceinline__ void look_up(const BinArgs& bins, uint32_t bin, int64
   __syncthreads();
 }
 
-/// Calls work(first tile, count) for all tiles, as many at once as segments can be looked up, while it returns true.
+/// Calls work(first tile, count) for all tiles, at most kTilesAtOnce at a time, until it returns false.
 template <class Work>
 __device__ __forceinline__ void for_each_tiles(const BinArgs& bins, const Work& work) {
   for (int rank = 0; rank < bins.num_ranks; ++rank) {
@@ -63,8 +63,8 @@ __device__ __forceinline__ void clear(uint32_t* words, uint32_t count) {
   for (uint32_t i = threadIdx.x * 4; i < count; i += kThreads * 4) *reinterpret_cast<uint4*>(words + i) = {};
 }
 
-/// Whether the counters hold so many points: one that was too small has lost 2^16 and at most given one to its
-/// neighbour.
+/// Whether the sum of all counters is `points`. A counter that overflows loses 2^16 and carries at most one into its
+/// neighbour, so the sum differs.
 __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words, uint32_t points) {
   __shared__ uint32_t all;
   if (threadIdx.x == 0) all = 0;
@@ -78,7 +78,7 @@ __device__ __forceinline__ bool hold(const BinArgs& bins, const uint32_t* words,
   return all == points;
 }
 
-/// Counts a bin; false where it is overfull. All threads have counted when it returns. Calls wait() before it reads.
+/// Counts a bin; false if it is overfull. Calls wait() before it reads, and ends with a block barrier.
 template <class Wait>
 __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uint32_t* words, Segments& segments,
                                           const Wait& wait) {
@@ -102,7 +102,8 @@ __device__ __forceinline__ bool count_bin(const BinArgs& bins, uint32_t bin, uin
   return !overfull && (segments.num_points <= kCounterMask || hold(bins, words, segments.num_points));
 }
 
-/// Bytes of eight voxels of one half. What a byte does not hold goes to the list.
+/// Bytes of eight voxels, whose counters are the low or high ones of eight words; the rest of large counts goes to the
+/// overflow list.
 __device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32_t* words, uint32_t counter,
                                              int64_t voxel) {
   uint64_t eight = 0;
@@ -112,13 +113,13 @@ __device__ __forceinline__ uint2 limit_eight(const ByteArgs& bytes, const uint32
   return {static_cast<uint32_t>(eight), static_cast<uint32_t>(eight >> 32)};
 }
 
-/// Calls visit(offset, voxel, bytes, there) for every eight neighbours of a bin that are counted, by whole warps, each
-/// of neighbouring eights; voxels not there have zeros. What a byte does not hold goes to the list.
+/// Calls visit(offset, voxel, bytes, exists) for every eight consecutive voxels of a counted bin, by whole warps with
+/// consecutive eights. Bytes of voxels that do not exist are 0. The rest of large counts goes to the overflow list.
 template <class Visit>
 __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin, const uint32_t* words,
                                                const ByteArgs& bytes, const Visit& visit) {
-  constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of each half of two words
-  // What is not more than `fits` a byte holds, and more than that is looked at one by one.
+  constexpr uint32_t kVoxels = 8, kLowBytes = 0x6240;  // of the low, then of the high counters of two words
+  // Counts up to `fits` fit into a byte; if one is larger, the eight are limited one by one.
   const uint32_t fits = (0x80000000u >> __clz(bytes.most + 1)) - 1, above = ~(fits | fits << kCounterBits);
 #pragma unroll 1
   for (uint32_t first = (threadIdx.x & ~31u) * kVoxels; first < num_words(bins); first += kThreads * kVoxels) {
@@ -140,7 +141,7 @@ __device__ __forceinline__ void for_each_eight(const BinArgs& bins, uint32_t bin
   }
 }
 
-/// Writes a bin's counts as numbers; `grid` begins with the slab.
+/// Writes a bin's counts as numbers; `grid` is the slab's first voxel.
 __device__ __forceinline__ void write_numbers_of_bin(const BinArgs& bins, uint32_t bin, const uint32_t* words,
                                                      int32_t* grid) {
   constexpr uint32_t kVoxels = 4;
@@ -160,8 +161,8 @@ __device__ __forceinline__ void write_numbers_of_bin(const BinArgs& bins, uint32
   }
 }
 
-/// Counts a share of an overfull bin, in whole words, and calls write(offset, voxel, count) for its voxels. All threads
-/// have done so when it returns.
+/// Counts a share of an overfull bin in 32-bit counters and calls write(offset, voxel, count) for its voxels. Ends with
+/// a block barrier.
 template <class Write>
 __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, uint32_t* words, Segments& segments,
                             const Write& write) {
@@ -183,15 +184,15 @@ __device__ void count_share(const BinArgs& bins, uint32_t bin, uint32_t share, u
   __syncthreads();
 }
 
-/// Tells other blocks of an overfull bin. By one thread.
+/// Appends an overfull bin to the list. Executed by one thread.
 __device__ inline void share_out(OverfullBins& overfull, uint32_t bin) {
   atomicExch(&overfull.bins[atomicAdd(&overfull.num_bins, 1u)], bin + 1);
 }
-/// A share of the bin before `bin_after`; of none where that is 0.
+/// A share of bin `bin_after` - 1; none if that is 0.
 struct Claim {
   uint32_t bin_after, share;
 };
-/// The next one that nobody has. By one thread.
+/// Claims the next free share. Executed by one thread.
 __device__ inline Claim claim(OverfullBins& overfull) {
   auto& now = const_cast<volatile OverfullBins&>(overfull);
   for (uint32_t next = now.num_claimed; next >> kShareBits < now.num_bins;) {
@@ -202,16 +203,16 @@ __device__ inline Claim claim(OverfullBins& overfull) {
     }
     uint32_t bin_after;
     do bin_after = now.bins[next >> kShareBits];
-    while (bin_after == 0);  // whoever has counted it is about to write it
+    while (bin_after == 0);  // the block that appends the bin is about to write it
     return {bin_after, next % (1u << kShareBits)};
   }
   return {};
 }
 
-/// Counts bins [begin, end), of which each of `blocks` has every blocks-th. Calls wait() before it reads. `writer` has
-/// write_bin(bin), of what is in the words now; leave_bin(bin), for an overfull one, by all threads; and then
-/// write(bin, offset, voxel, count) for its voxels, by whoever has counted them. A block that finds no share to claim
-/// ends: whoever shares out a bin claims until none is left.
+/// Counts bins [begin, end); block b of `blocks` counts every blocks-th bin. Calls wait() before it reads. `writer` has
+/// write_bin(bin), which writes the counters, leave_bin(bin), called by all threads for an overfull bin, and write(bin,
+/// offset, voxel, count), called for the voxels of overfull bins by the block that has counted them. A block ends when
+/// no share is left to claim; the block that appends a bin itself claims shares, so every share is counted.
 template <class Wait, class Writer>
 __device__ __forceinline__ void count_all(const BinArgs& bins, uint32_t begin, uint32_t end, uint32_t blocks,
                                           uint32_t* words, const Wait& wait, const Writer& writer) {

@@ -1,10 +1,10 @@
 // First step of all variants that sort: each block sorts tiles of points by bin in shared memory (a counting sort) and
-// writes them with a table of where each bin's segment begins.
+// writes them with a table of the bins' segments.
 //
 // Cost per point: 12 bytes read, an entry of 2 or 4 bytes written, about 90 instructions and two shared-memory
-// accesses; 20 M points into 256 bins take 77 us on an H200, of which reading at the memory's rate would be 57.
-// Wins over global atomics from some 200,000 points on, because only shared-memory atomics are left. Tiles of more than
-// one round are copied to shared memory ahead of their turn, since a block with 1,024 threads fills its registers.
+// accesses; 20 M points into 256 bins take 77 us on an H200, of which reading at the memory's rate would be 57. Faster
+// than global atomics from about 200,000 points on, because it needs only shared-memory atomics. If there are several
+// rounds of tiles, coordinates are prefetched into shared memory, because 1,024 threads have no registers left for it.
 #include "sensor/voxels/cuda_voxel_sort.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   clear(bins, memory.begins);
   __syncthreads();
   wait_for_predecessor();
-  let_successor_start();  // after the wait: the next step then knows that all before this is done
+  let_successor_start();  // after the wait, so that the next step depends on all earlier kernels
   if (blockIdx.x == 0) {
     if (threadIdx.x == 0) *bins.cursor = bins.overfull->num_bins = bins.overfull->num_claimed = 0;
     for (uint32_t i = threadIdx.x; i < bins.num_bins(); i += kTileThreads) bins.overfull->bins[i] = 0;
@@ -66,12 +66,12 @@ void launch_with(const SensorLaunch& launch, const VoxelizeProblem& problem, con
                points_of(problem), output);
 }
 
-/// Tiles of counts are read ahead where there is more than one round of them and room.
+/// Tiles without values are prefetched if there is more than one round and enough shared memory.
 template <Quotient kQuotient, class Output>
 void launch_counted(const SensorLaunch& launch, const VoxelizeProblem& problem, const GridArgs& grid,
                     const BinArgs& bins, const Output& output) {
   constexpr int kQuads = kMaxCountedTilePoints / (4 * kTileThreads);
-  constexpr size_t kOther = 1024;  // shared memory that is not dynamic, and what the chip keeps for itself
+  constexpr size_t kOther = 1024;  // static and reserved shared memory
   const size_t own = TileMemory<uint16_t, kQuads>::bytes(bins), with_ahead = own + PointsAhead<kQuads>::kBytes;
   if (bins.num_tiles > launch.num_sms && with_ahead + kOther <= launch.limits.most_shared &&
       !variant_forced("no-ahead"))
@@ -94,7 +94,7 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
       launch_counted<kQuotient>(launch, problem, grid, bins, RanksMemory{problem.sorted_parts});
     else if (!has_values(problem.options.mode))
       launch_counted<kQuotient>(launch, problem, grid, bins, OwnMemory{});
-    else if (bins.tile_points <= 4 * kTileThreads)  // of small clouds
+    else if (bins.tile_points <= 4 * kTileThreads)  // small clouds
       launch_values(std::integral_constant<int, 1>{});
     else
       launch_values(std::integral_constant<int, kMaxTilePoints / (4 * kTileThreads)>{});

@@ -1,4 +1,4 @@
-// A cloud's points as kernels read them: four at once, each thread its own, from memory or ahead of their turn.
+// Reading points: four per thread, from global memory, or prefetched into shared memory.
 #pragma once
 
 #include "sensor/voxels/cuda_voxelize.cuh"
@@ -17,7 +17,7 @@ inline Points points_of(const VoxelizeProblem& problem) {
   return {problem.points, problem.num_points, reinterpret_cast<uintptr_t>(problem.points) % 16 == 0};
 }
 
-/// Coordinates of the `count` points, up to 4, that begin here; `aligned` to 16 bytes.
+/// Loads the coordinates of `count` (up to 4) points; `aligned`: `from` is aligned to 16 bytes.
 __device__ __forceinline__ void load_quad(const float* from, int count, bool aligned, float (&p)[12]) {
   if (aligned && count == 4) {
     const auto* packed = reinterpret_cast<const float4*>(from);
@@ -32,10 +32,10 @@ __device__ __forceinline__ void load_quad(const float* from, int count, bool ali
   for (int i = 0; i < 12; ++i) p[i] = i < count * 3 ? from[i] : 0.0f;
 }
 
-/// Four neighbouring points of a tile.
+/// Four consecutive points of a tile.
 struct Quad {
   const float* from;
-  int count;  // of them that there are, 0 to 4
+  int count;  // number of points, 0 to 4
   __device__ __forceinline__ Quad(const BinArgs& bins, const Points& points, int64_t tile, int at) {
     const int64_t first = bins.point_at(tile, at);
     from = points.data + first * 3;
@@ -44,15 +44,15 @@ struct Quad {
   }
 };
 
-/// Where the next tile's points lie in shared memory while a tile is sorted. Tiles are not interleaved; warps copy
-/// whole lines of what their own lanes read.
+/// Prefetches the next tile's points into shared memory while a tile is sorted. Tiles must not be interleaved. Each
+/// warp copies, in whole lines, the points that its own lanes read.
 template <int kQuads>
 class PointsAhead {
  public:
   static constexpr size_t kBytes = size_t{kQuads} * kTileThreads * 12 * sizeof(float);
 
   __device__ explicit PointsAhead(void* memory) : memory_(static_cast<Vector*>(memory)) {}
-  /// Begins to copy a tile, once all lanes have loaded what they have of the one before.
+  /// Begins to copy a tile, after all lanes of the warp have loaded their points of the previous one.
   __device__ __forceinline__ void begin(const BinArgs& bins, const Points& points, int64_t tile) const {
     __syncwarp();
     const int64_t first = tile * bins.tile_points, left = min(points.count - first, int64_t{bins.tile_points});
@@ -66,7 +66,7 @@ class PointsAhead {
     }
     end_async_batch();
   }
-  /// Waits for the warp's own.
+  /// Waits for the copies of this warp.
   __device__ __forceinline__ void wait() const {
     wait_for_batches<0>();
     __syncwarp();
@@ -75,7 +75,7 @@ class PointsAhead {
     if (quad.count < 4 || !points.aligned) return load_quad(quad.from, quad.count, false, p);
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
-      const Vector values = memory_[number * 3 + part];  // 16 bytes at once: single words would meet in few banks
+      const Vector values = memory_[number * 3 + part];  // 16 bytes at once: single words would have bank conflicts
 #pragma unroll
       for (int i = 0; i < 4; ++i) p[part * 4 + i] = values.at[i];
     }

@@ -1,10 +1,10 @@
-// Variant `scatter`, of small clouds without values: one tile per block, whose points are scattered into buckets of
-// fixed capacity, one per tile and bin; then a block per bin counts them in shared memory and writes its voxels.
+// Variant `scatter`, for small clouds without values: each block scatters one tile of points into fixed-capacity
+// buckets, one per tile and bin; then a block per bin counts them in shared memory and writes its voxels.
 //
-// Cost: two dependent kernels, whose latencies (about 1.5 us each) and 4 bytes written per voxel are most of the 6 us
-// that 500,000 points in 128^3 voxels take on an H200. Wins over sorting because neither step waits for prefix sums or
-// looks up where a segment begins; over global atomics (9 us spread out, 22 in rings) because nothing collides in the
-// L2. What a bucket cannot hold goes to its overflow slots, and beyond them to a sorted overflow list of the tile.
+// Cost: two dependent kernels; their latencies (about 1.5 us each) and writing 4 bytes per voxel are most of the 6 us
+// of 500,000 points in 128^3 voxels on an H200. Faster than sorting, because neither step computes prefix sums or looks
+// up segments, and than global atomics (9 us uniform, 22 in rings), because nothing collides in the L2. Entries that do
+// not fit into a bucket go to its overflow slots, then to a sorted overflow list of the tile.
 #include "sensor/voxels/cuda_voxel_cells.cuh"
 #include "sensor/voxels/cuda_voxel_sort.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
@@ -16,8 +16,8 @@ using namespace sensor_cuda;
 
 // ---- first step ----
 
-/// Where a tile's buckets are built, in shared memory: 16 bytes apart, so that equal ranks fall into different banks.
-/// Points that are in no bin have buckets like the others.
+/// Builds a tile's buckets in shared memory, 16 bytes apart to avoid bank conflicts of equal ranks. Points in no bin
+/// have buckets like all others.
 struct BucketBuilder {
   static constexpr int kStride = PointBucket::kBytes + 16;
   static size_t bytes(const BinArgs& bins) { return size_t{num_begins(bins)} * kStride; }
@@ -26,7 +26,7 @@ struct BucketBuilder {
   __device__ __forceinline__ uint16_t* entries(uint32_t bin) const {
     return reinterpret_cast<uint16_t*>(memory + bin * kStride) + 1;
   }
-  /// Copies what is needed of the tile's buckets, in whole sectors of memory.
+  /// Writes the used parts of the tile's buckets, in whole sectors of memory.
   __device__ void write(const BinArgs& bins, uint32_t tile, const uint32_t* lengths) const {
     constexpr uint32_t kOfLane = sizeof(uint4) / sizeof(uint16_t);
     const uint32_t lane = threadIdx.x % PointBucket::kLanes;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
   const Quad quad(bins, points, tile, static_cast<int>(threadIdx.x) * 4);
   __syncthreads();
   wait_for_predecessor();
-  let_successor_start();  // after the wait: the next step then knows that all before this is done
+  let_successor_start();  // after the wait, so that the next step depends on all earlier kernels
   PlacedPoints<1> placed;
   Drops drops{};
   float p[12];
@@ -93,11 +93,11 @@ __global__ void __launch_bounds__(kTileThreads, 1) scatter(GridArgs grid, BinArg
 
 // ---- second step ----
 
-/// A lane for each vector of a bin's buckets.
+/// One thread per vector of a bin's buckets.
 constexpr int kThreads = kMaxScatterTiles * PointBucket::kLanes;
 static_assert(kThreads % 32 == 0);
 
-/// Calls visit(there, entry) for the entries of a vector, of which the first is number `first` of `count`.
+/// Calls visit(exists, entry) for the entries of a vector, whose first one has index `first` of `count`.
 template <class Visit>
 __device__ __forceinline__ void visit_vector(const uint4& vector, int first, int count, const Visit& visit) {
   const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
@@ -106,8 +106,8 @@ __device__ __forceinline__ void visit_vector(const uint4& vector, int first, int
     visit(static_cast<unsigned>(first + i) < static_cast<unsigned>(count), words[i / 2] >> 16 * (i % 2) & 0xffff);
 }
 
-/// Calls visit(there, entry) for every entry of a bin, and more that are not there; all threads have done so when it
-/// returns. Calls wait() before it reads.
+/// Calls visit(exists, entry) for every entry of a bin, and for entries that do not exist. Calls wait() before it
+/// reads, and ends with a block barrier.
 template <class Wait, class Visit>
 __device__ __forceinline__ void for_each_scattered(const BinArgs& bins, uint32_t bin, const Wait& wait,
                                                    const Visit& visit) {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     count_scattered(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   using Cell = typename Cells::Cell;
   extern __shared__ uint4 memory[];
-  // Entries that are not there are added to words behind the cells: that takes less than branches.
+  // Entries that do not exist are added to words behind the cells, which is faster than branches.
   const uint32_t all_bytes = bins.bin_voxels() * sizeof(Cell), address = shared_address(memory),
                  nowhere = address + all_bytes + threadIdx.x % 32 * sizeof(uint32_t) % Cells::kNowhereBytes;
   let_successor_start();

@@ -1,5 +1,5 @@
-// A block's tile of points: placed in bins, counted, and sorted by bin in shared memory; and where it goes then: into
-// the device's own memory, or that of the ranks that count the bins.
+// Sorting a tile of points by bin in shared memory, and its output: the device's own memory, or the memory of the ranks
+// that count the bins.
 #pragma once
 
 #include "sensor/voxels/cuda_voxel_locate.cuh"
@@ -7,8 +7,8 @@
 
 namespace amdahl::sensor_cuda {
 
-/// Where the bins' segments begin, the end of the last one, and what makes whole quads of them. Then points that are in
-/// no bin, which are counted and sorted like the others, as a bin for each lane: that costs less than branches.
+/// Length of the array of segment begins: the bins, padding to a multiple of four that includes the end, and one
+/// additional bin per lane for points in no bin. Sorting these like all others is faster than branches.
 inline constexpr uint32_t kEndWords = 4, kNowhereWords = 32;
 __host__ __device__ inline uint32_t num_begins(const BinArgs& bins) {
   return bins.num_bins() + kEndWords + kNowhereWords;
@@ -19,8 +19,8 @@ template <class Entry, int kQuads>
 struct TileMemory {
   static constexpr uint32_t kEntries = kQuads * 4 * kTileThreads;
   Entry* sorted;          // [kEntries]
-  uint32_t* begins;       // [num_begins], of the bins' segments; first their lengths
-  uint32_t* next_begins;  // [num_begins], of the next tile
+  uint32_t* begins;       // [num_begins], of the segments; their lengths before the prefix sums
+  uint32_t* next_begins;  // [num_begins], for the next tile
   __device__ TileMemory(void* memory, const BinArgs& bins)
       : sorted(static_cast<Entry*>(memory)),
         begins(reinterpret_cast<uint32_t*>(sorted + kEntries)),
@@ -34,7 +34,7 @@ __device__ __forceinline__ void clear(const BinArgs& bins, uint32_t* begins) {
   for (uint32_t i = threadIdx.x; i < num_begins(bins); i += kTileThreads) begins[i] = 0;
 }
 
-/// A thread's points of a tile: bin << kOffsetBits | offset, and how many the tile has before each in its bin.
+/// A thread's points of a tile: bin << kOffsetBits | offset, and the point's rank in its bin and tile.
 template <int kQuads>
 struct PlacedPoints {
   static constexpr int kPoints = kQuads * 4;
@@ -48,14 +48,14 @@ struct PlacedPoints {
     const uint32_t in_tile = (at / 4 * kTileThreads + threadIdx.x) * 4 + at % 4;
     return static_cast<Entry>(offset_of(place[at]) | in_tile << kOffsetBits);
   }
-  /// Counts the points. All atomics are under way at once.
+  /// Counts the points and sets their ranks, with all atomics in flight at once.
   __device__ __forceinline__ void count(uint32_t* lengths) {
 #pragma unroll
     for (int at = 0; at < kPoints; ++at) rank[at] = atomicAdd(&lengths[bin(at)], 1u);
   }
 };
 
-/// Places the points of a quad whose coordinates are `p`.
+/// Computes the places of a quad's points, whose coordinates are `p`.
 template <Quotient kQuotient>
 __device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& bins, const Quad& quad,
                                            const float (&p)[12], uint32_t* places, Drops& drops) {
@@ -71,8 +71,8 @@ __device__ __forceinline__ void place_quad(const GridArgs& grid, const BinArgs& 
   }
 }
 
-/// Sorts a tile's points by bin, those of ranks below `first_rank` left out; begins are lengths. Clears those of the
-/// next tile. Waits for all threads before, but not after it has read what it writes.
+/// Sorts a tile's points by bin, except ranks below `first_rank`. memory.begins must contain lengths. Clears
+/// memory.next_begins. Begins with a block barrier, but does not end with one.
 template <class Entry, int kQuads, class Output>
 __device__ __forceinline__ void sort_tile(const BinArgs& bins, int64_t tile, const TileMemory<Entry, kQuads>& memory,
                                           const PlacedPoints<kQuads>& placed, uint32_t first_rank,
@@ -96,7 +96,7 @@ __device__ __forceinline__ void sort_tile(const BinArgs& bins, int64_t tile, con
   output.write_entries(bins, tile, memory);
 }
 
-/// Where sorted tiles go: the device's own memory.
+/// Output of sorted tiles: the device's own memory.
 struct OwnMemory {
   __device__ void begin(const BinArgs&) const {}
   __device__ __forceinline__ void write_table(const BinArgs& bins, int64_t tile, uint32_t bin, uint32_t segment) const {
@@ -116,7 +116,8 @@ struct OwnMemory {
   }
 };
 
-/// The memory of the ranks that count the bins. A vector with entries of two ranks goes to both.
+/// Output of sorted tiles: the memory of the ranks that count the bins. A vector with entries of two ranks goes to
+/// both.
 struct RanksMemory {
   SortedParts parts;
   __device__ void begin(const BinArgs& bins) const {
@@ -132,7 +133,7 @@ struct RanksMemory {
   __device__ __forceinline__ void write_entries(const BinArgs&, int64_t tile,
                                                 const TileMemory<Entry, kQuads>& memory) const {
     constexpr uint32_t kOfVector = sizeof(uint4) / sizeof(Entry);
-    for (int k = 0; k < parts.num_ranks; ++k) {  // ranks write to different ones at a time
+    for (int k = 0; k < parts.num_ranks; ++k) {  // each rank begins with another destination
       const int rank = parts.rank + k - (parts.rank + k < parts.num_ranks ? 0 : parts.num_ranks);
       const uint32_t begin = memory.begins[parts.first_bin[rank]] / kOfVector * kOfVector,
                      end = memory.begins[parts.first_bin[rank + 1]];

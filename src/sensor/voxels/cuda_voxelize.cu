@@ -1,4 +1,4 @@
-// Voxelization on the GPU: the table of variants, of which voxel_plan.cpp chooses one.
+// Voxelization on a GPU: the kernels of each variant. voxel_plan.cpp chooses the variant.
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
@@ -15,7 +15,7 @@ void launch_sum_drops(const SensorLaunch& launch, const VoxelizeProblem&, const 
   if (bins.stats) launch_early(launch, 1, 32, 0, &sum_all_drops, "sum_all_drops", bins);
 }
 
-/// Kernels of a variant, in the order in which they run.
+/// Kernels of a variant, in order.
 struct VariantLaunch {
   VoxelPath path;
   using Step = void (*)(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins);

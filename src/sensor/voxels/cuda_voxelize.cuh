@@ -1,4 +1,4 @@
-// What the two steps of a voxelization share on the device: bins, sorted segments of entries, and block-wide sums.
+// Device code shared by both steps of a voxelization: bins, sorted segments of entries, prefix sums.
 #pragma once
 
 #include "sensor/cuda_launch.cuh"
@@ -6,30 +6,30 @@
 
 namespace amdahl::sensor_cuda {
 
-/// Bins of one slab, and the sorted points.
+/// The bins of a slab and the sorted points.
 struct BinArgs {
   int64_t first_voxel, num_voxels;  // of the slab
   int bin_bits;
   uint32_t bin_chunks;
   int tile_points;
-  int64_t num_tiles;              // of each rank, where those of several are counted: room for them
-  bool interleaved;               // tiles are runs from all over the cloud
-  int num_ranks;                  // 1 but for counts of several parts
-  const unsigned* tiles_of_rank;  // null where it is num_tiles
+  int64_t num_tiles;              // of a rank: with several ranks the capacity
+  bool interleaved;               // tiles consist of runs from all over the cloud
+  int num_ranks;                  // more than 1 if ranks divide the bins
+  const unsigned* tiles_of_rank;  // null: num_tiles
   uint4* buckets;                 // see bucket_of
   uint4* overflow;                // overflow slots of each bucket
   int bucket_pitch;
   OverfullBins* overfull;  // overfull bins
   void* entries;           // [tiles, tile_points] of 16 or 32 bits
-  uint32_t* table;         // [tiles, bins], each bin's segment, see Segment; of scattered tiles the overflow lists
-  uint32_t* order;         // room for lists that do not fit into shared memory
-  uint32_t* cursor;        // of it
-  VoxelizeCounts* drops;   // of each block of the first step
+  uint32_t* table;         // [tiles, bins] Segment; with buckets: of the overflow lists
+  uint32_t* order;         // memory of lists that do not fit into shared memory
+  uint32_t* cursor;        // allocated elements of `order`
+  VoxelizeCounts* drops;   // [num_drops], one per block of the first step
   int num_drops;
-  VoxelizeCounts* stats;  // their sum; null where nobody asks
+  VoxelizeCounts* stats;  // their sum; may be null
   __host__ __device__ uint32_t num_bins() const { return 1u << bin_bits; }
   __host__ __device__ uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
-  /// Point `at` of a tile; may lie beyond the cloud's end.
+  /// Point `at` of a tile; may be past the end of the cloud.
   __device__ __forceinline__ int64_t point_at(int64_t tile, uint32_t at) const {
     if (interleaved) return interleaved_point(static_cast<uint32_t>(tile), static_cast<uint32_t>(num_tiles), at);
     return tile * tile_points + at;
@@ -51,20 +51,20 @@ struct BinArgs {
   }
 };
 
-/// The voxel of an entry, in its bin.
+/// Offset of an entry's voxel in its bin.
 __device__ __forceinline__ uint32_t offset_of(uint32_t entry) { return entry & ((1u << kOffsetBits) - 1); }
 
-/// Slab-local voxel of an offset in a bin. Slabs have fewer than 2^31 voxels.
+/// Voxel of an offset in a bin, relative to the slab. Slabs have fewer than 2^31 voxels.
 __device__ __forceinline__ uint32_t voxel_of(const BinArgs& bins, uint32_t bin, uint32_t offset) {
   return voxel_at({bin, offset}, bins.bin_bits);
 }
 
-/// Blocks of a second step that has two on each multiprocessor.
+/// Blocks of a second step with two blocks per SM.
 inline unsigned second_step_blocks(const SensorLaunch& launch, const BinArgs& bins) {
   return std::min<unsigned>(bins.num_bins(), static_cast<unsigned>(launch.num_sms) * 2);
 }
 
-/// Where a bin's entries in a tile begin and end. In a table they are 16 bits each of a word.
+/// Range of a bin's entries in a tile. Tables store both ends in one word, 16 bits each.
 struct Segment {
   int begin, end;
   __device__ static Segment of(uint32_t word) {
@@ -74,7 +74,7 @@ struct Segment {
 };
 static_assert(kMaxTilePoints <= 0xffff);
 
-/// A bin's segments as the first step leaves them.
+/// The segments of a bin in the table that the first step writes.
 struct SegmentTable {
   const uint32_t* first;
   uint32_t num_bins;
@@ -83,15 +83,14 @@ struct SegmentTable {
   __device__ __forceinline__ Segment operator[](int64_t tile) const { return Segment::of(word(tile)); }
 };
 
-/// How segments are read: each by kLanes lanes, of which each reads kLoads entries at once, of kAhead segments
-/// together.
+/// How segments are read: kLanes lanes read a segment, kLoads entries per lane at once, for kAhead segments together.
 template <int kLanesOfSegment, int kLoadsOfLane, int kSegments>
 struct Reads {
   static constexpr int kLanes = kLanesOfSegment, kLoads = kLoadsOfLane, kAhead = kSegments;
 };
 
-/// Calls visit(entry, tile, place in it) for every entry in these segments of `num_tiles` tiles, counted from
-/// `first_tile`.
+/// Calls visit(entry, tile, index in the tile) for every entry of the segments of `num_tiles` tiles from `first_tile`
+/// on; `tile` is relative to `first_tile`.
 template <class Entry, class Reads, int kThreads, class Segments, class Visit>
 __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, int64_t first_tile, int num_tiles,
                                                      const Segments& segments, const Visit& visit) {
@@ -130,7 +129,7 @@ __device__ __forceinline__ void for_each_in_segments(const BinArgs& bins, uint32
                                                visit);
 }
 
-/// Adds up the drop and NaN counters of the first step's blocks, where somebody asks. By the first warp.
+/// Adds up the drop and NaN counters of the first step's blocks, if requested. Executed by the first warp.
 __device__ inline void sum_drops(const BinArgs& bins) {
   if (!bins.stats || threadIdx.x >= 32) return;
   unsigned nan = 0, outside = 0;
@@ -150,14 +149,14 @@ __device__ __forceinline__ uint32_t scan_warp(uint32_t value) {
   return value;
 }
 
-/// Exclusive sums of data[0, count) over the block, in place; returns the total. `count` is a multiple of 4, data is
-/// aligned to 16 bytes, and `warps` has 32 words. Waits for all threads after.
+/// Exclusive prefix sums of data[0, count) by a block, in place; returns the total. `count` is a multiple of 4, `data`
+/// is aligned to 16 bytes, and `warps` has 32 words. Ends with a block barrier.
 template <int kThreads>
 __device__ uint32_t scan_block(uint32_t* data, uint32_t count, uint32_t* warps) {
   constexpr int kWarps = kThreads / 32;
   const uint32_t lane = threadIdx.x % 32, quads = count / 4;
-  const uint32_t warp = __shfl_sync(~0u, threadIdx.x / 32, 0);            // which the compiler knows to be uniform
-  const uint32_t strip = (quads + kWarps * 32 - 1) / (kWarps * 32) * 32;  // of a warp
+  const uint32_t warp = __shfl_sync(~0u, threadIdx.x / 32, 0);            // known to the compiler as uniform
+  const uint32_t strip = (quads + kWarps * 32 - 1) / (kWarps * 32) * 32;  // quads per warp
   const uint32_t first = warp * strip, last = min(first + strip, quads);
   auto* four = reinterpret_cast<uint4*>(data);
   uint32_t carry = 0;

@@ -10,14 +10,14 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kMaxValueVoxels = 8192;    // of a bin: lists share the memory with the counts
-constexpr int64_t kMaxWordVoxels = 24576;    // of counts in whole words, 96 KiB
-constexpr int64_t kMaxMarkedVoxels = 65536;  // of marks, 64 KiB
-/// Points of a tile are a multiple of this: whole lines of memory.
+constexpr int64_t kMaxValueVoxels = 8192;    // per bin: the lists also need shared memory
+constexpr int64_t kMaxWordVoxels = 24576;    // per bin, of 32-bit counts: 96 KiB
+constexpr int64_t kMaxMarkedVoxels = 65536;  // per bin, of one byte each: 64 KiB
+/// Tile sizes are multiples of this, so that tiles begin at cache lines.
 constexpr int64_t kTileStep = 64;
-constexpr int64_t kLeastScatterPoints = 1024;  // of a tile: many short buckets take longer than one long one
-/// Of grids that ranks divide: how many of a rank's tiles are sorted at once, at most, and the fewest bins, which are
-/// those of a device of 129 to 256 multiprocessors; a rank has half of them or more.
+constexpr int64_t kLeastScatterPoints = 1024;  // per tile: many short buckets take longer than a long one
+/// Grids that ranks divide: maximum number of tiles that a rank sorts at once, and minimum number of bins, that of a
+/// device with 129 to 256 SMs. A rank has at least half of these bins.
 constexpr int kMostSortedAtOnce = 256;
 constexpr int64_t kLeastDividedBins = 256;
 
@@ -28,8 +28,8 @@ struct Chip {
   size_t most_shared;
 };
 
-/// A power of two, so that no division is needed, enough to give every multiprocessor a block, and whole quads, which
-/// are added up together.
+/// A power of two, which avoids divisions, at least the number of SMs, and at least 4, because prefix sums process four
+/// bins at once.
 int bin_bits_for(int64_t num_voxels, int64_t most_voxels, const Chip& chip) {
   const int64_t needed = std::max<int64_t>(divide_up(num_voxels, most_voxels), chip.num_sms);
   int bits = 2;
@@ -53,8 +53,8 @@ int64_t value_voxels(const VoxelizeProblem&, const Chip&) { return kMaxValueVoxe
 
 // ---- when a variant applies ----
 
-/// Sorting takes about 6 us of however few points in 128^3; clearing the grid and an atomic each take 4.9 us of
-/// 100,000. A mask is cleared sooner, and sorting takes longer the more words it has.
+/// Sorting takes at least 6 us in 128^3 voxels; clearing the grid and one atomic per point take 4.9 us for 100,000
+/// points. A mask takes less time to clear, and the time of sorting grows with the grid.
 bool atomics_apply(const VoxelizeProblem& problem, const Chip&) {
   constexpr int64_t kMostPoints = 1 << 17, kMostVoxels = 1 << 22, kMostPointsOfMask = 3 << 16;
   if (has_values(problem.options.mode) || problem.most_in_byte > 0) return false;
@@ -70,7 +70,7 @@ bool scatter_applies(const VoxelizeProblem& problem, const Chip& chip) {
 }
 bool packed_applies(const VoxelizeProblem& problem, const Chip&) { return counts_points(problem); }
 bool marks_apply(const VoxelizeProblem& problem, const Chip&) { return !has_values(problem.options.mode); }
-/// Bins of a cloud that is spread over the grid have room for their points, but for one in some 30,000.
+/// In a uniform cloud about one bin in 30,000 is overfull (4 standard deviations).
 bool gather_applies(const VoxelizeProblem& problem, const Chip& chip) {
   constexpr int64_t kMostFeatures = 32;  // one column per lane of a warp
   if (problem.num_features < 1 || problem.num_features > kMostFeatures || variant_forced("lists")) return false;
@@ -83,13 +83,13 @@ bool gather_applies(const VoxelizeProblem& problem, const Chip& chip) {
 }
 bool lists_apply(const VoxelizeProblem&, const Chip&) { return true; }
 
-/// The first row that applies is taken.
+/// The first row that applies is used.
 struct VoxelVariant {
   VoxelPath path;
   bool (*applies)(const VoxelizeProblem& problem, const Chip& chip);
   int64_t (*most_voxels)(const VoxelizeProblem& problem, const Chip& chip);
-  int64_t entry_bytes;       // of a sorted point
-  int64_t most_tile_points;  // that a block takes at once
+  int64_t entry_bytes;       // per sorted point
+  int64_t most_tile_points;  // per block at a time
 };
 constexpr VoxelVariant kVariants[] = {
     {VoxelPath::atomics, atomics_apply, marked_voxels, 0, kMaxCountedTilePoints},
@@ -100,8 +100,8 @@ constexpr VoxelVariant kVariants[] = {
     {VoxelPath::lists, lists_apply, value_voxels, sizeof(uint32_t), kMaxTilePoints},
 };
 
-/// Cuts points into at most `tiles` tiles at a time, in as few rounds as fit `most` points of a tile. Rounds are equal
-/// where `full`; else a tile has as many points as it can.
+/// Divides points into tiles of at most `most` points. If `full`, all tiles are equal and the number of rounds of
+/// `tiles` tiles is minimal; otherwise tiles are as large as possible.
 void cut_into_tiles(VoxelPlan& plan, int64_t num_points, int64_t tiles, int64_t least, int64_t most, bool full) {
   const int64_t rounds = full ? std::max<int64_t>(divide_up(num_points, tiles * most), 1) : 1;
   const int64_t tile = divide_up(divide_up(num_points, tiles * rounds), kTileStep) * kTileStep;
@@ -109,7 +109,7 @@ void cut_into_tiles(VoxelPlan& plan, int64_t num_points, int64_t tiles, int64_t 
   plan.num_tiles = divide_up(num_points, plan.tile_points);
 }
 
-/// Of points that other ranks count too: nothing is kept but the counters.
+/// Points are sorted into peer memory; scratch memory holds only the counters.
 VoxelPlan plan_ranks(const VoxelizeProblem& problem, int num_sms) {
   VoxelPlan plan;
   plan.path = VoxelPath::ranks;
@@ -167,7 +167,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
                  scatters ? kLeastScatterPoints : kTileStep, variant.most_tile_points, !values);
   plan.interleaved = plan.num_tiles <= num_sms && problem.num_points < int64_t{1} << 31;
   if (scatters) {
-    plan.bucket_pitch = static_cast<int>(plan.num_tiles | 1);  // powers of two would meet in few banks of the L2
+    plan.bucket_pitch = static_cast<int>(plan.num_tiles | 1);  // odd, because powers of two map to few L2 banks
     const size_t buckets = static_cast<size_t>(plan.bucket_pitch) * plan.num_bins();
     plan.buckets = place(plan.bytes, buckets * PointBucket::kBytes);
     plan.overflow = place(plan.bytes, buckets * PointBucket::kOverflowBytes);

@@ -1,4 +1,4 @@
-// Which kernels voxelize a cloud on a GPU, and where they keep what in scratch memory.
+// Plan of a voxelization on a GPU: the kernel variant and the layout of scratch memory.
 //
 // One global atomic per point is limited by the L2: about 90 billion a second on an H200. All variants but `atomics`
 // therefore partition the points by bin first. A bin is a set of 64-voxel chunks that fits into shared memory; chunk c
@@ -25,12 +25,13 @@ enum class VoxelPath {
 };
 
 inline constexpr int kChunkVoxels = 64;
-inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;  // of values; of all others
+inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;  // with values; without
 inline constexpr int kMaxBins = 4096;
-/// Of packed counters, and the shared memory that a block needs for so many.
+/// Voxels of a bin with packed counters, and the shared memory of a block for them.
 inline constexpr int64_t kMaxPackedVoxels = 65536;
 inline constexpr size_t kPackedShared = (128 + 18) << 10;
-/// An entry is the voxel's offset in its bin; above it, of values, the point's place in its tile.
+/// A sorted entry has the voxel's offset in its bin in the low bits and, with values, the point's index in its tile
+/// above.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
@@ -41,23 +42,24 @@ struct PointBucket {
   static constexpr int kOverflowBytes = 256, kOverflowSlots = kOverflowBytes / 2;
   static constexpr int kAllSlots = kSlots + kOverflowSlots;
 };
-/// One tile for every multiprocessor of an H200, which has 132, in whole warps of the second kernel.
+/// One tile per SM of an H200 (132), rounded up to whole warps of the second kernel.
 inline constexpr int kMaxScatterTiles = 136, kScatterTilePoints = 4096, kMaxScatterBins = 512;
 
-/// Consecutive points that stay together in interleaved tiles. Neighbours in a scan lie in few bins; a tile of small
-/// clouds takes runs of points from all over the cloud, so that no bucket or segment gets far more than others.
+/// Interleaved tiles, of small clouds, consist of runs of this many consecutive points from all over the cloud.
+/// Neighbours in a scan lie in few bins, so contiguous tiles would have a few buckets with most of their points.
 inline constexpr uint32_t kRunPoints = 16;
 constexpr uint32_t interleaved_point(uint32_t tile, uint32_t num_tiles, uint32_t at) {
   return (at / kRunPoints * num_tiles + tile) * kRunPoints + at % kRunPoints;
 }
 
-/// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, rotated by a hash of
-/// the slot: without that a plane of a cube would lie in few bins, because its chunks have the same low bits.
+/// Bin and offset of a voxel of a slab. Chunk c is in slot c >> bin_bits of the bin of its low bits, rotated by a hash
+/// of the slot. Without rotation a plane of a cubic grid would be in few bins, because its chunks have the same low
+/// bits.
 struct BinPlace {
   uint32_t bin, offset;
   bool operator==(const BinPlace&) const = default;
 };
-constexpr uint32_t rotation_of(uint32_t slot) { return slot * 0x9e3779b1u >> 8; }  // 2^32 over the golden ratio
+constexpr uint32_t rotation_of(uint32_t slot) { return slot * 0x9e3779b1u >> 8; }  // 2^32 / golden ratio
 constexpr BinPlace place_in_bins(uint32_t voxel, int bin_bits) {
   const uint32_t chunk = voxel / kChunkVoxels, slot = chunk >> bin_bits;
   return {(chunk + rotation_of(slot)) & ((1u << bin_bits) - 1), slot * kChunkVoxels + voxel % kChunkVoxels};
@@ -68,26 +70,26 @@ constexpr uint32_t voxel_at(BinPlace place, int bin_bits) {
   return ((slot << bin_bits) + low) * kChunkVoxels + place.offset % kChunkVoxels;
 }
 
-/// Overfull bins, which are divided among blocks, in the order in which they are found.
+/// List of overfull bins, which are divided among blocks.
 struct OverfullBins {
   uint32_t num_bins, num_claimed;
-  uint32_t bins[kMaxBins];  // bin + 1, or 0 until it is known
+  uint32_t bins[kMaxBins];  // bin + 1, or 0 before it is written
 };
 
-/// Most blocks that look for the largest feature; each leaves a word in scratch memory.
+/// Maximum number of blocks that search for the largest feature; each writes one word of scratch memory.
 inline constexpr int kScaleBlocks = 512;
 
 struct VoxelPlan {
   VoxelPath path = VoxelPath::lists;
   int64_t num_voxels = 0;
-  int64_t slab_voxels = 0;  // a grid with more is done slab by slab
+  int64_t slab_voxels = 0;  // larger grids are processed slab by slab
   int num_slabs = 1;
   int bin_bits = 0;         // 2^bin_bits bins: place_in_bins
-  uint32_t bin_chunks = 1;  // most of a bin
+  uint32_t bin_chunks = 1;  // chunks per bin, at most
   int tile_points = 8;      // a multiple of kRunPoints
   int64_t num_tiles = 0;
-  bool interleaved = false;  // tiles are runs from all over the cloud
-  int bucket_pitch = 0;      // buckets of a bin, as many as tiles or one more
+  bool interleaved = false;  // tiles consist of runs from all over the cloud
+  int bucket_pitch = 0;      // buckets per bin: the number of tiles, or one more
   // Offsets into scratch memory.
   size_t buckets = 0, overflow = 0, overfull = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0, drops = 0,
          bytes = 0;
@@ -96,7 +98,8 @@ struct VoxelPlan {
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 
-/// Slots for a bin's points in the shared memory of `gather`, beside two bytes for each voxel: 8 of 11 with features.
+/// Slots for points of a bin in the shared memory of `gather`, beside two bytes per voxel. 8 of 11 slots have room for
+/// features.
 struct GatherSlots {
   uint32_t all, fetched;
 };
@@ -107,25 +110,25 @@ constexpr GatherSlots gather_slots(size_t most_shared, size_t bin_voxels, size_t
   if (fetched * row_bytes < kGatherLookUp) return {};
   return {static_cast<uint32_t>(fetched * 11 / 8), static_cast<uint32_t>(fetched)};
 }
-/// Bytes of a voxel's results in shared memory and in the output.
+/// Bytes of the results of a voxel.
 size_t row_bytes(const VoxelizeProblem& problem);
 
-/// Whether ranks that merge counts of so many voxels in each other's memory divide the bins. All ranks divide them
-/// alike, whatever their devices are.
+/// Whether ranks that merge counts of so many voxels divide the bins. Independent of the device, so that all ranks
+/// agree.
 bool divides_bins(int64_t num_voxels);
-/// 2^this bins, so that each rank has enough of them for its multiprocessors.
+/// log2 of the number of bins, chosen so that each rank has enough bins for its SMs.
 int divided_bin_bits(int64_t num_voxels, int num_ranks);
-/// Chunks of a bin, at most, where 2^bin_bits bins have so many voxels.
+/// Maximum number of chunks of a bin if 2^bin_bits bins have so many voxels.
 uint32_t chunks_of_bin(int64_t num_voxels, int bin_bits);
-/// Tiles that so many points make on any device, at most.
+/// Maximum number of tiles of so many points on any device.
 int64_t most_sorted_tiles(int64_t num_points);
-/// The first bin of a rank; of the one after the last, how many bins there are.
+/// First bin of a rank; the number of bins if `rank` is `num_ranks`.
 constexpr uint32_t first_bin_of(int rank, int num_ranks, uint32_t num_bins) {
   return static_cast<uint32_t>(static_cast<uint64_t>(num_bins) * static_cast<uint32_t>(rank) /
                                static_cast<uint32_t>(num_ranks));
 }
 
-/// For a device of `num_sms` multiprocessors whose blocks may have `most_shared` bytes of shared memory.
+/// For a device with `num_sms` SMs and `most_shared` bytes of shared memory per block.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared);
 
 /// TEMPORARY, for measurements: whether AMDAHL_VOXEL_VARIANT, names separated by commas, has this one.
