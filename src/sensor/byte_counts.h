@@ -33,7 +33,7 @@ struct SortedParts {
   int rank = 0, num_ranks = 0;                  // num_ranks 0: not used
   uint32_t first_bin[kMaxMergePeers + 1] = {};  // per rank, then the number of bins
   int64_t tiles = 0;                            // capacity of a rank
-  uint16_t* entries[kMaxMergePeers] = {};       // per rank, [ranks, tiles, kMaxCountedTilePoints]
+  uint16_t* entries[kMaxMergePeers] = {};       // per rank, [ranks, tiles, kMaxTilePoints]
   uint32_t* tables[kMaxMergePeers] = {};        // [ranks, tiles, bins], segments of the bins in each tile
   unsigned* num_tiles[kMaxMergePeers] = {};     // [ranks]
   OverfullBins* overfull = nullptr;             // of the bins of this rank

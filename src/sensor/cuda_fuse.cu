@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "sensor/cuda_fuse_places.cuh"
-#include "sensor/voxels/voxel_plan.h"
 
 namespace amdahl {
 namespace {
@@ -185,7 +184,7 @@ void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const F
   const int64_t blocks_of_few = problem.batch * problem.num_targets * row_blocks;
   // fuse_many has 32-bit row sizes, so rows of 4 GiB and more use fuse_few.
   const bool huge = args.row_packs * static_cast<int64_t>(sizeof(Pack<T, N>)) >> 32 != 0;
-  if (((args.rows == 1 && !variant_forced("fuse-many")) || huge) && blocks_of_few < kMostBlocks) {
+  if ((args.rows == 1 || huge) && blocks_of_few < kMostBlocks) {
     FuseArgs few = args;
     few.row_blocks = row_blocks;
     return launch_early(launch, static_cast<unsigned>(blocks_of_few), static_cast<unsigned>(warps * kLanes), 0,

@@ -110,13 +110,8 @@ __device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* fro
   else
     *to = *from;
 }
-/// Commits this thread's copies since the last commit as a group, which may be empty.
-__device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most the last `kMost` groups of this thread are pending.
-template <int kMost>
-__device__ __forceinline__ void wait_for_batches() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kMost) : "memory");
-}
+/// Waits for all asynchronous copies of this thread.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// Calls `work` with a value of the element type.
 template <class Work>

@@ -45,7 +45,7 @@ TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
   for (const int64_t points : {1'000'000, 1'700'000, 5'000'000, 20'000'003}) {
     SCOPED_TRACE(points);
     const VoxelPlan counts = plan_of({256, 256, 256}, points, VoxelMode::count);
-    EXPECT_LE(counts.tile_points, kMaxCountedTilePoints);
+    EXPECT_LE(counts.tile_points, kMaxTilePoints);
     EXPECT_GE(counts.num_tiles * counts.tile_points, points);
     const int64_t rounds = (counts.num_tiles + kSms - 1) / kSms;
     EXPECT_GT(counts.num_tiles, rounds * kSms - kSms / 10) << "the last round is not full";
@@ -56,20 +56,27 @@ TEST(VoxelPlan, LargeCloudsHaveTilesForEveryMultiprocessor) {
   }
 }
 
-/// Marks and packed counters take less room than whole words: fewer bins of more voxels, whose offsets an entry holds.
+/// Marks and packed counters take less memory than 32-bit counters, so that large grids have fewer and larger bins.
 TEST(VoxelPlan, BinsOfMarksAndPackedCountersAreLarger) {
   const VoxelPlan marks = plan_of({256, 256, 256}, 5'000'000, VoxelMode::occupancy),
                   packed = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count),
                   smaller = plan_of({256, 256, 256}, 5'000'000, VoxelMode::count, kPackedShared - 1);
   EXPECT_EQ(packed.path, VoxelPath::packed);
-  EXPECT_EQ(marks.path, VoxelPath::marks);
-  EXPECT_EQ(smaller.path, VoxelPath::packed);
-  EXPECT_EQ(plan_of({128, 128, 128}, 5'000'000, VoxelMode::count).path, VoxelPath::packed);
+  EXPECT_EQ(marks.path, VoxelPath::cells);
+  EXPECT_EQ(smaller.path, VoxelPath::cells) << "packed counters take more shared memory than there is";
   EXPECT_EQ(packed.num_bins(), marks.num_bins());
-  EXPECT_EQ(marks.num_bins() * 4, smaller.num_bins()) << "more shared memory than there is";
+  EXPECT_EQ(marks.num_bins() * 4, smaller.num_bins());
   EXPECT_GE(packed.entries, packed.overfull + sizeof(OverfullBins));
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
     EXPECT_LE(plan_of({1000, 1000, 1000}, 5'000'000, mode).bin_voxels(), 1u << kOffsetBits);
+}
+
+/// Counts are packed only in grids with more voxels per bin than 32-bit counters fit.
+TEST(VoxelPlan, SmallGridsHaveWholeCounters) {
+  EXPECT_EQ(plan_of({128, 128, 128}, 5'000'000, VoxelMode::count).path, VoxelPath::cells);
+  EXPECT_EQ(plan_of({256, 256, 96}, 5'000'000, VoxelMode::count).path, VoxelPath::cells);  // 24,576 x 256 voxels
+  EXPECT_EQ(plan_of({256, 256, 97}, 5'000'000, VoxelMode::count).path, VoxelPath::packed);
+  EXPECT_EQ(plan_of({1000, 1000, 1000}, 5'000'000, VoxelMode::count).path, VoxelPath::packed);
 }
 
 /// Small clouds are scattered, in tiles that a block takes at once and that hold all points; the fewest go by atomics.
@@ -88,7 +95,7 @@ TEST(VoxelPlan, SmallCloudsAreScattered) {
     EXPECT_GE(plan.overflow, plan.buckets + buckets * PointBucket::kBytes);
     EXPECT_GE(plan.entries, plan.overflow + buckets * PointBucket::kOverflowBytes);
   }
-  EXPECT_EQ(plan_of({128, 128, 128}, 600000, VoxelMode::count).path, VoxelPath::packed);
+  EXPECT_EQ(plan_of({128, 128, 128}, 600000, VoxelMode::count).path, VoxelPath::cells);
   EXPECT_EQ(plan_of({512, 512, 128}, 500000, VoxelMode::count).path, VoxelPath::packed);  // too large a grid
 }
 
@@ -171,7 +178,7 @@ TEST(VoxelPlan, RanksDivideBinsEqually) {
           EXPECT_EQ(plan.bin_bits, divided_bin_bits(voxels, ranks));
           EXPECT_LE(plan.bin_voxels(), kMaxPackedVoxels);
           EXPECT_GE(int64_t{plan.num_bins()} * plan.bin_voxels(), voxels);
-          EXPECT_LE(plan.tile_points, kMaxCountedTilePoints);
+          EXPECT_LE(plan.tile_points, kMaxTilePoints);
           EXPECT_GE(plan.num_tiles * plan.tile_points, points);
           EXPECT_LE(plan.num_tiles, most_sorted_tiles(points));
           EXPECT_LE(most_sorted_tiles(points), most_sorted_tiles(points + 1)) << "less room for more points";

@@ -22,7 +22,7 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   layout.overfull = place(layout.bytes, sizeof(OverfullBins));
   layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(OverflowCount));
   layout.tables = place(layout.bytes, tiles * layout.num_bins() * sizeof(uint32_t));
-  layout.entries = place(layout.bytes, tiles * kMaxCountedTilePoints * sizeof(uint16_t));
+  layout.entries = place(layout.bytes, tiles * kMaxTilePoints * sizeof(uint16_t));
   layout.packed = place(layout.bytes, size_t{layout.num_bins()} * kPackedBytesOfBin);
   layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
   return layout;

@@ -166,7 +166,7 @@ void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, 
   BinArgs bins{};
   bins.num_voxels = p.layout.num_voxels;
   bins.bin_bits = p.layout.bin_bits, bins.bin_chunks = p.layout.bin_chunks;
-  bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
+  bins.tile_points = kMaxTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
   bins.tiles_of_rank = reinterpret_cast<const unsigned*>(own + p.layout.num_tiles);
   bins.overfull = reinterpret_cast<OverfullBins*>(own + p.layout.overfull);
   bins.entries = own + p.layout.entries;

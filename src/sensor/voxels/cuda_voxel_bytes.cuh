@@ -5,6 +5,9 @@
 
 namespace amdahl::sensor_cuda {
 
+/// How voxels are written.
+enum class Form { numbers, bytes, mask };
+
 /// See VoxelizeProblem::most_in_byte.
 struct ByteArgs {
   int most;
@@ -16,9 +19,7 @@ struct ByteArgs {
   }
   /// Destination of a voxel's byte. The bytes of a chunk are contiguous and aligned like the chunk.
   __device__ __forceinline__ uint8_t* byte_of(void* output, int64_t voxel) const {
-    return parts.voxels == 0 ? static_cast<uint8_t*>(output) + voxel : byte_of_part(voxel);
-  }
-  __device__ __forceinline__ uint8_t* byte_of_part(int64_t voxel) const {
+    if (parts.voxels == 0) return static_cast<uint8_t*>(output) + voxel;
     const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both fit into 32 bits
     return parts.part[part] + (voxel - part * parts.voxels);
   }

@@ -1,28 +1,27 @@
 // Cells of a bin's voxels in shared memory, without values, and how they are written to the grid.
 #pragma once
 
+#include <type_traits>
+
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
 
 namespace amdahl::sensor_cuda {
 
-// Cells: a mark or a count per voxel. Points are added by the cell's address in shared memory. kNowhereBytes: bytes
-// behind the cells for entries that do not exist, which all lanes may write at once.
+// Cells: a mark or a count per voxel. Points are added by a pointer or, for entries that may not exist, by a 32-bit
+// address. kNowhereBytes: bytes behind the cells for entries that do not exist, which all lanes may write at once.
 
 struct Marks {
   using Cell = uint8_t;
   static constexpr uint32_t kNowhereBytes = sizeof(uint32_t);
+  __device__ static void add(Cell* cell) { *cell = 1; }
   __device__ static void add(uint32_t cell) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(cell), "r"(1) : "memory"); }
 };
 struct Counts {
   using Cell = uint32_t;
   static constexpr uint32_t kNowhereBytes = 32 * sizeof(uint32_t);
+  __device__ static void add(Cell* cell) { atomicAdd(cell, 1u); }
   __device__ static void add(uint32_t cell) { add_at(cell, 1); }
 };
-
-template <class Cells>
-size_t cell_bytes(const BinArgs& bins) {
-  return size_t{bins.bin_voxels()} * sizeof(typename Cells::Cell) + Cells::kNowhereBytes;
-}
 
 template <int kThreads>
 __device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
@@ -52,8 +51,6 @@ __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
   return word;
 }
 
-enum class Form { numbers, bytes, mask };
-
 /// Writes a bin's voxels: numbers or bytes of four voxels at once, or a mask word of 32.
 template <Form kForm, int kThreads, class Cell>
 __device__ __forceinline__ void write_cells(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& bytes,
@@ -81,6 +78,25 @@ __device__ __forceinline__ void write_cells(const BinArgs& bins, uint32_t bin, c
       __stcs(reinterpret_cast<uint32_t*>(bytes.byte_of(output, first)), word);
     }
   }
+}
+
+/// Launches a second step that has two blocks per SM. kernel_of(cells, form) returns the kernel for these types.
+template <class KernelOf>
+void launch_cells(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins, unsigned threads,
+                  const char* name, const KernelOf& kernel_of) {
+  const auto launch_as = [&](auto cells, auto form) {
+    auto* kernel = kernel_of(cells, form);
+    const size_t shared = bins.bin_voxels() * sizeof(typename decltype(cells)::Cell) + decltype(cells)::kNowhereBytes;
+    allow_shared(launch, kernel, shared);
+    launch_early(launch, second_step_blocks(launch, bins), threads, shared, kernel, name, bins, ByteArgs::of(problem),
+                 problem.output);
+  };
+  if (problem.most_in_byte > 0) return launch_as(Counts{}, std::integral_constant<Form, Form::bytes>{});
+  if (problem.options.mode == VoxelMode::count)
+    return launch_as(Counts{}, std::integral_constant<Form, Form::numbers>{});
+  if (problem.options.mode == VoxelMode::occupancy)
+    return launch_as(Marks{}, std::integral_constant<Form, Form::numbers>{});
+  launch_as(Marks{}, std::integral_constant<Form, Form::mask>{});
 }
 
 }  // namespace amdahl::sensor_cuda

@@ -123,7 +123,7 @@ class BinGatherer {
     for_each_slot<false, 0>([&](uint32_t slot, uint32_t, uint32_t begin) {
       memory_.lists[begin + 1 + memory_.ranks[slot]] = static_cast<uint16_t>(slot);
     });
-    wait_for_batches<0>();
+    wait_for_copies();
     __syncthreads();
     const uint32_t warp = threadIdx.x / 32, num_listed = found_.listed_and_end >> 16;
 #pragma unroll 1
@@ -170,7 +170,6 @@ class BinGatherer {
         copy_async(reinterpret_cast<Values*>(row_at(slot)),
                    static_cast<const Values*>(args_.features) +
                        static_cast<int64_t>(memory_.points[slot]) * args_.columns + column_);
-    end_async_batch();
   }
 
   /// Calls visit(slot, offset, head) for all slots whose points are (kFirst) or are not the first ones of their voxels.

@@ -19,6 +19,9 @@ constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kListed = 12288;  // points of a list in shared memory, 48 KiB
 constexpr uint32_t kLong = 8;        // voxels of more points are added up by a warp
 constexpr uint32_t kVeryLong = 512;  // and of more by a block
+/// Segments of overfull bins are long.
+template <bool kOverfull>
+using ListReads = std::conditional_t<kOverfull, Reads<32, 4, 2>, Reads<8, 2, 3>>;
 
 /// The voxels that a block adds up: a bin, or every 2^bits-th voxel of it. `place` is the index of a voxel in the
 /// share.
@@ -50,11 +53,12 @@ struct Lists {
 };
 
 /// Sorts the points of a share by voxel. Ends with a block barrier.
+template <class Reads>
 __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists) {
   __shared__ uint32_t warps[32], place;
   for (uint32_t i = threadIdx.x; i < share.voxels(bins) + 4; i += kThreads) (lists.ends - 4)[i] = 0;
   __syncthreads();
-  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int, int) {
+  for_each_in_segments<uint32_t, Reads, kThreads>(bins, share.bin, [&](uint32_t entry, int, int) {
     if (share.has(offset_of(entry))) atomicAdd(&lists.ends[share.place(offset_of(entry))], 1u);
   });
   __syncthreads();
@@ -62,7 +66,7 @@ __device__ void make_lists(const BinArgs& bins, const Share& share, Lists& lists
   if (threadIdx.x == 0 && total > kListed) place = atomicAdd(bins.cursor, total);
   __syncthreads();
   if (total > kListed) lists.order = bins.order + place;
-  for_each_in_segments<uint32_t, ValueReads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile, int) {
+  for_each_in_segments<uint32_t, Reads, kThreads>(bins, share.bin, [&](uint32_t entry, int tile, int) {
     if (share.has(offset_of(entry)))
       lists.order[atomicAdd(&lists.ends[share.place(offset_of(entry))], 1u)] = bins.point_of(entry, tile);
   });
@@ -201,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 2) add_bins(BinArgs bins, ValueArgs 
   for (uint32_t item = blockIdx.x; item >> bits < num_bins; item += gridDim.x) {
     const Share share{kOverfull ? bins.overfull->bins[item >> bits] - 1 : item, bits, item & ((1u << bits) - 1)};
     Lists lists(memory, bins);
-    make_lists(bins, share, lists);
+    make_lists<ListReads<kOverfull>>(bins, share, lists);
     ShareWriter<Rule, T, N>(bins, share, args, lists).write_all();
     __syncthreads();
   }

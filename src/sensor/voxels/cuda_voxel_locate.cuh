@@ -141,7 +141,7 @@ inline bool divides_by_reciprocal(const VoxelGrid& grid) {
   const float edge = grid.voxel_size;
   const int most = *std::max_element(grid.size.begin(), grid.size.end());
   return edge > 0x1p-60f && edge < 0x1p60f && most < 1 << 22 && num_voxels(grid) < int64_t{1} << 31 &&
-         divides_equally(edge, most) && !variant_forced("exact");
+         divides_equally(edge, most);
 }
 
 /// Arguments of a grid, or of a slab of it.

@@ -14,8 +14,6 @@ namespace {
 using namespace sensor_cuda;
 using namespace sensor_cuda::packed_counters;
 
-enum class Form { numbers, bytes, byte_parts };
-
 /// Writes the counts of a block.
 template <Form kForm>
 struct Writer {
@@ -28,7 +26,7 @@ struct Writer {
       write_numbers_of_bin(bins, bin, words, static_cast<int32_t*>(output) + bins.first_voxel);
     else
       for_each_eight(bins, bin, words, bytes, [&](uint32_t, uint32_t voxel, uint2 eight, bool there) {
-        if (there) __stcs(reinterpret_cast<uint2*>(byte_of(bins.first_voxel + voxel)), eight);
+        if (there) __stcs(reinterpret_cast<uint2*>(bytes.byte_of(output, bins.first_voxel + voxel)), eight);
       });
   }
   __device__ void leave_bin(uint32_t) const {}
@@ -37,10 +35,7 @@ struct Writer {
     if constexpr (kForm == Form::numbers)
       static_cast<int32_t*>(output)[at] = static_cast<int32_t>(count);
     else
-      *byte_of(at) = static_cast<uint8_t>(bytes.limit(count, at));
-  }
-  __device__ __forceinline__ uint8_t* byte_of(int64_t voxel) const {
-    return kForm == Form::byte_parts ? bytes.byte_of_part(voxel) : static_cast<uint8_t*>(output) + voxel;
+      *bytes.byte_of(output, at) = static_cast<uint8_t>(bytes.limit(count, at));
   }
 };
 
@@ -68,8 +63,7 @@ void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, con
 
 void launch_voxel_packed(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   if (problem.most_in_byte == 0) return launch_form<Form::numbers>(launch, problem, bins);
-  if (problem.byte_parts.voxels == 0) return launch_form<Form::bytes>(launch, problem, bins);
-  launch_form<Form::byte_parts>(launch, problem, bins);
+  launch_form<Form::bytes>(launch, problem, bins);
 }
 
 }  // namespace amdahl

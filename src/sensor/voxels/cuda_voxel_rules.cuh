@@ -9,9 +9,6 @@
 
 namespace amdahl::sensor_cuda {
 
-/// Reads of segments with values.
-using ValueReads = Reads<8, 2, 3>;
-
 struct ValueArgs {
   const void* features;
   uint32_t columns;  // packs of features per point

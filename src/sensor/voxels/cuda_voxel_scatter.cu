@@ -157,14 +157,6 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-template <class Cells, Form kForm>
-void launch_count(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  auto* kernel = &count_scattered<Cells, kForm>;
-  allow_shared(launch, kernel, cell_bytes<Cells>(bins));
-  launch_early(launch, second_step_blocks(launch, bins), kThreads, cell_bytes<Cells>(bins), kernel, "count_scattered",
-               bins, ByteArgs::of(problem), problem.output);
-}
-
 }  // namespace
 
 void launch_voxel_scatter(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
@@ -177,10 +169,8 @@ void launch_voxel_scatter(const SensorLaunch& launch, const VoxelizeProblem& pro
     launch_early(launch, static_cast<unsigned>(bins.num_drops), kTileThreads, shared, kernel, "scatter", grid, bins,
                  points_of(problem));
   });
-  if (problem.most_in_byte > 0) return launch_count<Counts, Form::bytes>(launch, problem, bins);
-  if (problem.options.mode == VoxelMode::count) return launch_count<Counts, Form::numbers>(launch, problem, bins);
-  if (problem.options.mode == VoxelMode::occupancy) return launch_count<Marks, Form::numbers>(launch, problem, bins);
-  launch_count<Marks, Form::mask>(launch, problem, bins);
+  launch_cells(launch, problem, bins, kThreads, "count_scattered",
+               [](auto cells, auto form) { return &count_scattered<decltype(cells), decltype(form)::value>; });
 }
 
 }  // namespace amdahl

@@ -137,7 +137,7 @@ struct RanksMemory {
       const int rank = parts.rank + k - (parts.rank + k < parts.num_ranks ? 0 : parts.num_ranks);
       const uint32_t begin = memory.begins[parts.first_bin[rank]] / kOfVector * kOfVector,
                      end = memory.begins[parts.first_bin[rank + 1]];
-      auto* out = parts.entries[rank] + (parts.rank * parts.tiles + tile) * kMaxCountedTilePoints;
+      auto* out = parts.entries[rank] + (parts.rank * parts.tiles + tile) * kMaxTilePoints;
 #pragma unroll 2
       for (uint32_t i = begin + threadIdx.x * kOfVector; i < end; i += kTileThreads * kOfVector)
         *reinterpret_cast<uint4*>(out + i) = *reinterpret_cast<const uint4*>(memory.sorted + i);

@@ -10,8 +10,8 @@ void launch_partition(const SensorLaunch& launch, const VoxelizeProblem& problem
 
 void launch_voxel_atomics(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_scatter(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
+void launch_voxel_cells(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_packed(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
-void launch_voxel_marks(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_gather(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 void launch_voxel_lists(const SensorLaunch& launch, const VoxelizeProblem& problem, const sensor_cuda::BinArgs& bins);
 /// `lists` for only the overfull bins that `gather` has skipped.

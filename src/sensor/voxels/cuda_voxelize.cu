@@ -25,8 +25,8 @@ constexpr VariantLaunch kLaunches[] = {
     {VoxelPath::ranks, {launch_partition, launch_sum_drops}},
     {VoxelPath::atomics, {launch_voxel_atomics}},
     {VoxelPath::scatter, {launch_voxel_scatter, launch_sum_drops}},
+    {VoxelPath::cells, {launch_partition, launch_voxel_cells, launch_sum_drops}},
     {VoxelPath::packed, {launch_partition, launch_voxel_packed, launch_sum_drops}},
-    {VoxelPath::marks, {launch_partition, launch_voxel_marks, launch_sum_drops}},
     {VoxelPath::gather, {launch_partition, launch_voxel_gather, launch_overfull_lists}},
     {VoxelPath::lists, {launch_partition, launch_voxel_lists, launch_sum_drops}},
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 
 #include "sensor/place.h"
 
@@ -42,14 +40,11 @@ bool counts_points(const VoxelizeProblem& problem) { return problem.options.mode
 
 // ---- most voxels of a bin ----
 
-int64_t scatter_voxels(const VoxelizeProblem& problem, const Chip&) {
+int64_t cell_voxels(const VoxelizeProblem& problem) {
   return counts_points(problem) ? kMaxWordVoxels : kMaxMarkedVoxels;
 }
-int64_t packed_voxels(const VoxelizeProblem&, const Chip& chip) {
-  return chip.most_shared >= kPackedShared ? kMaxPackedVoxels : kMaxPackedVoxels / 4;
-}
-int64_t marked_voxels(const VoxelizeProblem&, const Chip&) { return kMaxMarkedVoxels; }
-int64_t value_voxels(const VoxelizeProblem&, const Chip&) { return kMaxValueVoxels; }
+int64_t packed_voxels(const VoxelizeProblem&) { return kMaxPackedVoxels; }
+int64_t value_voxels(const VoxelizeProblem&) { return kMaxValueVoxels; }
 
 // ---- when a variant applies ----
 
@@ -58,22 +53,26 @@ int64_t value_voxels(const VoxelizeProblem&, const Chip&) { return kMaxValueVoxe
 bool atomics_apply(const VoxelizeProblem& problem, const Chip&) {
   constexpr int64_t kMostPoints = 1 << 17, kMostVoxels = 1 << 22, kMostPointsOfMask = 3 << 16;
   if (has_values(problem.options.mode) || problem.most_in_byte > 0) return false;
-  if (variant_forced("atomics")) return true;
   if (problem.options.mode == VoxelMode::bitmask)
     return problem.num_points <= std::max(kMostPointsOfMask, num_mask_words(problem.grid) / 2);
   return problem.num_points <= kMostPoints && num_voxels(problem.grid) <= kMostVoxels;
 }
 bool scatter_applies(const VoxelizeProblem& problem, const Chip& chip) {
   const int64_t voxels = num_voxels(problem.grid), tiles = std::min(chip.num_sms, kMaxScatterTiles);
-  return !has_values(problem.options.mode) && !variant_forced("sorted") &&
-         voxels <= scatter_voxels(problem, chip) * kMaxScatterBins && problem.num_points <= tiles * kScatterTilePoints;
+  return !has_values(problem.options.mode) && voxels <= cell_voxels(problem) * kMaxScatterBins &&
+         problem.num_points <= tiles * kScatterTilePoints;
+}
+/// Counts only if packed counters would not allow larger bins, because each SM needs a bin.
+bool cells_apply(const VoxelizeProblem& problem, const Chip& chip) {
+  if (!counts_points(problem) || chip.most_shared < kPackedShared) return !has_values(problem.options.mode);
+  const int64_t voxels = num_voxels(problem.grid);
+  return chunks_of_bin(voxels, bin_bits_for(voxels, kMaxPackedVoxels, chip)) <= kMaxWordVoxels / kChunkVoxels;
 }
 bool packed_applies(const VoxelizeProblem& problem, const Chip&) { return counts_points(problem); }
-bool marks_apply(const VoxelizeProblem& problem, const Chip&) { return !has_values(problem.options.mode); }
 /// In a uniform cloud about one bin in 30,000 is overfull (4 standard deviations).
 bool gather_applies(const VoxelizeProblem& problem, const Chip& chip) {
   constexpr int64_t kMostFeatures = 32;  // one column per lane of a warp
-  if (problem.num_features < 1 || problem.num_features > kMostFeatures || variant_forced("lists")) return false;
+  if (problem.num_features < 1 || problem.num_features > kMostFeatures) return false;
   const int64_t voxels = num_voxels(problem.grid);
   if (voxels > kMaxValueVoxels * kMaxBins || problem.num_points >= voxels / 2) return false;
   const int bits = bin_bits_for(voxels, kMaxValueVoxels, chip);
@@ -87,15 +86,15 @@ bool lists_apply(const VoxelizeProblem&, const Chip&) { return true; }
 struct VoxelVariant {
   VoxelPath path;
   bool (*applies)(const VoxelizeProblem& problem, const Chip& chip);
-  int64_t (*most_voxels)(const VoxelizeProblem& problem, const Chip& chip);
+  int64_t (*most_voxels)(const VoxelizeProblem& problem);
   int64_t entry_bytes;       // per sorted point
   int64_t most_tile_points;  // per block at a time
 };
 constexpr VoxelVariant kVariants[] = {
-    {VoxelPath::atomics, atomics_apply, marked_voxels, 0, kMaxCountedTilePoints},
-    {VoxelPath::scatter, scatter_applies, scatter_voxels, sizeof(uint16_t), kScatterTilePoints},
-    {VoxelPath::packed, packed_applies, packed_voxels, sizeof(uint16_t), kMaxCountedTilePoints},
-    {VoxelPath::marks, marks_apply, marked_voxels, sizeof(uint16_t), kMaxCountedTilePoints},
+    {VoxelPath::atomics, atomics_apply, cell_voxels, 0, 0},
+    {VoxelPath::scatter, scatter_applies, cell_voxels, sizeof(uint16_t), kScatterTilePoints},
+    {VoxelPath::cells, cells_apply, cell_voxels, sizeof(uint16_t), kMaxTilePoints},
+    {VoxelPath::packed, packed_applies, packed_voxels, sizeof(uint16_t), kMaxTilePoints},
     {VoxelPath::gather, gather_applies, value_voxels, sizeof(uint32_t), kMaxTilePoints},
     {VoxelPath::lists, lists_apply, value_voxels, sizeof(uint32_t), kMaxTilePoints},
 };
@@ -116,8 +115,7 @@ VoxelPlan plan_ranks(const VoxelizeProblem& problem, int num_sms) {
   plan.num_voxels = plan.slab_voxels = num_voxels(problem.grid);
   plan.bin_bits = divided_bin_bits(plan.num_voxels, problem.sorted_parts.num_ranks);
   plan.bin_chunks = chunks_of_bin(plan.num_voxels, plan.bin_bits);
-  cut_into_tiles(plan, problem.num_points, std::min(num_sms, kMostSortedAtOnce), kTileStep, kMaxCountedTilePoints,
-                 true);
+  cut_into_tiles(plan, problem.num_points, std::min(num_sms, kMostSortedAtOnce), kTileStep, kMaxTilePoints, true);
   plan.cursor = place(plan.bytes, sizeof(uint32_t));
   plan.drops = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
   return plan;
@@ -145,7 +143,7 @@ uint32_t chunks_of_bin(int64_t num_voxels, int bin_bits) {
   return static_cast<uint32_t>(divide_up(divide_up(num_voxels, kChunkVoxels), int64_t{1} << bin_bits));
 }
 
-int64_t most_sorted_tiles(int64_t num_points) { return num_points / kMaxCountedTilePoints + 1 + kMostSortedAtOnce; }
+int64_t most_sorted_tiles(int64_t num_points) { return num_points / kMaxTilePoints + 1 + kMostSortedAtOnce; }
 
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared) {
   if (!is_whole_cloud(problem)) return plan_ranks(problem, num_sms);
@@ -157,7 +155,7 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   plan.num_voxels = num_voxels(problem.grid);
   if (plan.path == VoxelPath::atomics) return plan;
   const bool values = has_values(problem.options.mode), scatters = plan.path == VoxelPath::scatter;
-  const int64_t chunks = divide_up(plan.num_voxels, kChunkVoxels), most_voxels = variant.most_voxels(problem, chip);
+  const int64_t chunks = divide_up(plan.num_voxels, kChunkVoxels), most_voxels = variant.most_voxels(problem);
   const int64_t slab_chunks = std::min(chunks, most_voxels / kChunkVoxels * kMaxBins);
   plan.slab_voxels = slab_chunks * kChunkVoxels;
   plan.num_slabs = static_cast<int>(divide_up(chunks, slab_chunks));
@@ -181,16 +179,6 @@ VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_s
   plan.largest = place(plan.bytes, kScaleBlocks * sizeof(uint32_t));
   plan.drops = place(plan.bytes, static_cast<size_t>(num_sms) * sizeof(VoxelizeCounts));
   return plan;
-}
-
-bool variant_forced(const char* name) {
-  const char* text = std::getenv("AMDAHL_VOXEL_VARIANT");
-  for (std::string_view rest = text ? text : ""; !rest.empty();) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    if (rest.substr(0, comma) == name) return true;
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  return false;
 }
 
 }  // namespace amdahl

@@ -18,14 +18,14 @@ enum class VoxelPath {
   ranks,    // counts merged over GPUs: sort by bin into the memory of the rank that counts the bin
   atomics,  // few points, no values: clear the grid, one global atomic per point
   scatter,  // small clouds, no values: scatter into fixed-capacity buckets, one per tile and bin
-  packed,   // counts: sort tiles by bin, packed 16-bit counters
-  marks,    // occupancy, mask: sort tiles by bin, a byte per voxel
+  cells,    // no values: sort tiles by bin, a 32-bit counter or a mark of one byte per voxel
+  packed,   // counts of large grids: sort tiles by bin, packed 16-bit counters
   gather,   // values, few points per bin: sort tiles by bin, gather the bin's features into shared memory
   lists,    // values: sort tiles by bin, list the bin's points by voxel
 };
 
 inline constexpr int kChunkVoxels = 64;
-inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;  // with values; without
+inline constexpr int kMaxTilePoints = 16384;
 inline constexpr int kMaxBins = 4096;
 /// Voxels of a bin with packed counters, and the shared memory of a block for them.
 inline constexpr int64_t kMaxPackedVoxels = 65536;
@@ -130,8 +130,5 @@ constexpr uint32_t first_bin_of(int rank, int num_ranks, uint32_t num_bins) {
 
 /// For a device with `num_sms` SMs and `most_shared` bytes of shared memory per block.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared);
-
-/// TEMPORARY, for measurements: whether AMDAHL_VOXEL_VARIANT, names separated by commas, has this one.
-bool variant_forced(const char* name);
 
 }  // namespace amdahl
