@@ -1,5 +1,5 @@
-// Clouds without values that a GPU deals to rows, and those just on either side of being sorted at all: whatever number
-// of tiles they make, wherever they begin and end, the CPU's bits.
+// Clouds without values that a GPU scatters into buckets, and those just on either side of being sorted at all:
+// whatever number of tiles they make, wherever they begin and end, the CPU's bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,12 +11,11 @@
 namespace amdahl::test {
 namespace {
 
-/// Four lanes read a run of 16 points together where it is whole and aligned. Runs are cut off at the end, and tiles
-/// are odd and even in number.
-TEST_F(SensorGpuTest, RunsThatLanesShare) {
+/// Interleaved tiles are runs of 16 points, the last of which are cut off; tiles are odd and even in number.
+TEST_F(SensorGpuTest, InterleavedRuns) {
   std::mt19937_64 generator(31);
   std::uniform_real_distribution<float> unit(0, 1);
-  Cloud all{"runs", {{-1, 2, -3}, 0.7f, {97, 120, 111}}, {}};  // of unlike axes
+  Cloud all{"runs", {{-1, 2, -3}, 0.7f, {97, 120, 111}}, {}};  // of different axes
   for (int i = 0; i < 540'700; ++i)
     for (size_t axis = 0; axis < 3; ++axis) {
       const bool is_nan = i % 1013 == 5 && axis == static_cast<size_t>(i) % 3, is_outside = i % 211 == 7;
@@ -41,7 +40,7 @@ TEST_F(SensorGpuTest, RunsThatLanesShare) {
   }
 }
 
-/// Masks of large grids are marked point by point up to a point for every two words.
+/// Masks of large grids go by atomics up to a point for every two words.
 TEST_F(SensorGpuTest, MasksOfLargeGrids) {
   const VoxelGrid grid{{-3, 0, 5}, 0.25f, {301, 256, 320}};
   const int64_t most = num_mask_words(grid) / 2;

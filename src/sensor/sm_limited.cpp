@@ -1,4 +1,4 @@
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace amdahl {
 namespace {
 
-/// Repeats what costs time by the item; what merges and finishes is done once.
+/// Repeats the operations whose time depends on the items; all others run once.
 class RepeatingOps final : public SensorOps {
  public:
   RepeatingOps(std::unique_ptr<SensorOps> ops, double times) : ops_(std::move(ops)), times_(times) {}
@@ -44,7 +44,7 @@ class RepeatingOps final : public SensorOps {
   }
 
  private:
-  /// The whole comes last: a part of the points leaves the wrong grid.
+  /// The complete call is the last one, because a call with a part of the points writes a wrong grid.
   template <class Work>
   void repeat(int64_t num_items, const Work& work) const {
     double left = times_ - 1;
@@ -60,7 +60,7 @@ class RepeatingOps final : public SensorOps {
 
 }  // namespace
 
-std::unique_ptr<SensorOps> hold_back(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
+std::unique_ptr<SensorOps> limit_speed(const Device& device, std::unique_ptr<SensorOps> ops, double fraction) {
   if (!(fraction > 0 && fraction <= 1))
     throw Error(Cause::usage, fmt::format("a device is limited to {} of its speed", fraction),
                 "a number above 0, at most 1");

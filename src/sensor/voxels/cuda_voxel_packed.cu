@@ -1,16 +1,20 @@
-// Second step of counts of large grids, in halves of words.
-#include "sensor/voxels/cuda_voxel_halves.cuh"
+// Variant `packed`, for counts of larger clouds: after the partition a block per bin reads the bin's segments of all
+// tiles and counts them in packed 16-bit counters in shared memory.
+//
+// Cost: 2 bytes read and one shared-memory atomic per point, 4 bytes written per voxel; 20 M points in 256^3 voxels
+// take 50 us after a partition of 77 us on an H200. 1.2 to 1.4 times as fast as 32-bit counters, because bins have more
+// voxels and tiles fewer and longer segments. Bins whose counts may need more than 16 bits are counted again in 32-bit
+// counters, divided among blocks.
+#include "sensor/voxels/cuda_voxel_packed.cuh"
 #include "sensor/voxels/cuda_voxel_steps.cuh"
 
 namespace amdahl {
 namespace {
 
 using namespace sensor_cuda;
-using namespace sensor_cuda::halves;
+using namespace sensor_cuda::packed_counters;
 
-enum class Form { numbers, bytes, byte_parts };
-
-/// Writes what a block has counted.
+/// Writes the counts of a block.
 template <Form kForm>
 struct Writer {
   const BinArgs& bins;
@@ -22,7 +26,7 @@ struct Writer {
       write_numbers_of_bin(bins, bin, words, static_cast<int32_t*>(output) + bins.first_voxel);
     else
       for_each_eight(bins, bin, words, bytes, [&](uint32_t, uint32_t voxel, uint2 eight, bool there) {
-        if (there) __stcs(reinterpret_cast<uint2*>(byte_of(bins.first_voxel + voxel)), eight);
+        if (there) __stcs(reinterpret_cast<uint2*>(bytes.byte_of(output, bins.first_voxel + voxel)), eight);
       });
   }
   __device__ void leave_bin(uint32_t) const {}
@@ -31,40 +35,35 @@ struct Writer {
     if constexpr (kForm == Form::numbers)
       static_cast<int32_t*>(output)[at] = static_cast<int32_t>(count);
     else
-      *byte_of(at) = static_cast<uint8_t>(bytes.limit(count, at));
-  }
-  __device__ __forceinline__ uint8_t* byte_of(int64_t voxel) const {
-    return kForm == Form::byte_parts ? bytes.byte_of_part(voxel) : static_cast<uint8_t*>(output) + voxel;
+      *bytes.byte_of(output, at) = static_cast<uint8_t>(bytes.limit(count, at));
   }
 };
 
 template <Form kForm>
 __global__ void __launch_bounds__(kThreads, 1)
-    count_halves(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
+    count_packed(BinArgs bins, const __grid_constant__ ByteArgs bytes, void* output) {
   extern __shared__ uint4 memory[];
   auto* words = reinterpret_cast<uint32_t*>(memory);
   let_successor_start();
-  if (tells_fates()) return tell_fates(bins);
   count_all(
-      bins, 0, bins.num_bins(), blocks_for_bins(), words, [] { wait_for_predecessor(); },
+      bins, 0, bins.num_bins(), gridDim.x, words, [] { wait_for_predecessor(); },
       Writer<kForm>{bins, words, bytes, output});
 }
 
 template <Form kForm>
 void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
-  auto* kernel = &count_halves<kForm>;
+  auto* kernel = &count_packed<kForm>;
   const size_t shared = num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, kernel, shared);
-  const unsigned blocks = std::min<unsigned>(bins.num_bins(), static_cast<unsigned>(launch.num_sms)) + 1;
-  launch_early(launch, blocks, kThreads, shared, kernel, "count_halves", bins, ByteArgs::of(problem), problem.output);
+  launch_early(launch, std::min(bins.num_bins(), static_cast<uint32_t>(launch.num_sms)), kThreads, shared, kernel,
+               "count_packed", bins, ByteArgs::of(problem), problem.output);
 }
 
 }  // namespace
 
-void launch_voxel_halves(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
+void launch_voxel_packed(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   if (problem.most_in_byte == 0) return launch_form<Form::numbers>(launch, problem, bins);
-  if (problem.byte_parts.voxels == 0) return launch_form<Form::bytes>(launch, problem, bins);
-  launch_form<Form::byte_parts>(launch, problem, bins);
+  launch_form<Form::bytes>(launch, problem, bins);
 }
 
 }  // namespace amdahl

@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kShare = 0.25;
 
-/// Products of matrices in fp32: as much arithmetic as a GPU does, and next to no memory traffic.
-class Products {
+/// Gemms of matrices in fp32: as much arithmetic as a GPU does, and next to no memory traffic.
+class Gemms {
  public:
-  explicit Products(Device& device)
+  explicit Gemms(Device& device)
       : device_(device),
         stream_(device.make_stream("compute")),
         ops_(make_cuda_ops(device, {MathMode::fp32, false})),
@@ -21,7 +21,7 @@ class Products {
         y_(device, *stream_, kSize * kSize) {}
 
   void enqueue() {
-    for (int i = 0; i < kProducts; ++i)
+    for (int i = 0; i < kGemms; ++i)
       ops_->gemm().dense_forward(*stream_, {x_.data(), w_.data(), nullptr, y_.data(), kSize, kSize, kSize, false});
   }
   std::unique_ptr<Graph> captured() {
@@ -49,32 +49,32 @@ class Products {
 
  private:
   static constexpr int64_t kSize = 4096;
-  static constexpr int kProducts = 4;
+  static constexpr int kGemms = 4;
   Device& device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> ops_;
   GpuArray<float> x_, w_, y_;
 };
 
-class HeldBackGpuTest : public GpuTest {
+class SmLimitedGpuTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    held_ = std::move(make_cuda_devices({device->spec().index}, {kShare}).front());
+    limited_ = std::move(make_cuda_devices({device->spec().index}, {kShare}).front());
   }
-  std::unique_ptr<Device> held_;
+  std::unique_ptr<Device> limited_;
 };
 
-TEST_F(HeldBackGpuTest, SaysHowManyProcessorsItHas) {
-  const int all = device->spec().sm_count, part = held_->spec().sm_count;
+TEST_F(SmLimitedGpuTest, SaysHowManyProcessorsItHas) {
+  const int all = device->spec().sm_count, part = limited_->spec().sm_count;
   EXPECT_GE(part, 0.15 * all);
   EXPECT_LE(part, 0.35 * all);
-  EXPECT_EQ(held_->spec().uuid, device->spec().uuid);
+  EXPECT_EQ(limited_->spec().uuid, device->spec().uuid);
 }
 
-TEST_F(HeldBackGpuTest, TakesLongerByCalls) {
-  Products whole(*device), part(*held_);
+TEST_F(SmLimitedGpuTest, TakesLongerByCalls) {
+  Gemms whole(*device), part(*limited_);
   whole.enqueue();
   const double whole_us = whole.time_us(nullptr), part_us = part.time_us(nullptr);
   RecordProperty("whole_us", std::to_string(whole_us));
@@ -89,8 +89,8 @@ TEST_F(HeldBackGpuTest, TakesLongerByCalls) {
             1e-5);
 }
 
-TEST_F(HeldBackGpuTest, TakesLongerInAGraph) {
-  Products whole(*device), part(*held_);
+TEST_F(SmLimitedGpuTest, TakesLongerInAGraph) {
+  Gemms whole(*device), part(*limited_);
   const auto whole_graph = whole.captured(), part_graph = part.captured();
   const double whole_us = whole.time_us(whole_graph.get()), part_us = part.time_us(part_graph.get());
   RecordProperty("whole_us", std::to_string(whole_us));
@@ -99,29 +99,29 @@ TEST_F(HeldBackGpuTest, TakesLongerInAGraph) {
 }
 
 /// Both on one GPU at once, and gone in either order.
-TEST_F(HeldBackGpuTest, LivesBesideTheWholeDevice) {
+TEST_F(SmLimitedGpuTest, LivesBesideTheWholeDevice) {
   auto other = std::move(make_cuda_devices({device->spec().index}, {0.5}).front());
   {
-    Products part(*held_), half(*other);
+    Gemms part(*limited_), half(*other);
     part.enqueue();
     half.enqueue();
     EXPECT_EQ(part.result().size(), half.result().size());
   }
-  held_.reset();
+  limited_.reset();
   {
-    Products half(*other);
+    Gemms half(*other);
     half.enqueue();
     EXPECT_FALSE(half.result().empty());
   }
   other.reset();
-  Products whole(*device);
+  Gemms whole(*device);
   whole.enqueue();
   EXPECT_FALSE(whole.result().empty());
 }
 
 /// How many they have; that they have none in common shows where kernels of several wait for each other, as those of
 /// CountPeersTest do on one GPU.
-TEST_F(HeldBackGpuTest, PartsMadeTogetherAreApart) {
+TEST_F(SmLimitedGpuTest, PartsMadeTogetherAreApart) {
   const int index = device->spec().index, all = device->spec().sm_count;
   const auto parts = make_cuda_devices({index, index, index}, {0.25, 0.5, 0.2});
   int sum = 0;
@@ -136,7 +136,7 @@ TEST_F(HeldBackGpuTest, PartsMadeTogetherAreApart) {
   }
 }
 
-TEST_F(HeldBackGpuTest, RefusesWhatIsNoPart) {
+TEST_F(SmLimitedGpuTest, RefusesWhatIsNoPart) {
   for (const double share : {0.0, -1.0, 1.5, 0.001}) try {
       make_cuda_devices({device->spec().index}, {share});
       ADD_FAILURE() << share;
