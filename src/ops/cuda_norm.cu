@@ -104,10 +104,14 @@ __device__ __forceinline__ void load_row(const LayerNormBackward& a, int64_t row
   in.mean = a.mean[row], in.rstd = a.rstd[row];
 }
 
+/// All blocks of backward run at once: its grid is as large as the GPU.
+constexpr int blocks_per_sm(int row_threads) { return std::max(1, 640 / row_threads); }
+
 /// A block has one row at a time and keeps its sums of dgamma and dbeta; the next row is loaded meanwhile. partials is
 /// [2, blocks, width].
 template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
-__global__ void __launch_bounds__(kRowThreads) layer_norm_gradient_kernel(LayerNormBackward a, float* partials) {
+__global__ void __launch_bounds__(kRowThreads, blocks_per_sm(kRowThreads))
+    layer_norm_gradient_kernel(LayerNormBackward a, float* partials) {
   let_successor_start();
   wait_for_predecessor();
   Floats<kVec> gamma[kChunks], dgamma[kChunks], dbeta[kChunks];
@@ -185,8 +189,7 @@ bool all_aligned(std::initializer_list<const void*> pointers) {
 
 template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
 unsigned launch_gradient(const KernelLaunch& launch, const LayerNormBackward& a, float* partials) {
-  constexpr int kBlocksPerSm = std::max(1, 768 / kRowThreads);
-  const unsigned blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, kBlocksPerSm * launch.num_sms));
+  const unsigned blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, blocks_per_sm(kRowThreads) * launch.num_sms));
   launch_early(launch, blocks, kRowThreads, layer_norm_gradient_kernel<Dy, Dx, kRowThreads, kChunks, kVec>,
                "layer_norm_gradient_kernel", a, partials);
   return blocks;

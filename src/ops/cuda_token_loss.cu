@@ -12,7 +12,7 @@
 namespace amdahl {
 namespace {
 
-constexpr int kCached = 8;         // groups that a thread keeps
+constexpr int kCached = 6;         // groups that a thread keeps
 constexpr int kLongThreads = 512;  // of a row that is too long for a warp
 constexpr int64_t kMostForWarp = 2048;
 
@@ -98,6 +98,16 @@ __device__ __forceinline__ void add_group(RowPart& part, Floats<kVec> x, int fir
   for (int i = 0; i < kVec; ++i) part.sum += fast_exp2(fmaf(x.v[i], kLog2E, -origin));
 }
 
+/// Makes the compiler keep the elements themselves, not the floats that it converted them to.
+template <class T, int kVec>
+__device__ __forceinline__ void keep_packed(Elements<T, kVec>& group) {
+  if constexpr (Elements<T, kVec>::kBytes % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < Elements<T, kVec>::kBytes / 4; ++i)
+      asm volatile("" : "+r"(reinterpret_cast<uint32_t*>(group.e)[i]));
+  }
+}
+
 /// scale * (softmax - onehot) of a group; zero in the padding.
 template <int kVec>
 __device__ __forceinline__ Floats<kVec> gradient_of(Floats<kVec> x, int first, int classes, const RowPart& row,
@@ -139,7 +149,7 @@ __global__ void __launch_bounds__(kRowThreads == kWarp ? kThreads : kRowThreads,
     for (int i = 0; i < kCached; ++i)
       if (lane + i * kRowThreads < groups)
         add_group(part, to_floats(cached[i]), (lane + i * kRowThreads) * kVec, classes, label);
-#pragma unroll 4
+#pragma unroll 2
     for (int group = lane + kCached * kRowThreads; group < groups; group += kRowThreads)
       add_group(part, load_floats<kVec>(logits + group * kVec), group * kVec, classes, label);
     part = combine_row<kRowThreads>(part, turn);
@@ -150,11 +160,12 @@ __global__ void __launch_bounds__(kRowThreads == kWarp ? kThreads : kRowThreads,
     if (!a.gradient) continue;
 #pragma unroll
     for (int i = 0; i < kCached; ++i) {
+      keep_packed(cached[i]);
       const int first = (lane + i * kRowThreads) * kVec;
       if (lane + i * kRowThreads < groups)
         store_floats(logits + first, gradient_of(to_floats(cached[i]), first, classes, part, label, a.scale));
     }
-#pragma unroll 4
+#pragma unroll 2
     for (int group = lane + kCached * kRowThreads; group < groups; group += kRowThreads)
       store_floats(logits + group * kVec,
                    gradient_of(load_floats<kVec>(logits + group * kVec), group * kVec, classes, part, label, a.scale));
