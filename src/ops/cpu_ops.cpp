@@ -95,7 +95,8 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
                                              .matmul = make_cpu_matmul_ops(),
                                              .norm = make_cpu_norm_ops(),
                                              .attention = make_cpu_attention_ops(),
-                                             .sequence = make_cpu_sequence_ops()});
+                                             .sequence = make_cpu_sequence_ops(),
+                                             .recurrent = make_cpu_recurrent_ops()});
 }
 
 }  // namespace amdahl

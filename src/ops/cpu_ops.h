@@ -18,6 +18,7 @@ void require_f32(DType type, const char* what);
 std::unique_ptr<GemmOps> make_cpu_gemm_ops();
 std::unique_ptr<MatMulOps> make_cpu_matmul_ops();
 std::unique_ptr<AttentionOps> make_cpu_attention_ops();
+std::unique_ptr<RecurrentOps> make_cpu_recurrent_ops();
 std::unique_ptr<NormOps> make_cpu_norm_ops();
 std::unique_ptr<SequenceOps> make_cpu_sequence_ops();
 
