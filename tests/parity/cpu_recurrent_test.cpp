@@ -73,7 +73,7 @@ class CpuRecurrentTest : public CpuOpsTest {
   }
 };
 
-const RecurrentShape kShapes[] = {
+const RecurrentShape kRecurrentShapes[] = {
     // cell, batch, steps, input, hidden
     {RecurrentCell::lstm, 1, 1, 1, 1},      {RecurrentCell::gru, 1, 1, 1, 1},      {RecurrentCell::lstm, 1, 9, 3, 5},
     {RecurrentCell::gru, 1, 9, 3, 5},       {RecurrentCell::lstm, 7, 1, 4, 8},     {RecurrentCell::gru, 7, 1, 4, 8},
@@ -85,7 +85,7 @@ const RecurrentShape kShapes[] = {
 
 TEST_F(CpuRecurrentTest, OutputAndGradients) {
   uint64_t seed = 1;
-  for (RecurrentShape s : kShapes)
+  for (RecurrentShape s : kRecurrentShapes)
     for (const bool last : {false, true}) {
       s.last_step_only = last;
       const auto in = random_recurrent(s, ++seed);
@@ -111,7 +111,7 @@ TEST_F(CpuRecurrentTest, RandomShapes) {
 }
 
 TEST_F(CpuRecurrentTest, AddsToGradientsAndLeavesDxOut) {
-  for (const RecurrentShape& s : kShapes) {
+  for (const RecurrentShape& s : kRecurrentShapes) {
     const auto in = random_recurrent(s, 3), before = random_recurrent(s, 4);
     RecurrentResults wanted = recurrent_reference(s, in);
     const auto add = [](std::vector<double>& to, const std::vector<float>& from) {
@@ -126,7 +126,7 @@ TEST_F(CpuRecurrentTest, AddsToGradientsAndLeavesDxOut) {
 }
 
 TEST_F(CpuRecurrentTest, RerunsAndForwardWithoutBackwardAreBitEqual) {
-  for (const RecurrentShape& s : kShapes) {
+  for (const RecurrentShape& s : kRecurrentShapes) {
     const auto in = random_recurrent(s, 5);
     const Outcome first = run(s, in), second = run(s, in);
     EXPECT_EQ(first.y, second.y) << text_of(s);
@@ -143,7 +143,7 @@ TEST_F(CpuRecurrentTest, RerunsAndForwardWithoutBackwardAreBitEqual) {
 }
 
 TEST_F(CpuRecurrentTest, OtherTypesAreRefused) {
-  RecurrentShape s = kShapes[0];
+  RecurrentShape s = kRecurrentShapes[0];
   s.type = DType::bf16;
   const Error error = amdahl::error_of([&] {
     ops_->recurrent().recurrent_forward(*stream_, {s, {}, nullptr, nullptr, nullptr});
@@ -187,7 +187,7 @@ TEST(RecurrentReference, GradientsAgreeWithCentralDifferences) {
 }
 
 /// Error in units in the last place of the right result.
-double ulps(float ours, double wanted) {
+double recurrent_ulps(float ours, double wanted) {
   const float rounded = static_cast<float>(std::abs(wanted));
   const double unit = static_cast<double>(std::nextafter(rounded, std::numeric_limits<float>::infinity())) -
                       static_cast<double>(rounded);
@@ -203,10 +203,10 @@ TEST(CpuRecurrentKernels, ActivationsAreAccurate) {
     double worst_sigmoid = 0, worst_tanh = 0;
     kernels->sigmoid(x.data(), y.data(), static_cast<int64_t>(x.size()));
     for (size_t i = 0; i < x.size(); ++i)
-      worst_sigmoid = std::max(worst_sigmoid, ulps(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))));
+      worst_sigmoid = std::max(worst_sigmoid, recurrent_ulps(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i])))));
     kernels->tanh(x.data(), y.data(), static_cast<int64_t>(x.size()));
     for (size_t i = 0; i < x.size(); ++i)
-      worst_tanh = std::max(worst_tanh, ulps(y[i], std::tanh(static_cast<double>(x[i]))));
+      worst_tanh = std::max(worst_tanh, recurrent_ulps(y[i], std::tanh(static_cast<double>(x[i]))));
     EXPECT_LT(worst_sigmoid, 3.0);
     EXPECT_LT(worst_tanh, 3.0);
     RecordProperty(kernels == &kCpuRecurrentBaseline ? "baseline" : "avx2",
