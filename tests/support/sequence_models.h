@@ -28,11 +28,11 @@ inline LayerSpec small_block(int64_t units, int64_t heads, bool causal, bool pos
   return layer;
 }
 
-/// As preset "transformer": 7 steps of 5 features, 12 units in 3 heads.
+/// As preset "transformer": 7 steps of 5 features, 24 units in 3 heads.
 inline ModelSpec small_transformer() {
   return {"small-transformer",
           35,
-          {layer_of(LayerKind::projection, 12), small_block(12, 3, false, false), small_block(12, 3, false, false),
+          {layer_of(LayerKind::projection, 24), small_block(24, 3, false, false), small_block(24, 3, false, false),
            layer_of(LayerKind::layer_norm), layer_of(LayerKind::pool), LayerSpec{3, true, Activation::none, 0.0}},
           LossKind::mse,
           {7, 5}};
@@ -54,12 +54,12 @@ inline ModelSpec small_gpt(bool tied) {
 
 /// As preset "bert-base": post-norm blocks, the first step pooled.
 inline ModelSpec small_bert() {
-  LayerSpec first = layer_of(LayerKind::embedding, 8), pool = layer_of(LayerKind::pool);
+  LayerSpec first = layer_of(LayerKind::embedding, 16), pool = layer_of(LayerKind::pool);
   first.vocabulary = 13, first.token_types = 2;
   pool.pooling = Pooling::first;
   return {"small-bert",
           6,
-          {first, layer_of(LayerKind::layer_norm), small_block(8, 2, false, true), small_block(8, 4, false, true), pool,
+          {first, layer_of(LayerKind::layer_norm), small_block(16, 2, false, true), small_block(16, 1, false, true), pool,
            LayerSpec{5, true, Activation::none, 0.0}},
           LossKind::mse,
           {6}};
