@@ -58,6 +58,9 @@ std::unique_ptr<Layer> make_coarse_layer(const LayerContext& context) {
       return make_norm_layer(context);
     case LayerKind::pool:
       return make_pool_layer(context);
+    case LayerKind::lstm:
+    case LayerKind::gru:
+      return make_recurrent_layer(context);
     case LayerKind::token_head:
       return make_token_head(context);
     default:
