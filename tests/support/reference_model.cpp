@@ -3,6 +3,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "reference_recurrent.h"
+
 namespace amdahl::test {
 namespace {
 
@@ -141,6 +143,27 @@ Pass dense(const LayerView& layer, const Values& x) {
           }};
 }
 
+Pass recurrent(const LayerView& layer, const Values& x) {
+  const RecurrentShape shape{layer.spec.kind == LayerKind::lstm ? RecurrentCell::lstm : RecurrentCell::gru,
+                             layer.rows,
+                             layer.input[0],
+                             layer.input[1],
+                             layer.spec.units,
+                             layer.spec.last_step_only};
+  RecurrentInputs<double> in{layer.value(0), layer.value(1), layer.value(2), layer.value(3), x, {}};
+  in.dy = reference::zeros(output_elements(shape));
+  return {recurrent_reference(shape, in).y, [=](const Values& dy) {
+            RecurrentInputs<double> with_gradient = in;
+            with_gradient.dy = dy;
+            const RecurrentInputs<double> g = recurrent_reference(shape, with_gradient).gradients;
+            layer.add(0, g.w_input);
+            layer.add(1, g.w_hidden);
+            layer.add(2, g.b_input);
+            layer.add(3, g.b_hidden);
+            return g.x;
+          }};
+}
+
 Pass run_layer(const LayerView& layer, const Values& x) {
   switch (layer.spec.kind) {
     case LayerKind::dense:
@@ -155,6 +178,9 @@ Pass run_layer(const LayerView& layer, const Values& x) {
       return norm(layer, x, 0);
     case LayerKind::pool:
       return pool(layer, x);
+    case LayerKind::lstm:
+    case LayerKind::gru:
+      return recurrent(layer, x);
     case LayerKind::token_head:
       return linear(layer, x, 0, layer.input[1], layer.spec.vocabulary, false);
     default:

@@ -59,8 +59,8 @@ inline ModelSpec small_bert() {
   pool.pooling = Pooling::first;
   return {"small-bert",
           6,
-          {first, layer_of(LayerKind::layer_norm), small_block(16, 2, false, true), small_block(16, 1, false, true), pool,
-           LayerSpec{5, true, Activation::none, 0.0}},
+          {first, layer_of(LayerKind::layer_norm), small_block(16, 2, false, true), small_block(16, 1, false, true),
+           pool, LayerSpec{5, true, Activation::none, 0.0}},
           LossKind::mse,
           {6}};
 }
