@@ -78,12 +78,18 @@ inline ModelSpec small_classifier() {
           {4, 3}};
 }
 
+/// As presets "lstm" and "gru", with a second layer of cells below.
+inline ModelSpec small_recurrent(LayerKind kind) {
+  LayerSpec below = layer_of(kind, 6), cells = layer_of(kind, 10);
+  cells.last_step_only = true;
+  return {"small-recurrent", 35, {below, cells, LayerSpec{3, true, Activation::none, 0.0}}, LossKind::mse, {7, 5}};
+}
+
 inline std::vector<SmallModel> small_sequence_models() {
-  return {{"transformer", small_transformer()},
-          {"gpt_tied", small_gpt(true)},
-          {"gpt_untied", small_gpt(false)},
-          {"bert", small_bert()},
-          {"classifier", small_classifier()}};
+  return {{"transformer", small_transformer()},    {"gpt_tied", small_gpt(true)},
+          {"gpt_untied", small_gpt(false)},        {"bert", small_bert()},
+          {"classifier", small_classifier()},      {"lstm", small_recurrent(LayerKind::lstm)},
+          {"gru", small_recurrent(LayerKind::gru)}};
 }
 
 }  // namespace amdahl::test
