@@ -169,4 +169,18 @@ def check_more_devices_can_go_on(case):
         assert series["validation_accuracy"] > 0.8, series
 
 
+def check_a_transformer_goes_on(case):
+    """Tied and padded tables, positions and norms: every tensor is in the file by name."""
+    layers = [{"kind": "embedding", "units": 16, "vocabulary": 256}, {"kind": "transformer_block", "units": 16, "heads": 2,
+              "causal": True}, {"kind": "layer_norm", "units": 16}, {"kind": "token_head", "vocabulary": 256, "tied": True}]
+    case.write("text.json", json.dumps({"version": 1, "name": "text", "input_width": 24, "input_shape": [24],
+                                        "loss": "softmax_cross_entropy", "layers": layers}))
+    words = ("train", "-q", "--backend", "cpu", "--data", harness.SOURCE / "data" / "gpl-3.0.txt", "--model", "text.json",
+             "--optimizer", "adamw", "--devices", "2", "--strategy", "zero1")
+    case.run(*words, "--epochs", "2", "-o", "whole", "--save", "whole.safetensors")
+    case.run(*words, "--epochs", "1", "-o", "part", "--checkpoint-every", "10")
+    case.run(*words, "--epochs", "2", "-o", "part", "--resume", "--save", "part.safetensors")
+    assert weights(case, "whole") == weights(case, "part")
+
+
 harness.main(globals())

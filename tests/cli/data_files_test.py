@@ -74,6 +74,48 @@ def check_tokens_are_no_numbers(case):
     case.refused(2, "usage", *TRAIN, "--data", GPL, "--window", "64", says=["gpl-3.0", "tokens", "medium"])
 
 
+CHARACTERS = {"version": 1, "name": "characters", "input_width": 32, "input_shape": [32], "loss": "softmax_cross_entropy",
+              "layers": [{"kind": "embedding", "units": 32, "vocabulary": 256},
+                         {"kind": "transformer_block", "units": 32, "heads": 2, "causal": True},
+                         {"kind": "layer_norm", "units": 32}, {"kind": "token_head", "vocabulary": 256}]}
+
+
+def text_loss(case, name, *words):
+    case.write("characters.json", json.dumps(CHARACTERS))
+    case.run("train", "--backend", "cpu", "-q", "--model", "characters.json", "--optimizer", "adamw", "--lr", "0.003",
+             "--clip-norm", "1", "--epochs", "4", *words, "-o", name)
+    return last_loss(case, name)["validation_loss"]
+
+
+def check_a_text_trains_a_model_of_tokens(case):
+    """A uniform guess over 256 bytes costs ln 256 = 5.5; the frequencies of the bytes alone about 3.1."""
+    losses = [text_loss(case, f"on{devices}", "--data", GPL, "--devices", devices) for devices in (1, 2)]
+    print(f"   validation loss of the text: {losses[0]:.3f} on one device, {losses[1]:.3f} on two")
+    assert losses[0] < 2.9 and abs(losses[0] - losses[1]) < 0.02, losses
+    tokens(case.path("t.bin"), GPL.read_bytes())  # the same tokens from a file
+    assert text_loss(case, "bin", "--data", "t.bin") == losses[0]
+    assert text_loss(case, "words", "--data", GPL, "--tokenizer", "words") < 5.5  # the 255 most frequent ones
+    case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", DIGITS, "--target", "label",
+                 says=["digits", "characters", "tokens"])
+    tokens(case.path("large.bin"), [1] * 40 + [256] + [1] * 40)
+    case.refused(2, "data-corrupt", *TRAIN, "--model", "characters.json", "--data", "large.bin",
+                 says=["large.bin", "token 40 (byte 1104)", "256"])
+    case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", "t.bin", "--vocabulary", "100",
+                 says=["--vocabulary is 100", "256"])
+
+
+def check_windows_train_a_recurrent_model(case):
+    csv(case, 400)
+    case.write("lstm.json", json.dumps({"version": 1, "name": "steps", "input_width": 24, "input_shape": [8, 3], "loss": "mse",
+                                        "layers": [{"kind": "lstm", "units": 16, "last_step_only": True}, {"units": 1}]}))
+    words = (*TRAIN, "--model", "lstm.json", "--data", "d.csv", "--target", "y")
+    case.run(*words, "-o", "own")  # windows of as many rows as the model has steps
+    case.run(*words, "--window", "8", "-o", "given")
+    case.run(*words, "--window", "5", "-o", "short")
+    own, given, short = (last_loss(case, name)["train_loss"] for name in ("own", "given", "short"))
+    assert own == given and own != short, (own, given, short)
+
+
 def check_options_without_effect_are_refused(case):
     csv(case, 50)
     for words, option in ((("--labels", "y.npy"), "--labels"), (("--tokenizer", "words"), "--tokenizer"),
