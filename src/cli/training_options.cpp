@@ -68,6 +68,18 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
       continue;
     }
     int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
+    if (!field.choices.empty()) {
+      const auto choose = [&field, &value](const std::string& text) {
+        const auto found = std::find(field.choices.begin(), field.choices.end(), text);
+        if (found == field.choices.end())
+          throw Error(Cause::usage, fmt::format("--{} is {}", field.word, text),
+                      choices_hint(text, {field.choices.begin(), field.choices.end()}));
+        value = found - field.choices.begin();
+      };
+      app->add_option_function<std::string>(name, choose, help)->default_str(std::string(field.choices[0]));
+      offer(app, name.c_str(), {field.choices.begin(), field.choices.end()});
+      continue;
+    }
     const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
     if (field.option_unit == 1)
       app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));

@@ -57,7 +57,8 @@ LayerContext Model::coarse_context(size_t index) {
                        device_,
                        ops_,
                        scratch_,
-                       index == 0 && spec_.layers.back().tied};
+                       index == 0 && spec_.layers.back().tied,
+                       options_.recompute};
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
   };

@@ -48,10 +48,11 @@ struct BackwardOptions {
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
-  int64_t max_rows = 0;               // of a micro-batch
-  uint64_t seed = 42;                 // of initial parameters and dropout
-  LayerRange layers{};                // the layers held here: all, or a pipeline stage
-  int num_slots = 1;                  // micro-batches in flight
+  int64_t max_rows = 0;  // of a micro-batch
+  uint64_t seed = 42;    // of initial parameters and dropout
+  LayerRange layers{};   // the layers held here: all, or a pipeline stage
+  int num_slots = 1;     // micro-batches in flight
+  Recompute recompute = Recompute::none;
   std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
   LayerFactory make_layer = nullptr;  // null: layers without tensor parallelism
 };

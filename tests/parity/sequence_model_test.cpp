@@ -98,6 +98,24 @@ TEST_P(SequenceModels, TwoDevicesEqualOneAndRerunsAreBitEqual) {
   }
 }
 
+// Activations that are computed again are the same bits, so the trained weights are too.
+TEST_P(SequenceModels, RecomputationChangesNoBit) {
+  const ModelSpec spec = GetParam().spec;
+  const JobData data = random_data(spec, 6, 13);
+  TrainerOptions options;
+  options.model = spec;
+  options.plan.global_batch = 6;
+  options.plan.accumulate = 2;
+  std::vector<std::vector<float>> kept;
+  for (const Recompute recompute : {Recompute::none, Recompute::block, Recompute::selective}) {
+    options.plan.recompute = static_cast<int64_t>(recompute);
+    JobDevices devices = cpu_job_devices(1);
+    const JobResult job = run_job(devices, options, data, 3);
+    if (recompute == Recompute::none) kept = job.params;
+    EXPECT_EQ(job.params, kept) << options.plan.recompute;
+  }
+}
+
 // A model with enough freedom must be able to learn a few rows by heart.
 TEST_P(SequenceModels, OverfitsOneBatch) {
   const ModelSpec spec = GetParam().spec;
@@ -112,8 +130,7 @@ TEST_P(SequenceModels, OverfitsOneBatch) {
 }
 
 std::string model_name(const ::testing::TestParamInfo<SmallModel>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Cpu, SequenceModels, ::testing::ValuesIn(small_sequence_models()),
-                         model_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, SequenceModels, ::testing::ValuesIn(small_sequence_models()), model_name);
 
 }  // namespace
 }  // namespace amdahl::test
