@@ -58,6 +58,12 @@ std::unique_ptr<Layer> make_coarse_layer(const LayerContext& context) {
       return make_norm_layer(context);
     case LayerKind::pool:
       return make_pool_layer(context);
+    case LayerKind::conv:
+      return make_conv_layer(context);
+    case LayerKind::residual_block:
+      return make_residual_block(context);
+    case LayerKind::average_pool:
+      return make_average_pool_layer(context);
     case LayerKind::token_head:
       return make_token_head(context);
     default:

@@ -32,6 +32,7 @@ class Scratch {
 class ScratchParts {
  public:
   explicit ScratchParts(const Scratch* scratch) : base_(scratch ? scratch->data() : nullptr) {}
+  explicit ScratchParts(Buffer& buffer) : base_(buffer.as<std::byte>()) {}  // for what a layer keeps
   void* take(int64_t elements, DType type) {
     const int64_t begin = bytes_;
     bytes_ += (elements * static_cast<int64_t>(size_of(type)) + 255) / 256 * 256;

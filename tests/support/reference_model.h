@@ -9,8 +9,8 @@
 
 namespace amdahl::test {
 
-/// Dense layers (without dropout), embeddings, projections, transformer blocks, normalisations, pooling and token
-/// heads.
+/// Dense layers (without dropout), embeddings, projections, transformer blocks, normalisations, pooling, token heads,
+/// convolutions and residual blocks in training.
 class ReferenceModel {
  public:
   explicit ReferenceModel(const ModelSpec& spec) : spec_(spec), layout_(make_layout(spec)) {}
