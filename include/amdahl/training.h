@@ -24,13 +24,13 @@ struct DataConfig {
   /// as u8, which are divided by 255, or f32. Any other: CSV.
   std::string data_path;
   std::string labels_path;  // FILE.npy, classes of the images: [rows] of i32, i64 or u8, class numbers from 0
-  /// CSV: consecutive rows per input, whose target is that of the last one; 0: one row. Tokens and text: tokens per
-  /// row, each of which has the following one as its target; 0: what the model takes.
+  /// CSV: consecutive rows per input, whose target is that of the last one. Tokens and text: tokens per row, each of
+  /// which has the following one as its target. 0: as many as the model takes, one row for a model without steps.
   int64_t window = 0;
   int64_t stride = 0;               // rows or tokens from one window to the next; 0: 1 in a CSV file, else `window`
   std::string tokenizer = "bytes";  // of a text: bytes, or words between blanks, the most frequent first
-  /// Tokens that the model knows; a larger one in the data is an error. Tokenizer words: the most words, where the last
-  /// one stands for all further ones; 0: all of the text.
+  /// Tokenizer words: the most words, where the last one stands for all further ones. 0: as many as the model knows. A
+  /// token beyond the model's vocabulary is an error.
   int64_t vocabulary = 0;
   std::vector<std::string> targets;  // columns of a CSV file
   std::vector<std::string> ignored;  // columns that are neither feature nor target

@@ -91,7 +91,6 @@ const std::vector<FieldOption>& field_options() {
       {"", "dtypes", "--datatype"},
       {"", "evidence", "--from"},
       {"", "fail_on_regression_percent", "--fail-on-regression"},
-      {"", "hold_back", "--limit-sms"},
       {"", "ignored", "--ignore"},
       {"", "injected_faults", "--inject-faults"},
       {"", "inputs", "--input"},

@@ -89,14 +89,14 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
   app->add_flag("--regression", data.regression, "Treat an integer target as a number, not as classes");
   app->add_option("--window", data.window,
-                  "Consecutive rows of a CSV file per input, or tokens per row (default: one row, or the model's)")
+                  "Consecutive rows of a CSV file per input, or tokens per row (default: what the model takes)")
       ->check(kWhole);
   app->add_option("--stride", data.stride,
                   "Rows or tokens from one window to the next (default: 1 in a CSV file, else --window)")
       ->check(kWhole);
   app->add_option("--tokenizer", data.tokenizer, "Of a text: bytes, or words between blanks")->capture_default_str();
   app->add_option("--vocabulary", data.vocabulary,
-                  "Tokens that the model knows, or the most words of a text (default: all)")
+                  "The most words of a text; the last one stands for all others (default: the model's)")
       ->check(kWhole);
   app->add_option("--labels", data.labels_path, "Classes of the images, FILE.npy");
   app->add_option(

@@ -59,10 +59,11 @@ void require_effect(const DataConfig& data, const KindRow& row) {
                   fmt::format("without {}", option.name));
 }
 
-Dataset load_table(const DataConfig& data) {
+Dataset load_table(const DataConfig& data, const ModelInput& model) {
   if (data.targets.empty())
     throw Error(Cause::usage, fmt::format("'{}' needs a target column", data.data_path), "`targets=COLUMN[,COLUMN]`");
-  if (data.stride != 0 && data.window == 0)
+  const int64_t window = data.window != 0 ? data.window : model.steps;
+  if (data.stride != 0 && window == 0)
     throw Error(Cause::usage, "`stride` is given without `window`", "`window` with the rows per input");
   CsvOptions options;
   options.path = data.data_path;
@@ -70,7 +71,7 @@ Dataset load_table(const DataConfig& data) {
   options.ignore_columns = data.ignored;
   options.delimiter = data.delimiter;
   options.task = data.regression ? CsvOptions::Task::regression : CsvOptions::Task::automatic;
-  options.window = data.window;
+  options.window = window;
   options.stride = data.stride == 0 ? 1 : data.stride;
   if (data.missing == "drop") {
     options.missing = CsvOptions::Missing::drop_row;
@@ -90,8 +91,13 @@ Dataset load_tokens(const DataConfig& data, const ModelInput& model, bool text) 
   if (rows.steps == 0)
     throw Error(Cause::usage, fmt::format("'{}' needs a number of tokens per row", data.data_path),
                 "`window=TOKENS`, for example 256");
+  if (data.vocabulary > rows.vocabulary || (!text && data.vocabulary != 0 && data.vocabulary != rows.vocabulary))
+    throw Error(Cause::usage,
+                fmt::format("`vocabulary` is {}, and the model has one of {}", data.vocabulary, rows.vocabulary),
+                "without `vocabulary`, or another model");
+  const int64_t limit = data.vocabulary != 0 ? data.vocabulary : model.vocabulary;
   return make_token_dataset(
-      text ? tokenize_file(data.data_path, data.tokenizer, data.vocabulary) : load_token_file(data.data_path), rows);
+      text ? tokenize_file(data.data_path, data.tokenizer, limit) : load_token_file(data.data_path), rows);
 }
 
 Dataset load_pictures(const DataConfig& data) {
@@ -122,7 +128,7 @@ Dataset load_data_file(const DataConfig& data, const ModelInput& model) {
         "at least 0 each");
   const KindRow row = kind_of(data.data_path);
   require_effect(data, row);
-  if (row.kind == kTable) return load_table(data);
+  if (row.kind == kTable) return load_table(data, model);
   if (row.kind == kImages) return load_pictures(data);
   return load_tokens(data, model, row.kind == kText);
 }

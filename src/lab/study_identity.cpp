@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "base/layer_kinds.h"
 #include "lab/training_setup.h"
 #include "report/common/record_checks.h"
 
@@ -14,8 +15,16 @@ namespace {
 // "256+b relu 0.2, 3+b": an edited model file may keep its name and number of parameters.
 std::string layers_text(const ModelSpec& model) {
   std::string text;
-  for (const DenseSpec& layer : model.layers) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", layer.units, layer.bias ? "+b" : "");
+  for (const LayerSpec& layer : model.layers) {
+    if (!text.empty()) text += ", ";
+    if (layer.kind != LayerKind::dense) {
+      text += row_of(layer.kind).name;
+      for (const LayerField& field : row_of(layer.kind).fields)
+        text += fmt::format(" {}", field.integer ? layer.*field.integer : int64_t{layer.*field.boolean});
+      if (layer.kind == LayerKind::pool) text += fmt::format(" {}", static_cast<int>(layer.pooling));
+      continue;
+    }
+    text += fmt::format("{}{}", layer.units, layer.bias ? "+b" : "");
     if (layer.activation == Activation::relu) text += " relu";
     if (layer.dropout > 0) text += fmt::format(" {}", layer.dropout);
   }

@@ -9,15 +9,34 @@
 #include "parallel/data/strategy.h"
 #include "spec/json.h"
 #include "train/array_dataset.h"
+#include "train/model_data.h"
 
 namespace amdahl {
 namespace {
 
-// A chain of dense layers reads numbers and has one target per row: tokens would pass as numbers, without an error.
-void require_dense_input(const ModelSpec& model, const Dataset& data) {
-  if (data.vocabulary == 0 && data.targets_per_row == 1) return;
-  throw Error(Cause::usage, fmt::format("'{}' holds tokens, and model '{}' takes numbers", data.name, model.name),
-              "a model of tokens, or a CSV file");
+ModelInput input_of(const ModelSpec& model) {
+  const bool has_steps = model.vocabulary() > 0 || model.input_shape.size() == 2;
+  return {has_steps ? model.input_shape[0] : 0, model.vocabulary()};
+}
+
+/// Tokens would pass as numbers, and numbers as tokens, without an error.
+void require_kind_of_input(const ModelSpec& model, const Dataset& data) {
+  if ((data.vocabulary > 0) == (model.vocabulary() > 0)) return;
+  const auto kind = [](bool tokens) { return tokens ? "tokens" : "numbers"; };
+  throw Error(Cause::usage,
+              fmt::format("'{}' holds {}, and model '{}' takes {}", data.name, kind(data.vocabulary > 0), model.name,
+                          kind(model.vocabulary() > 0)),
+              data.vocabulary > 0 ? "a model of tokens, or a CSV file" : "a file of tokens or a text");
+}
+
+void require_fitting_targets(const ModelSpec& model, const Dataset& data) {
+  if (model.output_width() == data.output_width && model.target_width() == data.target_floats()) return;
+  throw Error(Cause::usage,
+              fmt::format("'{}' has {} targets of {} {} per row, and model '{}' {} of {}", data.name,
+                          data.loss == LossKind::mse ? 1 : data.targets_per_row, data.output_width,
+                          data.loss == LossKind::mse ? "values" : "classes", model.name,
+                          model.loss == LossKind::mse ? 1 : model.labels_per_row(), model.output_width()),
+              "a model of such targets");
 }
 
 RateSchedule find_schedule(const std::string& name) {
@@ -29,9 +48,12 @@ RateSchedule find_schedule(const std::string& name) {
 }
 
 TrainingSetup fitted(ModelSpec model, Dataset data) {
-  require_dense_input(model, data);
-  TrainingSetup setup{fit_to_data(std::move(model), data.input_width, data.output_width, data.loss), std::move(data)};
+  require_kind_of_input(model, data);
+  // Dense layers take the values of any shape as one row.
+  const std::vector<int64_t> shape = model.is_mlp() ? std::vector<int64_t>{data.input_width} : data.input_shape;
+  TrainingSetup setup{fit_to_data(std::move(model), shape, data.output_width, data.loss), std::move(data)};
   setup.model.validate();
+  require_fitting_targets(setup.model, setup.data);
   return setup;
 }
 
@@ -56,11 +78,12 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
   }
   if (config.data.data_path.empty()) {
     const int64_t rows = std::max(rows_needed, int64_t{1});
-    Dataset data = make_study_dataset(rows, model.input_width, model.output_width(), seed);
-    model.loss = LossKind::mse;
+    if (model.is_mlp()) model.loss = LossKind::mse;
+    Dataset data = make_model_data(model, rows, seed);
     return {std::move(model), std::move(data)};
   }
-  return fitted(std::move(model), load_data_file(config.data, {}));
+  Dataset data = load_data_file(config.data, input_of(model));
+  return fitted(std::move(model), std::move(data));
 }
 
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "device/device.h"
 #include "ops/adam_step.h"
@@ -13,9 +14,11 @@ namespace amdahl {
 
 /// What one layer keeps of a micro-batch in flight for its backward pass.
 struct LayerState {
-  std::unique_ptr<Buffer> output;    // [rows, output width], after activation and dropout
-  std::unique_ptr<Buffer> d_output;  // its gradient, with the layer's GradientEpilogue applied
-  std::unique_ptr<Buffer> mask;      // bits of "output != 0"; null where the backend does not use them
+  std::unique_ptr<Buffer> output;                // [rows, output width], after activation and dropout
+  std::unique_ptr<Buffer> d_output;              // its gradient, with the layer's GradientEpilogue applied
+  std::unique_ptr<Buffer> mask{};                // bits of "output != 0"; null where the backend does not use them
+  std::vector<std::unique_ptr<Buffer>> saved{};  // of layers other than dense ones: what their backward reads
+  const float* input = nullptr;                  // of the last forward; the same layers
 
   float* out() const { return output->as<float>(); }
   float* d_out() const { return d_output->as<float>(); }
@@ -46,10 +49,17 @@ struct WeightRows {
   int64_t begin = 0, end = 0;
 };
 
-/// Device pointers to a layer's parameters and gradients; `bias` is null for a layer without bias.
+/// Device pointers to a parameter and its gradient.
+struct ParameterView {
+  float* value = nullptr;
+  float* gradient = nullptr;
+};
+
+/// A layer's parameters. Dense layers use the first four, `bias` is null without one.
 struct LayerParameters {
   float *weight = nullptr, *bias = nullptr;      // [rows, columns] and [rows] of the shard held here
   float *d_weight = nullptr, *d_bias = nullptr;  // their gradients, same shapes
+  std::vector<ParameterView> tensors{};  // in the order of parameters_of(); of a tied head: the embedding's table
 };
 
 class Layer {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
+#include "model/coarse_layer.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
 #include "ops/ops.h"
@@ -14,7 +15,7 @@
 namespace amdahl {
 
 /// One micro-batch on this device. `features` [rows, input width of the first layer held here]; `targets`
-/// [rows, output_width] for MSE, [rows] class indices for cross-entropy. Device pointers.
+/// [rows, ModelSpec::target_width()]: values for MSE, class indices for cross-entropy. Device pointers.
 struct BatchView {
   const float* features = nullptr;
   const float* targets = nullptr;
@@ -112,6 +113,7 @@ class Model {
   std::vector<LayerState>& slot_states(int slot) { return slots_[static_cast<size_t>(slot)].states; }
   LayerState& state(Slot& slot, size_t layer) const { return slot.states[layer - layout_.range.first]; }
   Layer& layer(size_t index) const { return *layers_[index - layout_.range.first]; }
+  LayerContext coarse_context(size_t index);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
@@ -134,6 +136,7 @@ class Model {
   ModelOptions options_;
   std::shared_ptr<Buffer> params_, grads_;
   std::unique_ptr<Buffer> step_, stats_;
+  Scratch scratch_;
   std::vector<std::unique_ptr<Layer>> layers_;  // of layout().range
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream

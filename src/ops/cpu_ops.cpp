@@ -12,6 +12,15 @@
 namespace amdahl {
 namespace {
 
+bool cpu_has_avx2() {
+#if defined(__x86_64__)
+  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return avx2;
+#else
+  return false;
+#endif
+}
+
 class CpuLossOps final : public LossOps {
  public:
   void mse_loss(Stream& stream, const MseLoss& a) override {
@@ -76,13 +85,16 @@ class CpuElementwiseOps final : public ElementwiseOps {
 
 }  // namespace
 
-const CpuKernels& best_cpu_kernels() {
-#if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return avx2 ? kCpuKernelsAvx2 : kCpuKernelsBaseline;
-#else
-  return kCpuKernelsBaseline;
-#endif
+const CpuKernels& best_cpu_kernels() { return cpu_has_avx2() ? kCpuKernelsAvx2 : kCpuKernelsBaseline; }
+
+const CpuSequenceKernels& best_cpu_sequence_kernels() {
+  return cpu_has_avx2() ? kCpuSequenceKernelsAvx2 : kCpuSequenceKernelsBaseline;
+}
+
+void require_f32(DType type, const char* what) {
+  if (type != DType::f32)
+    throw Error(Cause::internal,
+                fmt::format("CPU virtual devices compute {} in f32, not in {}", what, to_string(type)));
 }
 
 std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
@@ -94,7 +106,12 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
   return std::make_unique<Ops>(Ops::Families{.gemm = make_cpu_gemm_ops(),
                                              .elementwise = std::make_unique<CpuElementwiseOps>(),
                                              .loss = std::make_unique<CpuLossOps>(),
-                                             .optimizer = std::make_unique<CpuOptimizerOps>()});
+                                             .optimizer = std::make_unique<CpuOptimizerOps>(),
+                                             .matmul = make_cpu_matmul_ops(),
+                                             .norm = make_cpu_norm_ops(),
+                                             .attention = make_cpu_attention_ops(),
+                                             .sequence = make_cpu_sequence_ops(),
+                                             .recurrent = make_cpu_recurrent_ops()});
 }
 
 }  // namespace amdahl

@@ -15,7 +15,7 @@ bool bind(Device& device) {
 }  // namespace
 
 CudaContext::CudaContext(Device& device, const OpsOptions& options)
-    : device_(device), options_(options), bound_(bind(device)), tuner_(index()) {
+    : device_(device), options_(options), bound_(bind(device)), tuner_(index()), gemm_(index(), options, tuner_) {
   preload_kernels(index());
   has_clusters_ = cuda_attribute(index(), cudaDevAttrClusterLaunch) != 0;
   has_small_ = has_clusters_ && preload_small(index());

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "device/cuda_device.h"
 #include "ops/cuda_gemm.h"
@@ -26,6 +29,7 @@ class CudaContext {
   Device& device() { return device_; }
   const OpsOptions& options() const { return options_; }
   CudaTuner& tuner() { return tuner_; }
+  CudaGemm& gemm() { return gemm_; }
   int index() const { return device_.spec().index; }
   int sm_count() const { return device_.spec().sm_count; }
   /// Whether this build has the small-batch kernels for this device (ops/cuda_small.h).
@@ -35,6 +39,9 @@ class CudaContext {
   StreamMemory& begin(Stream& stream);
   /// Memory of the tuner's stream.
   StreamMemory& tuner_memory();
+  /// A line of cuda_ops_choices.
+  void note_choice(std::string line) { choices_.push_back(std::move(line)); }
+  const std::vector<std::string>& choices() const { return choices_; }
 
  private:
   StreamMemory make_memory(cudaStream_t stream);
@@ -43,11 +50,18 @@ class CudaContext {
   OpsOptions options_;
   bool bound_;  // the members below need the device to be current
   CudaTuner tuner_;
+  CudaGemm gemm_;
   bool has_clusters_ = false, has_small_ = false;
   std::unique_ptr<StreamMemory> tuner_memory_;
+  std::vector<std::string> choices_;
 };
 
-/// Families that launch more than one kernel per call have a file of their own. The result keeps the context alive.
+/// Families that launch more than one kernel per call have a file of their own. The results keep the context alive.
 std::unique_ptr<GemmOps> make_cuda_gemm_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<MatMulOps> make_cuda_matmul_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<NormOps> make_cuda_norm_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<AttentionOps> make_cuda_attention_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<SequenceOps> make_cuda_sequence_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<RecurrentOps> make_cuda_recurrent_ops(std::shared_ptr<CudaContext> context);
 
 }  // namespace amdahl

@@ -20,7 +20,9 @@ void check(cublasStatus_t status, int device_index, const char* call,
                           cublasLtGetStatusString(status), where.line()));
 }
 
-cublasComputeType_t compute_type(MathMode math) {
+/// Products of 16-bit types are summed in f32 in every mode; the mode is that of f32 operands.
+cublasComputeType_t compute_type(MathMode math, DType type) {
+  if (type != DType::f32) return CUBLAS_COMPUTE_32F;
   switch (math) {
     case MathMode::fp32:
       return CUBLAS_COMPUTE_32F;
@@ -52,8 +54,29 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_DRELU_BGRAD;
     case Epilogue::sum_b:
       return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::gelu_bias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::gelu_gradient_sum:
+      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool uses_gelu(Epilogue epilogue) { return epilogue >= Epilogue::gelu_bias; }
+
+cudaDataType_t data_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw Error(Cause::internal, fmt::format("no GEMM of {} on a GPU", to_string(type)), "f32, bf16 or f16");
+  }
 }
 
 uint32_t alignment_of(const void* pointer) {
@@ -94,7 +117,7 @@ struct CudaGemm::Plan {
   }
   void set_pointers(const GemmCall& call, int device_index) {
     if (call.vector) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector, device_index);
-    if (call.mask) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.mask, device_index);
+    if (call.aux) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux, device_index);
   }
 };
 
@@ -110,8 +133,8 @@ CudaGemm::~CudaGemm() {
 
 namespace {
 
-void create_layout(Layout& layout, int64_t rows, int64_t columns, int device_index, int64_t stride = 0) {
-  check(cublasLtMatrixLayoutCreate(&layout.handle, CUDA_R_32F, static_cast<uint64_t>(rows),
+void create_layout(Layout& layout, DType type, int64_t rows, int64_t columns, int device_index, int64_t stride) {
+  check(cublasLtMatrixLayoutCreate(&layout.handle, data_type(type), static_cast<uint64_t>(rows),
                                    static_cast<uint64_t>(columns), stride ? stride : rows),
         device_index, "cublasLtMatrixLayoutCreate");
 }
@@ -142,9 +165,10 @@ CudaGemm::Plan& CudaGemm::plan_for(GemmCall& call) {
   p.align_b = alignment_of(call.b);
   p.align_d = alignment_of(call.d);
   p.align_vector = call.vector ? alignment_of(call.vector) : 0;
+  p.align_aux = uses_gelu(p.epilogue) ? alignment_of(call.aux) : 0;
   if (const auto found = plans_.find(p); found != plans_.end()) return *found->second;
 
-  auto plan = make_plan(call, compute_type(options_.math));
+  auto plan = make_plan(call, compute_type(options_.math, p.type));
   // The fast modes allow lower precision but do not require it: where they have no algorithm (odd row widths), a GEMM
   // without epilogue runs in full f32.
   if (plan->candidates.empty() && p.epilogue == Epilogue::none) plan = make_plan(call, CUBLAS_COMPUTE_32F);
@@ -159,12 +183,12 @@ std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublas
   plan->set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, device_index_);
   plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue), device_index_);
-  if (call.mask) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, mask_row_bits(p.m), device_index_);
+  set_epilogue_types(*plan, call);
   if (p.num_sms > 0) plan->set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, int32_t{p.num_sms}, device_index_);
   plan->set_pointers(call, device_index_);
-  create_layout(plan->a, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, device_index_);
-  create_layout(plan->b, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_, p.stride_b);
-  create_layout(plan->d, p.m, p.n, device_index_);
+  create_layout(plan->a, p.type, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, device_index_, p.stride_a);
+  create_layout(plan->b, p.type, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, device_index_, p.stride_b);
+  create_layout(plan->d, p.d_type, p.m, p.n, device_index_, p.stride_d);
 
   Preference preference;
   fill_preference(preference, p, options_.deterministic, device_index_);
@@ -179,6 +203,20 @@ std::unique_ptr<CudaGemm::Plan> CudaGemm::make_plan(const GemmCall& call, cublas
   return plan;
 }
 
+// A mask has rows of bits, the input of gelu has columns of m elements. Types are set only where they differ from
+// cuBLASLt's defaults, those of D.
+void CudaGemm::set_epilogue_types(Plan& plan, const GemmCall& call) {
+  const GemmProblem& p = call.problem;
+  if (call.aux)
+    plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, uses_gelu(p.epilogue) ? p.m : mask_row_bits(p.m), device_index_);
+  if (uses_gelu(p.epilogue) && p.type != p.d_type)
+    plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, static_cast<int32_t>(data_type(p.type)), device_index_);
+  const bool reads_bias = p.epilogue == Epilogue::bias || p.epilogue == Epilogue::gelu_bias;
+  const DType vector_type = reads_bias ? p.type : DType::f32;
+  if (call.vector && vector_type != p.d_type)
+    plan.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(data_type(vector_type)), device_index_);
+}
+
 bool CudaGemm::supports(GemmCall call) { return !plan_for(call).candidates.empty(); }
 
 namespace {
@@ -187,9 +225,9 @@ namespace {
 // operand contiguous along k runs on older, slower instructions; transposing one operand first may pay.
 bool may_copy(const GemmCall& call, const GemmWorkspace& workspace) {
   const GemmProblem& p = call.problem;
-  return p.transpose_b && !p.transpose_a && p.k >= kCopyRows &&
+  return p.type == DType::f32 && p.transpose_b && !p.transpose_a && p.k >= kCopyRows &&
          static_cast<size_t>(p.n * p.k) * sizeof(float) <= workspace.bytes / 2 &&
-         transposes(call.b, p.k, p.n, p.stride_b ? p.stride_b : p.n);
+         transposes(static_cast<const float*>(call.b), p.k, p.n, p.stride_b ? p.stride_b : p.n);
 }
 
 float* copy_of_b(const GemmWorkspace& workspace) {
@@ -206,7 +244,8 @@ GemmCall with_copy(GemmCall call, const GemmWorkspace& workspace) {
 
 void copy_b(const KernelLaunch& launch, const GemmCall& call, const GemmWorkspace& workspace) {
   const GemmProblem& p = call.problem;
-  launch_transpose(launch, call.b, p.stride_b ? p.stride_b : p.n, copy_of_b(workspace), p.k, p.n);
+  launch_transpose(launch, static_cast<const float*>(call.b), p.stride_b ? p.stride_b : p.n, copy_of_b(workspace), p.k,
+                   p.n);
 }
 
 }  // namespace
@@ -246,22 +285,34 @@ void CudaGemm::launch(const Plan& plan, size_t candidate, const GemmCall& call, 
         device_index_, "cublasLtMatmul");
 }
 
+namespace {
+
+/// Bytes that D spans.
+size_t d_bytes(const GemmProblem& p) {
+  return static_cast<size_t>((p.stride_d ? p.stride_d : p.m) * p.n) * size_of(p.d_type);
+}
+
+}  // namespace
+
 // Uses the real inputs (zeros would run faster), scratch outputs and a workspace of its own, because the caller's is in
 // use. Returns the time of the fastest candidate in us.
 double CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& workspace) {
   plan.tuned = true;
   const GemmProblem& p = call.problem;
-  const size_t d_floats = static_cast<size_t>(p.m * p.n), vector_floats = static_cast<size_t>(std::max(p.m, p.n));
-  const size_t mask_bytes = static_cast<size_t>(mask_row_bits(p.m) / 8 * p.n);
-  const TunerMemory d(tuner_, device_index_, d_floats * sizeof(float));
+  const size_t vector_floats = static_cast<size_t>(std::max(p.m, p.n));
+  const size_t gelu_bytes = p.epilogue == Epilogue::gelu_bias ? static_cast<size_t>(p.m * p.n) * size_of(p.type) : 0;
+  const size_t aux_bytes = std::max(static_cast<size_t>(mask_row_bits(p.m) / 8 * p.n), gelu_bytes);
+  const TunerMemory d(tuner_, device_index_, d_bytes(p));
   const TunerMemory vector(tuner_, device_index_, vector_floats * sizeof(float));
-  const TunerMemory mask(tuner_, device_index_, mask_bytes);
+  const TunerMemory aux(tuner_, device_index_, aux_bytes);
   const TunerMemory own_workspace(tuner_, device_index_, workspace.bytes);
   GemmCall scratch = call;
   scratch.d = d.data();
-  const bool writes_mask = p.epilogue == Epilogue::relu_mask || p.epilogue == Epilogue::relu_bias_mask;
-  const bool writes_vector = p.epilogue == Epilogue::masked_sum || p.epilogue == Epilogue::sum_b;
-  if (writes_mask) scratch.mask = reinterpret_cast<uint8_t*>(mask.data());
+  const bool writes_aux =
+      p.epilogue == Epilogue::relu_mask || p.epilogue == Epilogue::relu_bias_mask || p.epilogue == Epilogue::gelu_bias;
+  const bool writes_vector =
+      p.epilogue == Epilogue::masked_sum || p.epilogue == Epilogue::sum_b || p.epilogue == Epilogue::gelu_gradient_sum;
+  if (writes_aux) scratch.aux = aux.data();
   if (writes_vector) scratch.vector = vector.data();
   plan.set_pointers(scratch, device_index_);
   double best = 1e30;
@@ -281,7 +332,7 @@ double CudaGemm::tune(Plan& plan, const GemmCall& call, const GemmWorkspace& wor
 void CudaGemm::tune_copy(Plan& plan, double direct_us, const KernelLaunch& launch, const GemmCall& call,
                          const GemmWorkspace& workspace) {
   const TunerMemory memory(tuner_, device_index_, workspace.bytes);
-  const TunerMemory d(tuner_, device_index_, static_cast<size_t>(call.problem.m * call.problem.n) * sizeof(float));
+  const TunerMemory d(tuner_, device_index_, d_bytes(call.problem));
   const GemmWorkspace own{memory.data(), workspace.bytes};
   KernelLaunch beside = launch;
   beside.stream = tuner_.stream();

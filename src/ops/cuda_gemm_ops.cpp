@@ -5,14 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 
-#include "device/cuda_check.h"
 #include "device/cuda_stream.h"
-#include "ops/cuda_choice.h"
 #include "ops/cuda_mask_probe.h"
+#include "ops/cuda_method_choices.h"
 #include "ops/cuda_ops.h"
 #include "ops/cuda_small.h"
 
@@ -22,7 +20,7 @@ namespace {
 class CudaGemmOps final : public GemmOps {
  public:
   explicit CudaGemmOps(std::shared_ptr<CudaContext> context)
-      : context_(std::move(context)), gemm_(context_->index(), context_->options(), context_->tuner()) {
+      : context_(std::move(context)), gemm_(context_->gemm()), choices_(context_) {
     if (context_->options().deterministic) return;
     StreamMemory& memory = context_->tuner_memory();
     masks_ = probe_masks(context_->tuner(), gemm_, memory.launch, memory.workspace);
@@ -42,16 +40,14 @@ class CudaGemmOps final : public GemmOps {
   void dense_backward_update(Stream& stream, const DenseBackwardWeight& weight, const AdamStep& adam) override;
   bool fuses_backward(int64_t batch) const override { return small_applies(batch, 1, 1); }
 
-  const std::map<ProductKey, Choice>& choices() const { return choices_; }
+  const std::vector<std::string>& choices() const { return context_->choices(); }
 
  private:
   /// Gives the same answer for forward and backward of a layer.
   bool small_applies(int64_t batch, int64_t in, int64_t out) const {
     return context_->has_small_kernels() && small_dense_applies(context_->options().math, batch, in, out);
   }
-  /// Fused or separate computation of `key`; times both when `fused_works` and the key is new and the stream not
-  /// captured. `run(way, memory, scratch, may_tune)` enqueues the GEMM on the stream of `memory`, with output to
-  /// `scratch` if given.
+  /// As MethodChoices::choose where `fused_works`, else separate.
   template <class Run>
   Method choose(Stream& stream, const ProductKey& key, bool fused_works, int64_t scratch_floats, const Run& run);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
@@ -59,9 +55,9 @@ class CudaGemmOps final : public GemmOps {
   }
 
   std::shared_ptr<CudaContext> context_;
-  CudaGemm gemm_;
+  CudaGemm& gemm_;
   MaskSupport masks_;
-  std::map<ProductKey, Choice> choices_;
+  MethodChoices<ProductKey> choices_;
 };
 
 template <class Run>
@@ -69,25 +65,7 @@ Method CudaGemmOps::choose(Stream& stream, const ProductKey& key, bool fused_wor
                            const Run& run) {
   // Checked first, because support depends on the pointers' alignment, which is not in the key.
   if (!fused_works) return Method::separate;
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second.method;
-  if (context_->options().deterministic || is_capturing(stream)) return Method::fused;
-  Choice choice;
-  {
-    StreamMemory& memory = context_->tuner_memory();
-    context_->tuner().let_finish(as_cuda(stream));
-    const TunerMemory scratch(context_->tuner(), context_->index(),
-                              static_cast<size_t>(scratch_floats) * sizeof(float));
-    run(Method::fused, memory, scratch.data(), true);  // chooses the GEMM algorithms first
-    run(Method::separate, memory, scratch.data(), true);
-    const auto time = [&](Method method) {
-      return context_->tuner().time_us([&](cudaStream_t) { run(method, memory, scratch.data(), false); });
-    };
-    choice.fused_us = time(Method::fused);
-    choice.separate_us = time(Method::separate);
-    choice.method = choice.fused_us <= choice.separate_us ? Method::fused : Method::separate;
-  }
-  choices_.emplace(key, choice);
-  return choice.method;
+  return choices_.choose(stream, key, static_cast<size_t>(scratch_floats) * sizeof(float), run);
 }
 
 // Row-major y[B,O] = x[B,I] w[O,I]^T is column-major y(O,B) = w(I,O)^T x(I,B).
@@ -110,7 +88,7 @@ void CudaGemmOps::dense_forward(Stream& stream, const DenseForward& a) {
   const auto call_for = [&](Epilogue epilogue, float* y, uint8_t* mask_out) {
     GemmCall call{{a.out, a.batch, a.in, true, false, epilogue, false}, a.w, a.x, y};
     call.vector = epilogue == Epilogue::none || epilogue == Epilogue::relu ? nullptr : a.bias;
-    call.mask = epilogue == fused ? mask_out : nullptr;
+    call.aux = epilogue == fused ? mask_out : nullptr;
     return call;
   };
   const int64_t y_floats = (a.batch * a.out + 63) / 64 * 64;
@@ -145,7 +123,7 @@ void CudaGemmOps::dense_backward_input(Stream& stream, const DenseBackwardInput&
   const bool detour = a.dbias && a.accumulate;
   const auto call_for = [&](Epilogue epilogue, float* dx, float* sums) {
     GemmCall call{{a.in, a.batch, a.out, false, false, epilogue, false}, a.w, a.dy, dx, a.scale};
-    if (epilogue != Epilogue::none) call.mask = mask, call.vector = sums;
+    if (epilogue != Epilogue::none) call.aux = mask, call.vector = sums;
     return call;
   };
   const auto run = [&](Method method, const StreamMemory& memory, float* scratch, bool may_tune) {
@@ -232,10 +210,8 @@ std::unique_ptr<GemmOps> make_cuda_gemm_ops(std::shared_ptr<CudaContext> context
 }
 
 std::vector<std::string> cuda_ops_choices(const Ops& ops) {
-  std::vector<std::string> lines;
-  if (const auto* cuda = dynamic_cast<const CudaGemmOps*>(&ops.gemm()))
-    for (const auto& [key, choice] : cuda->choices()) lines.push_back(describe(key, choice));
-  return lines;
+  const auto* cuda = dynamic_cast<const CudaGemmOps*>(&ops.gemm());
+  return cuda ? cuda->choices() : std::vector<std::string>{};
 }
 
 }  // namespace amdahl

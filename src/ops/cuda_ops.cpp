@@ -70,6 +70,12 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .elementwise = std::make_unique<CudaElementwiseOps>(context),
                                              .loss = std::make_unique<CudaLossOps>(context),
                                              .optimizer = std::make_unique<CudaOptimizerOps>(context),
+                                             .matmul = make_cuda_matmul_ops(context),
+                                             .norm = make_cuda_norm_ops(context),
+                                             .attention = make_cuda_attention_ops(context),
+                                             .sequence = make_cuda_sequence_ops(context),
+                                             .recurrent = make_cuda_recurrent_ops(context),
+                                             .compute_type = options.math == MathMode::bf16 ? DType::bf16 : DType::f32,
                                              .gains_from_second_stream = true});
 }
 

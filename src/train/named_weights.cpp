@@ -20,8 +20,8 @@ std::vector<WeightRange> weight_ranges(const ModelSpec& model) {
   const ParameterLayout layout = make_layout(model);
   for (size_t i = 0; i < layout.layers.size(); ++i) {
     const LayerSlice& slice = layout.layers[i];
-    ranges.push_back({fmt::format("layers.{}.weight", i), {slice.shard.rows(), slice.shard.columns()}, slice.weight});
-    if (slice.bias >= 0) ranges.push_back({fmt::format("layers.{}.bias", i), {slice.shard.rows()}, slice.bias});
+    for (const TensorSlice& tensor : slice.tensors)
+      ranges.push_back({fmt::format("layers.{}.{}", i, tensor.spec.name), tensor.spec.shape, tensor.begin});
   }
   return ranges;
 }

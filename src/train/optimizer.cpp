@@ -198,7 +198,10 @@ std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Op
 std::vector<FloatRange> decaying_ranges(const ParameterLayout& layout) {
   std::vector<FloatRange> ranges;
   for (size_t i = layout.range.first; i < layout.range.last; ++i)
-    ranges.push_back({layout.layers[i].weight, layout.layers[i].end});
+    for (const TensorSlice& tensor : layout.layers[i].tensors) {
+      const int64_t end = tensor.begin + tensor.spec.stored_floats();  // up to the next line, the padding is zero
+      if (tensor.spec.decays()) ranges.push_back({tensor.begin, (end + kDecayLine - 1) / kDecayLine * kDecayLine});
+    }
   return ranges;
 }
 

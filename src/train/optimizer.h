@@ -26,7 +26,7 @@ class Optimizer : public RangeOptimizer {
 std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Model& model,
                                           const std::vector<FloatRange>& owned,
                                           const std::vector<FloatRange>& decaying = {});
-/// The parameters that weight decay acts on: tensors of at least two dimensions.
+/// The parameters that weight decay acts on: tensors of at least two dimensions (ParameterSpec::decays).
 std::vector<FloatRange> decaying_ranges(const ParameterLayout& layout);
 /// Number of state floats per parameter.
 int num_state_arrays(const Hyper& hyper);

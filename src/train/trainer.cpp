@@ -24,8 +24,6 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 
 }  // namespace
 
-int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
-
 AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps) {
   constexpr double kTimes = 5, kLeast = 5;
   const double one = kTimes * longest_step_seconds;
@@ -63,12 +61,13 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
-    staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
+    staged_targets_ = rank_.device.allocate(float_bytes(rows * options_.model.target_width()));
   }
   reset();
 }
 
 GradientOrder Trainer::choose_order() const {
+  if (!options_.model.is_mlp()) return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
   if (rank_.ops->gemm().fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::dgrad_first;
@@ -105,7 +104,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, micro);
     const int64_t skip = rows.begin - first.begin;
     const BatchView batch{.features = features + skip * options_.model.input_width,
-                          .targets = targets + skip * target_width(options_.model),
+                          .targets = targets + skip * options_.model.target_width(),
                           .rows = rows.rows(),
                           .row_offset = rows.begin,
                           .global_rows = plan.global_batch};
@@ -264,7 +263,7 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
   const int64_t chunk = max_micro_rows(options_.plan, row_);
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const BatchView batch{.features = features + begin * options_.model.input_width,
-                          .targets = targets + begin * target_width(options_.model),
+                          .targets = targets + begin * options_.model.target_width(),
                           .rows = std::min(chunk, rows - begin),
                           .row_offset = begin,
                           .global_rows = rows};

@@ -172,7 +172,4 @@ class Trainer {
   bool warmed_ = false;           // one eager step ran, so Ops have chosen their algorithms
 };
 
-/// Floats per row of the targets: output width for MSE, 1 (class index) for cross-entropy.
-int64_t target_width(const ModelSpec& model);
-
 }  // namespace amdahl

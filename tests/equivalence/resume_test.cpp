@@ -51,7 +51,7 @@ TrainerState run_from(const TrainerOptions& options, const JobData& data, int st
         const RowRange mine = trainer.rows_to_provide();
         for (int step = 0; step < steps; ++step)  // a CPU device is host memory
           trainer.step(data.features.data() + mine.begin * options.model.input_width,
-                       data.targets.data() + mine.begin * target_width(options.model));
+                       data.targets.data() + mine.begin * options.model.target_width());
         TrainerState state = trainer.save_state();
         EXPECT_EQ(state.parameters.empty(), index != 0);
         if (index == 0) result = std::move(state);

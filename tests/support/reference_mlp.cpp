@@ -22,7 +22,7 @@ double ReferenceMlp::gradients(const std::vector<float>& features, const std::ve
   std::vector<std::vector<double>> values(num_layers + 1), factors(num_layers);
   values[0].assign(features.begin(), features.begin() + rows * spec_.input_width);
   for (size_t l = 0; l < num_layers; ++l) {
-    const DenseSpec& layer = spec_.layers[l];
+    const LayerSpec& layer = spec_.layers[l];
     const int64_t in = spec_.layer_input_width(l), out = layer.units;
     values[l + 1].resize(static_cast<size_t>(rows * out));
     factors[l].assign(static_cast<size_t>(rows * out), 1.0);

@@ -1,0 +1,259 @@
+// Layer normalisation: a row is read once and kept in registers.
+#include "ops/cuda_norm.h"
+
+#include "ops/cuda_launch.cuh"
+#include "ops/cuda_matmul.h"
+#include "ops/cuda_reduce.cuh"
+#include "ops/cuda_typed.cuh"
+
+namespace amdahl {
+namespace {
+
+constexpr int kGroup = 8;  // elements per access: 16 bytes of a 16-bit type
+
+/// Sums over the kRowThreads threads of a row; each thread gets the same bits. `turn` alternates between 0 and 1 from
+/// call to call: a buffer is written again only after the barrier of the call between.
+template <int kRowThreads>
+__device__ __forceinline__ float2 row_sums(float2 value, int turn) {
+  value = {warp_sum(value.x), warp_sum(value.y)};
+  if constexpr (kRowThreads == kWarp) return value;
+  constexpr int kWarps = kRowThreads / kWarp;
+  __shared__ float2 warps[2][kWarps];
+  if (threadIdx.x % kWarp == 0) warps[turn][threadIdx.x / kWarp] = value;
+  __syncthreads();
+  float2 total = {0, 0};
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) total.x += warps[turn][i].x, total.y += warps[turn][i].y;
+  return total;
+}
+
+/// kRowThreads threads per row, each with kChunks groups of kVec columns; a block has whole rows.
+template <class D, class Y, int kRowThreads, int kChunks, int kVec>
+__global__ void __launch_bounds__(kThreads) layer_norm_kernel(LayerNormForward a) {
+  static_assert(kRowThreads == kWarp || kRowThreads == kThreads, "the rows of a block share no barrier");
+  let_successor_start();
+  wait_for_predecessor();
+  const int lane = threadIdx.x % kRowThreads;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / kRowThreads) + threadIdx.x / kRowThreads;
+  if (row >= a.rows) return;
+  const int64_t at = row * a.width;
+  Floats<kVec> x[kChunks];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + lane) * kVec;
+    x[c] = {};
+    if (column < a.width) x[c] = load_floats<kVec>(a.x + at + column);
+  }
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + lane) * kVec;
+    if (column >= a.width) continue;
+    if (a.delta) {
+      const Floats<kVec> delta = load_floats<kVec>(static_cast<const D*>(a.delta) + at + column);
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) x[c].v[i] += delta.v[i];
+    }
+    if (a.sum) store_floats(a.sum + at + column, x[c]);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) sum += x[c].v[i];
+  }
+  const float mean = row_sums<kRowThreads>({sum, 0}, 0).x / static_cast<float>(a.width);
+  float squares = 0;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    if ((static_cast<int64_t>(c) * kRowThreads + lane) * kVec >= a.width) continue;
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) squares += (x[c].v[i] - mean) * (x[c].v[i] - mean);
+  }
+  const float variance = row_sums<kRowThreads>({squares, 0}, 1).x / static_cast<float>(a.width);
+  const float rstd = 1.0f / sqrtf(variance + a.epsilon);
+  if (lane == 0) a.mean[row] = mean, a.rstd[row] = rstd;
+  if (!a.y) return;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + lane) * kVec;
+    if (column >= a.width) continue;
+    const Floats<kVec> gamma = load_floats<kVec>(a.gamma + column), beta = load_floats<kVec>(a.beta + column);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) x[c].v[i] = (x[c].v[i] - mean) * rstd * gamma.v[i] + beta.v[i];
+    store_floats(static_cast<Y*>(a.y) + at + column, x[c]);
+  }
+}
+
+/// What backward reads of a row.
+template <class Dy, int kChunks, int kVec>
+struct RowInputs {
+  Elements<Dy, kVec> dy[kChunks];
+  Elements<float, kVec> x[kChunks], residual[kChunks];
+  float mean = 0, rstd = 0;
+};
+
+template <class Dy, int kChunks, int kVec>
+__device__ __forceinline__ void load_row(const LayerNormBackward& a, int64_t row, RowInputs<Dy, kChunks, kVec>& in) {
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * blockDim.x + threadIdx.x) * kVec;
+    in.dy[c] = {}, in.x[c] = {}, in.residual[c] = {};
+    if (row >= a.rows || column >= a.width) continue;
+    in.x[c] = load_elements<kVec>(a.x + row * a.width + column);
+    in.dy[c] = load_elements<kVec>(static_cast<const Dy*>(a.dy) + row * a.width + column);
+    if (a.d_residual) in.residual[c] = load_elements<kVec>(a.d_residual + row * a.width + column);
+  }
+  if (row >= a.rows) return;
+  in.mean = a.mean[row], in.rstd = a.rstd[row];
+}
+
+/// All blocks of backward run at once: its grid is as large as the GPU.
+constexpr int blocks_per_sm(int row_threads) { return std::max(1, 640 / row_threads); }
+
+/// A block has one row at a time and keeps its sums of dgamma and dbeta; the next row is loaded meanwhile. partials is
+/// [2, blocks, width].
+template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
+__global__ void __launch_bounds__(kRowThreads, blocks_per_sm(kRowThreads))
+    layer_norm_gradient_kernel(LayerNormBackward a, float* partials) {
+  let_successor_start();
+  wait_for_predecessor();
+  Floats<kVec> gamma[kChunks], dgamma[kChunks], dbeta[kChunks];
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
+    gamma[c] = {}, dgamma[c] = {}, dbeta[c] = {};
+    if (column < a.width) gamma[c] = load_floats<kVec>(a.gamma + column);
+  }
+  RowInputs<Dy, kChunks, kVec> next;
+  load_row(a, blockIdx.x, next);
+  int turn = 0;
+  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
+    const RowInputs<Dy, kChunks, kVec> in = next;
+    load_row(a, row + gridDim.x, next);
+    float2 sums = {0, 0};  // of g = dy * gamma, and of g * x_hat
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const Floats<kVec> dy = to_floats(in.dy[c]);
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) {  // columns past the end have dy = 0
+        const float x_hat = (in.x[c].e[i] - in.mean) * in.rstd, g = dy.v[i] * gamma[c].v[i];
+        sums.x += g, sums.y += g * x_hat;
+        dgamma[c].v[i] += dy.v[i] * x_hat, dbeta[c].v[i] += dy.v[i];
+      }
+    }
+    sums = row_sums<kRowThreads>(sums, turn);
+    const float mean_g = sums.x / static_cast<float>(a.width), mean_gx = sums.y / static_cast<float>(a.width);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
+      if (column >= a.width) continue;
+      const Floats<kVec> dy = to_floats(in.dy[c]);
+      Floats<kVec> dx;
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) {
+        const float x_hat = (in.x[c].e[i] - in.mean) * in.rstd;
+        dx.v[i] = in.rstd * (dy.v[i] * gamma[c].v[i] - mean_g - x_hat * mean_gx) + in.residual[c].e[i];
+      }
+      store_floats(a.dx + row * a.width + column, dx);
+      if (a.dx_typed) store_floats(static_cast<Dx*>(a.dx_typed) + row * a.width + column, dx);
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
+    if (column >= a.width) continue;
+    store_floats(partials + blockIdx.x * a.width + column, dgamma[c]);
+    store_floats(partials + (gridDim.x + blockIdx.x) * a.width + column, dbeta[c]);
+  }
+}
+
+template <class D, int kVec>
+__global__ void __launch_bounds__(kThreads) residual_add_kernel(ResidualAdd a) {
+  let_successor_start();
+  wait_for_predecessor();
+  for (int64_t i = thread_index() * kVec; i < a.count; i += thread_count() * kVec) {
+    Floats<kVec> x = load_floats<kVec>(a.x + i);
+    const Floats<kVec> delta = load_floats<kVec>(static_cast<const D*>(a.delta) + i);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) x.v[j] += delta.v[j];
+    store_floats(a.y + i, x);
+  }
+}
+
+void check_width(int64_t width) {
+  if (width <= kMostNormWidth) return;
+  throw Error(Cause::usage, "layer normalisation of " + std::to_string(width) + " columns on a GPU",
+              "a model of width " + std::to_string(kMostNormWidth) + " or less");
+}
+
+bool all_aligned(std::initializer_list<const void*> pointers) {
+  return std::all_of(pointers.begin(), pointers.end(), aligned16);
+}
+
+template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
+unsigned launch_gradient(const KernelLaunch& launch, const LayerNormBackward& a, float* partials) {
+  const unsigned blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, blocks_per_sm(kRowThreads) * launch.num_sms));
+  launch_early(launch, blocks, kRowThreads, layer_norm_gradient_kernel<Dy, Dx, kRowThreads, kChunks, kVec>,
+               "layer_norm_gradient_kernel", a, partials);
+  return blocks;
+}
+
+}  // namespace
+
+void launch_layer_norm(const KernelLaunch& launch, const LayerNormForward& a) {
+  check_width(a.width);
+  if (a.rows * a.width == 0) return;
+  const bool vector = a.width % kGroup == 0 && all_aligned({a.x, a.delta, a.sum, a.gamma, a.beta, a.y});
+  const bool narrow = a.width <= 1024;  // a warp per row, else a block
+  with_element_types(a.delta ? a.type : a.y_type, a.y ? a.y_type : a.type, [&](auto delta, auto y) {
+    using D = typename decltype(delta)::type;
+    using Y = typename decltype(y)::type;
+    auto* kernel =
+        narrow ? (vector ? layer_norm_kernel<D, Y, kWarp, 4, kGroup> : layer_norm_kernel<D, Y, kWarp, 32, 1>)
+               : (vector ? layer_norm_kernel<D, Y, kThreads, 4, kGroup> : layer_norm_kernel<D, Y, kThreads, 32, 1>);
+    launch_early(launch, num_blocks(a.rows, narrow ? kThreads / kWarp : 1), kThreads, kernel, "layer_norm_kernel", a);
+  });
+}
+
+void launch_layer_norm_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace,
+                                const LayerNormBackward& a) {
+  check_width(a.width);
+  if (a.width == 0) return;
+  const bool vector =
+      a.width % kGroup == 0 && all_aligned({a.dy, a.x, a.gamma, a.d_residual, a.dx, a.dx_typed}) && a.rows > 0;
+  float* partials = static_cast<float*>(workspace.data);
+  unsigned blocks = 0;
+  if (a.rows > 0)
+    with_element_types(a.dy_type, a.dx_typed ? a.type : a.dy_type, [&](auto dy, auto dx) {
+      using Dy = typename decltype(dy)::type;
+      using Dx = typename decltype(dx)::type;
+      if (vector)
+        blocks = a.width <= 1024   ? launch_gradient<Dy, Dx, 128, 1, kGroup>(launch, a, partials)
+                 : a.width <= 4096 ? launch_gradient<Dy, Dx, 512, 1, kGroup>(launch, a, partials)
+                                   : launch_gradient<Dy, Dx, 1024, 1, kGroup>(launch, a, partials);
+      else
+        blocks = a.width <= 2048 ? launch_gradient<Dy, Dx, 256, 8, 1>(launch, a, partials)
+                                 : launch_gradient<Dy, Dx, 1024, 8, 1>(launch, a, partials);
+    });
+  // dbeta is the second matrix of the sums; both are arrays of one parameter buffer or of two.
+  const int64_t distance = (reinterpret_cast<intptr_t>(a.dbeta) - reinterpret_cast<intptr_t>(a.dgamma)) /
+                           static_cast<intptr_t>(sizeof(float));
+  launch_column_sums(launch, {.x = partials,
+                              .type = DType::f32,
+                              .out = a.dgamma,
+                              .rows = blocks,
+                              .width = a.width,
+                              .batches = 2,
+                              .out_stride = distance,
+                              .accumulate = a.accumulate});
+}
+
+void launch_residual_add(const KernelLaunch& launch, const ResidualAdd& a) {
+  if (a.count == 0) return;
+  const bool vector = a.count % kGroup == 0 && all_aligned({a.x, a.delta, a.y});
+  with_element_type(a.type, [&](auto delta) {
+    using D = typename decltype(delta)::type;
+    auto* kernel = vector ? residual_add_kernel<D, kGroup> : residual_add_kernel<D, 1>;
+    launch_early(launch, streaming_blocks(launch, a.count / (vector ? kGroup : 1)), kThreads, kernel,
+                 "residual_add_kernel", a);
+  });
+}
+
+}  // namespace amdahl
