@@ -39,6 +39,10 @@ std::string batches_on_one_device(const StudySettings& settings) {
   return text;
 }
 
+std::string weight_decay_text(const TrainingConfig& training) {
+  return training.weight_decay ? fmt::format("{}", *training.weight_decay) : "usual";
+}
+
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
 // FNV-1a over the floats' bits: distinguishes two versions of a file. Identities of resumable runs contain it, so it
@@ -61,7 +65,7 @@ void add_origin(std::map<std::string, std::string>& identity, const Provenance& 
 }
 
 std::string data_name(const DataConfig& data) {
-  if (!data.csv_path.empty()) return std::filesystem::path(data.csv_path).filename().string();
+  if (!data.data_path.empty()) return std::filesystem::path(data.data_path).filename().string();
   return has_own_data(data) ? "arrays" : "synthetic";
 }
 
@@ -74,6 +78,7 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
                                               {"data", data_name(training.data)},
                                               {"data_hash", own ? hash_text(data) : ""},
                                               {"rows", std::to_string(data.num_rows)},
+                                              {"input_shape", fmt::format("{}", fmt::join(data.input_shape, "x"))},
                                               {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
                                               {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
                                               {"missing", training.data.missing},
@@ -83,6 +88,10 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
                                               {"math", std::string(to_string(engine.math))},
                                               {"optimizer", training.optimizer},
                                               {"learning_rate", fmt::format("{}", training.learning_rate)},
+                                              {"weight_decay", weight_decay_text(training)},
+                                              {"clip_norm", fmt::format("{}", training.clip_norm)},
+                                              {"lr_schedule", training.lr_schedule},
+                                              {"lr_warmup_steps", std::to_string(training.lr_warmup_steps)},
                                               {"deterministic", yes_or_no(engine.deterministic)},
                                               {"seed", std::to_string(engine.seed)}};
   for (const PlanField& field : plan_fields()) identity.emplace(field.name, text_of(field, training.plan));

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "device/cpu_device.h"
 #include "ops/cpu_losses.h"
 
@@ -38,6 +41,18 @@ class CpuOptimizerOps final : public OptimizerOps {
   }
   void sgd_step(Stream& stream, const SgdStep& a) override {
     as_cpu(stream).enqueue([this, a] { kernels_.sgd_step(a); });
+  }
+  void set_rate(Stream& stream, const SetRate& a) override {
+    as_cpu(stream).enqueue([a] { *a.rate = rate_of_step(a.plan, a.base, *a.step); });
+  }
+  void sum_of_squares(Stream& stream, const SumOfSquares& a) override {
+    as_cpu(stream).enqueue([this, a] {
+      const float sum = static_cast<float>(kernels_.sum_of_squares(a.values, a.n));
+      *a.sum = a.accumulate ? *a.sum + sum : sum;
+    });
+  }
+  void clip_scale(Stream& stream, const ClipScale& a) override {
+    as_cpu(stream).enqueue([a] { *a.scale = std::min(1.0f, a.limit / (std::sqrt(*a.sum) + kClipEpsilon)); });
   }
 
  private:

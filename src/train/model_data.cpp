@@ -14,40 +14,57 @@ float draw_index(uint64_t seed, int64_t row, int64_t position, int64_t count, ui
   return static_cast<float>((static_cast<uint64_t>(bits.v[0]) * static_cast<uint64_t>(count)) >> 32);
 }
 
+/// Features of the study's generator: of each step of a window, else of the row.
+Dataset draw_features(const ModelSpec& model, int64_t rows, int64_t targets, uint64_t seed) {
+  if (model.input_shape.size() == 2)
+    return make_study_windows(rows, model.input_shape[0], model.input_shape[1], targets, seed);
+  Dataset data = make_study_dataset(rows, model.input_width, targets, seed);
+  if (!model.input_shape.empty()) data.input_shape = model.input_shape;
+  return data;
+}
+
+Dataset draw_tokens(const ModelSpec& model, int64_t rows, uint64_t seed) {
+  Dataset data;
+  data.num_rows = rows;
+  data.input_width = model.input_width;
+  data.input_shape = model.input_shape;
+  data.vocabulary = model.vocabulary();
+  data.features.resize(static_cast<size_t>(rows * model.input_width));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t t = 0; t < model.input_width; ++t)
+      data.features[static_cast<size_t>(row * model.input_width + t)] =
+          draw_index(seed, row, t, data.vocabulary, kTokenStream);
+  return data;
+}
+
+void draw_labels(const ModelSpec& model, Dataset& data, uint64_t seed) {
+  const int64_t labels = data.targets_per_row;
+  data.targets.resize(static_cast<size_t>(data.num_rows * labels));
+  for (int64_t row = 0; row < data.num_rows; ++row)
+    for (int64_t t = 0; t < labels; ++t) {
+      float& target = data.targets[static_cast<size_t>(row * labels + t)];
+      if (data.vocabulary > 0 && labels == model.input_width && t + 1 < labels)
+        target = data.features[static_cast<size_t>(row * labels + t + 1)];  // the next token
+      else
+        target = draw_index(seed, row, t, data.output_width, kLabelStream);
+    }
+}
+
 }  // namespace
 
 Dataset make_model_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
-  if (model.vocabulary() == 0 && model.loss == LossKind::mse)
-    return make_study_dataset(rows, model.input_width, model.output_width(), seed);
-  Dataset data;
-  if (model.vocabulary() == 0) {
-    data = make_study_dataset(rows, model.input_width, 1, seed);
-  } else {
-    data.num_rows = rows;
-    data.input_width = model.input_width;
-    data.features.resize(static_cast<size_t>(rows * model.input_width));
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t t = 0; t < model.input_width; ++t)
-        data.features[static_cast<size_t>(row * model.input_width + t)] =
-            draw_index(seed, row, t, model.vocabulary(), kTokenStream);
-  }
+  const bool tokens = model.vocabulary() > 0, regression = model.loss == LossKind::mse;
+  if (!tokens && regression) return draw_features(model, rows, model.output_width(), seed);
+  Dataset data = tokens ? draw_tokens(model, rows, seed) : draw_features(model, rows, 1, seed);
   data.name = "synthetic";
   data.loss = model.loss;
   data.output_width = model.output_width();
-  const int64_t width = model.target_width();
-  if (model.loss == LossKind::mse) {
-    data.targets = make_study_dataset(rows, 1, width, seed).targets;
+  if (regression) {
+    data.targets = make_study_dataset(rows, 1, data.output_width, seed).targets;
     return data;
   }
-  data.targets.resize(static_cast<size_t>(rows * width));
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t t = 0; t < width; ++t) {
-      float& target = data.targets[static_cast<size_t>(row * width + t)];
-      if (model.vocabulary() > 0 && width == model.input_width && t + 1 < width)
-        target = data.features[static_cast<size_t>(row * width + t + 1)];  // the next token
-      else
-        target = draw_index(seed, row, t, model.output_width(), kLabelStream);
-    }
+  data.targets_per_row = model.labels_per_row();
+  draw_labels(model, data, seed);
   return data;
 }
 

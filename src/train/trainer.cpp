@@ -41,7 +41,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
              {.max_rows = max_micro_rows(options.plan, row_),
               .seed = options.seed,
               .recompute = static_cast<Recompute>(options.plan.recompute)}),
-      optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
+      optimizer_(
+          make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
       order_(choose_order()),
       pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
@@ -171,6 +172,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     stamps->begin();
     stamps->start(*compute_, stamps->step);
   }
+  optimizer_->begin_step(*compute_);
   enqueue_input(features, targets, true, stamps);
   enqueue_micro_batches(features, targets, stamps, StepPart::full);
   if (stamps) stamps->end(*compute_, stamps->backward);
@@ -184,6 +186,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
 
 void Trainer::enqueue_part(const float* features, const float* targets, StepPart part) {
   if (part == StepPart::full) return enqueue(features, targets, nullptr);
+  if (part == StepPart::local || part == StepPart::staged) optimizer_->begin_step(*compute_);
   enqueue_input(features, targets, false, nullptr);
   enqueue_micro_batches(features, targets, nullptr, part);
   if (part == StepPart::forward || part == StepPart::backward) return;
@@ -271,8 +274,21 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
     const StepStats part = local_stats();
     total.loss += part.loss;
     total.correct += part.correct;
+    if (options_.model.loss == LossKind::mse) total.absolute_error += absolute_error(batch);
   }
   return total;
+}
+
+/// The part of the mean absolute error of batch.global_rows rows that these rows contribute. Blocks.
+double Trainer::absolute_error(const BatchView& batch) {
+  const int64_t values = batch.rows * options_.model.output_width();
+  std::vector<float> outputs(static_cast<size_t>(values)), targets(outputs.size());
+  rank_.device.copy_out(*compute_, outputs.data(), model_.outputs(), float_bytes(values));
+  rank_.device.copy_out(*compute_, targets.data(), batch.targets, float_bytes(values));
+  compute_->synchronize(deadline());
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) sum += std::abs(double{outputs[i]} - double{targets[i]});
+  return sum / static_cast<double>(batch.global_rows * options_.model.output_width());
 }
 
 void Trainer::synchronize() {

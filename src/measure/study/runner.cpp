@@ -59,7 +59,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
                  {"launch", std::string(to_string(cell.options.launch))},
                  {"math", std::string(to_string(cell.spec.math))},
                  {"scaling", std::string(to_string(settings.scaling))},
-                 {"optimizer", cell.options.hyper.optimizer},
+                 {"optimizer", optimizer_text(cell.options.hyper)},
                  {"data", settings.data_name},
                  {"run", static_cast<int64_t>(run)},
                  {"steps", static_cast<int64_t>(settings.steps)},

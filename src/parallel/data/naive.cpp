@@ -33,8 +33,10 @@ class NaiveDataParallel final : public GradientSync {
   }
 
   void update_alone() override {
-    if (context_.communicator.rank() == 0)
-      context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats);
+    if (context_.communicator.rank() != 0) return;
+    const int64_t end = context_.model.layout().num_floats;
+    clip_by_own_gradients(context_.optimizer, context_.compute, {{0, end}});
+    context_.optimizer.update(context_.compute, 0, end);
   }
 
  private:
