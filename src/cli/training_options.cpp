@@ -88,8 +88,14 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
   }
 }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelSpec& preset : model_presets()) names.push_back(preset.name);
+  return names;
+}
+
 void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
-  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")
+  app->add_option("--model", training.model, fmt::format("{} or FILE.json", fmt::join(preset_names(), ", ")))
       ->capture_default_str();
   DataConfig& data = training.data;
   app->add_option("--data", data.data_path,
@@ -129,7 +135,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->check(kNatural)
       ->capture_default_str();
   add_plan_options(app, training.plan);
-  offer(app, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
   offer(app, "--strategy", {"ddp", "zero1", "dp", "replicated"});
   offer(app, "--optimizer", {"adam", "adamw", "sgd"});
