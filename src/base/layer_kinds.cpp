@@ -195,7 +195,7 @@ double residual_flops(const LayerSpec& layer, const Shape& input) {
 }
 int64_t residual_saved(const LayerSpec& layer, const Shape& input, Recompute) {
   const int64_t out = count_of(conv_output(layer, input));
-  return (has_shortcut(layer, input) ? 5 : 3) * out + 6 * layer.units;
+  return (has_shortcut(layer, input) ? 4 : 3) * out + 6 * layer.units;
 }
 std::string image_problem(const LayerSpec&, const Shape& input) {
   return input.size() == 3 ? "" : fmt::format("its input is {}, not [height, width, channels]", shape_text(input));
