@@ -4,8 +4,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "reference_recurrent.h"
 #include "reference_conv.h"
+#include "reference_recurrent.h"
 
 namespace amdahl::test {
 namespace {
