@@ -77,7 +77,7 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
         value = found - field.choices.begin();
       };
       app->add_option_function<std::string>(name, choose, help)->default_str(std::string(field.choices[0]));
-      offer(app, name.c_str(), {field.choices.begin(), field.choices.end()});
+      offer(app, name, {field.choices.begin(), field.choices.end()});
       continue;
     }
     const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
