@@ -141,7 +141,7 @@ namespace {
 /// The weights in the primitive's format: `stored`, or a copy of them at `copy`.
 memory weights_in_format(const dnnl::stream& stream, const dnnl::primitive& reorder, const memory::desc& stored_format,
                          const memory::desc& format, const void* stored, void* copy) {
-  const memory original(stored_format, cpu_engine(), values_of(stored));
+  memory original(stored_format, cpu_engine(), values_of(stored));
   if (!reorder) return original;
   memory reordered(format, cpu_engine(), copy);
   reorder.execute(stream, {{DNNL_ARG_FROM, original}, {DNNL_ARG_TO, reordered}});
