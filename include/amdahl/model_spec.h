@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "amdahl/error.h"
+#include "amdahl/plan.h"
 
 namespace amdahl {
 
@@ -95,7 +96,7 @@ struct AMDAHL_API ModelSpec {
   /// without the unused input gradient of the first layer.
   double step_flops(int64_t batch) const;
   /// Bytes of activations and activation gradients held during one step of `batch` rows in f32.
-  int64_t activation_bytes(int64_t batch) const;
+  int64_t activation_bytes(int64_t batch, Recompute recompute = Recompute::none) const;
   /// Throws Error{usage} that names the first field out of range, or the first layer whose input does not fit.
   void validate() const;
 };

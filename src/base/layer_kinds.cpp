@@ -26,7 +26,7 @@ double gemm_flops(int64_t rows, int64_t in, int64_t out) {
 }
 double no_flops(const LayerSpec&, const Shape&) { return 0; }
 std::vector<ParameterSpec> no_parameters(const LayerSpec&, const Shape&) { return {}; }
-int64_t nothing_saved(const LayerSpec&, const Shape&) { return 0; }
+int64_t nothing_saved(const LayerSpec&, const Shape&, Recompute) { return 0; }
 Shape same_shape(const LayerSpec&, const Shape& input) { return input; }
 
 ParameterSpec normal(std::string name, Shape shape, double scale = kNormal) {
@@ -109,11 +109,12 @@ double block_flops(const LayerSpec& layer, const Shape& input) {
   // Scores and weighted values: half of the pairs under a causal mask are not needed but counted, as is customary.
   return gemm_flops(steps, d, 12 * d) + 2 * gemm_flops(steps, steps, d);
 }
-// Of `units` floats per step: two normalised inputs, q, k, v, attention's output, the sum before the second
-// normalisation, the input and output of GELU; and per step two means, two deviations, one sum of exponentials per
-// head.
-int64_t block_saved(const LayerSpec& layer, const Shape& input) {
-  return input[0] * ((2 + 3 + 1 + 1 + 8) * layer.units + 4 + layer.heads);
+// Per step, in `units` floats: attention's q, k, v and output and the sum after it; two normalised inputs, and input
+// and output of GELU. Besides, two means, two deviations, and a sum of exponentials per head.
+int64_t block_saved(const LayerSpec& layer, const Shape& input, Recompute recompute) {
+  if (recompute == Recompute::block) return 0;
+  const int64_t attention = 5 * layer.units + layer.heads + 2;
+  return input[0] * (recompute == Recompute::selective ? attention : attention + 10 * layer.units + 2);
 }
 
 std::string norm_problem(const LayerSpec&, const Shape& input) {
@@ -122,7 +123,7 @@ std::string norm_problem(const LayerSpec&, const Shape& input) {
 std::vector<ParameterSpec> norm_parameters(const LayerSpec&, const Shape& input) {
   return {ones("weight", {input[1]}), zeros("bias", {input[1]})};
 }
-int64_t norm_saved(const LayerSpec&, const Shape& input) { return 2 * input[0]; }
+int64_t norm_saved(const LayerSpec&, const Shape& input, Recompute) { return 2 * input[0]; }
 Shape pool_output(const LayerSpec&, const Shape& input) { return {input[1]}; }
 
 // LSTM and GRU, in PyTorch's definition with two biases.
@@ -145,7 +146,7 @@ std::vector<ParameterSpec> recurrent_parameters(const LayerSpec& layer, const Sh
 double recurrent_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(input[0], input[1] + layer.units, gates_of(layer) * layer.units);
 }
-int64_t recurrent_saved(const LayerSpec& layer, const Shape& input) {
+int64_t recurrent_saved(const LayerSpec& layer, const Shape& input, Recompute) {
   return input[0] * layer.units * (gates_of(layer) + 2);
 }
 
@@ -171,7 +172,7 @@ std::vector<ParameterSpec> conv_parameters(const LayerSpec& layer, const Shape& 
 double conv_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(pixels_of(conv_output(layer, input)), layer.kernel * layer.kernel * input[2], layer.units);
 }
-int64_t conv_saved(const LayerSpec& layer, const Shape& input) {
+int64_t conv_saved(const LayerSpec& layer, const Shape& input, Recompute) {
   return count_of(conv_output(layer, input)) + 2 * layer.units;
 }
 bool has_shortcut(const LayerSpec& layer, const Shape& input) { return layer.stride > 1 || input[2] != layer.units; }
@@ -192,9 +193,9 @@ double residual_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(pixels, 9 * input[2], c) + gemm_flops(pixels, 9 * c, c) +
          (has_shortcut(layer, input) ? gemm_flops(pixels, input[2], c) : 0);
 }
-int64_t residual_saved(const LayerSpec& layer, const Shape& input) {
+int64_t residual_saved(const LayerSpec& layer, const Shape& input, Recompute) {
   const int64_t out = count_of(conv_output(layer, input));
-  return (has_shortcut(layer, input) ? 5 : 3) * out + 6 * layer.units;
+  return (has_shortcut(layer, input) ? 4 : 3) * out + 6 * layer.units;
 }
 std::string image_problem(const LayerSpec&, const Shape& input) {
   return input.size() == 3 ? "" : fmt::format("its input is {}, not [height, width, channels]", shape_text(input));

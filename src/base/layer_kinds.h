@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 namespace amdahl {
 
@@ -55,7 +56,7 @@ struct LayerKindRow {
   /// FLOP of forward per row: matrix products and convolutions only.
   double (*forward_flops)(const LayerSpec& layer, const Shape& input);
   /// Floats per row that forward keeps for backward, besides its output.
-  int64_t (*saved_floats)(const LayerSpec& layer, const Shape& input);
+  int64_t (*saved_floats)(const LayerSpec& layer, const Shape& input, Recompute recompute);
 };
 
 const std::vector<LayerKindRow>& layer_kinds();

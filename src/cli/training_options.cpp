@@ -68,6 +68,18 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
       continue;
     }
     int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
+    if (!field.choices.empty()) {
+      const auto choose = [&field, &value](const std::string& text) {
+        const auto found = std::find(field.choices.begin(), field.choices.end(), text);
+        if (found == field.choices.end())
+          throw Error(Cause::usage, fmt::format("--{} is {}", field.word, text),
+                      choices_hint(text, {field.choices.begin(), field.choices.end()}));
+        value = found - field.choices.begin();
+      };
+      app->add_option_function<std::string>(name, choose, help)->default_str(std::string(field.choices[0]));
+      offer(app, name, {field.choices.begin(), field.choices.end()});
+      continue;
+    }
     const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
     if (field.option_unit == 1)
       app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));
@@ -76,8 +88,14 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
   }
 }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelSpec& preset : model_presets()) names.push_back(preset.name);
+  return names;
+}
+
 void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
-  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")
+  app->add_option("--model", training.model, fmt::format("{} or FILE.json", fmt::join(preset_names(), ", ")))
       ->capture_default_str();
   DataConfig& data = training.data;
   app->add_option("--data", data.data_path,
@@ -117,7 +135,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->check(kNatural)
       ->capture_default_str();
   add_plan_options(app, training.plan);
-  offer(app, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
   offer(app, "--strategy", {"ddp", "zero1", "dp", "replicated"});
   offer(app, "--optimizer", {"adam", "adamw", "sgd"});

@@ -153,7 +153,7 @@ NamedArray as_array(const SafeTensor& tensor, const std::string& origin) {
   if (tensor.dtype != "F32")
     refuse_tensors(origin, fmt::format("tensor '{}' is {} and not F32", tensor.name, tensor.dtype));
   NamedArray array{tensor.name, tensor.shape, std::vector<float>(tensor.data.size() / sizeof(float))};
-  std::memcpy(array.values.data(), tensor.data.data(), tensor.data.size());
+  if (!array.values.empty()) std::memcpy(array.values.data(), tensor.data.data(), tensor.data.size());
   return array;
 }
 

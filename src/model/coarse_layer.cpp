@@ -1,7 +1,5 @@
 #include "model/coarse_layer.h"
 
-#include <fmt/format.h>
-
 namespace amdahl {
 
 LayerState CoarseLayer::make_state(int64_t max_rows) const {
@@ -61,13 +59,18 @@ std::unique_ptr<Layer> make_coarse_layer(const LayerContext& context) {
     case LayerKind::lstm:
     case LayerKind::gru:
       return make_recurrent_layer(context);
+    case LayerKind::conv:
+      return make_conv_layer(context);
+    case LayerKind::residual_block:
+      return make_residual_block(context);
+    case LayerKind::average_pool:
+      return make_average_pool_layer(context);
     case LayerKind::token_head:
       return make_token_head(context);
-    default:
+    case LayerKind::dense:
       break;
   }
-  throw Error(Cause::environment_missing,
-              fmt::format("this build cannot train layers of the kind {}", row_of(context.spec.kind).name));
+  throw Error(Cause::internal, "a dense layer is not a coarse one");
 }
 
 }  // namespace amdahl

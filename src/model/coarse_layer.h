@@ -28,10 +28,10 @@ class Scratch {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// Hands out parts of a Scratch from its beginning, each on a 256-byte boundary. With a null scratch it only counts.
+/// Divides memory into parts, each on a 256-byte boundary. With null memory it only counts bytes.
 class ScratchParts {
  public:
-  explicit ScratchParts(const Scratch* scratch) : base_(scratch ? scratch->data() : nullptr) {}
+  explicit ScratchParts(std::byte* memory) : base_(memory) {}
   void* take(int64_t elements, DType type) {
     const int64_t begin = bytes_;
     bytes_ += (elements * static_cast<int64_t>(size_of(type)) + 255) / 256 * 256;
@@ -57,6 +57,7 @@ struct LayerContext {
   Ops& ops;
   Scratch& scratch;
   bool tied = false;  // embedding: the token head uses its table, and its backward runs first
+  Recompute recompute = Recompute::none;
 };
 
 class CoarseLayer : public Layer {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
@@ -62,9 +63,19 @@ struct LayerParameters {
   std::vector<ParameterView> tensors{};  // in the order of parameters_of(); of a tied head: the embedding's table
 };
 
+/// Values that a layer keeps between steps and that are not trained: running statistics of a normalisation.
+struct NamedBuffer {
+  std::string name;       // "norm.running_mean"
+  float* data = nullptr;  // [count], of the layer's device
+  int64_t count = 0;
+  float initial = 0.0f;  // of every value before training
+};
+
 class Layer {
  public:
   virtual ~Layer() = default;
+  /// In an order that is always the same. Saved models need them; replicas need not hold equal ones.
+  virtual std::vector<NamedBuffer> buffers() { return {}; }
   virtual int64_t input_width() const = 0;
   virtual int64_t output_width() const = 0;
   /// Buffers for up to `max_rows` rows.

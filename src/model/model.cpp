@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <fmt/format.h>
+
 #include "model/dense_layer.h"
 
 namespace amdahl {
@@ -57,7 +59,8 @@ LayerContext Model::coarse_context(size_t index) {
                        device_,
                        ops_,
                        scratch_,
-                       index == 0 && spec_.layers.back().tied};
+                       index == 0 && spec_.layers.back().tied,
+                       options_.recompute};
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
   };
@@ -70,12 +73,27 @@ LayerContext Model::coarse_context(size_t index) {
   return context;
 }
 
+std::vector<NamedBuffer> Model::buffers() {
+  std::vector<NamedBuffer> all;
+  for (size_t i = layout_.range.first; i < layout_.range.last; ++i)
+    for (NamedBuffer& buffer : layer(i).buffers()) {
+      buffer.name = fmt::format("layers.{}.{}", i, buffer.name);
+      all.push_back(std::move(buffer));
+    }
+  return all;
+}
+
 void Model::initialise(Stream& stream, Deadline deadline) {
   const std::vector<float> values = initial_parameters(spec_, layout_, options_.seed);
   device_.copy_in(stream, params_->data(), values.data(), params_->bytes());
   device_.fill_zero(stream, grads_->data(), grads_->bytes());
   device_.fill_zero(stream, step_->data(), step_->bytes());
   device_.fill_zero(stream, stats_->data(), stats_->bytes());
+  std::vector<std::vector<float>> initial;  // kept until the device has read it
+  for (const NamedBuffer& buffer : buffers()) {
+    initial.emplace_back(static_cast<size_t>(buffer.count), buffer.initial);
+    device_.copy_in(stream, buffer.data, initial.back().data(), float_bytes(buffer.count));
+  }
   stream.synchronize(deadline);
 }
 

@@ -48,10 +48,11 @@ struct BackwardOptions {
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
-  int64_t max_rows = 0;               // of a micro-batch
-  uint64_t seed = 42;                 // of initial parameters and dropout
-  LayerRange layers{};                // the layers held here: all, or a pipeline stage
-  int num_slots = 1;                  // micro-batches in flight
+  int64_t max_rows = 0;  // of a micro-batch
+  uint64_t seed = 42;    // of initial parameters and dropout
+  LayerRange layers{};   // the layers held here: all, or a pipeline stage
+  int num_slots = 1;     // micro-batches in flight
+  Recompute recompute = Recompute::none;
   std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
   LayerFactory make_layer = nullptr;  // null: layers without tensor parallelism
 };
@@ -68,6 +69,9 @@ class Model {
   /// For other devices that access these arrays, which may then outlive the model.
   std::shared_ptr<Buffer> shared_params() { return params_; }
   std::shared_ptr<Buffer> shared_grads() { return grads_; }
+  /// What the layers held here keep besides parameters, by names as "layers.3.norm.running_mean". With data parallelism
+  /// the values of rank 0 are the ones to save.
+  std::vector<NamedBuffer> buffers();
   uint64_t* step_counter() { return step_->as<uint64_t>(); }
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
   const float* loss_stats() const { return stats_->as<float>(); }
@@ -80,7 +84,7 @@ class Model {
   float* input_gradient(int slot = 0) { return slots_[static_cast<size_t>(slot)].d_input->as<float>(); }
 
   /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend and every partition
-  /// of the model; resets the step count. Blocks until the device holds them.
+  /// of the model; resets the step count and the buffers. Blocks until the device holds them.
   void initialise(Stream& stream, Deadline deadline);
 
   /// `training` applies dropout.

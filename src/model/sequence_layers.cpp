@@ -56,7 +56,7 @@ class ProjectionLayer final : public CoarseLayer {
       x = state.saved[0]->data();
     }
     void* y = state.out();
-    if (!computes_in_f32()) y = ScratchParts(&context().scratch).take(sequence_rows * width, type());
+    if (!computes_in_f32()) y = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
     ops().matmul().matmul(stream, {.a = x,
                                    .b = typed(0),
                                    .c = y,
@@ -80,7 +80,7 @@ class ProjectionLayer final : public CoarseLayer {
                                           {state.d_out(), tensor(2).gradient, rows.rows, steps, width, accumulate});
     const void *dy = state.d_out(), *x = input;
     if (!computes_in_f32()) {
-      void* converted = ScratchParts(&context().scratch).take(sequence_rows * width, type());
+      void* converted = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
       ops().matmul().convert(stream, state.d_out(), converted, type(), sequence_rows * width);
       dy = converted;
       x = state.saved[0]->data();

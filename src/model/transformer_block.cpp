@@ -45,10 +45,11 @@ class TransformerBlock final : public CoarseLayer {
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);
     const int64_t n = max_rows * steps_;
-    state.saved.push_back(context().device.allocate(static_cast<size_t>(saved_parts(nullptr, n).second)));
-    ScratchParts parts(nullptr);
-    take_gradients(parts, n);
-    context().scratch.reserve(parts.bytes());
+    ScratchParts kept(nullptr), shared(nullptr);
+    take_gradients(shared, n);
+    take_saved(kept, shared, n);
+    if (kept.bytes() > 0) state.saved.push_back(context().device.allocate(static_cast<size_t>(kept.bytes())));
+    context().scratch.reserve(shared.bytes());
     return state;
   }
 
@@ -56,9 +57,8 @@ class TransformerBlock final : public CoarseLayer {
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
     convert_parameters(stream);
     const int64_t n = rows.rows * steps_;
-    const Saved saved = saved_of(state, n);
-    ScratchParts parts(&context().scratch);
-    void* branch = parts.take(n * width_, type());  // output of the attention or MLP branch
+    const auto [saved, g] = memory_of(state, n);
+    void* branch = g.branch;  // output of the attention or MLP branch
     if (spec().post_norm) return compute_post_norm(stream, rows.rows, input, state, saved, branch);
     normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
     attention_branch(stream, rows.rows, saved, branch);
@@ -67,12 +67,41 @@ class TransformerBlock final : public CoarseLayer {
     ops().norm().residual_add(stream, {saved.middle, branch, state.out(), n * width_, type()});
   }
 
+  /// What forward did not keep.
+  void compute_again(Stream& stream, int64_t batch, const float* input, const Saved& saved, void* branch) const {
+    const int64_t n = batch * steps_;
+    if (context().recompute == Recompute::none) return;
+    const bool attention_kept = context().recompute == Recompute::selective;
+    if (spec().post_norm) {
+      if (!attention_kept) {
+        take_input(stream, n, input, saved);
+        attention_branch(stream, batch, saved, branch);
+        normalise(stream, n, input, branch, saved.middle, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
+                  saved.rstd1);
+        convert(stream, saved.residual, saved.norm2, n * width_);
+        mlp_branch(stream, n, saved, branch);
+        normalise(stream, n, saved.residual, branch, saved.last, kNorm2Weight, nullptr, DType::f32, saved.mean2,
+                  saved.rstd2);
+        return;
+      }
+      take_input(stream, n, input, saved);
+      normalise(stream, n, saved.middle, nullptr, nullptr, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
+                saved.rstd1);
+      convert(stream, saved.residual, saved.norm2, n * width_);
+    } else {
+      normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
+      if (!attention_kept) attention_branch(stream, batch, saved, branch);
+      normalise(stream, n, attention_kept ? saved.middle : input, attention_kept ? nullptr : branch,
+                attention_kept ? nullptr : saved.middle, kNorm2Weight, saved.norm2, type(), saved.mean2, saved.rstd2);
+    }
+    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
+  }
+
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const int64_t n = rows.rows * steps_;
-    const Saved saved = saved_of(state, n);
-    ScratchParts parts(&context().scratch);
-    const Gradients g = take_gradients(parts, n);
+    const auto [saved, g] = memory_of(state, n);
+    compute_again(stream, rows.rows, input, saved, g.branch);
     float* dx = d_input ? d_input : g.unused;
     if (spec().post_norm) return post_norm_gradients(stream, rows.rows, state, saved, g, dx, accumulate);
     convert(stream, state.d_out(), g.branch, n * width_);
@@ -103,29 +132,39 @@ class TransformerBlock final : public CoarseLayer {
     return g;
   }
 
-  std::pair<Saved, int64_t> saved_parts(std::byte* base, int64_t n) const {
-    int64_t at = 0;
-    const auto take = [&](int64_t elements, DType type) {
-      std::byte* part = base ? base + at : nullptr;
-      at += (elements * static_cast<int64_t>(size_of(type)) + 255) / 256 * 256;
-      return static_cast<void*>(part);
-    };
-    const auto floats = [&](int64_t count) { return static_cast<float*>(take(count, DType::f32)); };
+  /// What backward reads: kept per micro-batch, or in the shared scratch where it is computed again.
+  Saved take_saved(ScratchParts& kept, ScratchParts& shared, int64_t n) const {
+    const Recompute recompute = context().recompute;
+    ScratchParts& attention = recompute == Recompute::block ? shared : kept;
+    ScratchParts& others = recompute == Recompute::none ? kept : shared;
     Saved saved{};
-    saved.norm1 = take(n * width_, type());
-    saved.qkv = take(n * 3 * width_, type());
-    saved.attention = take(n * width_, type());
-    saved.norm2 = take(n * width_, type());
-    saved.up = take(n * 4 * width_, type());
-    saved.gelu = take(n * 4 * width_, type());
-    saved.middle = floats(n * width_);
-    if (spec().post_norm) saved.last = floats(n * width_), saved.residual = floats(n * width_);
-    saved.mean1 = floats(n), saved.rstd1 = floats(n), saved.mean2 = floats(n), saved.rstd2 = floats(n);
-    saved.log_sums = floats(n * spec().heads);
-    return {saved, at};
+    saved.qkv = attention.take(n * 3 * width_, type());
+    saved.attention = attention.take(n * width_, type());
+    saved.middle = attention.floats(n * width_);
+    saved.log_sums = attention.floats(n * spec().heads);
+    if (spec().post_norm) saved.last = attention.floats(n * width_), saved.residual = others.floats(n * width_);
+    saved.mean2 = attention.floats(n), saved.rstd2 = attention.floats(n);
+    saved.mean1 = others.floats(n), saved.rstd1 = others.floats(n);
+    saved.norm1 = others.take(n * width_, type());
+    saved.norm2 = others.take(n * width_, type());
+    saved.up = others.take(n * 4 * width_, type());
+    saved.gelu = others.take(n * 4 * width_, type());
+    return saved;
   }
-  Saved saved_of(const LayerState& state, int64_t n) const {
-    return saved_parts(state.saved[0]->as<std::byte>(), n).first;
+  std::pair<Saved, Gradients> memory_of(const LayerState& state, int64_t n) const {
+    ScratchParts kept(state.saved.empty() ? nullptr : state.saved[0]->as<std::byte>());
+    ScratchParts shared(context().scratch.data());
+    const Gradients gradients = take_gradients(shared, n);
+    return {take_saved(kept, shared, n), gradients};
+  }
+  const void* up_input(const Saved& saved) const {
+    return spec().post_norm && computes_in_f32() ? saved.residual : saved.norm2;
+  }
+  void take_input(Stream& stream, int64_t n, const float* input, const Saved& saved) const {
+    if (computes_in_f32())
+      context().device.copy_within(stream, saved.norm1, input, static_cast<size_t>(n * width_) * sizeof(float));
+    else
+      convert(stream, input, saved.norm1, n * width_);
   }
 
   const void* typed_or(const void* converted, const float* original) const {
@@ -231,7 +270,7 @@ class TransformerBlock final : public CoarseLayer {
     linear(stream, n, saved.attention, width_, kOutWeight, width_, out);
   }
   void mlp_branch(Stream& stream, int64_t n, const Saved& saved, void* out) const {
-    linear(stream, n, saved.norm2, width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
+    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
     linear(stream, n, saved.gelu, 4 * width_, kDownWeight, width_, out);
   }
   /// From the gradient of the branch's output to g.narrow, that of its input.
@@ -240,7 +279,7 @@ class TransformerBlock final : public CoarseLayer {
     weight_gradient(stream, n, d_out, width_, saved.gelu, 4 * width_, kDownWeight, accumulate);
     input_gradient(stream, n, d_out, width_, kDownWeight, 4 * width_, g.wide, saved.up, tensor(kUpBias).gradient,
                    accumulate);
-    weight_gradient(stream, n, g.wide, 4 * width_, saved.norm2, width_, kUpWeight, accumulate, true);
+    weight_gradient(stream, n, g.wide, 4 * width_, up_input(saved), width_, kUpWeight, accumulate, true);
     input_gradient(stream, n, g.wide, 4 * width_, kUpWeight, width_, g.narrow);
   }
   void attention_gradients(Stream& stream, int64_t batch, const Saved& saved, const Gradients& g, const void* d_out,
@@ -254,28 +293,21 @@ class TransformerBlock final : public CoarseLayer {
     input_gradient(stream, n, g.wide, 3 * width_, kQkvWeight, width_, g.narrow);
   }
 
-  void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, Saved saved,
+  void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, const Saved& saved,
                          void* branch) const {
     const int64_t n = batch * steps_;
-    if (computes_in_f32())
-      context().device.copy_within(stream, saved.norm1, input, static_cast<size_t>(n * width_) * sizeof(float));
-    else
-      convert(stream, input, saved.norm1, n * width_);
+    take_input(stream, n, input, saved);
     attention_branch(stream, batch, saved, branch);
     normalise(stream, n, input, branch, saved.middle, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
               saved.rstd1);
-    if (computes_in_f32())
-      saved.norm2 = saved.residual;
-    else
-      convert(stream, saved.residual, saved.norm2, n * width_);
+    convert(stream, saved.residual, saved.norm2, n * width_);
     mlp_branch(stream, n, saved, branch);
     normalise(stream, n, saved.residual, branch, saved.last, kNorm2Weight, state.out(), DType::f32, saved.mean2,
               saved.rstd2);
   }
-  void post_norm_gradients(Stream& stream, int64_t batch, const LayerState& state, Saved saved, const Gradients& g,
-                           float* dx, bool accumulate) const {
+  void post_norm_gradients(Stream& stream, int64_t batch, const LayerState& state, const Saved& saved,
+                           const Gradients& g, float* dx, bool accumulate) const {
     const int64_t n = batch * steps_;
-    if (computes_in_f32()) saved.norm2 = saved.residual;
     norm_gradient(stream, n, state.d_out(), saved.last, kNorm2Weight, saved.mean2, saved.rstd2, nullptr, g.middle,
                   g.branch, accumulate, DType::f32);
     mlp_gradients(stream, n, saved, g, typed_or(g.branch, g.middle), accumulate);

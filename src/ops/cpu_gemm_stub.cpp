@@ -19,5 +19,6 @@ std::unique_ptr<GemmOps> make_cpu_gemm_ops() { throw_missing(); }
 std::unique_ptr<MatMulOps> make_cpu_matmul_ops() { throw_missing(); }
 std::unique_ptr<AttentionOps> make_cpu_attention_ops() { throw_missing(); }
 std::unique_ptr<RecurrentOps> make_cpu_recurrent_ops() { throw_missing(); }
+std::unique_ptr<ConvOps> make_cpu_conv_ops() { throw_missing(); }
 
 }  // namespace amdahl

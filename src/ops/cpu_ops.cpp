@@ -91,6 +91,8 @@ const CpuSequenceKernels& best_cpu_sequence_kernels() {
   return cpu_has_avx2() ? kCpuSequenceKernelsAvx2 : kCpuSequenceKernelsBaseline;
 }
 
+const CpuConvKernels& best_cpu_conv_kernels() { return cpu_has_avx2() ? kCpuConvKernelsAvx2 : kCpuConvKernelsBaseline; }
+
 void require_f32(DType type, const char* what) {
   if (type != DType::f32)
     throw Error(Cause::internal,
@@ -111,7 +113,8 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
                                              .norm = make_cpu_norm_ops(),
                                              .attention = make_cpu_attention_ops(),
                                              .sequence = make_cpu_sequence_ops(),
-                                             .recurrent = make_cpu_recurrent_ops()});
+                                             .recurrent = make_cpu_recurrent_ops(),
+                                             .conv = make_cpu_conv_ops()});
 }
 
 }  // namespace amdahl

@@ -15,6 +15,7 @@ inline constexpr int kLanes = 4;
 #endif
 using Lanes [[gnu::vector_size(kLanes * 4)]] = float;
 using LaneBits [[gnu::vector_size(kLanes * 4)]] = int32_t;
+using LaneWords [[gnu::vector_size(kLanes * 4)]] = uint32_t;
 
 /// How much of a vector a row still fills: all of it, or its first `count` lanes.
 struct Whole {};
@@ -81,7 +82,7 @@ inline Lanes exp_of(Lanes x) {
   // e^r = 1 + r + r^2 p(r): p interpolates at Chebyshev nodes of |r| <= ln(2) / 2, relative error 1.1e-8
   const Lanes p = 0.5f + r * (0.166665763f + r * (0.0416665561f + r * (0.00836320315f + r * 0.00139262131f)));
   const Lanes e = 1.0f + (r + r * r * p);
-  const LaneBits scaled = (LaneBits)e + ((LaneBits)rounded << 23);  // e * 2^n
+  const LaneWords scaled = (LaneWords)e + ((LaneWords)rounded << 23);  // e * 2^n, modulo 2^32
   return x < -86.9f ? Lanes{} : (Lanes)scaled;
 }
 

@@ -38,7 +38,9 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       model_(options.model, rank.device, *rank.ops,
-             {.max_rows = max_micro_rows(options.plan, row_), .seed = options.seed}),
+             {.max_rows = max_micro_rows(options.plan, row_),
+              .seed = options.seed,
+              .recompute = static_cast<Recompute>(options.plan.recompute)}),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
       order_(choose_order()),

@@ -1,5 +1,5 @@
-// Models of sequence layers on the CPU against float64: loss and every gradient, and the float64 reference itself
-// against central differences.
+// Models of sequence and image layers on the CPU against float64: loss and every gradient, and the float64 reference
+// itself against central differences.
 #include <gtest/gtest.h>
 
 #include "reference_model.h"
@@ -15,6 +15,24 @@ std::vector<double> drawn_parameters(const ModelSpec& spec) {
   const std::vector<float> initial = initial_parameters(spec, layout, 42);
   std::vector<double> values(initial.begin(), initial.end());
   return values;
+}
+
+/// The mean over micro-batches of equal size: batch normalisation makes it depend on their number.
+ReferenceModel::Result reference_of(const ModelSpec& spec, const JobData& data, int64_t rows, int64_t micro_batches) {
+  const auto part_of = [&](const std::vector<float>& values, int64_t part) {
+    const auto size = static_cast<std::ptrdiff_t>(values.size()) / micro_batches;
+    return std::vector<float>(values.begin() + part * size, values.begin() + (part + 1) * size);
+  };
+  ReferenceModel::Result mean;
+  const double share = 1.0 / static_cast<double>(micro_batches);
+  for (int64_t part = 0; part < micro_batches; ++part) {
+    const auto result = ReferenceModel(spec).run(drawn_parameters(spec), part_of(data.features, part),
+                                                 part_of(data.targets, part), rows / micro_batches);
+    mean.gradients.resize(result.gradients.size());
+    mean.loss += share * result.loss;
+    for (size_t i = 0; i < result.gradients.size(); ++i) mean.gradients[i] += share * result.gradients[i];
+  }
+  return mean;
 }
 
 TEST_P(SequenceModels, ReferenceEqualsCentralDifferences) {
@@ -55,7 +73,7 @@ TEST_P(SequenceModels, LossAndGradientsEqualFloat64) {
     options.plan.accumulate = accumulate;
     JobDevices devices = cpu_job_devices(1);
     const JobResult job = run_job(devices, options, data, 1);
-    const auto expected = ReferenceModel(spec).run(drawn_parameters(spec), data.features, data.targets, kRows);
+    const auto expected = reference_of(spec, data, kRows, accumulate);
     EXPECT_NEAR(job.losses[0], expected.loss, 2e-6 * std::max(1.0, expected.loss));
     double norm = 0;
     for (const double value : expected.gradients) norm = std::max(norm, std::abs(value));
@@ -81,8 +99,13 @@ TEST_P(SequenceModels, TwoDevicesEqualOneAndRerunsAreBitEqual) {
   options.keep_gradients = true;
   options.plan.global_batch = 8;
   JobDevices one = cpu_job_devices(1);
-  const JobResult expected = run_job(one, options, data, 3);
+  const JobResult whole = run_job(one, options, data, 3);
+  // Two devices that share the rows normalise as one that accumulates two micro-batches.
+  options.plan.accumulate = 2;
+  const JobResult halves = run_job(one, options, data, 3);
+  options.plan.accumulate = 1;
   for (const char* strategy : {"ddp", "zero1", "dp", "replicated"}) {
+    const JobResult& expected = std::string(strategy) == "replicated" ? whole : halves;
     options.plan.strategy = strategy;
     options.plan.mesh.dp = 2;
     options.plan.bucket_bytes = 2048;
@@ -95,6 +118,24 @@ TEST_P(SequenceModels, TwoDevicesEqualOneAndRerunsAreBitEqual) {
     for (size_t i = 0; i < expected.first_gradients.size(); ++i)
       largest = std::max(largest, std::abs(static_cast<double>(job.first_gradients[i] - expected.first_gradients[i])));
     EXPECT_LT(largest, 1e-5 * norm) << strategy;
+  }
+}
+
+// Activations that are computed again are the same bits, so the trained weights are too.
+TEST_P(SequenceModels, RecomputationChangesNoBit) {
+  const ModelSpec spec = GetParam().spec;
+  const JobData data = random_data(spec, 6, 13);
+  TrainerOptions options;
+  options.model = spec;
+  options.plan.global_batch = 6;
+  options.plan.accumulate = 2;
+  std::vector<std::vector<float>> kept;
+  for (const Recompute recompute : {Recompute::none, Recompute::block, Recompute::selective}) {
+    options.plan.recompute = static_cast<int64_t>(recompute);
+    JobDevices devices = cpu_job_devices(1);
+    const JobResult job = run_job(devices, options, data, 3);
+    if (recompute == Recompute::none) kept = job.params;
+    EXPECT_EQ(job.params, kept) << options.plan.recompute;
   }
 }
 
@@ -112,8 +153,7 @@ TEST_P(SequenceModels, OverfitsOneBatch) {
 }
 
 std::string model_name(const ::testing::TestParamInfo<SmallModel>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Cpu, SequenceModels, ::testing::ValuesIn(small_sequence_models()),
-                         model_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, SequenceModels, ::testing::ValuesIn(small_sequence_models()), model_name);
 
 }  // namespace
 }  // namespace amdahl::test

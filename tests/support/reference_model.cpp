@@ -1,8 +1,10 @@
 #include "reference_model.h"
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 
+#include "reference_conv.h"
 #include "reference_recurrent.h"
 
 namespace amdahl::test {
@@ -164,6 +166,55 @@ Pass recurrent(const LayerView& layer, const Values& x) {
           }};
 }
 
+/// relu?(norm(conv(x)) + residual); backward returns the gradient of x, `d_residual` gets that of the residual. The
+/// tensors are weight, gain and bias from index `first` on.
+Pass conv_norm(const LayerView& layer, const reference::ConvSizes& sizes, const Values& x, size_t first, bool relu,
+               const Values& residual = {}, Values* d_residual = nullptr) {
+  const Values w = layer.value(first), gain = layer.value(first + 1);
+  const Values c = reference::conv(sizes, x, w);
+  const Values y = reference::normalise_channels(c, reference::channel_moments(c, sizes.out), gain,
+                                                 layer.value(first + 2), residual, relu);
+  return {y, [=](const Values& dy) {
+            const Values passed = relu ? reference::relu_gradient(dy, y) : dy;
+            if (d_residual) *d_residual = passed;
+            const auto g = reference::batch_norm_gradients(passed, c, gain);
+            layer.add(first, reference::conv_filter_gradient(sizes, x, g.dx));
+            layer.add(first + 1, g.dgamma);
+            layer.add(first + 2, g.dbeta);
+            return reference::conv_data_gradient(sizes, g.dx, w);
+          }};
+}
+
+reference::ConvSizes sizes_of(const LayerView& layer, int64_t kernel) {
+  return {layer.rows,       layer.input[0], layer.input[1],    layer.input[2],
+          layer.spec.units, kernel,         layer.spec.stride, kernel / 2};
+}
+
+Pass conv(const LayerView& layer, const Values& x) {
+  return conv_norm(layer, sizes_of(layer, layer.spec.kernel), x, 0, true);
+}
+
+Pass residual_block(const LayerView& layer, const Values& x) {
+  const reference::ConvSizes outer = sizes_of(layer, 3);
+  const reference::ConvSizes inner{outer.rows, outer.out_height(), outer.out_width(), outer.out, outer.out, 3, 1, 1};
+  const bool projects = outer.stride > 1 || outer.in != outer.out;
+  const Pass shortcut =
+      projects ? conv_norm(layer, sizes_of(layer, 1), x, 6, false) : Pass{x, [](const Values& dy) { return dy; }};
+  const auto d_residual = std::make_shared<Values>();
+  const Pass first = conv_norm(layer, outer, x, 0, true);
+  const Pass second = conv_norm(layer, inner, first.output, 3, true, shortcut.output, d_residual.get());
+  return {second.output, [=](const Values& dy) {
+            const Values dx = first.backward(second.backward(dy));
+            return reference::sum_of(dx, shortcut.backward(*d_residual));
+          }};
+}
+
+Pass average_pool(const LayerView& layer, const Values& x) {
+  const int64_t pixels = layer.input[0] * layer.input[1], channels = layer.input[2], rows = layer.rows;
+  return {reference::average_pool(x, rows, pixels, channels),
+          [=](const Values& dy) { return reference::average_pool_gradient(dy, rows, pixels, channels); }};
+}
+
 Pass run_layer(const LayerView& layer, const Values& x) {
   switch (layer.spec.kind) {
     case LayerKind::dense:
@@ -181,6 +232,12 @@ Pass run_layer(const LayerView& layer, const Values& x) {
     case LayerKind::lstm:
     case LayerKind::gru:
       return recurrent(layer, x);
+    case LayerKind::conv:
+      return conv(layer, x);
+    case LayerKind::residual_block:
+      return residual_block(layer, x);
+    case LayerKind::average_pool:
+      return average_pool(layer, x);
     case LayerKind::token_head:
       return linear(layer, x, 0, layer.input[1], layer.spec.vocabulary, false);
     default:

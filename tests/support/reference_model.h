@@ -9,8 +9,7 @@
 
 namespace amdahl::test {
 
-/// Dense layers (without dropout), embeddings, projections, transformer blocks, normalisations, pooling, LSTM, GRU and
-/// token heads.
+/// Every kind of layer, in training; dense layers without dropout.
 class ReferenceModel {
  public:
   explicit ReferenceModel(const ModelSpec& spec) : spec_(spec), layout_(make_layout(spec)) {}

@@ -85,11 +85,23 @@ inline ModelSpec small_recurrent(LayerKind kind) {
   return {"small-recurrent", 35, {below, cells, LayerSpec{3, true, Activation::none, 0.0}}, LossKind::mse, {7, 5}};
 }
 
+/// As preset "resnet18": images of 6 x 5 pixels, shortcuts of both kinds.
+inline ModelSpec small_resnet() {
+  LayerSpec halving = layer_of(LayerKind::residual_block, 6);
+  halving.stride = 2;
+  return {"small-resnet",
+          90,
+          {layer_of(LayerKind::conv, 4), layer_of(LayerKind::residual_block, 4), halving,
+           layer_of(LayerKind::average_pool), LayerSpec{4, true, Activation::none, 0.0}},
+          LossKind::softmax_cross_entropy,
+          {6, 5, 3}};
+}
+
 inline std::vector<SmallModel> small_sequence_models() {
-  return {{"transformer", small_transformer()},    {"gpt_tied", small_gpt(true)},
-          {"gpt_untied", small_gpt(false)},        {"bert", small_bert()},
-          {"classifier", small_classifier()},      {"lstm", small_recurrent(LayerKind::lstm)},
-          {"gru", small_recurrent(LayerKind::gru)}};
+  return {{"transformer", small_transformer()},     {"gpt_tied", small_gpt(true)},
+          {"gpt_untied", small_gpt(false)},         {"bert", small_bert()},
+          {"classifier", small_classifier()},       {"lstm", small_recurrent(LayerKind::lstm)},
+          {"gru", small_recurrent(LayerKind::gru)}, {"resnet", small_resnet()}};
 }
 
 }  // namespace amdahl::test

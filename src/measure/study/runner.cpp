@@ -385,7 +385,7 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
   const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
   return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
-         settings.model.activation_bytes(rows);
+         settings.model.activation_bytes(rows, static_cast<Recompute>(options.plan.recompute));
 }
 
 }  // namespace amdahl
