@@ -168,7 +168,8 @@ struct TrainOutcome {
   ModelSpec model;
   std::vector<Record> records;  // one per epoch, on the root process
   bool is_root = true;
-  std::vector<NamedArray> weights;  // after the last epoch, in the order of the layers, on the root process
+  /// After the last epoch, in the order of the layers, on the root process; then the running statistics of layers.
+  std::vector<NamedArray> weights;
 };
 /// The record of the last epoch in JSON, schema docs/schema/record.schema.json; empty on processes other than the root.
 AMDAHL_API std::string to_json(const TrainOutcome& outcome);

@@ -159,6 +159,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   TrainedModel trained = run_training(*fleet, setup.data, settings, events);
   outcome.epochs = std::move(trained.epochs);
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
+  outcome.weights.insert(outcome.weights.end(), trained.buffers.begin(), trained.buffers.end());
   if (fleet->is_root() && !config.save.empty())
     save_safetensors(config.save, outcome.weights, {{"format", "pt"}, {"model", setup.model.name}});
   if (folder) folder->end();

@@ -73,11 +73,13 @@ TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const s
   state.parameters = place_weights(model_, checkpoint.weights, "", file);
   for (int i = 0; i < num_state_arrays(hyper_); ++i)
     state.optimizer.push_back(place_weights(model_, checkpoint.state, state_prefix(hyper_, i), file));
+  state.buffers = checkpoint.weights;  // those of other names are weights
   return state;
 }
 
 void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& state) const {
   Checkpoint checkpoint{point, identity_, name_weights(model_, state.parameters), {}};
+  checkpoint.weights.insert(checkpoint.weights.end(), state.buffers.begin(), state.buffers.end());
   for (size_t i = 0; i < state.optimizer.size(); ++i)
     for (NamedArray& array : name_weights(model_, state.optimizer[i])) {
       array.name = state_prefix(hyper_, static_cast<int>(i)) + array.name;

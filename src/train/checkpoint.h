@@ -1,8 +1,9 @@
 // A checkpoint: everything that a training needs to go on as if it had not ended, in one safetensors file.
 //
-// Tensors: the weights by name, the optimizer's state as "adam.m/layers.0.weight", and "checkpoint.digest", the XXH3 of
-// the header. The metadata has step, epoch, steps of the epoch, its loss so far, the training's identity, and the XXH3
-// of each tensor: a file of which any bit differs is refused.
+// Tensors: the weights by name and what layers keep besides them (running statistics), the optimizer's state as
+// "adam.m/layers.0.weight", and "checkpoint.digest", the XXH3 of the header. The metadata has step, epoch, steps of the
+// epoch, its loss so far, the training's identity, and the XXH3 of each tensor: a file of which any bit differs is
+// refused.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct TrainingPoint {
 struct Checkpoint {
   TrainingPoint point;
   std::map<std::string, std::string> identity;  // model, data, optimizer, seed, ...: what a training must share with it
-  std::vector<NamedArray> weights;
-  std::vector<NamedArray> state;  // of the optimizer
+  std::vector<NamedArray> weights;              // and what layers keep besides them
+  std::vector<NamedArray> state;                // of the optimizer
 };
 
 /// Pieces of a checkpoint file, for write_atomic; they refer to `checkpoint` and to `storage`.

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "amdahl/tensor.h"
 #include "parallel/data/strategy.h"
 #include "train/optimizer.h"
 
@@ -46,10 +47,11 @@ struct StepStats {
   double absolute_error = 0;  // mean over rows and outputs, of an evaluation with mse only
 };
 
-/// What a checkpoint keeps of a trainer, in layout order.
+/// What a checkpoint keeps of a trainer.
 struct TrainerState {
-  std::vector<float> parameters;
-  std::vector<std::vector<float>> optimizer;  // by state array, see Optimizer::state
+  std::vector<float> parameters;              // layout order
+  std::vector<std::vector<float>> optimizer;  // by state array, see Optimizer::state; layout order
+  std::vector<NamedArray> buffers;            // what layers keep besides parameters: Model::buffers
   uint64_t step = 0;                          // finished optimizer steps
 };
 
@@ -120,6 +122,7 @@ class Trainer {
   StepStats sum_over_ranks(const StepStats& local);
   StepStats stats() { return sum_over_ranks(local_stats()); }
   std::vector<float> parameters();        // layout order; blocks
+  std::vector<NamedArray> buffers();      // Model::buffers of this rank; blocks
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // the ranges that this rank updates
   /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
@@ -140,6 +143,7 @@ class Trainer {
   void write_floats(float* to, const std::vector<float>& values);
   std::vector<float> gather_state(const float* array);
   void distribute_state(float* array, const std::vector<float>* whole);
+  void load_buffers(const std::vector<NamedArray>& saved);
 
   using BatchKey = std::tuple<const float*, const StepStamps*, StepPart>;  // features pointer, stamps or null
 

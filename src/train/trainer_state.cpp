@@ -1,6 +1,7 @@
 // What a checkpoint keeps of a trainer, gathered on rank 0 and distributed from there.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstring>
 
 #include "train/trainer.h"
 
@@ -54,6 +55,7 @@ TrainerState Trainer::save_state() {
   TrainerState state;
   const bool root = rank_.rank == 0;
   if (root) state.parameters = parameters();
+  if (root) state.buffers = buffers();
   rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
   for (float* const array : optimizer_->state()) {
     std::vector<float> whole = gather_state(array);
@@ -100,7 +102,32 @@ void Trainer::load_state(const TrainerState& state) {
   if (root) write_floats(model_.params(), state.parameters);
   if (rank_.world_size > 1) rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
+  load_buffers(state.buffers);
   synchronize();
+}
+
+std::vector<NamedArray> Trainer::buffers() {
+  std::vector<NamedArray> arrays;
+  for (const NamedBuffer& buffer : model_.buffers())
+    arrays.push_back({buffer.name, {buffer.count}, read_floats(buffer.data, buffer.count)});
+  return arrays;
+}
+
+/// `saved` counts on rank 0 alone.
+void Trainer::load_buffers(const std::vector<NamedArray>& saved) {
+  for (const NamedBuffer& buffer : model_.buffers()) {
+    const auto found =
+        std::find_if(saved.begin(), saved.end(), [&](const NamedArray& array) { return array.name == buffer.name; });
+    const auto count = static_cast<size_t>(buffer.count);
+    if (rank_.rank == 0) {
+      if (found == saved.end() || found->values.size() != count)
+        throw Error(Cause::data_corrupt,
+                    fmt::format("the checkpoint has no tensor '{}' of {} values", buffer.name, buffer.count),
+                    "a checkpoint of this model");
+      write_floats(buffer.data, found->values);
+    }
+    if (rank_.world_size > 1) rank_.communicator.broadcast(buffer.data, count, DType::f32, 0, *compute_);
+  }
 }
 
 /// Rank 0 has `whole`; every rank gets what it owns.

@@ -172,7 +172,7 @@ def check_more_devices_can_go_on(case):
 def check_a_transformer_goes_on(case):
     """Tied and padded tables, positions and norms: every tensor is in the file by name."""
     layers = [{"kind": "embedding", "units": 16, "vocabulary": 256}, {"kind": "transformer_block", "units": 16, "heads": 2,
-              "causal": True}, {"kind": "layer_norm", "units": 16}, {"kind": "token_head", "vocabulary": 256, "tied": True}]
+              "causal": True}, {"kind": "layer_norm"}, {"kind": "token_head", "vocabulary": 256, "tied": True}]
     case.write("text.json", json.dumps({"version": 1, "name": "text", "input_width": 24, "input_shape": [24],
                                         "loss": "softmax_cross_entropy", "layers": layers}))
     words = ("train", "-q", "--backend", "cpu", "--data", harness.SOURCE / "data" / "gpl-3.0.txt", "--model", "text.json",
@@ -181,6 +181,26 @@ def check_a_transformer_goes_on(case):
     case.run(*words, "--epochs", "1", "-o", "part", "--checkpoint-every", "10")
     case.run(*words, "--epochs", "2", "-o", "part", "--resume", "--save", "part.safetensors")
     assert weights(case, "whole") == weights(case, "part")
+
+
+def check_running_statistics_go_on(case):
+    """Validation of a convolutional model uses statistics that no optimizer updates."""
+    layers = [{"kind": "conv", "units": 8}, {"kind": "residual_block", "units": 8}, {"kind": "average_pool"}, {"units": 10}]
+    case.write("conv.json", json.dumps({"version": 1, "name": "conv", "input_width": 64, "input_shape": [8, 8, 1],
+                                        "loss": "softmax_cross_entropy", "layers": layers}))
+    rows = [line.split(",") for line in DIGITS.read_text().split("\n")[1:-1]]
+    harness.save_npy(case.path("x.npy"), "|u1", (len(rows), 8, 8, 1), bytes(int(v) * 15 for row in rows for v in row[:64]))
+    harness.save_npy(case.path("y.npy"), "|u1", (len(rows),), bytes(int(row[64]) for row in rows))
+    words = ("train", "-q", "--backend", "cpu", "--data", "x.npy", "--labels", "y.npy", "--model", "conv.json", "--lr", "0.01",
+             "--devices", "2")
+    case.run(*words, "--epochs", "3", "-o", "whole", "--save", "whole.safetensors")
+    case.run(*words, "--epochs", "2", "-o", "part", "--checkpoint-every", "10")
+    case.run(*words, "--epochs", "3", "-o", "part", "--resume", "--save", "part.safetensors")
+    assert b"layers.0.norm.running_mean" in weights(case, "whole")
+    assert weights(case, "whole") == weights(case, "part")
+    losses = [[s["samples"] for s in records_of(case.path(name))[-1]["series"] if s["name"] == "validation_loss"]
+              for name in ("whole", "part")]
+    assert losses[0] == losses[1], losses
 
 
 harness.main(globals())

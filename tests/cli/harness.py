@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -112,6 +113,13 @@ def unchained(text):
     """Lines of records.jsonl as a version without chains wrote them: they can be edited."""
     return "".join(re.sub(r',"chain":"[0-9a-f]{16}"', "", line) for line in text.splitlines(True)
                    if not line.startswith('{"records":') and '"type":"end"' not in line)
+
+
+def save_npy(path, kind, shape, content):
+    """A .npy file of these bytes; `kind` is numpy's, as "<f4"."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content)
 
 
 def records_of(folder):

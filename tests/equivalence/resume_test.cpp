@@ -66,6 +66,9 @@ void expect_same_state(const TrainerState& a, const TrainerState& b) {
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.parameters, b.parameters);
   EXPECT_EQ(a.optimizer, b.optimizer);
+  ASSERT_EQ(a.buffers.size(), b.buffers.size());
+  for (size_t i = 0; i < a.buffers.size(); ++i)
+    EXPECT_EQ(a.buffers[i].values, b.buffers[i].values) << a.buffers[i].name;
 }
 
 class Resume : public ::testing::TestWithParam<ResumeCase> {};

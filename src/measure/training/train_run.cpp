@@ -133,8 +133,7 @@ class TrainRank {
     if (done_ > 0) trainer_.load_state(settings.state);
   }
 
-  /// Returns the parameters, on rank 0.
-  std::vector<float> run() {
+  void run() {
     const int first = static_cast<int>(settings_.start.epoch);
     for (int epoch = first; epoch <= settings_.epochs; ++epoch) {
       const int64_t begin = epoch == first ? settings_.start.epoch_step : 0;
@@ -145,8 +144,8 @@ class TrainRank {
       clock_.step_ended();
       clock_.limit_waits(rank_, trainer_, settings_.trainer);
     }
-    return rank_.rank == 0 ? trainer_.parameters() : std::vector<float>();
   }
+  Trainer& trainer() { return trainer_; }
 
  private:
   Deadline patience() const { return Deadline::after_seconds(settings_.trainer.timeout_seconds); }
@@ -244,8 +243,10 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
   try {
     fleet.run(settings.trainer.plan.num_devices(), [&](RankContext& rank) {
       TrainRank training(rank, data, settings, split, counted);
-      std::vector<float> parameters = training.run();
-      if (rank.rank == 0) trained.parameters = std::move(parameters);
+      training.run();
+      if (rank.rank != 0) return;
+      trained.parameters = training.trainer().parameters();
+      trained.buffers = training.trainer().buffers();
     });
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;

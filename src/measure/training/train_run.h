@@ -34,6 +34,7 @@ struct TrainEvents {
 /// of the root process.
 struct TrainedModel {
   std::vector<EpochResult> epochs;  // of this run: from `start` on
+  std::vector<NamedArray> buffers;  // what the layers keep besides parameters, after the last epoch
   std::vector<float> parameters;    // after the last epoch, in layout order
 };
 TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events);
