@@ -26,7 +26,7 @@ class CudaAttentionTest : public TypedOpsTest {
   /// a result is about one such rounding of its terms, and one of itself.
   double limit() const {
     if (type() == DType::f32) return GetParam().math == MathMode::fp32 ? 1e-5 : 2e-3;
-    return 3 * unit_of(type());
+    return 2 * unit_of(type());
   }
   double gradient_limit() const { return 3 * limit(); }  // errors of out and of weights enter a difference
   bool is_half() const { return type() != DType::f32; }
