@@ -42,6 +42,7 @@
 #include "amdahl/summary.h"
 #include "amdahl/tensor.h"
 #include "amdahl/trace.h"
+#include "amdahl/training.h"
 #include "amdahl/units.h"
 
 namespace amdahl {
@@ -90,29 +91,6 @@ class AMDAHL_API Observer {
   /// Polled on every process between steps and while ranks wait, by any of their threads, also concurrently. When it
   /// returns true, the verb keeps every finished record and throws Error{interrupted}.
   virtual bool cancelled() { return false; }
-};
-
-/// Training data: a CSV file or arrays of the caller; the study's generator when neither is given.
-struct DataConfig {
-  std::string csv_path;
-  std::vector<std::string> targets;
-  std::vector<std::string> ignored;  // columns that are neither feature nor target
-  std::string missing = "refuse";    // refuse, drop, mean
-  char delimiter = 0;                // 0: detected from the file
-  bool regression = false;           // true: an integer-valued target is a number, not a class
-  /// In host memory, copied before the first call of the Observer. `features`: [rows, width] f32. `labels`: [rows,
-  /// outputs] f32 for regression, or [rows] i32 or i64 with class numbers that start at 0.
-  ConstTensor features, labels;
-};
-
-/// Model, data, parallel strategy and optimizer.
-struct TrainingConfig {
-  std::string model = "medium";  // name of a preset, or path of a JSON file
-  DataConfig data;
-  std::string strategy = "ddp";
-  PlanOptions plan;
-  std::string optimizer = "adam";
-  double learning_rate = 1e-3;
 };
 
 struct StudyConfig {
@@ -164,17 +142,25 @@ struct TrainConfig {
   double validation_fraction = 0.2;
   int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
   std::string output_dir;
+  std::string save;              // FILE.safetensors for the weights after the last epoch; empty: none
+  int64_t checkpoint_every = 0;  // steps between checkpoints; 0: none
+  std::string checkpoint_dir;    // empty: the folder "checkpoints" in `output_dir`
+  /// Go on from the newest intact checkpoint of `checkpoint_dir`, or begin where it holds none. Records are appended to
+  /// a run that `output_dir` already holds. With the same configuration the weights are, bit by bit, those of a
+  /// training without interruption, where reruns are bit-equal (CPU devices, or `deterministic`).
+  bool resume = false;
 };
 
 struct EpochResult {
   int epoch = 0;
   double train_loss = 0, validation_loss = 0;
+  double validation_mae = -1;       // mean absolute error; negative for classification
   double validation_accuracy = -1;  // in [0, 1]; negative for regression
   double seconds = 0, samples_per_second = 0;
 };
 
 struct TrainOutcome {
-  std::vector<EpochResult> epochs;
+  std::vector<EpochResult> epochs;  // of this process: after `resume` without those before the checkpoint
   std::string run_dir;
   std::string report_path;
   std::string device_kind;
@@ -187,9 +173,12 @@ struct TrainOutcome {
 /// The record of the last epoch in JSON, schema docs/schema/record.schema.json; empty on processes other than the root.
 AMDAHL_API std::string to_json(const TrainOutcome& outcome);
 
-/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. Error{usage} for
-/// configurations out of range, infeasible plans and batches larger than the training data; Error{data_corrupt} for
-/// damaged CSV data; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
+/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. A checkpoint is one file
+/// with weights, optimizer state, step, epoch, position in the epoch and seed; it is written under a temporary name and
+/// renamed, and the last two are kept. A damaged one is named in Observer::warning, and the one before is used.
+/// Error{usage} for configurations out of range, infeasible plans, batches larger than the training data, and
+/// checkpoints of another model, data, batch, optimizer or seed; Error{data_corrupt} for damaged data and when every
+/// checkpoint is damaged; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
 /// weights differ.
 AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 

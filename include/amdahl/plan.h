@@ -27,12 +27,20 @@ AMDAHL_API std::string_view to_string(LaunchMode mode);
 AMDAHL_API std::string_view to_string(MathMode mode);
 AMDAHL_API std::string_view to_string(Scaling scaling);
 
+/// Which activations of transformer blocks are not kept for backward but computed again.
+enum class Recompute : int64_t {
+  none,
+  block,      // all but the block's input
+  selective,  // all but attention's inputs and output: the normalisations and the first dense layer with its GELU
+};
+
 /// How a step divides its work and when it communicates. `plan_fields()` has a row for each member. A new option needs
 /// a member, a row and the code that implements it.
 struct PlanOptions {
   int64_t accumulate = 1;           // micro-batches per optimizer step
   bool overlap = true;              // all-reduce during backward
   int64_t bucket_bytes = 25 << 20;  // all-reduce bucket capacity
+  int64_t recompute = 0;            // activations that backward computes again: a Recompute
   int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 
   auto operator<=>(const PlanOptions&) const = default;
@@ -50,11 +58,13 @@ struct PlanField {
   std::string_view example{};    // command-line value
   bool is_axis = true;           // runs that differ in it belong to different cells
   bool of_several = true;        // has no effect on one device
+  bool is_omitted = false;       // Records lack it where it has its default value: it is younger than some of them
+  std::vector<std::string_view> choices{};  // texts of the values 0, 1, ... in Records, identities and options
   std::string (*words)(const PlanOptions& options) = nullptr;  // text in legends of plans that differ in it
 };
 AMDAHL_API const std::vector<PlanField>& plan_fields();
 
-/// Value as text for run identities: "4", "yes".
+/// Value as text for run identities: "4", "yes", "block".
 AMDAHL_API std::string text_of(const PlanField& field, const PlanOptions& options);
 /// Throws Error{usage} for the first number out of its limits.
 AMDAHL_API void check_plan_options(const PlanOptions& options);

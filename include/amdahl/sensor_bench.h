@@ -31,7 +31,7 @@ struct StreamShape {
 };
 
 /// An artificially slowed device, which reaches `fraction` of its speed.
-struct HeldBackDevice {
+struct SmLimit {
   int device = 0;       // index in the fleet
   double fraction = 1;  // in (0, 1]
 };
@@ -73,7 +73,7 @@ struct SensorBenchConfig {
   std::string merge = "auto";  // how grids are merged: auto, collective, bitmask, peer, bytes, none, host
 
   // For mode hetero.
-  std::vector<HeldBackDevice> hold_back;
+  std::vector<SmLimit> limit_sms;
   bool cpu_share = false;             // adds a CPU virtual device to the GPUs, as the last of the fleet
   std::vector<std::string> policies;  // empty: all that the operations support
 

@@ -13,16 +13,31 @@ std::map<std::string, AxisValue> axes_of(const CellKey& key);
 /// Adds the axes of a plan to those of a record.
 void add_plan_axes(const PlanOptions& options, std::map<std::string, AxisValue>& axes);
 
-/// A plan from its axes: `number(field)` and `flag(field)` read one value each.
-template <class Number, class Flag>
-PlanOptions plan_of_axes(const Number& number, const Flag& flag) {
+/// Readers of axes: of a number, a flag, one of a field's choices, and whether the axis is there.
+template <class Number, class Flag, class Choice, class Has>
+struct AxisReaders {
+  Number number;
+  Flag flag;
+  Choice choice;
+  Has has;
+};
+template <class Number, class Flag, class Choice, class Has>
+AxisReaders(Number, Flag, Choice, Has) -> AxisReaders<Number, Flag, Choice, Has>;
+
+/// The value of one of the field's choices. Error{cause} for another text, which `origin` begins.
+int64_t choice_of(const PlanField& field, const std::string& text, Cause cause, const std::string& origin);
+
+/// A plan from its axes.
+template <class Number, class Flag, class Choice, class Has>
+PlanOptions plan_of_axes(const AxisReaders<Number, Flag, Choice, Has>& read) {
   PlanOptions options;
   for (const PlanField& field : plan_fields()) {
-    if (!field.is_axis) continue;
-    if (const auto* member = std::get_if<int64_t PlanOptions::*>(&field.member))
-      options.** member = number(field);
+    if (!field.is_axis || (field.is_omitted && !read.has(field))) continue;
+    const auto* member = std::get_if<int64_t PlanOptions::*>(&field.member);
+    if (!member)
+      options.*std::get<bool PlanOptions::*>(field.member) = read.flag(field);
     else
-      options.*std::get<bool PlanOptions::*>(field.member) = flag(field);
+      options.** member = field.choices.empty() ? read.number(field) : read.choice(field);
   }
   return options;
 }

@@ -26,11 +26,13 @@ std::string format_axis(std::string_view axis) {
 
 std::string format_number(double value, int significant) {
   const double size = std::abs(value);
-  if (size >= 1e15) return fmt::format("{:.{}g}", value, significant);
+  if (!(size < 1e15)) return fmt::format("{:.{}g}", value, significant);
   if (size >= std::pow(10, significant - 1) - 0.05) return with_thousands(std::llround(value));
   if (size == 0) return "0";
-  const int digits = std::clamp(significant - 1 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
-  return fmt::format("{:.{}f}", value, digits);
+  constexpr int kMostDecimals = 9;
+  const int decimals = std::max(significant - 1 - static_cast<int>(std::floor(std::log10(size))), 0);
+  return decimals > kMostDecimals ? fmt::format("{:.{}g}", value, significant)
+                                  : fmt::format("{:.{}f}", value, decimals);
 }
 
 std::string format_number(double value) { return format_number(value, 3); }

@@ -53,6 +53,20 @@ const std::vector<PlanField>& plan_fields() {
            [](const PlanOptions& o) {
              return fmt::format("buckets of {}", format_bytes(static_cast<double>(o.bucket_bytes)));
            }},
+      {.name = "recompute",
+       .word = "recompute",
+       .help = "Activations of transformer blocks to compute again in backward instead of keeping them: none, block "
+               "(all but its input) or selective (all but attention)",
+       .member = &PlanOptions::recompute,
+       .most = 2,
+       .of_several = false,
+       .is_omitted = true,
+       .choices = {"none", "block", "selective"},
+       .words =
+           [](const PlanOptions& o) {
+             constexpr const char* kWords[] = {"no recomputation", "recomputed blocks", "selective recomputation"};
+             return std::string(kWords[o.recompute]);
+           }},
       {.name = "peer_blocks",
        .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",
@@ -63,7 +77,9 @@ const std::vector<PlanField>& plan_fields() {
 }
 
 std::string text_of(const PlanField& field, const PlanOptions& options) {
-  if (const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member)) return std::to_string(options.**number);
+  if (const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member))
+    return field.choices.empty() ? std::to_string(options.**number)
+                                 : std::string(field.choices[static_cast<size_t>(options.**number)]);
   return options.*std::get<bool PlanOptions::*>(field.member) ? "yes" : "no";
 }
 

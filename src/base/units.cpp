@@ -26,7 +26,7 @@ int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix 
                      std::string_view example) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < 0) refuse(text, what, example);
+  if (error != std::errc{} || !(number >= 0)) refuse(text, what, example);
   std::string rest(end, static_cast<size_t>(text.data() + text.size() - end));
   for (char& c : rest) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Suffix& suffix : suffixes) {
@@ -45,6 +45,11 @@ int64_t parse_integer(std::string_view text, std::string_view what) {
   return value;
 }
 
+// Whether last - first <= most, for first <= last.
+bool spans_at_most(int64_t first, int64_t last, uint64_t most) {
+  return static_cast<uint64_t>(last) - static_cast<uint64_t>(first) <= most;
+}
+
 // Bytes of the UTF-8 character at the start of `text`; 0 for invalid bytes and control characters.
 size_t shown_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -54,7 +59,9 @@ size_t shown_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
   const bool control = byte(0) == 0xc2 && byte(1) < 0xa0;
-  return control ? 0 : length;
+  const bool overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool beyond = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);  // of Unicode
+  return control || overlong || beyond ? 0 : length;
 }
 
 std::string escaped(std::string_view text) {
@@ -109,9 +116,14 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
       const int64_t first = parse_integer(item.substr(0, dots), what);
       const int64_t last = parse_integer(tail.substr(0, times), what);
       const int64_t factor = times == std::string_view::npos ? 0 : parse_integer(tail.substr(times + 1), what);
-      if (last < first || (factor != 0 && (factor < 2 || first < 1)) || last - first > 1'000'000)
+      const bool scaled = times != std::string_view::npos;
+      if (last < first || (scaled && (factor < 2 || first < 1)) || !spans_at_most(first, last, 1'000'000))
         refuse(item, what, "1..4 or 1..8x2");
-      for (int64_t v = first; v <= last; v = factor ? v * factor : v + 1) values.push_back(v);
+      const auto is_last = [&](int64_t v) { return scaled ? v > last / factor : v == last; };
+      for (int64_t v = first;; v = scaled ? v * factor : v + 1) {
+        values.push_back(v);
+        if (is_last(v)) break;
+      }
     }
     begin = comma + 1;
   }
@@ -123,7 +135,8 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
 }
 
 std::string with_thousands(int64_t value) {
-  std::string digits = std::to_string(value < 0 ? -value : value);
+  const auto bits = static_cast<uint64_t>(value);
+  std::string digits = std::to_string(value < 0 ? 0 - bits : bits);  // -INT64_MIN is no int64_t
   for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(static_cast<size_t>(at), ",");
   return value < 0 ? "-" + digits : digits;
@@ -140,9 +153,10 @@ std::string format_bytes(double bytes) {
 }
 
 std::string format_duration(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
-  if (seconds < 1.0) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  // Each limit is where rounding would give 1000 us, 1000 ms or 60.0 s.
+  if (seconds < 0.9995e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 59.95 || !std::isfinite(seconds)) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{}m{:02d}s", whole / 60, whole % 60);
   return fmt::format("{}h{:02d}m", whole / 3600, whole % 3600 / 60);

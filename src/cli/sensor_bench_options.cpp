@@ -11,7 +11,7 @@ namespace {
 struct SensorBenchTexts {
   std::string devices, shape = "30x512,100x64,200x12", batch_sizes, dtype = "f32", points, grid = "128",
                        voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus, machine,
-                       hold_back, policies;
+                       limit_sms, policies;
 };
 
 struct ParsedSensorBench {
@@ -51,8 +51,8 @@ std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
 }
 
 /// Parses "1:0.5,2:0.8" into devices and their relative speeds.
-std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
-  std::vector<HeldBackDevice> held;
+std::vector<SmLimit> parse_sm_limits(const std::string& text) {
+  std::vector<SmLimit> limits;
   for (const std::string& item : split_list(text)) {
     const size_t colon = std::min(item.find(':'), item.size());
     const std::string fraction = item.substr(std::min(colon + 1, item.size()));
@@ -61,9 +61,9 @@ std::vector<HeldBackDevice> parse_hold_back(const std::string& text) {
       throw Error(Cause::usage, fmt::format("--limit-sms: '{}' is not device:fraction", printable(item, 40)),
                   "--limit-sms 1:0.5");
     const std::vector<int> device = parse_gpus(item.substr(0, colon));
-    held.push_back({device.front(), *value});
+    limits.push_back({device.front(), *value});
   }
-  return held;
+  return limits;
 }
 
 // NCCL reads its variables from the environment when it is opened: they must be set before the verb runs.
@@ -87,7 +87,7 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
   config.type = one_of("--dtype", texts.dtype, named({DType::f32, DType::bf16, DType::f16}));
   config.layout = one_of("--layout", texts.layout, named({VoxelLayout::xyz, VoxelLayout::zyx}));
   config.scaling = one_of("--scaling", texts.scaling, named({Scaling::strong, Scaling::weak}));
-  config.hold_back = parse_hold_back(texts.hold_back);
+  config.limit_sms = parse_sm_limits(texts.limit_sms);
   config.policies = split_list(texts.policies);
   config.engine.gpus = parse_gpus(texts.gpus);
   use_machine(texts.machine, config.engine.machine);
@@ -132,7 +132,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
 }
 
 void add_heterogeneous_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
-  sub->add_option("--limit-sms", texts.hold_back,
+  sub->add_option("--limit-sms", texts.limit_sms,
                   "hetero: DEVICE:FRACTION, limit a GPU to that fraction of its SMs (a CPU device to that fraction of "
                   "its speed), for example 1:0.5");
   sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")

@@ -23,6 +23,7 @@ int train_command(const TrainArgs& args) {
                                  outcome.model.name, with_thousands(outcome.model.num_parameters()), outcome.devices,
                                  outcome.device_kind, last.epoch, last.train_loss);
   if (args.config.validation_fraction > 0) text += fmt::format(", validation loss {:.4f}", last.validation_loss);
+  if (last.validation_mae >= 0) text += fmt::format(", validation MAE {:.4f}", last.validation_mae);
   if (last.validation_accuracy >= 0)
     text += fmt::format(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
   show(stdout, fmt::format("{}\nreport: {}\n", text, outcome.report_path));

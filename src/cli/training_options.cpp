@@ -68,6 +68,18 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
       continue;
     }
     int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
+    if (!field.choices.empty()) {
+      const auto choose = [&field, &value](const std::string& text) {
+        const auto found = std::find(field.choices.begin(), field.choices.end(), text);
+        if (found == field.choices.end())
+          throw Error(Cause::usage, fmt::format("--{} is {}", field.word, text),
+                      choices_hint(text, {field.choices.begin(), field.choices.end()}));
+        value = found - field.choices.begin();
+      };
+      app->add_option_function<std::string>(name, choose, help)->default_str(std::string(field.choices[0]));
+      offer(app, name, {field.choices.begin(), field.choices.end()});
+      continue;
+    }
     const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
     if (field.option_unit == 1)
       app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));
@@ -76,30 +88,60 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
   }
 }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelSpec& preset : model_presets()) names.push_back(preset.name);
+  return names;
+}
+
 void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
-  app->add_option("--model", training.model, "medium, large, medium-258k, large-6.9m or FILE.json")
+  app->add_option("--model", training.model, fmt::format("{} or FILE.json", fmt::join(preset_names(), ", ")))
       ->capture_default_str();
-  app->add_option("--data", training.data.csv_path, "CSV file (default: the study's synthetic data)");
+  DataConfig& data = training.data;
+  app->add_option("--data", data.data_path,
+                  "CSV file, tokens as u16 (FILE.bin), text (FILE.txt) or images (FILE.npy) (default: the study's "
+                  "synthetic data)");
   app->add_option("--target", texts.targets, "Target column or columns of the CSV file");
   app->add_option("--ignore", texts.ignored, "Columns of the CSV file to leave out, for example id,name");
-  app->add_option("--missing", training.data.missing, "Missing values: refuse, drop (the row) or mean")
-      ->capture_default_str();
+  app->add_option("--missing", data.missing, "Missing values: refuse, drop (the row) or mean")->capture_default_str();
   app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
-  app->add_flag("--regression", training.data.regression, "Treat an integer target as a number, not as classes");
+  app->add_flag("--regression", data.regression, "Treat an integer target as a number, not as classes");
+  app->add_option("--window", data.window,
+                  "Consecutive rows of a CSV file per input, or tokens per row (default: what the model takes)")
+      ->check(kWhole);
+  app->add_option("--stride", data.stride,
+                  "Rows or tokens from one window to the next (default: 1 in a CSV file, else --window)")
+      ->check(kWhole);
+  app->add_option("--tokenizer", data.tokenizer, "Of a text: bytes, or words between blanks")->capture_default_str();
+  app->add_option("--vocabulary", data.vocabulary,
+                  "The most words of a text; the last one stands for all others (default: the model's)")
+      ->check(kWhole);
+  app->add_option("--labels", data.labels_path, "Classes of the images, FILE.npy");
   app->add_option(
          "--strategy", training.strategy,
          "ddp (batch split, gradients all-reduced during backward), zero1 (as ddp, and each device updates its "
          "part of the parameters), dp (naive DataParallel: device 0 scatters batch and weights, gathers "
          "gradients and updates alone) or replicated (every device steps the full batch, no communication)")
       ->capture_default_str();
-  app->add_option("--optimizer", training.optimizer, "adam or sgd")->capture_default_str();
+  app->add_option("--optimizer", training.optimizer, "adam, adamw or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
+  app->add_option("--weight-decay", training.weight_decay, "Of adamw, for weights but not biases (default: 0.01)");
+  app->add_option("--clip-norm", training.clip_norm, "Scale the whole gradient down to this L2 norm; 0: never")
+      ->capture_default_str();
+  app->add_option("--lr-schedule", training.lr_schedule, "constant, or linear or cosine: to 0 at the last step")
+      ->capture_default_str();
+  app->add_option("--lr-warmup-steps", training.lr_warmup_steps,
+                  "Steps in which the learning rate rises linearly to its full value")
+      ->check(kNatural)
+      ->capture_default_str();
   add_plan_options(app, training.plan);
-  offer(app, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
+  offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
   offer(app, "--strategy", {"ddp", "zero1", "dp", "replicated"});
-  offer(app, "--optimizer", {"adam", "sgd"});
-  offer_files(app, {"--model", "--data"});
+  offer(app, "--optimizer", {"adam", "adamw", "sgd"});
+  offer(app, "--lr-schedule", {"constant", "linear", "cosine"});
+  offer(app, "--tokenizer", {"bytes", "words"});
+  offer_files(app, {"--model", "--data", "--labels"});
   offer_lists(app, {"--target", "--ignore"});
 }
 
@@ -224,14 +266,22 @@ Command define_train(CLI::App& app) {
       ->check(kNatural)
       ->capture_default_str();
   train->add_option("--output-dir,-o", config.output_dir, "Run folder (default: results/local/train-TIME)");
+  train->add_option("--save", config.save, "File for the weights after the last epoch, FILE.safetensors");
+  train->add_option("--checkpoint-every", config.checkpoint_every, "Steps between checkpoints (default: none)")
+      ->check(kWhole);
+  train->add_option("--checkpoint-dir", config.checkpoint_dir, "Folder of the checkpoints (default: in --output-dir)");
+  train->add_flag("--resume", config.resume, "Go on from the newest intact checkpoint, if there is one");
   add_metrics(train, args.metrics);
-  offer_files(train, {"--output-dir"});
+  offer_files(train, {"--output-dir", "--save", "--checkpoint-dir"});
   return {train, [parsed, train](const std::string& command_line) {
             TrainConfig& chosen = parsed->args.config;
             if (train->count("--devices") > 0 && chosen.devices == 0)  // without the option: all ranks
               throw Error(Cause::usage, "--devices is 0", "at least 1");
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
+            if (chosen.resume && chosen.checkpoint_dir.empty() && chosen.output_dir.empty())
+              throw Error(Cause::usage, "--resume does not say which training",
+                          "--checkpoint-dir DIR, or --output-dir DIR of the run to go on with");
             if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");
             require_metrics_place(parsed->args.metrics);
             return train_command(parsed->args);

@@ -43,7 +43,9 @@ void NcclRank::call_with_peers(const char* name, std::function<ncclResult_t(nccl
                 "look for the rank that is missing; NCCL_DEBUG=INFO shows who came");
   const ncclResult_t result = done.get();
   rethrow();
-  api_->check(result, name, comm_);
+  if (result == ncclSuccess) return;
+  const std::unique_lock lock(mutex_, deadline.time());  // abort() may take the communicator meanwhile
+  api_->check(result, name, lock ? comm_ : nullptr);
 }
 
 bool NcclRank::tidy(std::function<ncclResult_t(ncclComm_t)> work) noexcept {

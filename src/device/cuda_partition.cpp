@@ -32,7 +32,7 @@ void find(Function& function, const char* name, int device_index) {
              name);
   if (!found || result != cudaDriverEntryPointSuccess)
     throw Error(Cause::environment_missing, fmt::format("GPU {}: the driver has no {}", device_index, name),
-                "a driver of CUDA 12.5 or newer, or no `hold_back`");
+                "a driver of CUDA 12.5 or newer, or no `limit_sms`");
   function = reinterpret_cast<Function>(found);
 }
 
@@ -43,7 +43,7 @@ GreenContexts find_functions(int device_index) {
     throw Error(Cause::environment_missing,
                 fmt::format("GPU {} cannot be divided: its driver is of CUDA {}.{}", device_index, driver / 1000,
                             driver % 1000 / 10),
-                "a driver of CUDA 12.5 or newer, or no `hold_back`");
+                "a driver of CUDA 12.5 or newer, or no `limit_sms`");
   GreenContexts found{};
   find(found.get_resource, "cuDeviceGetDevResource", device_index);
   find(found.split, "cuDevSmResourceSplitByCount", device_index);
@@ -61,7 +61,7 @@ void check(const GreenContexts& driver, CUresult code, int device_index, const c
   if (driver.error_text(code, &text) != CUDA_SUCCESS || !text) text = "unknown error";
   throw Error(code == CUDA_ERROR_NOT_SUPPORTED ? Cause::environment_missing : Cause::device_error,
               fmt::format("GPU {} cannot be divided: {} failed: {}", device_index, call, text),
-              "another share, or no `hold_back`");
+              "another share, or no `limit_sms`");
 }
 
 /// Smallest partition and granularity by architecture, from the driver's documentation, because drivers before CUDA 13

@@ -38,7 +38,11 @@ ProfilerRange::ProfilerRange(const char* name, int64_t payload) {
 ProfilerRange::~ProfilerRange() { nvtxDomainRangePop(domain()); }
 
 // Without a profiler both calls fail, without consequences.
-void start_profiler_capture() { static_cast<void>(cudaProfilerStart()); }
-void stop_profiler_capture() { static_cast<void>(cudaProfilerStop()); }
+ProfilerCapture::ProfilerCapture(bool active) : active_(active) {
+  if (active_) static_cast<void>(cudaProfilerStart());
+}
+ProfilerCapture::~ProfilerCapture() {
+  if (active_) static_cast<void>(cudaProfilerStop());
+}
 
 }  // namespace amdahl

@@ -18,9 +18,17 @@ class ProfilerRange {
   ProfilerRange& operator=(const ProfilerRange&) = delete;
 };
 
-/// Start and end of the interval recorded by a profiler in capture-range mode (`nsys --capture-range cudaProfilerApi`).
-/// No effect otherwise.
-void start_profiler_capture();
-void stop_profiler_capture();
+/// The interval that a profiler in capture-range mode (`nsys --capture-range cudaProfilerApi`) records: from
+/// construction to destruction, also by an exception. No effect otherwise, nor if not `active`.
+class ProfilerCapture {
+ public:
+  explicit ProfilerCapture(bool active);
+  ~ProfilerCapture();
+  ProfilerCapture(const ProfilerCapture&) = delete;
+  ProfilerCapture& operator=(const ProfilerCapture&) = delete;
+
+ private:
+  const bool active_;
+};
 
 }  // namespace amdahl

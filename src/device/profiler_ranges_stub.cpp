@@ -7,7 +7,7 @@ ProfilerRange::ProfilerRange(const char*) {}
 ProfilerRange::ProfilerRange(const char*, int64_t) {}
 ProfilerRange::~ProfilerRange() {}
 
-void start_profiler_capture() {}
-void stop_profiler_capture() {}
+ProfilerCapture::ProfilerCapture(bool active) : active_(active) {}
+ProfilerCapture::~ProfilerCapture() { static_cast<void>(active_); }
 
 }  // namespace amdahl

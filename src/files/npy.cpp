@@ -99,6 +99,7 @@ void set_type(NpyArray& array, const std::string& type) {
     refuse(array.origin, fmt::format("elements of type '{}' are not read", type),
            "f2, f4, f8, or whole numbers: array.astype('f4')");
   array.element_bytes = bytes;
+  array.type = type;
 }
 
 void parse_header(NpyArray& array, std::string_view text, size_t offset) {

@@ -17,6 +17,7 @@ struct NpyArray {
   std::string origin;  // names of file and array, for errors
   std::vector<int64_t> shape;
   bool fortran_order = false;
+  std::string type;  // as the file has it: "<f4", "|u1"
   size_t element_bytes = 0;
   ReadScalar read = nullptr;
   std::string bytes;  // content of the whole file

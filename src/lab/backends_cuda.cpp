@@ -87,16 +87,16 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
       config);
 }
 
-std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& unlike) {
+std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& wanted) {
   FleetParts parts;
   parts.device_kind = "cuda";
   parts.needs = FleetNeeds::devices;
-  parts.devices = make_safe_devices(config, pick_devices(config, {}, unlike.num_gpus), unlike.sm_shares);
+  parts.devices = make_safe_devices(config, pick_devices(config, {}, wanted.num_gpus), wanted.sm_shares);
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
     return make_model_ops(device, options);
   };
   const double timeout = config.timeout_seconds;
-  if (!unlike.cpu_share)
+  if (!wanted.cpu_share)
     return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
       return make_nccl_communicators(devices, timeout);
     });

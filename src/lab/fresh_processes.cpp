@@ -22,15 +22,15 @@ std::optional<Cause> cause_named(std::string_view name) {
 
 /// Parses "error[usage]: what; try: remedy" from a process's standard error.
 std::optional<Error> error_in(const std::string& text, const std::string& who) {
-  constexpr std::string_view kBegin = "error[", kRemedy = "; try: ";
+  constexpr std::string_view kBegin = "error[", kTryText = "; try: ";
   const size_t begin = text.find(kBegin), close = text.find("]: ", begin);
   if (begin == std::string::npos || close == std::string::npos) return std::nullopt;
   const auto cause = cause_named(std::string_view(text).substr(begin + kBegin.size(), close - begin - kBegin.size()));
   if (!cause) return std::nullopt;
   const std::string line = text.substr(close + 3, text.find('\n', close) - close - 3);
-  const size_t remedy = line.find(kRemedy);
+  const size_t remedy = line.find(kTryText);
   return Error(*cause, who + ": " + line.substr(0, remedy),
-               remedy == std::string::npos ? "" : line.substr(remedy + kRemedy.size()));
+               remedy == std::string::npos ? "" : line.substr(remedy + kTryText.size()));
 }
 
 void pass_warnings(const std::string& text, Observer& observer) {

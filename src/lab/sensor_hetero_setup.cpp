@@ -26,19 +26,19 @@ std::vector<int> device_counts(const SensorBenchConfig& config) {
   return all;
 }
 
-void check_hold_back(const SensorBenchConfig& config, int devices) {
+void check_sm_limits(const SensorBenchConfig& config, int devices) {
   std::vector<bool> named(static_cast<size_t>(devices));
-  for (const HeldBackDevice& held : config.hold_back) {
-    if (held.device < 0 || held.device >= devices)
+  for (const SmLimit& limit : config.limit_sms) {
+    if (limit.device < 0 || limit.device >= devices)
       throw Error(Cause::usage,
-                  fmt::format("`hold_back` names device {} and the devices are 0 to {}", held.device, devices - 1),
+                  fmt::format("`limit_sms` names device {} and the devices are 0 to {}", limit.device, devices - 1),
                   "more `devices`, or one of these");
-    if (!(held.fraction > 0 && held.fraction <= 1))
-      throw Error(Cause::usage, fmt::format("`hold_back` {}:{}", held.device, held.fraction),
+    if (!(limit.fraction > 0 && limit.fraction <= 1))
+      throw Error(Cause::usage, fmt::format("`limit_sms` {}:{}", limit.device, limit.fraction),
                   "a fraction above 0, at most 1");
-    if (named[static_cast<size_t>(held.device)])
-      throw Error(Cause::usage, fmt::format("`hold_back` names device {} twice", held.device), "each device once");
-    named[static_cast<size_t>(held.device)] = true;
+    if (named[static_cast<size_t>(limit.device)])
+      throw Error(Cause::usage, fmt::format("`limit_sms` names device {} twice", limit.device), "each device once");
+    named[static_cast<size_t>(limit.device)] = true;
   }
 }
 
@@ -55,7 +55,7 @@ std::vector<std::string> policies_of(const SensorBenchConfig& config) {
 
 std::vector<double> speeds_of(const SensorBenchConfig& config, int devices) {
   std::vector<double> speeds(static_cast<size_t>(devices), 1.0);
-  for (const HeldBackDevice& held : config.hold_back) speeds[static_cast<size_t>(held.device)] = held.fraction;
+  for (const SmLimit& limit : config.limit_sms) speeds[static_cast<size_t>(limit.device)] = limit.fraction;
   return speeds;
 }
 
@@ -115,11 +115,11 @@ void check_hetero(const SensorBenchConfig& config) {
   if (detect_launch(config.engine.environment).multi_process())
     throw Error(Cause::usage, "`mode=hetero` drives all devices from one process", "no launcher");
   if (config.cpu_share && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
-    throw Error(Cause::usage, "`cpu_share`: all devices are the CPU's already", "`hold_back=1:0.5`, or GPUs");
+    throw Error(Cause::usage, "`cpu_share`: all devices are the CPU's already", "`limit_sms=1:0.5`, or GPUs");
   for (const int devices : device_counts(config)) {
     if (devices < 2)
       throw Error(Cause::usage, "`mode=hetero` has one device", "`devices=2`, or `cpu_share` beside a GPU");
-    check_hold_back(config, devices);
+    check_sm_limits(config, devices);
   }
 }
 
@@ -137,13 +137,13 @@ std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config) {
 
 std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices, const JobFacts& facts) {
   const bool gpus = choose_backend(config.engine, FleetNeeds::devices).name == "cuda";
-  if (!gpus || (config.hold_back.empty() && !config.cpu_share))
+  if (!gpus || (config.limit_sms.empty() && !config.cpu_share))
     return make_fleet(config.engine, devices, facts, FleetNeeds::devices);
-  HeterogeneousDevices unlike;
-  unlike.num_gpus = devices - (config.cpu_share ? 1 : 0);
-  unlike.cpu_share = config.cpu_share;
-  unlike.sm_shares = speeds_of(config, devices);
-  return make_heterogeneous_fleet(config.engine, unlike);
+  HeterogeneousDevices wanted;
+  wanted.num_gpus = devices - (config.cpu_share ? 1 : 0);
+  wanted.cpu_share = config.cpu_share;
+  wanted.sm_shares = speeds_of(config, devices);
+  return make_heterogeneous_fleet(config.engine, wanted);
 }
 
 }  // namespace amdahl

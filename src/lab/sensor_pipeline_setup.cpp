@@ -33,7 +33,7 @@ std::vector<SensorStep> pipeline_steps(const SensorBenchConfig& config) {
   for (const SensorJob& job : sensor_jobs(config)) {
     PipelinePlan plan;
     plan.job = job;
-    plan.model = fit_to_data(like, job.num_targets * job.fused_width(), like.output_width(), like.loss);
+    plan.model = fit_to_data(like, {job.num_targets * job.fused_width()}, like.output_width(), like.loss);
     plan.model.validate();
     plan.path = config.path;
     steps.push_back({fmt::format("{} into {}", workload_text(job), plan.model.name), 2,

@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "base/layer_kinds.h"
 #include "lab/training_setup.h"
 #include "report/common/record_checks.h"
 
@@ -14,8 +15,16 @@ namespace {
 // "256+b relu 0.2, 3+b": an edited model file may keep its name and number of parameters.
 std::string layers_text(const ModelSpec& model) {
   std::string text;
-  for (const DenseSpec& layer : model.layers) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", layer.units, layer.bias ? "+b" : "");
+  for (const LayerSpec& layer : model.layers) {
+    if (!text.empty()) text += ", ";
+    if (layer.kind != LayerKind::dense) {
+      text += row_of(layer.kind).name;
+      for (const LayerField& field : row_of(layer.kind).fields)
+        text += fmt::format(" {}", field.integer ? layer.*field.integer : int64_t{layer.*field.boolean});
+      if (layer.kind == LayerKind::pool) text += fmt::format(" {}", static_cast<int>(layer.pooling));
+      continue;
+    }
+    text += fmt::format("{}{}", layer.units, layer.bias ? "+b" : "");
     if (layer.activation == Activation::relu) text += " relu";
     if (layer.dropout > 0) text += fmt::format(" {}", layer.dropout);
   }
@@ -28,6 +37,10 @@ std::string batches_on_one_device(const StudySettings& settings) {
   for (const auto& group : settings.groups)
     if (group.size() == 1) text += fmt::format("{}{}", text.empty() ? "" : ",", group.front().global_batch);
   return text;
+}
+
+std::string weight_decay_text(const TrainingConfig& training) {
+  return training.weight_decay ? fmt::format("{}", *training.weight_decay) : "usual";
 }
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
@@ -52,7 +65,7 @@ void add_origin(std::map<std::string, std::string>& identity, const Provenance& 
 }
 
 std::string data_name(const DataConfig& data) {
-  if (!data.csv_path.empty()) return std::filesystem::path(data.csv_path).filename().string();
+  if (!data.data_path.empty()) return std::filesystem::path(data.data_path).filename().string();
   return has_own_data(data) ? "arrays" : "synthetic";
 }
 
@@ -65,6 +78,7 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
                                               {"data", data_name(training.data)},
                                               {"data_hash", own ? hash_text(data) : ""},
                                               {"rows", std::to_string(data.num_rows)},
+                                              {"input_shape", fmt::format("{}", fmt::join(data.input_shape, "x"))},
                                               {"targets", fmt::format("{}", fmt::join(training.data.targets, ","))},
                                               {"ignored", fmt::format("{}", fmt::join(training.data.ignored, ","))},
                                               {"missing", training.data.missing},
@@ -74,6 +88,10 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
                                               {"math", std::string(to_string(engine.math))},
                                               {"optimizer", training.optimizer},
                                               {"learning_rate", fmt::format("{}", training.learning_rate)},
+                                              {"weight_decay", weight_decay_text(training)},
+                                              {"clip_norm", fmt::format("{}", training.clip_norm)},
+                                              {"lr_schedule", training.lr_schedule},
+                                              {"lr_warmup_steps", std::to_string(training.lr_warmup_steps)},
                                               {"deterministic", yes_or_no(engine.deterministic)},
                                               {"seed", std::to_string(engine.seed)}};
   for (const PlanField& field : plan_fields()) identity.emplace(field.name, text_of(field, training.plan));

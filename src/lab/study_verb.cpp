@@ -8,6 +8,7 @@
 
 #include "amdahl/amdahl.h"
 #include "lab/backends.h"
+#include "lab/data_files.h"
 #include "lab/evidence.h"
 #include "lab/failure_watch.h"
 #include "lab/fresh_processes.h"
@@ -104,6 +105,7 @@ StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, c
     settings.end_run = config.processes.slice.end;
   }
   settings.trainer = make_trainer_options(config.engine, config.training, model);
+  set_total_steps(settings.trainer.hyper, settings.warmup + settings.steps);
   return settings;
 }
 
@@ -144,7 +146,7 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   prepared.setup = load_training_setup(config.training, rows, config.engine.seed);
   prepared.settings.model = prepared.settings.trainer.model = prepared.setup.model;
   prepared.identity = study_identity(config, prepared.settings, prepared.setup.data);
-  if (!config.training.data.csv_path.empty()) {
+  if (has_table_features(config.training.data)) {
     std::vector<int32_t> all(static_cast<size_t>(prepared.setup.data.num_rows));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
     standardise(prepared.setup.data, all);

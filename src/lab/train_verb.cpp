@@ -3,12 +3,17 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "amdahl/amdahl.h"
+#include "base/record_values.h"
+#include "files/safetensors.h"
 #include "lab/backends.h"
+#include "lab/data_files.h"
 #include "lab/failure_watch.h"
 #include "lab/provenance.h"
 #include "lab/study_identity.h"
+#include "lab/training_checkpoints.h"
 #include "lab/training_setup.h"
 #include "measure/training/train_run.h"
 #include "spec/run_folder.h"
@@ -19,11 +24,22 @@ namespace {
 
 constexpr int64_t kSyntheticRows = 10'000;
 
+/// Before anything is trained: the file of the weights can be written.
+void check_save(const std::string& path) {
+  if (path.empty()) return;
+  if (!path.ends_with(".safetensors"))
+    throw Error(Cause::usage, fmt::format("`save`: '{}' does not end in .safetensors", path),
+                "a name like model.safetensors");
+  if (const Availability place = check_output(path); !place.ok)
+    throw Error(Cause::usage, fmt::format("`save`: {}", place.reason), place.remedy);
+}
+
 TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   if (config.epochs < 1) throw Error(Cause::usage, fmt::format("`epochs` is {}", config.epochs), "at least 1");
   if (config.devices < 1) throw Error(Cause::usage, fmt::format("`devices` is {}", config.devices), "at least 1");
   if (config.check_every < 0)
     throw Error(Cause::usage, fmt::format("`check_every` is {}", config.check_every), "a number of steps, or 0");
+  check_save(config.save);
   if (config.batch_size < 1)
     throw Error(Cause::usage, fmt::format("`batch_size` is {}", config.batch_size), "at least 1");
   if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
@@ -32,6 +48,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   TrainSettings settings;
   settings.epochs = config.epochs;
   settings.check_every = config.check_every;
+  settings.checkpoint_every = config.checkpoint_every;
   settings.validation_fraction = config.validation_fraction;
   settings.trainer = make_trainer_options(config.engine, config.training, model);
   settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
@@ -51,6 +68,8 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
                 {"epochs", std::to_string(config.epochs)},
                 {"validation", fmt::format("{}", config.validation_fraction)},
                 {"check_every", std::to_string(config.check_every)},
+                {"checkpoint_every", std::to_string(config.checkpoint_every)},
+                {"resume", config.resume ? "yes" : "no"},
                 {"timeout", config.engine.auto_timeout ? "auto" : "given"}});
   return facts;
 }
@@ -70,6 +89,7 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
                    {"seconds", "s", {epoch.seconds}},
                    {"throughput", "samples/s", {epoch.samples_per_second}}};
   if (config.validation_fraction > 0) record.series.push_back({"validation_loss", "1", {epoch.validation_loss}});
+  if (epoch.validation_mae >= 0) record.series.push_back({"validation_mae", "1", {epoch.validation_mae}});
   if (epoch.validation_accuracy >= 0)
     record.series.push_back({"validation_accuracy", "1", {epoch.validation_accuracy}});
   return record;
@@ -78,8 +98,20 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
 std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
   std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}", epoch.epoch, config.epochs, epoch.train_loss);
   if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
+  if (epoch.validation_mae >= 0) line += fmt::format("  MAE {:.4f}", epoch.validation_mae);
   if (epoch.validation_accuracy >= 0) line += fmt::format("  accuracy {:.2f} %", 100 * epoch.validation_accuracy);
   return line + fmt::format("  {:.0f} samples/s", epoch.samples_per_second);
+}
+
+/// Opens the run folder: a new one, or on resuming the one that is there, whose epochs are put into `recorded`.
+RunFolder open_folder(const TrainConfig& config, const RunHeader& header, std::set<int64_t>& recorded) {
+  std::error_code ignored;
+  if (!config.resume || !std::filesystem::exists(std::filesystem::path(config.output_dir) / kRecordsFile, ignored))
+    return RunFolder::create(config.output_dir, header);
+  RunContents earlier;
+  RunFolder folder = RunFolder::resume(config.output_dir, header, &earlier);
+  for (const Record& record : earlier.records) recorded.insert(axis<int64_t>(record, "epoch", 0));
+  return folder;
 }
 
 TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch) {
@@ -90,14 +122,17 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   choose_backend(config.engine);
   if (config.devices == 0) config.devices = detect_launch(config.engine.environment).world_size;
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
-  const TrainSettings settings = make_settings(config, setup.model);
-  const Split split = split_rows(setup.data.num_rows, config.validation_fraction, config.engine.seed);
+  TrainSettings settings = make_settings(config, setup.model);
+  const Split split = split_data(setup.data, config.validation_fraction, config.engine.seed);
   if (static_cast<int64_t>(split.train.size()) < config.batch_size)
     throw Error(Cause::usage,
                 fmt::format("batch {} is larger than the {} training rows", config.batch_size, split.train.size()),
                 "a smaller `batch_size`");
+  set_total_steps(settings.trainer.hyper,
+                  config.epochs * (static_cast<int64_t>(split.train.size()) / config.batch_size));
   const JobFacts facts = job_facts(config, setup);
-  if (!config.training.data.csv_path.empty()) standardise(setup.data, split.train);
+  if (has_table_features(config.training.data)) standardise(setup.data, split.train);
+  const TrainingCheckpoints checkpoints(config, setup.model, settings.trainer.hyper, facts);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices, facts);
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*fleet, config.engine.launch);
@@ -108,17 +143,24 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   outcome.device_kind = fleet->device_kind();
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
+  checkpoints.load(*fleet, settings, observer);
   std::optional<RunFolder> folder;
+  std::set<int64_t> recorded;  // epochs that the folder holds already
   if (fleet->is_root() && !config.output_dir.empty())
-    folder = RunFolder::create(config.output_dir, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}});
+    folder = open_folder(config, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}}, recorded);
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
-  TrainedModel trained = run_training(*fleet, setup.data, settings, [&](const EpochResult& epoch) {
+  TrainEvents events;
+  events.finished = [&](const EpochResult& epoch) {
     outcome.records.push_back(epoch_record(epoch, config, setup.model, provenance));
-    if (folder) folder->append(outcome.records.back());
+    if (folder && !recorded.contains(epoch.epoch)) folder->append(outcome.records.back());
     observer.note(epoch_line(epoch, config));
-  });
+  };
+  events.checkpoint = [&](const TrainingPoint& point, const TrainerState& state) { checkpoints.save(point, state); };
+  TrainedModel trained = run_training(*fleet, setup.data, settings, events);
   outcome.epochs = std::move(trained.epochs);
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
+  if (fleet->is_root() && !config.save.empty())
+    save_safetensors(config.save, outcome.weights, {{"format", "pt"}, {"model", setup.model.name}});
   if (folder) folder->end();
   if (folder) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // no process exits while a peer still works

@@ -13,7 +13,8 @@ struct TrainingSetup {
 };
 
 /// Loads the model file or preset; its widths and loss are adapted to the data. `rows_needed`: upper limit of generated
-/// rows (the study's 10,000, or more when a batch is larger). CSV features are not standardised yet.
+/// rows (the study's 10,000, or more when a batch is larger). Features of a table are not
+/// standardised yet (has_table_features).
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
 /// Whether the data were given by the caller rather than generated.
@@ -24,6 +25,8 @@ TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingCo
 /// Error{usage} for options that no strategy or optimizer supports; called before anything is loaded or written.
 void check_engine(const EngineConfig& config);
 void check_training(const TrainingConfig& config);
+/// Sets the length of a learning-rate schedule. Error{usage} when its warm-up leaves no step for the rest.
+void set_total_steps(Hyper& hyper, int64_t steps);
 /// Finds a preset, or loads a model file when the name ends in .json or contains a slash.
 ModelSpec resolve_model(const std::string& name);
 

@@ -11,7 +11,7 @@ class DenseLayer final : public Layer {
  public:
   /// `index`: of the layer in the model; dropout draws depend on it. `first_unit`: index in the layer of the first unit
   /// of this shard, a multiple of 4.
-  DenseLayer(const DenseSpec& spec, int64_t input_width, size_t index, const LayerParameters& parameters,
+  DenseLayer(const LayerSpec& spec, int64_t input_width, size_t index, const LayerParameters& parameters,
              Device& device, GemmOps& ops, int64_t first_unit = 0)
       : spec_(spec),
         input_width_(input_width),
@@ -41,7 +41,7 @@ class DenseLayer final : public Layer {
   DenseBackwardWeight weight_gradient(const LayerRows& rows, const float* input, const LayerState& state, bool own_bias,
                                       bool accumulate) const;
 
-  DenseSpec spec_;
+  LayerSpec spec_;
   int64_t input_width_;
   size_t index_;
   int64_t first_unit_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,34 +10,73 @@ namespace {
 
 constexpr uint32_t kInitStream = 0x1417;  // separates initialisation draws from dropout draws of the same seed
 
+/// Calls `set(index, value)` for `count` draws of the layer's tensor, in order; the draws depend on seed, layer, tensor
+/// and index alone.
+template <class Set>
+void draw(const ParameterSpec& spec, int64_t count, double he_sd, uint64_t seed, size_t layer, size_t tensor,
+          Set&& set) {
+  const auto stream = static_cast<uint32_t>(kInitStream + (tensor << 16));
+  const double sd = spec.initial == Initial::he_normal ? he_sd : spec.scale;
+  for (int64_t first = 0; first < count; first += 4) {
+    const Philox4 bits = philox(seed, static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32),
+                                static_cast<uint32_t>(layer), stream);
+    if (spec.initial == Initial::uniform) {
+      for (int64_t i = 0; i < 4; ++i)
+        set(first + i, spec.scale * (2.0 * static_cast<double>(philox_uniform(bits.v[i])) - 1.0));
+      continue;
+    }
+    for (int64_t pair = 0; pair < 2; ++pair) {  // Box-Muller: two normals from two uniforms
+      const double radius = std::sqrt(-2.0 * std::log(static_cast<double>(philox_uniform(bits.v[2 * pair]))));
+      const double angle = 2.0 * std::numbers::pi * static_cast<double>(philox_uniform(bits.v[2 * pair + 1]));
+      set(first + 2 * pair, sd * radius * std::cos(angle));
+      set(first + 2 * pair + 1, sd * radius * std::sin(angle));
+    }
+  }
+}
+
+/// Residual branches of pre-norm transformers are scaled down by 1 / sqrt(2 x blocks), as GPT-2's.
+double residual_scale(const ModelSpec& spec, const LayerSpec& layer, const std::string& name) {
+  if (layer.kind != LayerKind::transformer_block || layer.post_norm) return 1;
+  if (name != "attention.out.weight" && name != "mlp.down.weight") return 1;
+  double blocks = 0;
+  for (const LayerSpec& each : spec.layers) blocks += each.kind == LayerKind::transformer_block;
+  return 1 / std::sqrt(2 * blocks);
+}
+
 }  // namespace
 
 std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayout& layout, uint64_t seed) {
   std::vector<float> params(static_cast<size_t>(layout.num_floats), 0.0f);
   for (size_t i = layout.range.first; i < layout.range.last; ++i) {
-    const int64_t count = spec.layers[i].units * spec.layer_input_width(i);
-    const double sd = std::sqrt(2.0 / static_cast<double>(spec.layer_input_width(i)));
     const LayerSlice& slice = layout.layers[i];
+    const LayerSpec& layer = spec.layers[i];
     const int64_t width = spec.layer_input_width(i);
-    const auto set = [&](int64_t at, double value) {  // draws are indexed in the whole weight, not the shard
-      const WeightShard& shard = slice.shard;
-      const int64_t row = at / width, column = at % width;
-      if (at >= count || row < shard.row_begin || row >= shard.row_end || column < shard.column_begin ||
-          column >= shard.column_end)
-        return;
-      params[static_cast<size_t>(slice.weight + (row - shard.row_begin) * shard.columns() + column -
-                                 shard.column_begin)] = static_cast<float>(value);
-    };
-    for (int64_t first = 0; first < count; first += 4) {
-      const Philox4 bits = philox(seed, static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32),
-                                  static_cast<uint32_t>(i), kInitStream);
-      for (int64_t pair = 0; pair < 2; ++pair) {  // Box-Muller: two normals from two uniforms
-        const double radius = std::sqrt(-2.0 * std::log(static_cast<double>(philox_uniform(bits.v[2 * pair]))));
-        const double angle = 2.0 * std::numbers::pi * static_cast<double>(philox_uniform(bits.v[2 * pair + 1]));
-        const int64_t at = first + 2 * pair;
-        set(at, sd * radius * std::cos(angle));
-        set(at + 1, sd * radius * std::sin(angle));
+    for (size_t t = 0; t < slice.tensors.size(); ++t) {
+      const TensorSlice& tensor = slice.tensors[t];
+      float* values = params.data() + tensor.begin;
+      if (tensor.spec.initial == Initial::zero) continue;
+      if (tensor.spec.initial == Initial::one) {
+        std::fill_n(values, tensor.spec.num_parameters(), 1.0f);
+        continue;
       }
+      const double he_sd = std::sqrt(2.0 / static_cast<double>(width));
+      if (layer.kind == LayerKind::dense) {  // draws are indexed in the whole weight, not the shard
+        const WeightShard& shard = slice.shard;
+        const int64_t count = layer.units * width;
+        draw(tensor.spec, count, he_sd, seed, i, t, [&](int64_t at, double value) {
+          const int64_t row = at / width, column = at % width;
+          if (at >= count || row < shard.row_begin || row >= shard.row_end || column < shard.column_begin ||
+              column >= shard.column_end)
+            return;
+          values[(row - shard.row_begin) * shard.columns() + column - shard.column_begin] = static_cast<float>(value);
+        });
+        continue;
+      }
+      const int64_t count = tensor.spec.num_parameters();
+      const double scale = residual_scale(spec, layer, tensor.spec.name);
+      draw(tensor.spec, count, he_sd, seed, i, t, [&](int64_t at, double value) {
+        if (at < count) values[at] = static_cast<float>(scale * value);
+      });
     }
   }
   return params;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "device/device.h"
 #include "ops/adam_step.h"
@@ -13,9 +15,11 @@ namespace amdahl {
 
 /// What one layer keeps of a micro-batch in flight for its backward pass.
 struct LayerState {
-  std::unique_ptr<Buffer> output;    // [rows, output width], after activation and dropout
-  std::unique_ptr<Buffer> d_output;  // its gradient, with the layer's GradientEpilogue applied
-  std::unique_ptr<Buffer> mask;      // bits of "output != 0"; null where the backend does not use them
+  std::unique_ptr<Buffer> output;                // [rows, output width], after activation and dropout
+  std::unique_ptr<Buffer> d_output;              // its gradient, with the layer's GradientEpilogue applied
+  std::unique_ptr<Buffer> mask{};                // bits of "output != 0"; null where the backend does not use them
+  std::vector<std::unique_ptr<Buffer>> saved{};  // of layers other than dense ones: what their backward reads
+  const float* input = nullptr;                  // of the last forward; the same layers
 
   float* out() const { return output->as<float>(); }
   float* d_out() const { return d_output->as<float>(); }
@@ -46,15 +50,32 @@ struct WeightRows {
   int64_t begin = 0, end = 0;
 };
 
-/// Device pointers to a layer's parameters and gradients; `bias` is null for a layer without bias.
+/// Device pointers to a parameter and its gradient.
+struct ParameterView {
+  float* value = nullptr;
+  float* gradient = nullptr;
+};
+
+/// A layer's parameters. Dense layers use the first four, `bias` is null without one.
 struct LayerParameters {
   float *weight = nullptr, *bias = nullptr;      // [rows, columns] and [rows] of the shard held here
   float *d_weight = nullptr, *d_bias = nullptr;  // their gradients, same shapes
+  std::vector<ParameterView> tensors{};  // in the order of parameters_of(); of a tied head: the embedding's table
+};
+
+/// Values that a layer keeps between steps and that are not trained: running statistics of a normalisation.
+struct NamedBuffer {
+  std::string name;       // "norm.running_mean"
+  float* data = nullptr;  // [count], of the layer's device
+  int64_t count = 0;
+  float initial = 0.0f;  // of every value before training
 };
 
 class Layer {
  public:
   virtual ~Layer() = default;
+  /// In an order that is always the same. Saved models need them; replicas need not hold equal ones.
+  virtual std::vector<NamedBuffer> buffers() { return {}; }
   virtual int64_t input_width() const = 0;
   virtual int64_t output_width() const = 0;
   /// Buffers for up to `max_rows` rows.

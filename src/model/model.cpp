@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <fmt/format.h>
+
 #include "model/dense_layer.h"
 
 namespace amdahl {
@@ -14,7 +16,8 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       layout_(make_layout(spec, options.layers, options.shards)),
       device_(device),
       ops_(ops),
-      options_(options) {
+      options_(options),
+      scratch_(device) {
   spec_.validate();
   params_ = device_.allocate(float_bytes(layout_.num_floats));
   grads_ = device_.allocate(float_bytes(layout_.num_floats));
@@ -25,10 +28,14 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (size_t i = range.first; i < range.last; ++i) {
     const LayerSlice& slice = layout_.layers[i];
     const auto bias = [&](float* base) { return slice.bias >= 0 ? base + slice.bias : nullptr; };
-    const LayerParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
-    layers_.push_back(options_.make_layer ? options_.make_layer(i, parameters)
-                                          : std::make_unique<DenseLayer>(spec_.layers[i], spec_.layer_input_width(i), i,
-                                                                         parameters, device_, ops_.gemm()));
+    LayerParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
+    if (spec_.layers[i].kind != LayerKind::dense)
+      layers_.push_back(make_coarse_layer(coarse_context(i)));
+    else if (options_.make_layer)
+      layers_.push_back(options_.make_layer(i, parameters));
+    else
+      layers_.push_back(std::make_unique<DenseLayer>(spec_.layers[i], spec_.layer_input_width(i), i, parameters,
+                                                     device_, ops_.gemm()));
     chain_.push_back(device_.make_event());
   }
   for (int s = 0; s < options_.num_slots; ++s) {
@@ -37,6 +44,43 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
     if (has_input_gradient(range.first))
       slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
   }
+  scratch_.allocate();
+}
+
+LayerContext Model::coarse_context(size_t index) {
+  const LayerSlice& slice = layout_.layers[index];
+  LayerContext context{spec_.layers[index],
+                       index,
+                       spec_.layer_input_shape(index),
+                       spec_.layer_output_shape(index),
+                       {},
+                       slice.end - slice.begin,
+                       params() + slice.begin,
+                       device_,
+                       ops_,
+                       scratch_,
+                       index == 0 && spec_.layers.back().tied,
+                       options_.recompute};
+  const auto add = [&](const TensorSlice& tensor) {
+    context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
+  };
+  for (const TensorSlice& tensor : slice.tensors) add(tensor);
+  if (!spec_.layers[index].tied) return context;
+  if (layout_.range.first > 0)
+    throw Error(Cause::usage, "the classifier shares its weight with the embedding, which is on another device",
+                "\"tied\": false in the model's token_head, or no pipeline stages");
+  add(layout_.layers.front().tensors.front());
+  return context;
+}
+
+std::vector<NamedBuffer> Model::buffers() {
+  std::vector<NamedBuffer> all;
+  for (size_t i = layout_.range.first; i < layout_.range.last; ++i)
+    for (NamedBuffer& buffer : layer(i).buffers()) {
+      buffer.name = fmt::format("layers.{}.{}", i, buffer.name);
+      all.push_back(std::move(buffer));
+    }
+  return all;
 }
 
 void Model::initialise(Stream& stream, Deadline deadline) {
@@ -45,6 +89,11 @@ void Model::initialise(Stream& stream, Deadline deadline) {
   device_.fill_zero(stream, grads_->data(), grads_->bytes());
   device_.fill_zero(stream, step_->data(), step_->bytes());
   device_.fill_zero(stream, stats_->data(), stats_->bytes());
+  std::vector<std::vector<float>> initial;  // kept until the device has read it
+  for (const NamedBuffer& buffer : buffers()) {
+    initial.emplace_back(static_cast<size_t>(buffer.count), buffer.initial);
+    device_.copy_in(stream, buffer.data, initial.back().data(), float_bytes(buffer.count));
+  }
   stream.synchronize(deadline);
 }
 
@@ -66,7 +115,8 @@ GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_
   if (!has_input_gradient(layer_index)) return {};
   // The layer below is on another device, but its output is the input here: the epilogue is applied here, except for
   // the bias gradient.
-  const DenseSpec& below = spec_.layers[layer_index - 1];
+  const LayerSpec& below = spec_.layers[layer_index - 1];
+  if (below.kind != LayerKind::dense) return {};
   return {.activation = below.activation == Activation::relu ? batch.features : nullptr,
           .scale = static_cast<float>(1.0 / (1.0 - below.dropout))};
 }
@@ -80,6 +130,19 @@ void Model::forward(Stream& stream, const BatchView& batch, bool training, int s
 
 void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
   const int64_t width = spec_.output_width();
+  if (spec_.layers.back().kind == LayerKind::token_head) {
+    const int64_t labels = spec_.labels_per_row();
+    return ops_.sequence().token_loss(
+        stream, {.logits = slot_states(slot).back().output->data(),
+                 .labels = batch.targets,
+                 .stats = stats_->as<float>(),
+                 .rows = batch.rows * labels,
+                 .classes = width,
+                 .stride = padded_vocabulary(width),
+                 .scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * labels)),
+                 .type = ops_.compute_type(),
+                 .accumulate = accumulate});
+  }
   const auto share = [&](int64_t values) { return static_cast<float>(1.0 / static_cast<double>(values)); };
   float *const outputs_ = outputs(slot), *const gradient = output_gradient(slot), *const stats = stats_->as<float>();
   if (spec_.loss == LossKind::mse)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
+#include "model/coarse_layer.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
 #include "ops/ops.h"
@@ -14,7 +15,7 @@
 namespace amdahl {
 
 /// One micro-batch on this device. `features` [rows, input width of the first layer held here]; `targets`
-/// [rows, output_width] for MSE, [rows] class indices for cross-entropy. Device pointers.
+/// [rows, ModelSpec::target_width()]: values for MSE, class indices for cross-entropy. Device pointers.
 struct BatchView {
   const float* features = nullptr;
   const float* targets = nullptr;
@@ -47,10 +48,11 @@ struct BackwardOptions {
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
-  int64_t max_rows = 0;               // of a micro-batch
-  uint64_t seed = 42;                 // of initial parameters and dropout
-  LayerRange layers{};                // the layers held here: all, or a pipeline stage
-  int num_slots = 1;                  // micro-batches in flight
+  int64_t max_rows = 0;  // of a micro-batch
+  uint64_t seed = 42;    // of initial parameters and dropout
+  LayerRange layers{};   // the layers held here: all, or a pipeline stage
+  int num_slots = 1;     // micro-batches in flight
+  Recompute recompute = Recompute::none;
   std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
   LayerFactory make_layer = nullptr;  // null: layers without tensor parallelism
 };
@@ -67,6 +69,9 @@ class Model {
   /// For other devices that access these arrays, which may then outlive the model.
   std::shared_ptr<Buffer> shared_params() { return params_; }
   std::shared_ptr<Buffer> shared_grads() { return grads_; }
+  /// What the layers held here keep besides parameters, by names as "layers.3.norm.running_mean". With data parallelism
+  /// the values of rank 0 are the ones to save.
+  std::vector<NamedBuffer> buffers();
   uint64_t* step_counter() { return step_->as<uint64_t>(); }
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
   const float* loss_stats() const { return stats_->as<float>(); }
@@ -79,7 +84,7 @@ class Model {
   float* input_gradient(int slot = 0) { return slots_[static_cast<size_t>(slot)].d_input->as<float>(); }
 
   /// He-normal weights and zero biases drawn on the host from the seed, the same for every backend and every partition
-  /// of the model; resets the step count. Blocks until the device holds them.
+  /// of the model; resets the step count and the buffers. Blocks until the device holds them.
   void initialise(Stream& stream, Deadline deadline);
 
   /// `training` applies dropout.
@@ -112,6 +117,7 @@ class Model {
   std::vector<LayerState>& slot_states(int slot) { return slots_[static_cast<size_t>(slot)].states; }
   LayerState& state(Slot& slot, size_t layer) const { return slot.states[layer - layout_.range.first]; }
   Layer& layer(size_t index) const { return *layers_[index - layout_.range.first]; }
+  LayerContext coarse_context(size_t index);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
@@ -134,6 +140,7 @@ class Model {
   ModelOptions options_;
   std::shared_ptr<Buffer> params_, grads_;
   std::unique_ptr<Buffer> step_, stats_;
+  Scratch scratch_;
   std::vector<std::unique_ptr<Layer>> layers_;  // of layout().range
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream

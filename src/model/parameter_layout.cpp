@@ -18,15 +18,23 @@ ParameterLayout make_layout(const ModelSpec& spec, LayerRange range, const std::
   int64_t at = 0;
   for (size_t i = layout.range.last; i-- > layout.range.first;) {
     LayerSlice& slice = layout.layers[i];
-    slice.shard = shards.empty() ? WeightShard{0, spec.layers[i].units, 0, spec.layer_input_width(i)} : shards[i];
-    slice.begin = at;
-    if (spec.layers[i].bias) {
-      slice.bias = at;
-      at += aligned(slice.shard.rows());
+    const bool dense = spec.layers[i].kind == LayerKind::dense;
+    std::vector<ParameterSpec> parameters = parameters_of(spec.layers[i], spec.layer_input_shape(i));
+    if (dense) {
+      slice.shard = shards.empty() ? WeightShard{0, spec.layers[i].units, 0, spec.layer_input_width(i)} : shards[i];
+      parameters[0].shape = {slice.shard.rows(), slice.shard.columns()};
+      if (parameters.size() > 1) parameters[1].shape = {slice.shard.rows()};
     }
-    slice.weight = at;
-    at += aligned(slice.shard.rows() * slice.shard.columns());
+    slice.begin = at;
+    slice.tensors.resize(parameters.size());
+    for (size_t t = parameters.size(); t-- > 0;) {
+      slice.tensors[t] = {parameters[t], at};
+      at += aligned(parameters[t].stored_floats());
+    }
     slice.end = at;
+    if (!dense) continue;
+    slice.weight = slice.tensors[0].begin;
+    if (parameters.size() > 1) slice.bias = slice.tensors[1].begin;
   }
   layout.num_floats = at;
   return layout;
@@ -36,6 +44,11 @@ std::vector<GradientPiece> make_pieces(const ParameterLayout& layout, int64_t ma
   std::vector<GradientPiece> pieces;
   for (size_t i = layout.range.last; i-- > layout.range.first;) {
     const LayerSlice& slice = layout.layers[i];
+    if (slice.begin == slice.end) continue;
+    if (slice.shard.rows() == 0 && slice.bias < 0) {  // not a dense layer
+      pieces.push_back({i, 0, 0, slice.begin, slice.end});
+      continue;
+    }
     const int64_t width = slice.shard.columns(), units = slice.shard.rows();
     const int64_t fitting = max_bytes / (width * static_cast<int64_t>(sizeof(float)));
     const bool output = i + 1 == layout.range.last;  // never split: its bias gradient sums over the whole layer

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
+#include "base/layer_kinds.h"
 
 namespace amdahl {
 
@@ -25,10 +26,18 @@ struct WeightShard {
   int64_t columns() const { return column_end - column_begin; }
 };
 
+/// A tensor of a layer in the layout.
+struct TensorSlice {
+  ParameterSpec spec;  // of the shard, for a dense layer
+  int64_t begin = 0;   // first float; spec.stored_floats() follow
+};
+
 struct LayerSlice {
-  int64_t begin = 0, end = 0;  // floats, [begin, end) covers weight, bias and padding
-  int64_t weight = 0;          // offset of w[rows, columns] of the shard
-  int64_t bias = -1;           // offset of b[rows], -1 without bias
+  int64_t begin = 0, end = 0;        // floats, [begin, end) covers all tensors and padding
+  std::vector<TensorSlice> tensors;  // in the order of parameters_of; the last one comes first in memory
+  // Of a dense layer:
+  int64_t weight = 0;  // offset of w[rows, columns] of the shard
+  int64_t bias = -1;   // offset of b[rows], -1 without bias
   WeightShard shard;
 };
 
@@ -46,11 +55,11 @@ struct ParameterLayout {
 /// `shards`: by layer index; empty: whole layers.
 ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {}, const std::vector<WeightShard>& shards = {});
 
-/// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of the weight. The last
-/// piece of a layer carries its bias and padding too.
+/// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of a dense layer's weight,
+/// or a whole layer of another kind. The last piece of a layer carries its bias and padding too.
 struct GradientPiece {
   size_t layer = 0;
-  int64_t row_begin = 0, row_end = 0;  // rows of the weight held here
+  int64_t row_begin = 0, row_end = 0;  // rows of the weight held here, of a dense layer
   int64_t begin = 0, end = 0;          // floats of the layout
 };
 

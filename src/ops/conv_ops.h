@@ -1,7 +1,8 @@
 // ConvOps: two-dimensional convolutions, batch normalisation and pooling of images.
 //
-// Images are [rows, height, width, channels] (NHWC). Activations have `type` (f32, bf16 or f16); parameters, their
-// gradients and statistics are f32. Weights are [out_channels, kernel, kernel, in_channels].
+// Images are [rows, height, width, channels] (NHWC). Activations have `type` (f32, bf16 or f16); gradients of
+// parameters and everything of the normalisation but its activations are f32. Weights are [out_channels, kernel,
+// kernel, in_channels].
 #pragma once
 
 #include <cstdint>
@@ -45,38 +46,39 @@ struct ConvBackwardFilter {
 
 /// y = relu?(gamma * (x - mean) * rstd + beta + residual) per channel. In training, mean and variance are those of the
 /// batch, and the running ones move toward them by `momentum` (the running variance is unbiased, as PyTorch's); else
-/// the running ones are used.
+/// the running ones are used. residual and y may be the same memory.
 struct BatchNormForward {
   const void* x;                   // [count, channels] of `type`, count = rows * height * width
-  const void* residual = nullptr;  // like x; null: none
-  void* y;                         // like x
+  const void* residual = nullptr;  // [count, channels] of `y_type`; null: none
+  void* y;                         // [count, channels] of `y_type`
   const float* gamma;
   const float* beta;  // [channels]
   float* running_mean;
   float* running_variance;  // [channels]
   float* mean;
-  float* rstd;  // [channels], for backward
+  float* rstd;  // [channels], for backward; written in training only
   int64_t count, channels;
   float epsilon = 1e-5f, momentum = 0.1f;
   bool relu = true, training = true;
-  DType type = DType::f32;
+  DType type = DType::f32, y_type = DType::f32;  // y_type: `type`, or f32
 };
 
-/// With relu, dy is first zeroed where y is 0. d_residual gets that gradient (null: none).
+/// Gradients of a forward in training. With relu, dy is first zeroed where y is 0. dx and d_residual may be the memory
+/// of dy.
 struct BatchNormBackward {
-  const void* x;
-  const void* y;
-  const void* dy;
+  const void* x;   // [count, channels] of `type`
+  const void* y;   // of `y_type`; not read without relu
+  const void* dy;  // of `y_type`
   const float* gamma;
   const float* mean;
   const float* rstd;
-  void* dx;
-  void* d_residual = nullptr;
+  void* dx;                    // of `type`
+  void* d_residual = nullptr;  // of `y_type`: dy where y is not 0; null: not wanted
   float* dgamma;
   float* dbeta;
   int64_t count, channels;
   bool relu = true, accumulate = false;  // accumulate: dgamma and dbeta
-  DType type = DType::f32;
+  DType type = DType::f32, y_type = DType::f32;
 };
 
 class ConvOps {

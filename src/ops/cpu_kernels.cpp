@@ -107,35 +107,82 @@ void mse_loss(const MseLoss& a) {
   if (!a.accumulate) a.stats[1] = 0.0f;
 }
 
-void adam_step(const AdamStep& a, uint64_t step) {
-  const double t = static_cast<double>(step) + 1.0;
-  const float correction1 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta1), t)));
-  const float correction2 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta2), t)));
-  const float beta1 = a.beta1, beta2 = a.beta2, epsilon = a.epsilon, lr = a.lr * correction1;
+struct AdamFactors {
+  float beta1, beta2, epsilon, rate, correction2, scale;
+};
+
+/// `keep`: what decay leaves of a parameter.
+void adam_run(const AdamStep& a, int64_t begin, int64_t end, const AdamFactors& f, float keep) {
+  const float beta1 = f.beta1, beta2 = f.beta2, epsilon = f.epsilon, lr = f.rate, correction2 = f.correction2;
+  const float scale = f.scale;
   float* __restrict params = a.params;
   float* __restrict m = a.m;
   float* __restrict v = a.v;
   const float* __restrict grads = a.grads;
-  for (int64_t i = 0; i < a.n; ++i) {
-    const float g = grads[i];
+  for (int64_t i = begin; i < end; ++i) {
+    const float g = scale * grads[i];
     m[i] = beta1 * m[i] + (1.0f - beta1) * g;
     v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-    params[i] -= lr * m[i] / (sqrtf(v[i] * correction2) + epsilon);
+    params[i] = keep * params[i] - lr * m[i] / (sqrtf(v[i] * correction2) + epsilon);
+  }
+}
+
+inline bool decays_at(const AdamStep& a, int64_t i) {
+  return a.weight_decay != 0.0f && (!a.decays || a.decays[(a.first + i) / kDecayLine] != 0);
+}
+
+/// The end of the run of parameters from `begin` on that all decay, or that all do not.
+inline int64_t end_of_run(const AdamStep& a, int64_t begin) {
+  if (a.weight_decay == 0.0f || !a.decays) return a.n;
+  const bool decays = decays_at(a, begin);
+  int64_t end = ((a.first + begin) / kDecayLine + 1) * kDecayLine - a.first;
+  while (end < a.n && decays_at(a, end) == decays) end += kDecayLine;
+  return end < a.n ? end : a.n;
+}
+
+void adam_step(const AdamStep& a, uint64_t step) {
+  const double t = static_cast<double>(step) + 1.0;
+  const float correction1 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta1), t)));
+  const float correction2 = static_cast<float>(1.0 / (1.0 - pow(static_cast<double>(a.beta2), t)));
+  const float rate = a.factors.rate ? *a.factors.rate : a.lr;
+  const float scale = a.factors.grad_scale ? *a.factors.grad_scale : 1.0f;
+  const AdamFactors factors{a.beta1, a.beta2, a.epsilon, rate * correction1, correction2, scale};
+  for (int64_t begin = 0, end = 0; begin < a.n; begin = end) {
+    end = end_of_run(a, begin);
+    adam_run(a, begin, end, factors, decays_at(a, begin) ? 1.0f - rate * a.weight_decay : 1.0f);
   }
 }
 
 void sgd_step(const SgdStep& a) {
+  const float lr = a.factors.rate ? *a.factors.rate : a.lr;
+  const float scale = a.factors.grad_scale ? *a.factors.grad_scale : 1.0f, momentum = a.momentum;
   float* __restrict params = a.params;
   float* __restrict velocity = a.velocity;
   const float* __restrict grads = a.grads;
   for (int64_t i = 0; i < a.n; ++i) {
-    velocity[i] = a.momentum * velocity[i] + grads[i];
-    params[i] -= a.lr * velocity[i];
+    velocity[i] = momentum * velocity[i] + scale * grads[i];
+    params[i] -= lr * velocity[i];
   }
+}
+
+double sum_of_squares(const float* values, int64_t n) {
+  constexpr int64_t kSums = 16;  // independent sums, so that the loop is vectorised
+  double sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (int64_t k = 0; k < kSums; ++k) {
+      const double value = static_cast<double>(values[i + k]);
+      sums[k] += value * value;
+    }
+  double total = 0;
+  for (; i < n; ++i) total += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (const double sum : sums) total += sum;
+  return total;
 }
 
 }  // namespace
 
-const CpuKernels AMDAHL_CPU_KERNELS{finish_forward, mask_and_column_sums, column_sums, mse_loss, adam_step, sgd_step};
+const CpuKernels AMDAHL_CPU_KERNELS{finish_forward, mask_and_column_sums, column_sums, mse_loss, adam_step,
+                                    sgd_step,       sum_of_squares};
 
 }  // namespace amdahl

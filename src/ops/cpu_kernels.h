@@ -18,6 +18,7 @@ struct CpuKernels {
   void (*mse_loss)(const MseLoss& a);
   void (*adam_step)(const AdamStep& a, uint64_t step);
   void (*sgd_step)(const SgdStep& a);
+  double (*sum_of_squares)(const float* values, int64_t n);
 };
 
 extern const CpuKernels kCpuKernelsBaseline;  // the target's baseline instruction set

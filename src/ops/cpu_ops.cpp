@@ -3,11 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "device/cpu_device.h"
 #include "ops/cpu_losses.h"
 
 namespace amdahl {
 namespace {
+
+bool cpu_has_avx2() {
+#if defined(__x86_64__)
+  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return avx2;
+#else
+  return false;
+#endif
+}
 
 class CpuLossOps final : public LossOps {
  public:
@@ -29,6 +41,18 @@ class CpuOptimizerOps final : public OptimizerOps {
   }
   void sgd_step(Stream& stream, const SgdStep& a) override {
     as_cpu(stream).enqueue([this, a] { kernels_.sgd_step(a); });
+  }
+  void set_rate(Stream& stream, const SetRate& a) override {
+    as_cpu(stream).enqueue([a] { *a.rate = rate_of_step(a.plan, a.base, *a.step); });
+  }
+  void sum_of_squares(Stream& stream, const SumOfSquares& a) override {
+    as_cpu(stream).enqueue([this, a] {
+      const float sum = static_cast<float>(kernels_.sum_of_squares(a.values, a.n));
+      *a.sum = a.accumulate ? *a.sum + sum : sum;
+    });
+  }
+  void clip_scale(Stream& stream, const ClipScale& a) override {
+    as_cpu(stream).enqueue([a] { *a.scale = std::min(1.0f, a.limit / (std::sqrt(*a.sum) + kClipEpsilon)); });
   }
 
  private:
@@ -61,13 +85,18 @@ class CpuElementwiseOps final : public ElementwiseOps {
 
 }  // namespace
 
-const CpuKernels& best_cpu_kernels() {
-#if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return avx2 ? kCpuKernelsAvx2 : kCpuKernelsBaseline;
-#else
-  return kCpuKernelsBaseline;
-#endif
+const CpuKernels& best_cpu_kernels() { return cpu_has_avx2() ? kCpuKernelsAvx2 : kCpuKernelsBaseline; }
+
+const CpuSequenceKernels& best_cpu_sequence_kernels() {
+  return cpu_has_avx2() ? kCpuSequenceKernelsAvx2 : kCpuSequenceKernelsBaseline;
+}
+
+const CpuConvKernels& best_cpu_conv_kernels() { return cpu_has_avx2() ? kCpuConvKernelsAvx2 : kCpuConvKernelsBaseline; }
+
+void require_f32(DType type, const char* what) {
+  if (type != DType::f32)
+    throw Error(Cause::internal,
+                fmt::format("CPU virtual devices compute {} in f32, not in {}", what, to_string(type)));
 }
 
 std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
@@ -79,7 +108,13 @@ std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
   return std::make_unique<Ops>(Ops::Families{.gemm = make_cpu_gemm_ops(),
                                              .elementwise = std::make_unique<CpuElementwiseOps>(),
                                              .loss = std::make_unique<CpuLossOps>(),
-                                             .optimizer = std::make_unique<CpuOptimizerOps>()});
+                                             .optimizer = std::make_unique<CpuOptimizerOps>(),
+                                             .matmul = make_cpu_matmul_ops(),
+                                             .norm = make_cpu_norm_ops(),
+                                             .attention = make_cpu_attention_ops(),
+                                             .sequence = make_cpu_sequence_ops(),
+                                             .recurrent = make_cpu_recurrent_ops(),
+                                             .conv = make_cpu_conv_ops()});
 }
 
 }  // namespace amdahl

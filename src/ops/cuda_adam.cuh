@@ -1,4 +1,4 @@
-// The Adam update of one parameter, shared by the kernels that apply it.
+// The Adam update of one parameter, or of four neighbours that decay alike, shared by the kernels that apply it.
 #pragma once
 
 #include <cmath>
@@ -11,6 +11,10 @@ struct AdamParameters {
   const uint64_t* step;
   float lr, beta1, beta2, epsilon;
   float log_beta1, log_beta2;
+  StepFactors factors;
+  float weight_decay;
+  const uint8_t* decays;
+  int64_t first;
 };
 
 inline AdamParameters adam_parameters(const AdamStep& a) {
@@ -20,22 +24,41 @@ inline AdamParameters adam_parameters(const AdamStep& a) {
           a.beta2,
           a.epsilon,
           static_cast<float>(std::log(double{a.beta1})),
-          static_cast<float>(std::log(double{a.beta2}))};
+          static_cast<float>(std::log(double{a.beta2})),
+          a.factors,
+          a.weight_decay,
+          a.decays,
+          a.first};
 }
 
 struct AdamRule {
-  float lr, beta1, beta2, epsilon, inverse_sqrt_correction2;
+  float lr, beta1, beta2, epsilon, inverse_sqrt_correction2, scale, kept;
 
   // 1 - beta^t as -expm1(t ln beta): exact to float rounding for every t, without a power in double.
   __device__ explicit AdamRule(const AdamParameters& p) : beta1(p.beta1), beta2(p.beta2), epsilon(p.epsilon) {
     const float t = static_cast<float>(*p.step + 1);
-    lr = p.lr / -expm1f(t * p.log_beta1);
+    const float rate = p.factors.rate ? *p.factors.rate : p.lr;
+    scale = p.factors.grad_scale ? *p.factors.grad_scale : 1.0f;
+    kept = 1.0f - rate * p.weight_decay;
+    lr = rate / -expm1f(t * p.log_beta1);
     inverse_sqrt_correction2 = 1.0f / sqrtf(-expm1f(t * p.log_beta2));
   }
-  __device__ __forceinline__ void operator()(float& w, float g, float& m, float& v) const {
+  /// What weight decay leaves of parameter i of the step, and of its neighbours in a group of four. `p` is that of the
+  /// constructor, read where the kernel's arguments lie: copies would take registers.
+  __device__ __forceinline__ float keep(const AdamParameters& p, int64_t i) const {
+    return p.decays && !p.decays[(p.first + i) / kDecayLine] ? 1.0f : kept;
+  }
+  __device__ __forceinline__ void operator()(float& w, float g, float& m, float& v, float keep) const {
+    g *= scale;
     m = beta1 * m + (1.0f - beta1) * g;
     v = beta2 * v + (1.0f - beta2) * g * g;
-    w -= lr * m / (sqrtf(v) * inverse_sqrt_correction2 + epsilon);
+    w = keep * w - lr * m / (sqrtf(v) * inverse_sqrt_correction2 + epsilon);
+  }
+  __device__ __forceinline__ void operator()(float4& w, const float4& g, float4& m, float4& v, float keep) const {
+    (*this)(w.x, g.x, m.x, v.x, keep);
+    (*this)(w.y, g.y, m.y, v.y, keep);
+    (*this)(w.z, g.z, m.z, v.z, keep);
+    (*this)(w.w, g.w, m.w, v.w, keep);
   }
 };
 

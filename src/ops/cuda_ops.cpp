@@ -23,6 +23,11 @@ class CudaOptimizerOps final : public OptimizerOps {
   explicit CudaOptimizerOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(context_->begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(context_->begin(stream).launch, a); }
+  void set_rate(Stream& stream, const SetRate& a) override { launch_set_rate(context_->begin(stream).launch, a); }
+  void sum_of_squares(Stream& stream, const SumOfSquares& a) override {
+    launch_sum_of_squares(context_->begin(stream).launch, a);
+  }
+  void clip_scale(Stream& stream, const ClipScale& a) override { launch_clip_scale(context_->begin(stream).launch, a); }
   bool has_peer_updates() const override { return true; }
   std::unique_ptr<PeerUpdater> join_peers(const PeerMemory& memory) override {
     return make_cuda_peer_updater(context_->device(), memory);
@@ -69,6 +74,7 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .norm = make_cuda_norm_ops(context),
                                              .attention = make_cuda_attention_ops(context),
                                              .sequence = make_cuda_sequence_ops(context),
+                                             .recurrent = make_cuda_recurrent_ops(context),
                                              .compute_type = options.math == MathMode::bf16 ? DType::bf16 : DType::f32,
                                              .gains_from_second_stream = true});
 }

@@ -1,6 +1,7 @@
-// Adam and SGD over flat parameter ranges, one pass over memory each.
+// Adam and SGD over flat parameter ranges, one pass over memory each, and what they read: learning rate, clip scale.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
+#include "ops/cuda_reduce.cuh"
 
 namespace amdahl {
 namespace {
@@ -24,27 +25,26 @@ __global__ void __launch_bounds__(kThreads, 5)
     float4* vp = reinterpret_cast<float4*>(v + range.head) + i;
     const float4 g4 = *(reinterpret_cast<const float4*>(grads + range.head) + i);
     float4 w4 = *wp, m4 = __ldcs(mp), v4 = __ldcs(vp);
-    rule(w4.x, g4.x, m4.x, v4.x);
-    rule(w4.y, g4.y, m4.y, v4.y);
-    rule(w4.z, g4.z, m4.z, v4.z);
-    rule(w4.w, g4.w, m4.w, v4.w);
+    rule(w4, g4, m4, v4, rule.keep(p, range.head + 4 * i));
     *wp = w4;
     __stcs(mp, m4), __stcs(vp, v4);
   }
   const int64_t tail = range.head + 4 * range.num_vectors;
   for (int64_t i = first; i < range.head + (range.n - tail); i += stride) {
     const int64_t at = i < range.head ? i : tail + (i - range.head);
-    rule(params[at], grads[at], m[at], v[at]);
+    rule(params[at], grads[at], m[at], v[at], rule.keep(p, at));
   }
 }
 
 __global__ void __launch_bounds__(kThreads, 6)
     sgd_kernel(float* __restrict__ params, const float* __restrict__ grads, float* __restrict__ velocity, Range range,
-               float lr, float momentum) {
+               float base_lr, float momentum, StepFactors factors) {
   let_successor_start();
   wait_for_predecessor();
+  const float lr = factors.rate ? *factors.rate : base_lr;
+  const float scale = factors.grad_scale ? *factors.grad_scale : 1.0f;
   const auto rule = [=](float& w, float g, float& u) {
-    u = momentum * u + g;
+    u = momentum * u + scale * g;
     w -= lr * u;
   };
   const int64_t first = thread_index(), stride = thread_count();
@@ -65,6 +65,46 @@ __global__ void __launch_bounds__(kThreads, 6)
     const int64_t at = i < range.head ? i : tail + (i - range.head);
     rule(params[at], grads[at], velocity[at]);
   }
+}
+
+__global__ void set_rate_kernel(SetRate a) {
+  let_successor_start();
+  wait_for_predecessor();
+  *a.rate = rate_of_step(a.plan, a.base, *a.step);
+}
+
+__global__ void clip_scale_kernel(ClipScale a) {
+  let_successor_start();
+  wait_for_predecessor();
+  *a.scale = fminf(1.0f, a.limit / (sqrtf(*a.sum) + kClipEpsilon));
+}
+
+constexpr int64_t kSquaresPerThread = 16;
+constexpr unsigned kMostSquareBlocks = 1024;  // independent of the device, so that the order of the sum is
+
+__global__ void __launch_bounds__(kThreads)
+    sum_of_squares_kernel(SumOfSquares a, Range range, double* partials, unsigned* counter) {
+  let_successor_start();
+  wait_for_predecessor();
+  const auto square = [](float value) { return static_cast<double>(value) * static_cast<double>(value); };
+  const int64_t first = thread_index(), stride = thread_count();
+  double sum = 0;
+  for (int64_t i = first; i < range.num_vectors; i += stride) {
+    const float4 value = *(reinterpret_cast<const float4*>(a.values + range.head) + i);
+    sum += square(value.x) + square(value.y) + square(value.z) + square(value.w);
+  }
+  const int64_t tail = range.head + 4 * range.num_vectors;
+  for (int64_t i = first; i < range.head + (range.n - tail); i += stride)
+    sum += square(a.values[i < range.head ? i : tail + (i - range.head)]);
+  sum = block_sum<kThreads>(sum);
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+    if (!arrives_last(counter, gridDim.x)) return;
+    sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) sum += __ldcg(&partials[i]);
+    sum = block_sum<kThreads>(sum);
+  }
+  if (threadIdx.x == 0) *a.sum = static_cast<float>(sum) + (a.accumulate ? *a.sum : 0.0f);
 }
 
 // A range may start at any float, but normally with the same misalignment in every buffer; if not, all parameters are
@@ -92,9 +132,26 @@ void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.velocity});
   launch_early(launch, streaming_blocks(launch, work_items(range), 6), kThreads, sgd_kernel, "sgd_kernel", a.params,
-               a.grads, a.velocity, range, a.lr, a.momentum);
+               a.grads, a.velocity, range, a.lr, a.momentum, a.factors);
 }
 
-void preload_optimizers(int device_index) { preload(device_index, adam_kernel, sgd_kernel); }
+void launch_set_rate(const KernelLaunch& launch, const SetRate& a) {
+  launch_early(launch, 1, 1, set_rate_kernel, "set_rate_kernel", a);
+}
+
+void launch_clip_scale(const KernelLaunch& launch, const ClipScale& a) {
+  launch_early(launch, 1, 1, clip_scale_kernel, "clip_scale_kernel", a);
+}
+
+void launch_sum_of_squares(const KernelLaunch& launch, const SumOfSquares& a) {
+  const Range range = split_range(a.n, {a.values});
+  const unsigned blocks = std::min(num_blocks(work_items(range), kThreads * kSquaresPerThread / 4), kMostSquareBlocks);
+  launch_early(launch, blocks, kThreads, sum_of_squares_kernel, "sum_of_squares_kernel", a, range,
+               reinterpret_cast<double*>(launch.scratch.partials), launch.scratch.counters);
+}
+
+void preload_optimizers(int device_index) {
+  preload(device_index, adam_kernel, sgd_kernel, set_rate_kernel, clip_scale_kernel, sum_of_squares_kernel);
+}
 
 }  // namespace amdahl

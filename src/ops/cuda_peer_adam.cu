@@ -76,10 +76,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     } else {
       __stcg(vector_at(p.grads[p.team.rank], u.begin, i), sum);
     }
-    rule(w[k].x, sum.x, m[k].x, v[k].x);
-    rule(w[k].y, sum.y, m[k].y, v[k].y);
-    rule(w[k].z, sum.z, m[k].z, v[k].z);
-    rule(w[k].w, sum.w, m[k].w, v[k].w);
+    rule(w[k], sum, m[k], v[k], rule.keep(u.adam, 4 * i));
     *vector_at(u.m, 0, i) = m[k];
     *vector_at(u.v, 0, i) = v[k];
 #pragma unroll

@@ -81,10 +81,7 @@ struct UpdateWeights {
     for (int half = 0; half < 2; ++half) {
       if (columns[half] >= in) continue;
       const int64_t at = row + columns[half];
-      rule(w[half].x, values[half].x, m[half].x, v[half].x);
-      rule(w[half].y, values[half].y, m[half].y, v[half].y);
-      rule(w[half].z, values[half].z, m[half].z, v[half].z);
-      rule(w[half].w, values[half].w, m[half].w, v[half].w);
+      rule(w[half], values[half], m[half], v[half], rule.keep(to.adam, at));
       *reinterpret_cast<float4*>(to.params + at) = w[half];
       __stcs(reinterpret_cast<float4*>(to.m + at), m[half]);
       __stcs(reinterpret_cast<float4*>(to.v + at), v[half]);

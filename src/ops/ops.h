@@ -64,7 +64,7 @@ class Ops {
   static Family& present(const std::unique_ptr<Family>& family, const char* what) {
     if (!family)
       throw Error(Cause::environment_missing, std::string("this build has no operations for ") + what,
-                  "a build with the library that the model needs; `info` lists what is missing");
+                  "a build with the library that the model needs; amdahl info lists what is missing");
     return *family;
   }
   Families families_;

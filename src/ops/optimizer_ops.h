@@ -1,4 +1,5 @@
-// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices with peer access.
+// OptimizerOps: optimizer steps over contiguous parameters, on one device or across devices with peer access, and what
+// they read: the learning rate of a schedule and the scale that clips the gradients.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 
 #include "device/device.h"
 #include "ops/adam_step.h"
+#include "ops/learning_rate.h"
 #include "ops/peer_update.h"
 
 namespace amdahl {
@@ -17,6 +19,25 @@ struct SgdStep {
   float* velocity;
   int64_t n;
   float lr, momentum;
+  StepFactors factors{};
+};
+
+/// *sum = the sum of the squares of values[n], added to *sum with `accumulate`. In a fixed order that does not depend
+/// on the device: equal values give equal bits on devices of one backend.
+struct SumOfSquares {
+  const float* values;
+  int64_t n;
+  float* sum;
+  bool accumulate;
+};
+
+inline constexpr float kClipEpsilon = 1e-6f;  // keeps the scale finite for gradients of zero
+
+/// *scale = min(1, limit / (sqrt(*sum) + kClipEpsilon)): gradients times it have a norm of at most `limit`.
+struct ClipScale {
+  const float* sum;  // of the squares of all gradients
+  float limit;
+  float* scale;
 };
 
 class OptimizerOps {
@@ -24,6 +45,9 @@ class OptimizerOps {
   virtual ~OptimizerOps() = default;
   virtual void adam_step(Stream& stream, const AdamStep& a) = 0;
   virtual void sgd_step(Stream& stream, const SgdStep& a) = 0;
+  virtual void set_rate(Stream& stream, const SetRate& a) = 0;
+  virtual void sum_of_squares(Stream& stream, const SumOfSquares& a) = 0;
+  virtual void clip_scale(Stream& stream, const ClipScale& a) = 0;
   /// Whether the backend can update parameters in the memory of other ranks.
   virtual bool has_peer_updates() const { return false; }
   /// Makes this rank's updater. Null where the backend has no peer updates.

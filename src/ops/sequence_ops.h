@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "amdahl/model_spec.h"
 #include "amdahl/tensor.h"
 #include "device/device.h"
 
@@ -49,8 +50,6 @@ struct PositionsGradient {
   int64_t rows, steps, width;
   bool accumulate = false;
 };
-
-enum class Pooling { mean, first, last };
 
 /// y [rows, width] = mean over steps, or the first or last step, of x [rows, steps, width].
 struct PoolSteps {

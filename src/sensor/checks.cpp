@@ -11,24 +11,24 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kAny = -1;  // of an expected shape
-/// Floats count voxels of an axis exactly up to here.
+constexpr int64_t kAny = -1;  // any extent, in an expected shape
+/// Floats represent indices along an axis exactly up to this number.
 constexpr int64_t kMostVoxelsOfAxis = int64_t{1} << 24;
-constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max();  // of an axis: kernels count it in 32 bits
+constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max();  // along an axis: kernels index it with 32 bits
 constexpr int64_t kMostElements = std::numeric_limits<int64_t>::max() / 64;
 
 std::string place_of(int device) { return device < 0 ? "host memory" : fmt::format("GPU {}", device); }
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-/// One argument and what is expected of it.
+/// One argument and the checks of its properties.
 class Argument {
  public:
   Argument(std::string name, const ConstTensor& tensor) : name_(std::move(name)), tensor_(tensor) {}
   Argument(std::string name, const Tensor& tensor)
       : name_(std::move(name)), tensor_{tensor.data, tensor.dtype, tensor.shape, tensor.device, tensor.strides} {}
 
-  /// `shape` with kAny where any extent will do; `letters` names the axes.
+  /// `shape` may contain kAny; `letters` names the axes in messages.
   const Argument& has_shape(const std::vector<int64_t>& shape, const char* letters) const {
     bool fits = tensor_.shape.size() == shape.size();
     if (!fits)
@@ -60,7 +60,7 @@ class Argument {
     return *this;
   }
 
-  /// And has data, if it has elements.
+  /// Also checks that a tensor with elements has data and is dense.
   const Argument& lies_on(int device) const {
     if (tensor_.device != device)
       refuse(fmt::format("lies in {}", place_of(tensor_.device)),

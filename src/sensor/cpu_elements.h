@@ -1,5 +1,5 @@
-// Elements as the CPU's loops load and store them. For the two sources that are built twice alone: nothing here has a
-// name outside them, so that no build's code is taken for the other's.
+// Loads and stores of elements in the CPU's loops. For the two sources that are built twice: everything is in an
+// anonymous namespace, so that the linker cannot merge code of the two builds.
 #pragma once
 
 #include "base/small_floats.h"
@@ -15,7 +15,7 @@ inline void store(float& place, float value) { place = value; }
 inline void store(Bfloat& place, float value) { place = to_bfloat(value); }
 inline void store(Half& place, float value) { place = to_half(value); }
 
-/// Calls `work` with a null pointer of the element's type.
+/// Calls `work` with a null pointer of the element type.
 template <class Work>
 void with_type(DType type, const Work& work) {
   if (type == DType::bf16) return work(static_cast<Bfloat*>(nullptr));

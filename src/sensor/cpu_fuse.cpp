@@ -1,4 +1,5 @@
-// Streams onto times on the CPU. Built twice: AMDAHL_CPU_FUSE names the table, the build sets the instruction set.
+// Interpolates streams at target times on the CPU. Built twice: AMDAHL_CPU_FUSE names the table, the build sets the
+// instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,13 +11,13 @@
 namespace amdahl {
 namespace {
 
-/// The samples on both sides of a target, and how far it is from the first towards the second.
+/// The two samples around a target and the weight of the second one; the same sample twice if it is copied.
 struct Place {
   int64_t before = 0, after = 0;
   float weight = 0;
 };
 
-/// Index of the last of times[0, n) that is at most t, -1 when none is.
+/// Index of the last of times[0, n) that is at most t, or -1.
 int64_t last_at_most(const float* times, int64_t n, float t) {
   return std::upper_bound(times, times + n, t) - times - 1;
 }

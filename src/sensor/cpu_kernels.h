@@ -1,4 +1,4 @@
-// The CPU's loops of the sensor operations, on one thread. Each source is built twice (see CMakeLists.txt).
+// CPU loops of the sensor operations, single-threaded. Each source is built twice (see CMakeLists.txt).
 #pragma once
 
 #include "sensor/sensor_ops.h"
@@ -11,7 +11,7 @@ struct CpuFuseKernels {
 struct CpuVoxelKernels {
   void (*voxelize)(const VoxelizeProblem& problem);
   void (*finish)(const VoxelizeProblem& merged);
-  float (*largest_feature)(const VoxelizeProblem& problem);  // of |features|, NaN and infinities left out
+  float (*largest_feature)(const VoxelizeProblem& problem);  // largest finite |feature|
 };
 extern const CpuFuseKernels kCpuFuseBaseline, kCpuFuseAvx2;
 extern const CpuVoxelKernels kCpuVoxelsBaseline, kCpuVoxelsAvx2;

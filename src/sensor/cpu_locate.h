@@ -1,4 +1,4 @@
-// In which voxels points lie, on the CPU: blocks of points, axis by axis. For cpu_voxels.cpp alone, which is built
+// Computes the voxels of points on the CPU, for blocks of points, axis by axis. Only for cpu_voxels.cpp, which is built
 // twice.
 #pragma once
 
@@ -12,10 +12,10 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kBlock = 512;  // points whose voxels are found before their values are added
-constexpr int64_t kAhead = 16;   // points from one to that whose row is asked for
+constexpr int64_t kBlock = 512;  // points of a block
+constexpr int64_t kAhead = 16;   // prefetch distance in points
 
-/// Finds the voxels of some points at once, counts who is in none. `Index` holds any voxel of the grid.
+/// Computes the voxels of a block of points and counts points outside. `Index` can hold any voxel of the grid.
 template <class Index>
 class Locator {
  public:
@@ -34,10 +34,10 @@ class Locator {
   Locator(const Locator&) = delete;
   Locator& operator=(const Locator&) = delete;
 
-  /// Of the points [begin, begin + count); behind these are voxels of earlier ones.
+  /// Voxels of the points [begin, begin + count). Elements from `count` on are voxels of earlier blocks.
   const std::array<Index, kBlock>& locate(int64_t begin, int64_t count) {
     const float* points = problem_.points + begin * 3;
-    for (int64_t i = 0; i < count; ++i)  // an axis side by side, as the loops below take it
+    for (int64_t i = 0; i < count; ++i)  // transposed, so that the loops below vectorise
       for (size_t axis = 0; axis < 3; ++axis) at_[axis][static_cast<size_t>(i)] = points[i * 3 + axis];
     uint32_t fault = 0;
     for (size_t axis = 0; axis < 3; ++axis) fault |= locate_on(axis, count);
@@ -49,7 +49,7 @@ class Locator {
  private:
   static constexpr uint32_t kNan = 1, kOutside = 2;
 
-  /// Adds an axis' part of the voxels; returns the faults of all points.
+  /// Adds the contribution of an axis to the voxels; returns the union of all points' faults.
   uint32_t locate_on(size_t axis, int64_t count) {
     const float minimum = problem_.grid.minimum[axis], edge = problem_.grid.voxel_size;
     const auto top = static_cast<float>(problem_.grid.size[axis] - 1);
@@ -59,7 +59,7 @@ class Locator {
     uint32_t all = 0;
     for (int64_t i = 0; i < count; ++i) {
       const float cell = std::floor((at[i] - minimum) / edge);
-      const float inside = std::min(std::max(0.0f, cell), top);  // in this order 0 for NaN
+      const float inside = std::min(std::max(0.0f, cell), top);  // this order gives 0 for NaN
       const uint32_t fault = (cell != cell ? kNan : 0u) | (inside != cell ? kOutside : 0u);
       const Index part = static_cast<Index>(static_cast<int32_t>(inside)) * stride;
       faults_[static_cast<size_t>(i)] = (first ? 0 : faults_[static_cast<size_t>(i)]) | fault;
@@ -76,7 +76,7 @@ class Locator {
       voxels_[static_cast<size_t>(i)] = kNoVoxel;
       return;
     }
-    if ((fault & kNan) != 0 && !outside_but_nan(begin + i)) return;  // NaN lies in voxel 0 of its axis
+    if ((fault & kNan) != 0 && !outside_but_nan(begin + i)) return;  // NaN is voxel 0 of its axis
     ++counts_.num_outside;
     if (options.bounds == OutOfBounds::drop) voxels_[static_cast<size_t>(i)] = kNoVoxel;
   }
@@ -98,7 +98,7 @@ class Locator {
   VoxelizeCounts counts_;
 };
 
-/// Calls add(point, voxel) for every point that lies in a voxel, and look_ahead(voxel) of some points later.
+/// Calls add(point, voxel) for every point in a voxel, and look_ahead(voxel) kAhead points earlier.
 template <class Index, class Add, class LookAhead>
 void for_each_point_by(const VoxelizeProblem& problem, const Add& add, const LookAhead& look_ahead) {
   Locator<Index> locator(problem);
@@ -123,8 +123,7 @@ void for_each_point(const VoxelizeProblem& problem, const Add& add) {
   for_each_point(problem, add, [](int64_t) {});
 }
 
-/// Brings a voxel's row towards the core: rows are many and far apart, and the next point's could only be asked for
-/// when this one's has come.
+/// Prefetches a voxel's row. Rows are scattered over the grid, so without prefetching every point waits for memory.
 template <class Value>
 void prefetch_row(const Value* rows, int64_t width, int64_t voxel) {
   const auto* row = reinterpret_cast<const char*>(rows + std::max<int64_t>(voxel, 0) * width);

@@ -1,4 +1,4 @@
-// Sensor operations of CPU virtual devices: loops on the stream's worker.
+// Sensor operations of CPU virtual devices: loops on the stream's worker thread.
 #include <algorithm>
 #include <cmath>
 
@@ -27,9 +27,10 @@ TimesFault first_bad_time(const TimesRows& rows) {
   return {};
 }
 
-/// Counts as bytes and a list: see VoxelizeProblem::most_in_byte.
+/// Writes counts as bytes and an overflow list: see VoxelizeProblem::most_in_byte.
 void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
-  std::fill_n(problem.beyond, int64_t{problem.beyond->voxel} + 1, CountBeyond{});  // of a call that was repeated
+  // The same call may have been executed before.
+  std::fill_n(problem.overflow, int64_t{problem.overflow->voxel} + 1, OverflowCount{});
   constexpr int64_t kBlock = 256;
   auto* bytes = static_cast<uint8_t*>(problem.output);
   const int32_t most = problem.most_in_byte;
@@ -41,7 +42,7 @@ void write_bytes(const VoxelizeProblem& problem, const int32_t* counts) {
       bytes[i] = static_cast<uint8_t>(std::min(counts[i], most));
     }
     for (int64_t i = begin; largest > most && i < end; ++i)
-      if (counts[i] > most) problem.beyond[++problem.beyond->voxel] = {static_cast<uint32_t>(i), counts[i] - most};
+      if (counts[i] > most) problem.overflow[++problem.overflow->voxel] = {static_cast<uint32_t>(i), counts[i] - most};
   }
 }
 
@@ -83,10 +84,10 @@ class CpuSensorOps final : public SensorOps {
       const auto* bytes = static_cast<const uint8_t*>(buffer);
       std::copy_n(bytes, layout.num_voxels, grid);
       for (int rank = 0; rank < layout.world_size; ++rank) {
-        CountBeyond* list = layout.list(buffer, rank);
+        OverflowCount* list = layout.list(buffer, rank);
         const int64_t length = list->voxel;
         for (int64_t i = 1; i <= length; ++i) grid[list[i].voxel] += list[i].count;
-        std::fill_n(list, length + 1, CountBeyond{});
+        std::fill_n(list, length + 1, OverflowCount{});
       }
     });
   }

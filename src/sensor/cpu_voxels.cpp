@@ -1,4 +1,4 @@
-// Points into voxels on the CPU. Built twice: AMDAHL_CPU_VOXELS names the table, the build sets the instruction set.
+// Voxelization on the CPU. Built twice: AMDAHL_CPU_VOXELS names the table, the build sets the instruction set.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
-/// Calls add(values, row, voxel) for the features of every point that lies in a voxel, whose row is one of rows [V, F].
+/// Calls add(values, row, voxel) for the features of every point in a voxel; `row` is the voxel's row of rows [V, F].
 template <class T, class Row, class LookAhead, class Add>
 void for_each_features(const VoxelizeProblem& problem, Row* rows, const LookAhead& look_ahead, const Add& add) {
   const int64_t width = problem.num_features;
@@ -26,7 +26,7 @@ void for_each_features(const VoxelizeProblem& problem, Row* rows, const LookAhea
       look_ahead);
 }
 
-/// Maxima as a part has them, or over zeros: they begin with the least there may be.
+/// Maxima that start from `least`: those of a part, or with zero_floor.
 template <class T>
 void max_from(const VoxelizeProblem& problem, float least) {
   const int64_t width = problem.num_features;
@@ -37,8 +37,8 @@ void max_from(const VoxelizeProblem& problem, float least) {
   });
 }
 
-/// Maxima as they are in the end, over a grid of zeros: a voxel's first point is told by a bit. Returns whether there
-/// are still voxels to finish, which had no number.
+/// Final maxima over a grid of zeros; a bit per voxel marks that it has points. Returns whether some voxels had only
+/// NaN or -infinity and need `finish`.
 template <class T>
 bool max_in_place(const VoxelizeProblem& problem, uint32_t* touched) {
   const int64_t width = problem.num_features;
@@ -69,7 +69,7 @@ void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Ro
   std::fill_n(counts, voxels, 0);
   const auto ahead = rows_and_counts_ahead(sums, width, counts);
   for_each_features<T>(problem, sums, ahead, [&](const T* values, Sum* sum, int64_t voxel) {
-    if (counts[voxel]++ == 0) {  // does not wait for the row, which is of zeros
+    if (counts[voxel]++ == 0) {  // does not read the row, which is zero
       for (int64_t f = 0; f < width; ++f) sum[f] = Sum{0} + rounded(load(values[f]));
     } else {
       for (int64_t f = 0; f < width; ++f) sum[f] += rounded(load(values[f]));
@@ -77,15 +77,15 @@ void sum_as(const VoxelizeProblem& problem, Sum* sums, int32_t* counts, const Ro
   });
 }
 
-/// A value as whole steps of 1 / scale; what is not finite counts as 0.
+/// A value in units of 1 / scale; 0 if not finite.
 int64_t fixed_point(float value, double scale) {
   return value == value && std::fabs(value) <= std::numeric_limits<float>::max()
              ? static_cast<int64_t>(std::nearbyint(static_cast<double>(value) * scale))
              : int64_t{0};
 }
 
-/// Sums of the voxels that have points, in slots as they come; a voxel's first number in the grid holds its slot's.
-/// Returns how many there are.
+/// Sums of occupied voxels, in slots in order of first points. The first float of a voxel's row in the grid holds its
+/// slot number. Returns the number of slots.
 template <class T>
 int64_t sum_by_slot(const VoxelizeProblem& problem, const ValueMemory& memory) {
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
@@ -116,7 +116,7 @@ void sum_by_voxel(const VoxelizeProblem& problem, const ValueMemory& memory) {
             [scale](float value) { return fixed_point(value, scale); });
 }
 
-/// Calls visit(voxel) for those with more than `most` points, which may be few, once their rows have been asked for.
+/// Calls visit(voxel) for voxels with more than `most` points, after prefetching their rows.
 template <class Visit>
 void for_each_voxel_above(int32_t most, const VoxelizeProblem& problem, const int32_t* counts, const Visit& visit) {
   constexpr int64_t kTogether = 1024;
@@ -129,7 +129,7 @@ void for_each_voxel_above(int32_t most, const VoxelizeProblem& problem, const in
     for (int64_t i = 0; i < count; ++i) largest = std::max(largest, counts[begin + i]);
     if (largest <= most) continue;
     size_t num_found = 0;
-    for (int64_t i = 0; i < count; ++i) {  // without branches, of which no one could say where they go
+    for (int64_t i = 0; i < count; ++i) {  // branch-free, because the branch is unpredictable
       found[num_found] = static_cast<int16_t>(i);
       num_found += counts[begin + i] > most ? 1 : 0;
     }
@@ -138,7 +138,7 @@ void for_each_voxel_above(int32_t most, const VoxelizeProblem& problem, const in
   }
 }
 
-/// A voxel's means of its fixed-point sums.
+/// Writes a voxel's means from its fixed-point sums.
 void divide_fixed_point(const VoxelizeProblem& problem, const int64_t* sums, int32_t count, int64_t voxel) {
   float* row = static_cast<float*>(problem.output) + voxel * problem.num_features;
   for (int64_t f = 0; f < problem.num_features; ++f) row[f] = fixed_point_mean(sums[f], count, *problem.scale);
@@ -153,7 +153,7 @@ void divide_slots(const VoxelizeProblem& problem, const ValueMemory& memory, int
   }
 }
 
-/// Means of sums [V, F].
+/// Writes means from sums [V, F].
 void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* counts) {
   const int64_t width = problem.num_features, voxels = num_voxels(problem.grid);
   auto* grid = static_cast<float*>(problem.output);
@@ -164,7 +164,7 @@ void divide(const VoxelizeProblem& problem, const void* sums, const int32_t* cou
     });
   }
   if (sums != grid) std::copy_n(static_cast<const float*>(sums), voxels * width, grid);
-  for_each_voxel_above(1, problem, counts, [&](int64_t v) {  // the others' are means already
+  for_each_voxel_above(1, problem, counts, [&](int64_t v) {  // a single point is its own mean
     for (int64_t f = 0; f < width; ++f) grid[v * width + f] /= static_cast<float>(counts[v]);
   });
 }

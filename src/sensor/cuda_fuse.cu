@@ -1,7 +1,11 @@
-// Sensor streams onto target times, in three ways. Few targets: a warp for a target and some columns of one stream,
-// which finds the place by itself; nothing waits for another warp. Many: a block takes some targets of a batch entry,
-// finds their places once, a thread each, and then every thread interpolates its columns for all of them. Many short
-// entries: a block takes a whole one, whose samples it copies to shared memory at once.
+// Interpolates sensor streams at target times. A thread computes packs of up to 16 bytes of an output row from two rows
+// of samples, which a binary search in the stream's times finds.
+//
+// Cost: samples and times are read about once, the output is written once; large batches reach 70 to 80 % of a copy's
+// speed. Variant `few`, if blocks of `many` would not fill the GPU: a warp computes one target for 32 packs of one
+// stream and does its own search, so that no warp waits for another. Variant `many`: a block takes several targets of a
+// batch entry, one thread per target and stream does the search, then every thread interpolates its columns for all of
+// them.
 #include <limits>
 #include <type_traits>
 
@@ -12,11 +16,11 @@ namespace {
 
 using namespace sensor_cuda;
 
-constexpr int kMaxStreams = 4;  // of a launch; more streams are more launches
-constexpr int kMaxRows = 64;    // targets of a block
+constexpr int kMaxStreams = 4;  // per launch; more streams take more launches
+constexpr int kMaxRows = 64;    // per block
 constexpr int kMostThreads = 512;
-constexpr int kNarrow = 64, kNarrowThreads = 256;  // rows of fewer packs, and a block's threads for them
-constexpr int kResidentThreads = 1024;             // of a multiprocessor, with the 64 registers that fuse_many takes
+constexpr int kNarrow = 64, kNarrowThreads = 256;  // rows of fewer packs use blocks of this size
+constexpr int kResidentThreads = 1024;             // per SM, with the 64 registers of fuse_many
 constexpr int kMostCopiedTimes = 4096;
 constexpr int64_t kMostBlocks = 1 << 30;
 
@@ -24,10 +28,10 @@ struct StreamArgs {
   const void* data;
   const float* times;
   int64_t length;
-  int packs;          // of a sample
-  int first_pack;     // of the launch's columns
-  int first_time;     // of the copied times
-  int first_segment;  // of 32 packs
+  int packs;          // per sample
+  int first_pack;     // first column in the launch
+  int first_time;     // offset in the copied times
+  int first_segment;  // segments have 32 packs
 };
 
 struct FuseArgs {
@@ -36,24 +40,23 @@ struct FuseArgs {
   const float* targets;
   void* output;
   int64_t num_targets;
-  int64_t row_packs;   // of the whole output row
-  int64_t first_pack;  // of it, that this launch writes
+  int64_t row_packs;   // of a whole output row
+  int64_t first_pack;  // first pack of the row that this launch writes
   int packs, segments;
-  int row_blocks;     // blocks of a target, where they are few
-  int num_times;      // of a batch entry, in all streams
+  int row_blocks;     // fuse_few: blocks per target
+  int num_times;      // per batch entry, in all streams
   bool copies_times;  // to shared memory
-  uint32_t chunks;    // of targets, for each batch entry
+  uint32_t chunks;    // of targets, per batch entry
   int64_t work;       // batch entries x chunks
-  int rows;           // targets of a chunk
-  bool keeps_output;  // in the L2, which then lets go of the samples first: they are read once
+  int rows;           // targets per chunk
 };
 
-/// Long divisions take a while, and are seldom needed.
+/// Divides in 32 bits if possible, which is much faster than in 64 bits.
 __device__ __forceinline__ int64_t divide(int64_t number, int64_t by) {
   return (number | by) >> 32 == 0 ? static_cast<uint32_t>(number) / static_cast<uint32_t>(by) : number / by;
 }
 
-/// The stream of a column or segment, of which `first` tells where streams begin.
+/// The stream of a column or segment; `first` is the member with the streams' first ones.
 __device__ __forceinline__ int stream_of(const FuseArgs& args, int at, int StreamArgs::*first) {
   int s = 0;
 #pragma unroll
@@ -62,7 +65,7 @@ __device__ __forceinline__ int stream_of(const FuseArgs& args, int at, int Strea
   return s;
 }
 
-/// Row `at` of rows that are `bytes` long, by one multiplication.
+/// Row `at` of rows of `bytes` bytes, by one multiplication.
 template <class Row>
 __device__ __forceinline__ Row* row_at(Row* first, int at, uint32_t bytes) {
   using Byte = std::conditional_t<std::is_const_v<Row>, const char, char>;
@@ -96,7 +99,7 @@ __global__ void __launch_bounds__(kMostThreads) fuse_few(const __grid_constant__
 
 // ---- many targets ----
 
-/// Places of `rows` targets in all streams, in times that the block has copied if they fit.
+/// Finds the places of `rows` targets in all streams. The block copies the times to shared memory first if they fit.
 template <Extrapolation kRule>
 __device__ void find_places(const FuseArgs& args, int64_t entry, int first_target, int rows, Place* places,
                             float* copied) {
@@ -119,8 +122,8 @@ __device__ void find_places(const FuseArgs& args, int64_t entry, int first_targe
   }
 }
 
-/// One block's rows of the output: this thread's column of them. The last row is written again where the rows do not
-/// divide by those that are read together, by the same thread with the same values.
+/// Computes this thread's column of the block's rows. If the number of rows is not a multiple of kAhead, the thread
+/// writes the last row several times with the same values.
 template <class T, int N, Extrapolation kRule>
 __device__ __forceinline__ void interpolate_column(const FuseArgs& args, int64_t entry, Pack<T, N>* out, int column,
                                                    int first_row, int step, int rows, const Place* places) {
@@ -154,7 +157,7 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
   extern __shared__ float copied[];
   let_successor_start();
   wait_for_predecessor();
-  // Narrow rows: the block's threads stand side by side over several of them.
+  // Narrow rows: the block's threads cover several rows at a time.
   const bool narrow = args.packs < static_cast<int>(blockDim.x);
   const int first_row = narrow ? static_cast<int>(threadIdx.x) / args.packs : 0;
   const int first_column = narrow ? static_cast<int>(threadIdx.x) % args.packs : static_cast<int>(threadIdx.x);
@@ -174,99 +177,18 @@ __global__ void __launch_bounds__(kMostThreads, kResidentThreads / kMostThreads)
   }
 }
 
-// ---- many short entries ----
-
-/// Has an entry's samples copied, stream after stream, without waiting.
-__device__ __forceinline__ void copy_samples(const FuseArgs& args, int64_t entry, size_t pack_bytes, uint4* to) {
-  const uint64_t policy = l2_policy(args.keeps_output);
-  for (int s = 0; s < args.num_streams; ++s) {
-    const StreamArgs& stream = args.streams[s];
-    const auto pieces = static_cast<int>(stream.length * stream.packs * pack_bytes / sizeof(uint4));
-    const auto* from = static_cast<const uint4*>(stream.data) + entry * pieces;
-    for (int i = threadIdx.x; i < pieces; i += blockDim.x) copy_async(to + i, from + i, policy);
-    to += pieces;
-  }
-  end_async_batch();
-}
-
-/// A block for a batch entry, all of whose samples it copies to shared memory at once. `staged_bytes` of them, and then
-/// the times.
-template <class T, int N, Extrapolation kRule>
-__global__ void __launch_bounds__(kMostThreads) fuse_staged(const __grid_constant__ FuseArgs args, int staged_bytes) {
-  __shared__ Place places[kMaxRows * kMaxStreams];
-  extern __shared__ uint4 staged[];
-  let_successor_start();
-  wait_for_predecessor();
-  const int64_t entry = blockIdx.x;
-  copy_samples(args, entry, sizeof(Pack<T, N>), staged);
-  auto* times = reinterpret_cast<float*>(reinterpret_cast<char*>(staged) + staged_bytes);
-  const int step = blockDim.x / args.packs, first_row = threadIdx.x / args.packs, column = threadIdx.x % args.packs;
-  const int s = stream_of(args, column, &StreamArgs::first_pack);
-  const int stream_packs = args.streams[s].packs;
-  const auto* source = reinterpret_cast<const Pack<T, N>*>(staged) + column - args.streams[s].first_pack;
-  for (int k = 0; k < s; ++k) source += args.streams[k].length * args.streams[k].packs;
-  auto* out =
-      static_cast<Pack<T, N>*>(args.output) + entry * args.num_targets * args.row_packs + args.first_pack + column;
-  for (int first_target = 0; first_target < args.num_targets; first_target += kMaxRows) {
-    const int rows = min(kMaxRows, static_cast<int>(args.num_targets) - first_target);
-    find_places<kRule>(args, entry, first_target, rows, places, times);
-    wait_for_batches<0>();
-    __syncthreads();
-    if (first_row < step) {
-#pragma unroll 4
-      for (int row = first_row; row < rows; row += step) {
-        const Place place = places[s * kMaxRows + row];
-        out[(first_target + row) * args.row_packs] =
-            interpolate<kRule>(source[place.before * stream_packs], source[place.after * stream_packs], place);
-      }
-    }
-    __syncthreads();
-  }
-}
-
-/// Bytes of an entry's samples if fuse_staged is the way to go, else 0: several entries fit on a multiprocessor, there
-/// are enough to keep all of them busy, and they can be copied in pieces of 16 bytes.
-template <class T, int N>
-int staged_bytes(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args) {
-  constexpr int kBlocksPerSm = 4, kLeastPerSm = 2, kReserved = 1024;
-  if (problem.batch < int64_t{launch.num_sms} * kLeastPerSm || problem.batch > kMostBlocks ||
-      args.packs > kMostThreads || !args.copies_times)
-    return 0;
-  const int64_t most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerMultiprocessor) / kBlocksPerSm -
-                       kReserved - static_cast<int64_t>(sizeof(Place)) * kMaxRows * kMaxStreams;
-  int64_t bytes = 0;
-  for (int s = 0; s < args.num_streams; ++s) {
-    const StreamArgs& stream = args.streams[s];
-    const int64_t own = stream.length * stream.packs * static_cast<int64_t>(sizeof(Pack<T, N>));
-    if (own % 16 != 0 || reinterpret_cast<uintptr_t>(stream.data) % 16 != 0) return 0;
-    bytes += own;
-  }
-  return bytes + args.num_times * static_cast<int64_t>(sizeof(float)) <= most ? static_cast<int>(bytes) : 0;
-}
-
 template <class T, int N, Extrapolation kRule>
 void launch_rule(const SensorLaunch& launch, const FuseProblem& problem, const FuseArgs& args, int threads) {
   const int warps = std::min(args.segments, kMostThreads / kLanes);
   const int row_blocks = (args.segments + warps - 1) / warps;
   const int64_t blocks_of_few = problem.batch * problem.num_targets * row_blocks;
-  // Rows of 4 GiB and more are few too, and the other kernel counts their bytes in 32 bits.
+  // fuse_many has 32-bit row sizes, so rows of 4 GiB and more use fuse_few.
   const bool huge = args.row_packs * static_cast<int64_t>(sizeof(Pack<T, N>)) >> 32 != 0;
   if ((args.rows == 1 || huge) && blocks_of_few < kMostBlocks) {
     FuseArgs few = args;
     few.row_blocks = row_blocks;
     return launch_early(launch, static_cast<unsigned>(blocks_of_few), static_cast<unsigned>(warps * kLanes), 0,
                         &fuse_few<T, N, kRule>, "fuse_few", few);
-  }
-  if (const int staged = staged_bytes<T, N>(launch, problem, args); staged > 0) {
-    FuseArgs of_staged = args;
-    of_staged.keeps_output = problem.batch * problem.num_targets * args.row_packs * int64_t{sizeof(Pack<T, N>)} <=
-                             cuda_attribute(launch.device_index, cudaDevAttrL2CacheSize);
-    const size_t shared = staged + static_cast<size_t>(args.num_times) * sizeof(float);
-    allow_shared(launch, &fuse_staged<T, N, kRule>, shared);
-    const int side_by_side = kMostThreads / args.packs;
-    return launch_early(launch, static_cast<unsigned>(problem.batch),
-                        (side_by_side * args.packs + kLanes - 1) / kLanes * kLanes, shared, &fuse_staged<T, N, kRule>,
-                        "fuse_staged", of_staged, staged);
   }
   const auto blocks = static_cast<unsigned>(std::min(args.work, kMostBlocks));
   const size_t shared = args.copies_times ? static_cast<size_t>(args.num_times) * sizeof(float) : 0;
@@ -282,15 +204,15 @@ void launch_packed(const SensorLaunch& launch, const FuseProblem& problem, const
   launch_rule<T, N, Extrapolation::linear_right>(launch, problem, args, threads);
 }
 
-/// A block's threads and the chunks of targets of a batch entry.
+/// Threads per block, and chunks of targets per batch entry.
 struct Division {
   int threads;
   int64_t chunks;
 };
 
-/// What makes all blocks end together: columns stand side by side over as many targets as fit, and chunks are as many
-/// as a number of rounds of blocks has room for. A block takes as long to find places as for kSetup targets of a
-/// thread; of equals the one with the fewest chunks is best, whose samples and times are read the fewest times.
+/// Minimises the estimated time over block sizes and numbers of chunks that fill whole rounds of blocks. The search for
+/// places costs as much as kSetup targets of a thread. If several are equal, the one with the fewest chunks reads
+/// samples and times the fewest times.
 Division divide_targets(const SensorLaunch& launch, int64_t batch, int64_t num_targets, int packs) {
   const bool narrow = packs < kNarrow;
   const int most_side_by_side = std::max((narrow ? kNarrowThreads : kMostThreads) / packs, 1);
@@ -313,8 +235,7 @@ Division divide_targets(const SensorLaunch& launch, int64_t batch, int64_t num_t
   return best;
 }
 
-/// Threads for the columns of a row, and targets a block: one while the blocks do not fill the chip, which is
-/// fuse_few's work.
+/// Chooses threads and targets per block; one target per block, for fuse_few, while more would not fill the GPU.
 void choose_shape(const SensorLaunch& launch, int64_t batch, FuseArgs& args, int& threads) {
   constexpr int kBlocksPerSm = 8;
   const int64_t of_block = batch * args.num_targets / (static_cast<int64_t>(launch.num_sms) * kBlocksPerSm);

@@ -1,4 +1,4 @@
-// Where target times lie in sensor streams, on the device, and what lies between two samples.
+// Device functions of fusion: the search for the samples around a target time, and the interpolation between them.
 #pragma once
 
 #include "sensor/cuda_launch.cuh"
@@ -6,16 +6,15 @@
 namespace amdahl::sensor_cuda {
 
 inline constexpr int kLanes = 32;
-inline constexpr int kDirect = 256;  // times that a warp looks through at once
+inline constexpr int kDirect = 256;  // times that a warp compares at once
 
-/// A target's place in a stream: the samples around it and the second one's weight; the same one twice where it is
-/// taken as it is.
+/// The samples around a target and the weight of the second one; the same sample twice if it is copied.
 struct alignas(16) Place {
   int before, after;
   float weight;
 };
 
-/// How many of times[0, n) are below t, or at most t; one answer for the warp.
+/// Number of times[0, n) below t, or at most t; the same result in all lanes of the warp.
 template <bool kOrEqual>
 __device__ int count_below_warp(const float* times, int n, float t) {
   const int lane = threadIdx.x % kLanes;
@@ -52,7 +51,7 @@ __device__ int count_below_thread(const float* times, int n, float t) {
   return low;
 }
 
-/// The original's weight, as its build computes it.
+/// RoboCache's weight, with the instructions of its build (--use_fast_math).
 __device__ inline float original_weight(const float* times, int i, float t) {
   constexpr float kOriginalEpsilon = 1e-8f;
   float span, from, weight;
@@ -63,11 +62,11 @@ __device__ inline float original_weight(const float* times, int i, float t) {
   return weight;
 }
 
-/// Whether `below` counts the times that are at most t, or those below it.
+/// Whether `below` is the number of times at most t, or below t.
 template <Extrapolation kRule>
 inline constexpr bool kCountsEqual = kRule != Extrapolation::linear_right;
 
-/// `below`: how many times lie below t, see kCountsEqual.
+/// `below`: see kCountsEqual.
 template <Extrapolation kRule>
 __device__ __forceinline__ Place place_of(const float* times, int n, float t, int below) {
   if (kRule == Extrapolation::hold) {
@@ -86,7 +85,7 @@ __device__ __forceinline__ Place place_of(const float* times, int n, float t, in
   return {at - 1, at, original_weight(times, at - 1, t)};
 }
 
-/// b - a, then a + w * that: rounded each by itself, or as the original's build does it.
+/// a + w (b - a): each operation rounded separately, or with the instructions of RoboCache's build.
 template <Extrapolation kRule>
 __device__ __forceinline__ float interpolate(float a, float b, float w) {
   if (kRule == Extrapolation::hold) return __fadd_rn(a, __fmul_rn(w, __fsub_rn(b, a)));
@@ -103,7 +102,7 @@ __device__ __forceinline__ float interpolate(float a, float b, float w) {
   return result;
 }
 
-/// A word of two elements as floats, and back.
+/// Converts a word of two elements to floats, and back.
 __device__ __forceinline__ float2 unpack(uint32_t word, __nv_bfloat16) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
 }
@@ -119,7 +118,7 @@ __device__ __forceinline__ uint32_t pack(float2 pair, __half) {
   return reinterpret_cast<const uint32_t&>(word);
 }
 
-/// Elements of two bytes go by words: one conversion for two of them, which alone takes a fast unit.
+/// Elements of two bytes are converted in pairs, because only the conversion of pairs uses a fast unit.
 template <Extrapolation kRule, class T, int N>
 __device__ __forceinline__ Pack<T, N> interpolate(const Pack<T, N>& a, const Pack<T, N>& b, const Place& place) {
   const bool taken = place.before == place.after;

@@ -1,4 +1,4 @@
-// What the sensor kernels' files share: launches, and elements of tensors as floats.
+// Shared by all sensor kernels: launches, conversion of elements to float, packs of elements.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ inline void check_launch(const SensorLaunch& launch, const char* kernel) {
   cuda_check(cudaGetLastError(), launch.device_index, kernel);
 }
 
-/// Blocks of a grid-stride loop over `work` items that keeps `per_sm` blocks on each multiprocessor.
+/// Number of blocks of a grid-stride loop over `work` items with at most `per_sm` blocks per SM.
 inline unsigned num_blocks(const SensorLaunch& launch, int64_t work, int threads, int per_sm) {
   const int64_t most = static_cast<int64_t>(launch.num_sms) * per_sm;
   return static_cast<unsigned>(std::clamp<int64_t>((work + threads - 1) / threads, 1, most));
@@ -46,7 +46,7 @@ __device__ __forceinline__ __half from_float<__half>(float value) {
   return __float2half_rn(value);
 }
 
-/// Lets a kernel use this much dynamic shared memory.
+/// Allows a kernel to use this much dynamic shared memory.
 template <class Kernel>
 void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
   cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -54,7 +54,7 @@ void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
              launch.device_index, "cudaFuncSetAttribute");
 }
 
-/// A kernel that may begin early: device/cuda_launch_early.cuh.
+/// Launches a kernel that may start before its predecessor ends: device/cuda_launch_early.cuh.
 template <class... Parameters, class... Arguments>
 void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,
                   void (*kernel)(Parameters...), const char* name, Arguments... arguments) {
@@ -62,7 +62,8 @@ void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, siz
             arguments...);
 }
 
-/// An address in shared memory, computed once: through a pointer the compiler computes it again for each access.
+/// A 32-bit address in shared memory, which the compiler keeps in a register. It recomputes that of a pointer for each
+/// access.
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   auto address = static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
   asm volatile("" : "+r"(address));
@@ -72,28 +73,19 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 __device__ __forceinline__ void add_at(uint32_t address, uint32_t number) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(number) : "memory");
 }
-/// The same, if so; returns what was there before, or `otherwise`. Without a branch.
-__device__ __forceinline__ uint32_t add_and_get_at(uint32_t address, uint32_t number, bool so, uint32_t otherwise) {
-  asm volatile("{.reg .pred so; setp.ne.s32 so, %3, 0; @so atom.shared.add.u32 %0, [%1], %2;}"
-               : "+r"(otherwise)
-               : "r"(address), "r"(number), "r"(static_cast<int>(so))
-               : "memory");
-  return otherwise;
-}
 
-/// Writes what four voxels have: voxels [voxel, voxel + 4) of a grid, those that it has; at once where it is `aligned`
-/// to 16 bytes.
+/// Writes voxels [voxel, voxel + 4) of a grid, except those beyond its end; as one vector if `aligned` to 16 bytes.
 template <class Voxel>
 __device__ __forceinline__ void write_numbers(const int4& four, Voxel voxel, Voxel num_voxels, bool aligned,
                                               int32_t* grid) {
   if (aligned && voxel + 4 <= num_voxels) {
-    __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // the L2 keeps what is read again instead
+    __stcs(reinterpret_cast<int4*>(grid + voxel), four);  // evict-first: the L2 then keeps data that is read again
     return;
   }
   const int single[4] = {four.x, four.y, four.z, four.w};
   for (int k = 0; k < 4 && voxel + k < num_voxels; ++k) grid[voxel + k] = single[k];
 }
-/// The same from their bytes.
+/// As write_numbers, from one byte per voxel.
 __device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t voxel, int64_t num_voxels, bool aligned,
                                                        int32_t* grid) {
   write_numbers(make_int4(static_cast<int>(bytes & 255), static_cast<int>(bytes >> 8 & 255),
@@ -101,13 +93,13 @@ __device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t v
                 voxel, num_voxels, aligned, grid);
 }
 
-/// N elements, loaded and stored in one go.
+/// N elements, loaded and stored by one instruction.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
 
-/// Copies a pack into shared memory without waiting, where the hardware copies packs of this size.
+/// Copies a pack to shared memory, asynchronously if the hardware supports its size.
 template <class T, int N>
 __device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* from) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -118,34 +110,10 @@ __device__ __forceinline__ void copy_async(Pack<T, N>* to, const Pack<T, N>* fro
   else
     *to = *from;
 }
-/// A policy of the L2: what is read so is what it lets go first, or like anything else.
-__device__ __forceinline__ uint64_t l2_policy(bool goes_first) {
-  uint64_t policy;
-  if (goes_first)
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  else
-    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-/// Copies 16 bytes to an address of shared memory without waiting, by a policy of the L2; kOffset bytes further both.
-template <int kOffset>
-__device__ __forceinline__ void copy_async(uint32_t to, const uint4* from, uint64_t policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0 + %2], [%1 + %2], 16, %3;" ::"r"(to), "l"(from),
-               "n"(kOffset), "l"(policy)
-               : "memory");
-}
-__device__ __forceinline__ void copy_async(uint4* to, const uint4* from, uint64_t policy) {
-  copy_async<0>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, policy);
-}
-/// Ends a batch of this thread's copies, which may be empty.
-__device__ __forceinline__ void end_async_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits for this thread's batches but the last `kMost`.
-template <int kMost>
-__device__ __forceinline__ void wait_for_batches() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kMost) : "memory");
-}
+/// Waits for all asynchronous copies of this thread.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/// Calls `work` with a value of the element's type.
+/// Calls `work` with a value of the element type.
 template <class Work>
 void with_type(DType type, const Work& work) {
   if (type == DType::bf16) return work(__nv_bfloat16{});
@@ -153,7 +121,7 @@ void with_type(DType type, const Work& work) {
   work(float{});
 }
 
-/// The largest power of two up to `most` that divides every one of these.
+/// The largest power of two up to `most` that divides all numbers.
 template <class... Numbers>
 int64_t common_power(int64_t most, Numbers... numbers) {
   while (most > 1 && (((numbers % most) != 0) || ...)) most /= 2;

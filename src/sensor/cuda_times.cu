@@ -1,4 +1,4 @@
-// Looks through times for the first that no operation takes.
+// Finds the first invalid time of each array of times.
 #include "sensor/cuda_launch.cuh"
 
 namespace amdahl {
@@ -7,13 +7,13 @@ namespace {
 using namespace sensor_cuda;
 
 constexpr int kThreads = 256;
-constexpr size_t kAtOnce = 32;  // of a launch, whose parameters they are
+constexpr size_t kAtOnce = 32;  // arrays per launch, passed as kernel parameters
 
 struct TimesArgs {
   TimesRows rows[kAtOnce];
 };
 
-/// Blocks [x, y] look through rows[y].
+/// Blocks (x, y) check rows[y].
 __global__ void __launch_bounds__(kThreads) find_bad_times(const __grid_constant__ TimesArgs args, TimesFault* faults) {
   const TimesRows& rows = args.rows[blockIdx.y];
   const float* times = rows.times;

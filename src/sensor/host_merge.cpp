@@ -21,7 +21,7 @@ VoxelizeProblem partial(const VoxelizeProblem& whole) {
   return part;
 }
 
-/// Elements of the grid that are merged each by itself: voxels of a mean, words of a mask, else values.
+/// Number of elements that are merged independently: voxels of a mean, words of a mask, otherwise values.
 int64_t num_elements(const VoxelizeProblem& problem) {
   switch (problem.options.mode) {
     case VoxelMode::bitmask:
@@ -104,7 +104,7 @@ HostMerge::HostMerge(Device& device, SensorOps& ops, Communicator& communicator,
   make_room(like);
 }
 
-/// Scratch need not grow with the points, so every problem is asked for its own.
+/// Scratch memory may not be monotonic in the number of points, so every problem is checked.
 void HostMerge::make_room(const VoxelizeProblem& problem) {
   const size_t needed = ops_.voxelize_scratch_bytes(part_of(problem));
   if (needed <= (scratch_ ? scratch_->bytes() : 0)) return;
@@ -127,7 +127,7 @@ void HostMerge::prepare(Stream& stream, const VoxelizeProblem& problem, Deadline
   ops_.fixed_point_scale(stream, part_of(problem), num_points_of_all_, scale_->as<float>());
   device_.copy_out(stream, &agreed_scale_, scale_->data(), sizeof(agreed_scale_));
   stream.synchronize(deadline);
-  // One scale for all: the least keeps every sum within 64 bits.
+  // All parts use the minimum of their scales, which keeps every sum within 64 bits.
   for (const std::string& other : communicator_.exchange(fmt::format("{:a}", agreed_scale_), deadline))
     agreed_scale_ = std::min(agreed_scale_, std::strtof(other.c_str(), nullptr));
   device_.copy_in(stream, scale_->data(), &agreed_scale_, sizeof(agreed_scale_));

@@ -1,6 +1,6 @@
-// One point cloud over devices that have no communicator in common: every device voxelizes its points, and the parts
-// become one grid in host memory. count, occupancy, bitmask, max and the deterministic mean have the bits that one
-// device gives; the f32 mean adds up in another order.
+// Merges the grids of devices without a common communicator in host memory. Each device voxelizes its points. count,
+// occupancy, bitmask, max and the deterministic mean equal those of one device bit for bit; the f32 mean adds in
+// another order.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace amdahl {
 
-/// The parts and the grid, which the ranks' threads share. Different slices are merged by different threads at once;
-/// between what writes parts and what reads them there is a barrier of the threads.
+/// The parts and the merged grid, shared by the ranks' threads. Threads merge different slices concurrently; the caller
+/// puts a barrier between writing parts and merging.
 class HostGrid {
  public:
   HostGrid(const VoxelizeProblem& like, int num_parts);
@@ -20,9 +20,9 @@ class HostGrid {
   void* part(int index) { return parts_[static_cast<size_t>(index)].data(); }
   int32_t* counts(int index) { return counts_[static_cast<size_t>(index)].data(); }
   size_t part_bytes() const { return parts_.front().size(); }
-  size_t counts_bytes() const { return counts_.front().size() * sizeof(int32_t); }  // 0 unless mean
+  size_t counts_bytes() const { return counts_.front().size() * sizeof(int32_t); }  // 0 for modes other than mean
 
-  /// Slice `index` of `num_slices` of the grid from all parts. `scale`: of a deterministic mean.
+  /// Merges slice `index` of `num_slices` from all parts. `scale`: of a deterministic mean.
   void merge(int index, int num_slices, float scale);
   const std::vector<char>& grid() const { return grid_; }
 
@@ -39,18 +39,19 @@ class HostGrid {
   std::vector<char> grid_;
 };
 
-/// One rank's side of it. The communicator is only asked to exchange messages.
+/// One rank's part in the merge. Uses the communicator only to exchange messages.
 class HostMerge {
  public:
-  /// `like` as problems come later; `num_points_of_all` bounds the sum over ranks for a deterministic mean. Allocates.
+  /// Allocates for problems like `like`. `num_points_of_all` bounds the number of points of all ranks, for a
+  /// deterministic mean.
   HostMerge(Device& device, SensorOps& ops, Communicator& communicator, const VoxelizeProblem& like,
             int64_t num_points_of_all, HostGrid& grid);
 
-  /// Before `compute`, when earlier calls have ended. A deterministic mean waits here for the scale of all parts.
+  /// Call before `compute`, after earlier calls have completed. A deterministic mean waits for the scales of all parts.
   void prepare(Stream& stream, const VoxelizeProblem& problem, Deadline deadline);
-  /// This rank's part of the grid, on its way to host memory.
+  /// Enqueues this rank's part of the grid and its copy to host memory.
   void compute(Stream& stream, const VoxelizeProblem& problem);
-  /// This rank's slice of the grid, once the parts of all have arrived.
+  /// Merges this rank's slice of the grid, after all parts have arrived.
   void merge() { grid_.merge(communicator_.rank(), communicator_.world_size(), agreed_scale_); }
 
  private:
@@ -63,7 +64,7 @@ class HostMerge {
   HostGrid& grid_;
   int64_t num_points_of_all_;
   float agreed_scale_ = 1;
-  std::unique_ptr<Buffer> output_, counts_, scratch_, scale_;  // null where not needed
+  std::unique_ptr<Buffer> output_, counts_, scratch_, scale_;  // null if not needed
 };
 
 }  // namespace amdahl

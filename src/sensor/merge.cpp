@@ -7,7 +7,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kTimeoutSeconds = 60;  // of what ranks agree on beforehand
+constexpr double kTimeoutSeconds = 60;  // of the ranks' agreement at construction
 
 bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
 bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
@@ -27,7 +27,7 @@ bool by_mask(MergeMethod method, VoxelMode mode) {
   return method == MergeMethod::bitmask || (method == MergeMethod::peer && mode != VoxelMode::count);
 }
 
-/// Of one mask, in whole vectors.
+/// Bytes of one mask, padded to whole vectors.
 size_t mask_bytes(const VoxelGrid& grid) {
   constexpr size_t kVector = 16;
   return (static_cast<size_t>(num_mask_words(grid)) * sizeof(uint32_t) + kVector - 1) / kVector * kVector;
@@ -38,7 +38,7 @@ MergeMemory memory_of(const SensorOps& ops, const VoxelizeProblem& like, int wor
                       bool divided) {
   VoxelizeProblem part = like;
   part.partial = method != MergeMethod::none;
-  int32_t outside = 0;  // counts that lie outside of the scratch memory take none of it
+  int32_t outside = 0;  // non-null: counts are outside of the scratch memory
   if (part.partial && is_mean(part)) part.counts = &outside;
   if (by_mask(method, like.options.mode)) part.options.mode = VoxelMode::bitmask;
   ByteCounts byte_counts = ByteCounts::of(num_voxels(like.grid), world_size, like.num_points);
@@ -179,7 +179,7 @@ void GridMerge::connect_peers(int64_t voxels, bool counts) {
     count_peers_ = ops_.join_counts(memory, byte_counts_);
   else
     mask_peers_ = ops_.join_masks(memory, voxels);
-  communicator_.barrier(deadline);  // every rank has allocated what it needs before any goes on
+  communicator_.barrier(deadline);  // all allocations are done before any rank continues
 }
 
 uint32_t* GridMerge::own_mask() const {
@@ -210,7 +210,7 @@ VoxelizeProblem GridMerge::part_of(const VoxelizeProblem& problem) const {
   if (bytes_) {
     part.most_in_byte = byte_counts_.most();
     part.output = bytes_->data();
-    part.beyond = byte_counts_.list(bytes_->data(), communicator_.rank());
+    part.overflow = byte_counts_.list(bytes_->data(), communicator_.rank());
   }
   return part;
 }
@@ -219,7 +219,7 @@ void GridMerge::compute(Stream& stream, const VoxelizeProblem& problem) {
   const VoxelizeProblem part = part_of(problem);
   if (scale_) {
     ops_.fixed_point_scale(stream, part, num_points_of_all_, scale_->as<float>());
-    // One scale for all: the least keeps every sum within 64 bits.
+    // All ranks use the minimum of their scales, which keeps every sum within 64 bits.
     if (method_ != MergeMethod::none) communicator_.all_reduce(scale_->data(), 1, DType::f32, ReduceOp::min, stream);
   }
   ops_.voxelize(stream, part);

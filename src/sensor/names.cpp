@@ -1,4 +1,4 @@
-// Names of the enumerations in amdahl/sensor.h, as options and records spell them.
+// Names of the enumerations in amdahl/sensor.h, as in options and records.
 #include "amdahl/sensor.h"
 
 namespace amdahl {

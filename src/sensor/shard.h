@@ -1,4 +1,4 @@
-// Splits of items (batch rows, points) over devices.
+// Splits items (batch rows, points) over devices.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct ItemRange {
   bool operator==(const ItemRange&) const = default;
 };
 
-/// Contiguous ranges, in order, that together are [0, num_items); sizes differ by one at most. A range may be empty.
+/// Contiguous ranges that cover [0, num_items) in order. Sizes differ by at most one; a range may be empty.
 std::vector<ItemRange> split_evenly(int64_t num_items, int num_parts);
 
-/// The same with sizes in proportion to `weights` (not negative, not all 0): each the floor of its share, and what is
-/// left one each to the largest remainders, the earlier part first where they are equal. Error{usage} for other
-/// weights.
+/// As split_evenly, with sizes proportional to `weights` (not negative, not all 0). Each size is rounded down, and the
+/// remaining items go to the parts with the largest remainders, the earlier part first if equal. Throws Error{usage}
+/// for other weights.
 std::vector<ItemRange> split_by_weight(int64_t num_items, const std::vector<double>& weights);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Parts of a problem: some of its rows or points, in the memory of the whole.
+// Parts of a problem: a range of its rows or points, in the memory of the whole problem.
 #pragma once
 
 #include "sensor/sensor_ops.h"
@@ -6,9 +6,9 @@
 
 namespace amdahl {
 
-/// Batch rows `rows` of a fusion, written to their rows of the output.
+/// Batch rows `rows` of a fusion, which write their rows of the output.
 FuseProblem slice_of(const FuseProblem& whole, ItemRange rows);
-/// Points `points` of a cloud; the grid is that of the whole.
+/// Points `points` of a cloud, with the grid of the whole cloud.
 VoxelizeProblem slice_of(const VoxelizeProblem& whole, ItemRange points);
 
 }  // namespace amdahl

@@ -9,11 +9,12 @@ namespace {
 
 bool mean_of(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
 
-/// Fixed-point sums that the output cannot hold.
+/// Whether the sums are in fixed point and do not fit into the output.
 bool sums_apart(const VoxelizeProblem& problem) {
   return mean_of(problem) && !problem.partial && problem.options.deterministic;
 }
-/// Where few of the voxels have points their sums take less memory; a slot's number takes a float's place in the grid.
+/// Whether sums are stored per occupied voxel, which takes less memory; the grid holds the slot number in place of a
+/// float.
 bool sums_by_slot(const VoxelizeProblem& problem) {
   return sums_apart(problem) && problem.num_points < num_voxels(problem.grid) &&
          problem.num_points <= std::numeric_limits<int32_t>::max();
@@ -23,11 +24,11 @@ size_t sum_bytes(const VoxelizeProblem& problem) {
   const int64_t rows = sums_by_slot(problem) ? problem.num_points : num_voxels(problem.grid);
   return static_cast<size_t>(rows * problem.num_features) * sizeof(int64_t);
 }
-/// Not 0 where there are slots, even of no points: there is memory then, and `slots` is not null.
+/// Not 0 if there are slots, even without points, so that `slots` is not null.
 size_t slot_bytes(const VoxelizeProblem& problem) {
   return sums_by_slot(problem) ? static_cast<size_t>(std::max<int64_t>(problem.num_points, 1)) * sizeof(int64_t) : 0;
 }
-/// Whether empty voxels are not what a maximum begins with.
+/// Whether empty voxels differ from the initial value of a maximum.
 bool marks_touched(const VoxelizeProblem& problem) {
   return problem.options.mode == VoxelMode::max && !problem.partial && !problem.options.zero_floor;
 }
@@ -76,7 +77,7 @@ size_t value_scratch_bytes(const VoxelizeProblem& problem) {
 
 float fixed_point_scale_of(float largest, int64_t num_points) {
   constexpr int kSumBits = 62, kLeast = -126, kMost = 127;
-  if (!(largest > 0)) return std::ldexp(1.0f, kMost);  // leaves the scale to parts that have values
+  if (!(largest > 0)) return std::ldexp(1.0f, kMost);  // the minimum over parts then ignores this one
   const int value_bits = std::ilogb(largest) + 1;
   const int count_bits = std::ilogb(static_cast<double>(std::max<int64_t>(num_points, 1))) + 1;
   return std::ldexp(1.0f, std::clamp(kSumBits - value_bits - count_bits, kLeast, kMost));

@@ -1,8 +1,10 @@
-// Model files: {"version": 1, "name": ..., "input_width": ..., "loss": ..., "layers": [{"units": ...}, ...]}.
+// Model files: {"version": 1, "name": ..., "input_width": ..., "loss": ..., "layers": [{"units": ...}, ...]}. Layers
+// other than dense ones have a "kind", and such models an "input_shape".
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/layer_kinds.h"
 #include "files/whole_file.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
@@ -26,6 +28,70 @@ LossKind read_loss(const Fields& fields) {
   fields.fail("loss", fmt::format("is \"{}\"", name), "\"mse\" or \"softmax_cross_entropy\"");
 }
 
+const LayerKindRow& read_kind(const Fields& fields) {
+  const std::string name = fields.text_or("kind", "dense");
+  std::string names;
+  for (const LayerKindRow& row : layer_kinds()) {
+    if (row.name == name) return row;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  fields.fail("kind", fmt::format("is \"{}\"", name), names);
+}
+
+constexpr std::pair<Pooling, const char*> kPoolings[] = {
+    {Pooling::mean, "mean"}, {Pooling::first, "first"}, {Pooling::last, "last"}};
+
+Pooling read_pooling(const Fields& fields) {
+  const std::string name = fields.text_or("pooling", "mean");
+  for (const auto& [pooling, text] : kPoolings)
+    if (name == text) return pooling;
+  fields.fail("pooling", fmt::format("is \"{}\"", name), "\"mean\", \"first\" or \"last\"");
+}
+
+LayerSpec read_layer(const Fields& fields, bool is_last) {
+  LayerSpec layer;
+  const LayerKindRow& row = read_kind(fields);
+  layer.kind = row.kind;
+  std::vector<std::string> known{"kind"};
+  for (const LayerField& field : row.fields) known.emplace_back(field.name);
+  if (layer.kind == LayerKind::dense) known.insert(known.end(), {"activation", "dropout"});
+  if (layer.kind == LayerKind::pool) known.emplace_back("pooling");
+  fields.refuse_unknown(known);
+  for (const LayerField& field : row.fields) {
+    const std::string name(field.name);
+    if (field.boolean)
+      layer.*field.boolean = fields.boolean_or(name.c_str(), layer.*field.boolean);
+    else if (field.required || fields.has(name.c_str()))
+      layer.*field.integer = fields.integer(name.c_str());
+  }
+  if (layer.kind == LayerKind::dense) {
+    // Hidden layers default to relu, the output layer to none: the only choice that validate() accepts there.
+    layer.activation = read_activation(fields, is_last ? Activation::none : Activation::relu);
+    layer.dropout = fields.number_or("dropout", 0.0);
+  } else {
+    layer.activation = Activation::none;
+  }
+  if (layer.kind == LayerKind::pool) layer.pooling = read_pooling(fields);
+  return layer;
+}
+
+json layer_json(const LayerSpec& layer) {
+  const LayerKindRow& row = row_of(layer.kind);
+  json object = json::object();
+  if (layer.kind != LayerKind::dense) object["kind"] = row.name;
+  for (const LayerField& field : row.fields) {
+    if (field.boolean) object[std::string(field.name)] = layer.*field.boolean;
+    if (field.integer) object[std::string(field.name)] = layer.*field.integer;
+  }
+  if (layer.kind == LayerKind::dense) {
+    object["activation"] = layer.activation == Activation::relu ? "relu" : "none";
+    object["dropout"] = finite(layer.dropout, "dropout");
+  }
+  for (const auto& [pooling, text] : kPoolings)
+    if (layer.kind == LayerKind::pool && layer.pooling == pooling) object["pooling"] = text;
+  return object;
+}
+
 /// The name becomes an axis of every record and a column of every table.
 std::string read_name(const Fields& fields) {
   constexpr size_t kLongestName = 200;
@@ -42,22 +108,25 @@ ModelSpec model_from_json(std::string_view text, std::string_view origin) {
   const json document = parse_document(text, origin, Cause::usage);
   const Fields fields(document, std::string(origin), "", Cause::usage);
   fields.require_version();
-  fields.refuse_unknown({"version", "name", "input_width", "loss", "layers"});
+  fields.refuse_unknown({"version", "name", "input_width", "input_shape", "loss", "layers"});
   ModelSpec model;
   model.name = read_name(fields);
-  model.input_width = fields.integer("input_width");
+  if (fields.has("input_shape")) {
+    const json& shape = fields.array("input_shape");
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (!shape[i].is_number_integer() || shape[i] < 1 || shape[i] > (int64_t{1} << 24))
+        fields.fail("input_shape", fmt::format("has the extent {}", shape[i].dump()), "whole numbers from 1 to 2^24");
+      model.input_shape.push_back(shape[i].get<int64_t>());
+    }
+    if (shape.empty() || shape.size() > 3)
+      fields.fail("input_shape", fmt::format("has {} extents", shape.size()), "1 to 3");
+    model.input_width = count_of(model.input_shape);
+  }
+  if (model.input_shape.empty() || fields.has("input_width")) model.input_width = fields.integer("input_width");
   model.loss = read_loss(fields);
   const json& layers = fields.array("layers");
   for (size_t i = 0; i < layers.size(); ++i) {
-    const Fields layer = fields.element(layers, "layers", i);
-    layer.refuse_unknown({"units", "activation", "dropout", "bias"});
-    DenseSpec dense;
-    dense.units = layer.integer("units");
-    // Hidden layers default to relu, the output layer to none: the only choice that validate() accepts there.
-    dense.activation = read_activation(layer, i + 1 < layers.size() ? Activation::relu : Activation::none);
-    dense.dropout = layer.number_or("dropout", 0.0);
-    dense.bias = layer.boolean_or("bias", true);
-    model.layers.push_back(dense);
+    model.layers.push_back(read_layer(fields.element(layers, "layers", i), i + 1 == layers.size()));
   }
   try {
     model.validate();
@@ -71,16 +140,13 @@ ModelSpec load_model(const std::string& path) { return model_from_json(read_file
 
 std::string model_to_json(const ModelSpec& model) {
   json layers = json::array();
-  for (const DenseSpec& layer : model.layers)
-    layers.push_back({{"units", layer.units},
-                      {"activation", layer.activation == Activation::relu ? "relu" : "none"},
-                      {"dropout", finite(layer.dropout, "dropout")},
-                      {"bias", layer.bias}});
-  const json document{{"version", kSchemaVersion},
-                      {"name", model.name},
-                      {"input_width", model.input_width},
-                      {"loss", model.loss == LossKind::mse ? "mse" : "softmax_cross_entropy"},
-                      {"layers", layers}};
+  for (const LayerSpec& layer : model.layers) layers.push_back(layer_json(layer));
+  json document{{"version", kSchemaVersion},
+                {"name", model.name},
+                {"input_width", model.input_width},
+                {"loss", model.loss == LossKind::mse ? "mse" : "softmax_cross_entropy"},
+                {"layers", layers}};
+  if (!model.input_shape.empty()) document["input_shape"] = model.input_shape;
   return dump(document, 2);
 }
 

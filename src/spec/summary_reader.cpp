@@ -129,8 +129,14 @@ CellKey read_key(const Fields& f) {
   key.launch = f.text("launch");
   key.backend = f.text("backend");
   key.optimizer = f.text("optimizer");
-  key.plan = plan_of_axes([&](const PlanField& field) { return f.integer(std::string(field.name).c_str()); },
-                          [&](const PlanField& field) { return f.boolean(std::string(field.name).c_str()); });
+  const auto name = [](const PlanField& field) { return std::string(field.name); };
+  key.plan = plan_of_axes(AxisReaders{[&](const PlanField& field) { return f.integer(name(field).c_str()); },
+                                      [&](const PlanField& field) { return f.boolean(name(field).c_str()); },
+                                      [&](const PlanField& field) {
+                                        return choice_of(field, f.text(name(field).c_str()), Cause::store_corrupt,
+                                                         "a summary's ");
+                                      },
+                                      [&](const PlanField& field) { return f.has(name(field).c_str()); }});
   key.data = f.text("data");
   return key;
 }

@@ -68,6 +68,7 @@ Dataset make_array_dataset(const ConstTensor& features, const ConstTensor& label
   data.features = copy_floats("features", features);
   data.num_rows = features.shape[0];
   data.input_width = features.shape[1];
+  data.input_shape = {data.input_width};
   if (labels.shape.empty() || labels.shape[0] != data.num_rows)
     refuse("labels", fmt::format("has shape [{}]", fmt::join(labels.shape, ", ")),
            fmt::format("{} rows, as `features`", data.num_rows));

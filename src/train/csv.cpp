@@ -9,6 +9,7 @@
 
 #include "files/whole_file.h"
 #include "train/csv_columns.h"
+#include "train/windows.h"
 
 namespace amdahl {
 namespace {
@@ -189,7 +190,15 @@ Dataset load_csv(const CsvOptions& options) {
   read_rows(table, data, targets);
   if (options.missing == CsvOptions::Missing::mean) fill_missing(table, data);
   set_targets(data, table, targets, options.task);
-  return data;
+  data.input_shape = {data.input_width};
+  if (options.window == 0) return data;
+  if (data.num_rows < table.num_rows)
+    throw Error(Cause::usage,
+                fmt::format("{}: a window of consecutive rows would join the rows around {} that are dropped for "
+                            "missing values",
+                            options.path, table.num_rows - data.num_rows),
+                "`missing=mean`, or a file without them");
+  return slide_windows(data, options.window, options.stride, options.path);
 }
 
 }  // namespace amdahl

@@ -21,6 +21,8 @@ struct CsvOptions {
   Header header = Header::automatic;
   Missing missing = Missing::refuse;
   Task task = Task::automatic;
+  int64_t window = 0;  // consecutive rows per input, whose target is that of the last row; 0: one row, without steps
+  int64_t stride = 1;  // rows from one window to the next
 };
 
 /// Reads a file into memory and converts it to numbers.
@@ -35,8 +37,10 @@ struct CsvOptions {
 ///   is an error instead.
 /// - Target: one categorical column, or one of integers with at most 100 distinct values, gives classes
 ///   (cross-entropy) unless `task` overrides it; everything else is regression (mse).
+/// - Window: rows in the order of the file, see slide_windows.
 ///
-/// Error{usage}: no such file, unknown or repeated column names in the options, a task that does not fit the target.
+/// Error{usage}: no such file, unknown or repeated column names in the options, a task that does not fit the target,
+/// a window longer than the file or over dropped rows.
 /// Error{data_corrupt}: unreadable content. Error{non_finite}: NaN, infinity or a number too large for 32 bits.
 Dataset load_csv(const CsvOptions& options);
 

@@ -44,25 +44,35 @@ void check_rows(int64_t rows, const char* what) {
 }  // namespace
 
 Dataset make_study_dataset(int64_t rows, int64_t width, int64_t targets, uint64_t seed) {
+  Dataset data = make_study_windows(rows, 1, width, targets, seed);
+  data.input_shape = {width};
+  return data;
+}
+
+Dataset make_study_windows(int64_t rows, int64_t steps, int64_t width, int64_t targets, uint64_t seed) {
   check_rows(rows, "study data");
-  if (rows < 1 || width < 1 || targets < 1)
-    throw Error(Cause::usage, fmt::format("study data of {} rows, {} features and {} targets", rows, width, targets),
+  if (rows < 1 || steps < 1 || width < 1 || targets < 1)
+    throw Error(Cause::usage,
+                fmt::format("study data of {} rows, {} steps, {} features and {} targets", rows, steps, width, targets),
                 "at least 1 of each");
   Dataset data;
   data.name = "study";
   data.num_rows = rows;
-  data.input_width = width;
+  data.input_width = steps * width;
+  data.input_shape = {steps, width};
   data.output_width = targets;
-  data.features.resize(static_cast<size_t>(rows * width));
+  data.features.resize(static_cast<size_t>(rows * data.input_width));
   data.targets.resize(static_cast<size_t>(rows * targets));
   for (int64_t i = 0; i < width; ++i) data.feature_names.push_back(fmt::format("f{}", i));
   for (int64_t i = 0; i < targets; ++i) data.target_names.push_back(fmt::format("t{}", i));
   for (int64_t row = 0; row < rows; ++row) {
-    float* f = data.features.data() + row * width;
-    fill_normal(f, width, row, kFeatureStream, seed);
-    // The draws of columns 1 and 2 are the noise of their mixtures.
-    if (width > 1) f[1] = 0.7f * f[0] + 0.3f * f[1];
-    if (width > 2) f[2] = 0.5f * f[0] - 0.3f * f[1] + 0.4f * f[2];
+    float* const window = data.features.data() + row * data.input_width;
+    fill_normal(window, data.input_width, row, kFeatureStream, seed);
+    for (float* f = window; f < window + data.input_width; f += width) {
+      // The draws of columns 1 and 2 are the noise of their mixtures.
+      if (width > 1) f[1] = 0.7f * f[0] + 0.3f * f[1];
+      if (width > 2) f[2] = 0.5f * f[0] - 0.3f * f[1] + 0.4f * f[2];
+    }
     fill_normal(data.targets.data() + row * targets, targets, row, kTargetStream, seed);
   }
   return data;
@@ -99,30 +109,52 @@ Split split_rows(int64_t rows, double validation_fraction, uint64_t seed) {
   return split;
 }
 
+Split split_data(const Dataset& data, double validation_fraction, uint64_t seed) {
+  Split split = split_rows(data.num_rows, validation_fraction, seed);
+  if (data.overlap == 0 || split.validation.empty()) return split;
+  const auto num_validation = static_cast<int64_t>(split.validation.size());
+  const int64_t num_train = data.num_rows - num_validation - data.overlap;
+  if (num_train < 1)
+    throw Error(Cause::usage,
+                fmt::format("{}: of {} rows that overlap {} others each, none is left to train on beside {} for "
+                            "validation",
+                            data.name, data.num_rows, data.overlap, num_validation),
+                "more rows, or `validation_fraction=0`");
+  split.train.resize(static_cast<size_t>(num_train));
+  std::iota(split.train.begin(), split.train.end(), 0);
+  std::iota(split.validation.begin(), split.validation.end(), static_cast<int32_t>(data.num_rows - num_validation));
+  return split;
+}
+
 void standardise(Dataset& dataset, const std::vector<int32_t>& fit_rows) {
-  const auto width = static_cast<size_t>(dataset.input_width);
+  // [steps, features] of a window, else [1, input_width]
+  const bool windows = dataset.input_shape.size() == 2;
+  const auto width = static_cast<size_t>(windows ? dataset.input_shape[1] : dataset.input_width);
+  const size_t steps = windows ? static_cast<size_t>(dataset.input_shape[0]) : 1;
   if (fit_rows.empty()) throw Error(Cause::usage, "standardise: no rows to fit on", "at least one training row");
   for (const int32_t row : fit_rows)
     if (row < 0 || row >= dataset.num_rows)
       throw Error(Cause::usage, fmt::format("standardise: row {} of {}", row, dataset.num_rows), "rows of the dataset");
-  const auto n = static_cast<double>(fit_rows.size());
+  const auto n = static_cast<double>(fit_rows.size() * steps);
   std::vector<double> mean(width, 0.0), variance(width, 0.0);
   std::vector<char> constant(width, 1);
-  const float* first = dataset.features.data() + static_cast<size_t>(fit_rows[0]) * width;
-  const auto row_of = [&](int32_t row) { return dataset.features.data() + static_cast<size_t>(row) * width; };
-  for (const int32_t row : fit_rows) {
-    const float* f = row_of(row);
+  const float* first = dataset.features.data() + static_cast<size_t>(fit_rows[0]) * steps * width;
+  const auto each_fit_step = [&](auto&& visit) {
+    for (const int32_t row : fit_rows)
+      for (size_t step = 0; step < steps; ++step)
+        visit(dataset.features.data() + (static_cast<size_t>(row) * steps + step) * width);
+  };
+  each_fit_step([&](const float* f) {
     for (size_t c = 0; c < width; ++c) {
       mean[c] += static_cast<double>(f[c]) / n;
       if (f[c] != first[c]) constant[c] = 0;
     }
-  }
-  for (const int32_t row : fit_rows) {  // second pass, to avoid cancellation for values far from zero
-    const float* f = row_of(row);
+  });
+  each_fit_step([&](const float* f) {  // second pass, to avoid cancellation for values far from zero
     for (size_t c = 0; c < width; ++c) variance[c] += (f[c] - mean[c]) * (f[c] - mean[c]) / n;
-  }
-  for (int64_t row = 0; row < dataset.num_rows; ++row) {
-    float* f = dataset.features.data() + static_cast<size_t>(row) * width;
+  });
+  for (size_t row = 0; row < static_cast<size_t>(dataset.num_rows) * steps; ++row) {
+    float* f = dataset.features.data() + row * width;
     for (size_t c = 0; c < width; ++c)
       f[c] = constant[c] ? 0.0f : static_cast<float>((f[c] - mean[c]) / std::sqrt(variance[c]));
   }

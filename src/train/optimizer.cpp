@@ -18,6 +18,7 @@ class StateArray {
     buffer_ = device.allocate(static_cast<size_t>(std::max<int64_t>(1, floats)) * sizeof(float));
   }
   void reset(Stream& stream) { device_.fill_zero(stream, buffer_->data(), buffer_->bytes()); }
+  float* data() { return buffer_->as<float>(); }
   /// State of the parameters [begin, end) of the layout, which lie within one owned range.
   float* of(int64_t begin, int64_t end) {
     int64_t at = 0;
@@ -34,12 +35,98 @@ class StateArray {
   std::unique_ptr<Buffer> buffer_;
 };
 
-class Adam final : public Optimizer {
+/// What every optimizer reads on the device in a step: the learning rate of a schedule, and the scale that clips.
+class StepInputs {
  public:
-  Adam(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned)
-      : hyper_(hyper), ops_(ops), model_(model), m_(device, owned), v_(device, owned) {}
+  StepInputs(const Hyper& hyper, Device& device, Ops& ops, Model& model)
+      : hyper_(hyper), device_(device), ops_(ops), model_(model) {
+    if (has_rate() || clips()) values_ = device.allocate(kNumValues * sizeof(float));
+  }
+
+  bool clips() const { return hyper_.clip_norm > 0; }
+  StepFactors factors() const {
+    return {.rate = has_rate() ? at(kRate) : nullptr, .grad_scale = clips() ? at(kScale) : nullptr};
+  }
+  void begin_step(Stream& stream) {
+    clipped_ = false;
+    if (has_rate())
+      ops_.optimizer().set_rate(stream, {hyper_.rate_plan, hyper_.learning_rate, model_.step_counter(), at(kRate)});
+  }
+  float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) {
+    if (ranges.empty()) device_.fill_zero(stream, at(kSum), sizeof(float));
+    bool accumulate = false;
+    for (const FloatRange& range : ranges) {
+      ops_.optimizer().sum_of_squares(stream, {model_.grads() + range.begin, range.floats(), at(kSum), accumulate});
+      accumulate = true;
+    }
+    return at(kSum);
+  }
+  void clip(Stream& stream) {
+    ops_.optimizer().clip_scale(stream, {at(kSum), hyper_.clip_norm, at(kScale)});
+    clipped_ = true;
+  }
+  /// An update before the norm is known would use the scale of the step before.
+  void require_clipped() const {
+    if (clips() && !clipped_) throw Error(Cause::internal, "an update before the norm of the whole gradient is known");
+  }
+
+ private:
+  enum Value : int64_t { kRate, kSum, kScale, kNumValues };
+  bool has_rate() const { return !hyper_.rate_plan.is_constant(); }
+  float* at(Value value) const { return values_->as<float>() + value; }
+
+  Hyper hyper_;
+  Device& device_;
+  Ops& ops_;
+  Model& model_;
+  std::unique_ptr<Buffer> values_;
+  bool clipped_ = false;  // in the step that is being enqueued
+};
+
+class OptimizerBase : public Optimizer {
+ public:
+  OptimizerBase(const Hyper& hyper, Device& device, Ops& ops, Model& model)
+      : hyper_(hyper), ops_(ops), model_(model), inputs_(hyper, device, ops, model) {}
+
+  void begin_step(Stream& stream) override { inputs_.begin_step(stream); }
+  bool clips() const override { return inputs_.clips(); }
+  float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) override {
+    return inputs_.sum_of_squares(stream, ranges);
+  }
+  void clip(Stream& stream) override { inputs_.clip(stream); }
+
+ protected:
+  Hyper hyper_;
+  Ops& ops_;
+  Model& model_;
+  StepInputs inputs_;
+};
+
+/// A flag for each line of the layout.
+std::vector<uint8_t> decay_flags(int64_t num_floats, const std::vector<FloatRange>& decaying) {
+  std::vector<uint8_t> flags(static_cast<size_t>((num_floats + kDecayLine - 1) / kDecayLine), 0);
+  for (const FloatRange& range : decaying) {
+    if (range.begin % kDecayLine != 0 || range.end % kDecayLine != 0)
+      throw Error(Cause::internal, fmt::format("weight decay of parameters [{}, {})", range.begin, range.end));
+    std::fill(flags.begin() + range.begin / kDecayLine, flags.begin() + range.end / kDecayLine, uint8_t{1});
+  }
+  return flags;
+}
+
+/// Adam and AdamW.
+class Adam final : public OptimizerBase {
+ public:
+  Adam(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned,
+       const std::vector<FloatRange>& decaying)
+      : OptimizerBase(hyper, device, ops, model), device_(device), m_(device, owned), v_(device, owned) {
+    if (hyper.optimizer != "adamw") hyper_.weight_decay = 0;
+    if (hyper_.weight_decay == 0 || decaying.empty()) return;
+    flags_ = decay_flags(model.layout().num_floats, decaying);
+    decays_ = device.allocate(flags_.size());
+  }
 
   void reset(Stream& stream) override {
+    if (decays_) device_.copy_in(stream, decays_->data(), flags_.data(), flags_.size());
     m_.reset(stream);
     v_.reset(stream);
   }
@@ -49,6 +136,7 @@ class Adam final : public Optimizer {
   }
   bool is_adam() const override { return true; }
   AdamStep adam_step(int64_t begin, int64_t end) override {
+    inputs_.require_clipped();
     return AdamStep{.params = model_.params() + begin,
                     .grads = model_.grads() + begin,
                     .m = m_.of(begin, end),
@@ -58,48 +146,70 @@ class Adam final : public Optimizer {
                     .lr = hyper_.learning_rate,
                     .beta1 = hyper_.beta1,
                     .beta2 = hyper_.beta2,
-                    .epsilon = hyper_.epsilon};
+                    .epsilon = hyper_.epsilon,
+                    .factors = inputs_.factors(),
+                    .weight_decay = hyper_.weight_decay,
+                    .decays = decays_ ? decays_->as<uint8_t>() : nullptr,
+                    .first = begin};
   }
+  std::vector<float*> state() override { return {m_.data(), v_.data()}; }
 
  private:
-  Hyper hyper_;
-  Ops& ops_;
-  Model& model_;
+  Device& device_;
+  std::vector<uint8_t> flags_;  // outlives their copy
+  std::unique_ptr<Buffer> decays_;
   StateArray m_, v_;
 };
 
-class Sgd final : public Optimizer {
+class Sgd final : public OptimizerBase {
  public:
   Sgd(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned)
-      : hyper_(hyper), ops_(ops), model_(model), velocity_(device, owned) {}
+      : OptimizerBase(hyper, device, ops, model), velocity_(device, owned) {}
 
   void reset(Stream& stream) override { velocity_.reset(stream); }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
+    inputs_.require_clipped();
     ops_.optimizer().sgd_step(stream, {.params = model_.params() + begin,
                                        .grads = model_.grads() + begin,
                                        .velocity = velocity_.of(begin, end),
                                        .n = end - begin,
                                        .lr = hyper_.learning_rate,
-                                       .momentum = hyper_.momentum});
+                                       .momentum = hyper_.momentum,
+                                       .factors = inputs_.factors()});
   }
+  std::vector<float*> state() override { return {velocity_.data()}; }
 
  private:
-  Hyper hyper_;
-  Ops& ops_;
-  Model& model_;
   StateArray velocity_;
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const Hyper& hyper, Device& device, Ops& ops, Model& model,
-                                          const std::vector<FloatRange>& owned) {
-  if (hyper.optimizer == "adam") return std::make_unique<Adam>(hyper, device, ops, model, owned);
+                                          const std::vector<FloatRange>& owned,
+                                          const std::vector<FloatRange>& decaying) {
+  if (hyper.optimizer == "adam" || hyper.optimizer == "adamw")
+    return std::make_unique<Adam>(hyper, device, ops, model, owned, decaying);
   if (hyper.optimizer == "sgd") return std::make_unique<Sgd>(hyper, device, ops, model, owned);
-  throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", hyper.optimizer), "adam or sgd");
+  throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", hyper.optimizer), "adam, adamw or sgd");
 }
 
-int num_state_arrays(const Hyper& hyper) { return hyper.optimizer == "adam" ? 2 : 1; }
+std::vector<FloatRange> decaying_ranges(const ParameterLayout& layout) {
+  std::vector<FloatRange> ranges;
+  for (size_t i = layout.range.first; i < layout.range.last; ++i)
+    for (const TensorSlice& tensor : layout.layers[i].tensors) {
+      const int64_t end = tensor.begin + tensor.spec.stored_floats();  // up to the next line, the padding is zero
+      if (tensor.spec.decays()) ranges.push_back({tensor.begin, (end + kDecayLine - 1) / kDecayLine * kDecayLine});
+    }
+  return ranges;
+}
+
+int num_state_arrays(const Hyper& hyper) { return hyper.optimizer == "sgd" ? 1 : 2; }
+
+std::string state_name(const Hyper& hyper, int array) {
+  if (hyper.optimizer == "sgd") return "sgd.velocity";
+  return array == 0 ? "adam.m" : "adam.v";
+}
 
 }  // namespace amdahl

@@ -19,13 +19,10 @@ struct NamedRange {
 std::vector<NamedRange> tensors_of(const ModelSpec& model) {
   std::vector<NamedRange> tensors;
   const ParameterLayout layout = make_layout(model);
-  int64_t inputs = model.input_width;
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerSlice& slice = layout.layers[i];
-    const int64_t units = model.layers[i].units;
-    tensors.push_back({fmt::format("weight of layer {}", i), slice.weight, units * inputs});
-    if (slice.bias >= 0) tensors.push_back({fmt::format("bias of layer {}", i), slice.bias, units});
-    inputs = units;
+    for (const TensorSlice& tensor : layout.layers[i].tensors)
+      tensors.push_back(
+          {fmt::format("{} of layer {}", tensor.spec.name, i), tensor.begin, tensor.spec.num_parameters()});
   }
   return tensors;
 }

@@ -24,8 +24,6 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 
 }  // namespace
 
-int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
-
 AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps) {
   constexpr double kTimes = 5, kLeast = 5;
   const double one = kTimes * longest_step_seconds;
@@ -40,8 +38,11 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       model_(options.model, rank.device, *rank.ops,
-             {.max_rows = max_micro_rows(options.plan, row_), .seed = options.seed}),
-      optimizer_(make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned())),
+             {.max_rows = max_micro_rows(options.plan, row_),
+              .seed = options.seed,
+              .recompute = static_cast<Recompute>(options.plan.recompute)}),
+      optimizer_(
+          make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
       order_(choose_order()),
       pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
@@ -62,12 +63,13 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
-    staged_targets_ = rank_.device.allocate(float_bytes(rows * target_width(options_.model)));
+    staged_targets_ = rank_.device.allocate(float_bytes(rows * options_.model.target_width()));
   }
   reset();
 }
 
 GradientOrder Trainer::choose_order() const {
+  if (!options_.model.is_mlp()) return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
   if (rank_.ops->gemm().fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::dgrad_first;
@@ -104,7 +106,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, micro);
     const int64_t skip = rows.begin - first.begin;
     const BatchView batch{.features = features + skip * options_.model.input_width,
-                          .targets = targets + skip * target_width(options_.model),
+                          .targets = targets + skip * options_.model.target_width(),
                           .rows = rows.rows(),
                           .row_offset = rows.begin,
                           .global_rows = plan.global_batch};
@@ -170,6 +172,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     stamps->begin();
     stamps->start(*compute_, stamps->step);
   }
+  optimizer_->begin_step(*compute_);
   enqueue_input(features, targets, true, stamps);
   enqueue_micro_batches(features, targets, stamps, StepPart::full);
   if (stamps) stamps->end(*compute_, stamps->backward);
@@ -183,6 +186,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
 
 void Trainer::enqueue_part(const float* features, const float* targets, StepPart part) {
   if (part == StepPart::full) return enqueue(features, targets, nullptr);
+  if (part == StepPart::local || part == StepPart::staged) optimizer_->begin_step(*compute_);
   enqueue_input(features, targets, false, nullptr);
   enqueue_micro_batches(features, targets, nullptr, part);
   if (part == StepPart::forward || part == StepPart::backward) return;
@@ -261,7 +265,7 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
   const int64_t chunk = max_micro_rows(options_.plan, row_);
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const BatchView batch{.features = features + begin * options_.model.input_width,
-                          .targets = targets + begin * target_width(options_.model),
+                          .targets = targets + begin * options_.model.target_width(),
                           .rows = std::min(chunk, rows - begin),
                           .row_offset = begin,
                           .global_rows = rows};
@@ -270,8 +274,21 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
     const StepStats part = local_stats();
     total.loss += part.loss;
     total.correct += part.correct;
+    if (options_.model.loss == LossKind::mse) total.absolute_error += absolute_error(batch);
   }
   return total;
+}
+
+/// The part of the mean absolute error of batch.global_rows rows that these rows contribute. Blocks.
+double Trainer::absolute_error(const BatchView& batch) {
+  const int64_t values = batch.rows * options_.model.output_width();
+  std::vector<float> outputs(static_cast<size_t>(values)), targets(outputs.size());
+  rank_.device.copy_out(*compute_, outputs.data(), model_.outputs(), float_bytes(values));
+  rank_.device.copy_out(*compute_, targets.data(), batch.targets, float_bytes(values));
+  compute_->synchronize(deadline());
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) sum += std::abs(double{outputs[i]} - double{targets[i]});
+  return sum / static_cast<double>(batch.global_rows * options_.model.output_width());
 }
 
 void Trainer::synchronize() {

@@ -43,6 +43,14 @@ AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps);
 struct StepStats {
   double loss = 0;
   double correct = 0;
+  double absolute_error = 0;  // mean over rows and outputs, of an evaluation with mse only
+};
+
+/// What a checkpoint keeps of a trainer, in layout order.
+struct TrainerState {
+  std::vector<float> parameters;
+  std::vector<std::vector<float>> optimizer;  // by state array, see Optimizer::state
+  uint64_t step = 0;                          // finished optimizer steps
 };
 
 /// Steps with parts left out: differences between their times give the times of the parts. The parts that remain are
@@ -114,6 +122,11 @@ class Trainer {
   std::vector<float> parameters();        // layout order; blocks
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // the ranges that this rank updates
+  /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
+  TrainerState save_state();
+  /// Continues from the state that rank 0 passes; other ranks' argument is ignored. The number of ranks and the
+  /// strategy may differ from those of save_state. Collective; blocks.
+  void load_state(const TrainerState& state);
   Stream& compute_stream() { return *compute_; }
   Model& model() { return model_; }
   /// Number of nodes of the part's graph without stamps; 0 when none was captured.
@@ -121,6 +134,12 @@ class Trainer {
 
  private:
   GradientOrder choose_order() const;
+  std::vector<FloatRange> owned_by(int rank) const;
+  bool state_is_divided() const;
+  std::vector<float> read_floats(const float* from, int64_t count);
+  void write_floats(float* to, const std::vector<float>& values);
+  std::vector<float> gather_state(const float* array);
+  void distribute_state(float* array, const std::vector<float>* whole);
 
   using BatchKey = std::tuple<const float*, const StepStamps*, StepPart>;  // features pointer, stamps or null
 
@@ -131,6 +150,7 @@ class Trainer {
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part = StepPart::full);
   void enqueue_forward(const BatchView& batch, bool accumulate);
+  double absolute_error(const BatchView& batch);
   BackwardOptions silent_backward_options();
   BackwardOptions backward_options(bool last, StepStamps* stamps);
   // Longer than a collective's own deadline, whose error names the missing ranks.
@@ -151,8 +171,5 @@ class Trainer {
   std::unique_ptr<Graph> empty_;  // of empty_step
   bool warmed_ = false;           // one eager step ran, so Ops have chosen their algorithms
 };
-
-/// Floats per row of the targets: output width for MSE, 1 (class index) for cross-entropy.
-int64_t target_width(const ModelSpec& model);
 
 }  // namespace amdahl

@@ -29,12 +29,16 @@ PRIVATE_WORDS = [re.compile(pattern, re.I) for pattern in (
     r"needs another\b",  # needs at least 2 devices
     r"\bunlike (ones|devices|gpus|speed|runs|steps)|\b(alike|like) devices",  # heterogeneous, homogeneous
     r"\bsecond row\b|\bdealt\b|\bcrowded\b|\bhalves of words\b",  # overflow, scattered, overfull, packed counters
+    r"\bfates?\b|\btrouble\b",  # drop and NaN counters, error
     r"\bhand(s|ed|ing)? out\b",  # scatter
     r"\b(row|line|number) an? (row|sample|finding|record|device|batch|test)\b",  # one row per sample
     r"\b(bytes|calls|copies|devices|features|items|launches|points|rows|runs|samples|targets|times|values|voxels) an? "
     r"(axis|batch|call|cell|copy|cuda graph|device|direction|graph|launch|pair|point|process|row|run|sample|second|side|"
     r"size|step|thread|trajectory|voxel|way)\b",  # per
 )]
+# Names that the code no longer uses, also in comments. A quoted "held_back." is the name of a stored fact.
+RETIRED_NAMES = re.compile(r'(?<!")(held|hold)_?back|held_sms|crowded|\bfates?\b|\bdealt?\b|count_?beyond|halves::|\btrouble\b'
+                           r"|\bunlike (ones|devices|gpus|kinds)|\balike devices|second_row", re.I)
 PROSE = re.compile(r"^(README\.md|CONTRIBUTING\.md|docs/[^/]*\.md|src/report/page/.*)$")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 PASTED = re.compile(r"[a-z]\*\*[A-Z]")  # a paragraph that begins inside a word
@@ -97,6 +101,13 @@ def check_words(name, text):
     return found
 
 
+def check_names(name, text):
+    if not name.startswith(("src/", "include/", "tests/")) or not name.endswith((".cpp", ".h", ".cu", ".cuh")):
+        return []
+    found = [(0, RETIRED_NAMES.search(name))] + [(n, RETIRED_NAMES.search(line)) for n, line in enumerate(text.splitlines(), 1)]
+    return [f"{name}:{number}: '{word.group(0)}' is a retired name" for number, word in found if word]
+
+
 def check_prose(name, text):
     return [f"{name}:{number}: a paragraph begins inside a word: {line.strip()[:100]}"
             for number, line in enumerate(text.splitlines(), 1) if PASTED.search(line)]
@@ -119,6 +130,8 @@ def self_test():
                   "Timed calls a size", "a row a sample", "devices of unlike speed"):
         wrong += [words for name, text in (("src/a/b.cpp", f'  print("{words}");'), ("docs/a.md", f"x\n{words}\n"))
                   if not check_words(name, text)]
+    wrong += [text for text in ("class HeldBackDevice;", "// crowded bins", "int fates;") if not check_names("src/a.cu", text)]
+    wrong += [text for text in ('facts["held_back.1"]', "int overfull;") if check_names("src/a.cu", text)]
     wrong += ["Way"] if not check_words("src/a/b.cpp", '{"way", "Way"}') else []
     breaks = f'print("4 GPUs pay "\n      "from 8");'
     wrong += [breaks] if [line.split(":")[1] for line in check_words("src/a/b.cpp", breaks)] != ["1"] else []
@@ -138,7 +151,7 @@ def main():
             continue
         text = open(os.path.join(root, name), encoding="utf-8", errors="replace").read()
         num_files += 1
-        problems += check_text(name, text) + check_words(name, text)
+        problems += check_text(name, text) + check_words(name, text) + check_names(name, text)
         if name.endswith(".md"):
             problems += check_links(root, name, text) + check_prose(name, text)
     readme = open(os.path.join(root, "README.md"), encoding="utf-8").read()

@@ -1,5 +1,6 @@
-// A job whose items are shared by weight over 2 to 4 virtual devices, some held back and some without a share, gives
-// what one device gives: gathered in host memory and by the communicator, bit for bit, but for the f32 mean.
+// A job whose items are shared by weight over 2 to 4 virtual devices, some limited to a fraction of their speed and
+// some without a share, gives what one device gives: gathered in host memory and by the communicator, bit for bit, but
+// for the f32 mean.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 #include "measure/sensor/check.h"
 #include "measure/sensor/part.h"
 #include "ops/ops.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 
 namespace amdahl::test {
 namespace {
@@ -80,7 +81,7 @@ Results results_of(const Case& c, const std::vector<double>& weights) {
         const std::unique_ptr<Ops> ops = make_cpu_ops(*devices[i], {});
         RankContext context{rank, world, *devices[i], *ops, *comms[i]};
         const std::unique_ptr<SensorOps> sensor =
-            hold_back(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
+            limit_speed(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
         SensorPart part(context, *sensor, make_cpu_transfer, c.job, c.meet, host, kTimeout);
         part.sample(ranges[i], 2);
         const std::vector<char> shared = part.result(ranges[i]), again = part.result(reversed[i]);

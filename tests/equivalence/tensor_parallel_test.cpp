@@ -81,7 +81,7 @@ Outcome run(const ModelSpec& spec, int ranks, int micro_batches, const JobData& 
           for (int micro = 0; micro < micro_batches; ++micro) {
             const RowRange rows = even_share(kRows, micro_batches, micro);
             const BatchView batch{data.features.data() + rows.begin * spec.input_width,
-                                  data.targets.data() + rows.begin * target_width(spec), rows.rows(), rows.begin,
+                                  data.targets.data() + rows.begin * spec.target_width(), rows.rows(), rows.begin,
                                   kRows};
             model.forward(*stream, batch, true);
             model.loss(*stream, batch, micro > 0);

@@ -15,6 +15,8 @@
 #include "amdahl/sensor_files.h"
 #include "files/npy.h"
 #include "files/ply.h"
+#include "files/safetensors.h"
+#include "files/token_file.h"
 #include "files/whole_file.h"
 #include "parallel/pipeline/simulate.h"
 #include "spec/doctor_file.h"
@@ -24,7 +26,9 @@
 #include "spec/run_folder.h"
 #include "spec/trace_json.h"
 #include "stored_zip.h"
+#include "train/checkpoint.h"
 #include "train/csv.h"
+#include "train/token_dataset.h"
 
 namespace amdahl::fuzz {
 namespace {
@@ -127,6 +131,35 @@ void parse_pipeline(std::string_view bytes) {
   simulate(schedule, {std::vector<StageTimes>(static_cast<size_t>(schedule.num_stages), {1, 1, 1}), 1});
 }
 
+void parse_tokens(std::string_view bytes) {
+  const TokenFile file = parse_token_file(bytes, "input");
+  if (file.header_bytes + 2 * file.tokens.size() != bytes.size()) throw std::logic_error("bytes are left");
+  make_token_dataset({"input", {file.tokens.begin(), file.tokens.end()}, 0, {}, file.header_bytes, 2}, {.steps = 3});
+}
+
+/// What is read is written and read again: the same tensors and metadata.
+void parse_tensors(std::string_view bytes) {
+  const SafeTensors file = parse_safetensors(bytes, "input");
+  std::string again = safetensors_header(file.tensors, file.metadata);
+  for (const SafeTensor& tensor : file.tensors) again += tensor.data;
+  const SafeTensors read = parse_safetensors(again, "written");
+  bool same = read.metadata == file.metadata && read.tensors.size() == file.tensors.size();
+  for (const SafeTensor& tensor : file.tensors) {
+    const SafeTensor* other = read.find(tensor.name);
+    same = same && other && other->dtype == tensor.dtype && other->shape == tensor.shape && other->data == tensor.data;
+  }
+  if (!same) throw std::logic_error("written and read again it differs");
+}
+
+/// What passes the digests is, byte for byte, what was written.
+void parse_checkpoint_file(std::string_view bytes) {
+  const Checkpoint checkpoint = parse_checkpoint(bytes, "input");
+  std::vector<std::string> storage;
+  std::string again;
+  for (const std::string_view piece : checkpoint_pieces(checkpoint, storage)) again += piece;
+  if (again != bytes) throw std::logic_error("another file passed its digests");
+}
+
 /// All that compare and cost read: the contents tell which format it is.
 void parse_measurements(std::string_view bytes) { read_measurements(file_of(bytes, ".json")); }
 
@@ -149,6 +182,9 @@ constexpr Target kTargets[] = {
     {"trace", parse_trace},
     {"doctor", parse_doctor},
     {"pipeline", parse_pipeline},
+    {"tokens", parse_tokens},
+    {"safetensors", parse_tensors},
+    {"checkpoint", parse_checkpoint_file},
 };
 
 }  // namespace

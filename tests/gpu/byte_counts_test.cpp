@@ -30,7 +30,7 @@ class ByteCountsTest : public GpuTest {
     problem.num_points = range.count();
     problem.partial = true;
     problem.most_in_byte = layout.most();
-    problem.beyond = layout.list(buffer->data(), rank);
+    problem.overflow = layout.list(buffer->data(), rank);
     problem.output = buffer->data();
     const auto scratch = device->allocate(std::max<size_t>(ops().voxelize_scratch_bytes(problem), 1));
     problem.scratch = scratch->data();
@@ -69,16 +69,16 @@ std::vector<int32_t> counts_on_cpu(const VoxelGrid& grid, const std::vector<floa
 }
 
 /// Points spread out, a few of them outside, and every so many-th in two voxels.
-std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points, int64_t crowded_every) {
+std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points, int64_t overfull_every) {
   std::mt19937_64 random(23);
   std::uniform_real_distribution<float> unit(-0.02f, 1.02f);
   std::vector<float> points;
   for (int64_t i = 0; i < num_points; ++i)
     for (size_t axis = 0; axis < 3; ++axis) {
       const auto size = static_cast<float>(grid.size[axis]);
-      const float at = i % crowded_every != 1 ? unit(random) * size
-                       : axis == 0            ? std::floor(unit(random) * 2) + 1.5f
-                                              : 1.5f;
+      const float at = i % overfull_every != 1 ? unit(random) * size
+                       : axis == 0             ? std::floor(unit(random) * 2) + 1.5f
+                                               : 1.5f;
       points.push_back(grid.minimum[axis] + at * grid.voxel_size);
     }
   return points;
@@ -91,7 +91,7 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
     VoxelGrid grid;
     int64_t num_points;
     int world_size;
-    int64_t crowded_every = 3;
+    int64_t overfull_every = 3;
   };
   for (const Case& c : std::vector<Case>{{small, 0, 2},
                                          {small, 4000, 1},
@@ -103,7 +103,7 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
                                          {whole, 3'000'000, 4, 400},
                                          {slabs, 60'000, 1}}) {
     SCOPED_TRACE(fmt::format("{} points in {} voxels, {} parts", c.num_points, num_voxels(c.grid), c.world_size));
-    const std::vector<float> points = points_of(c.grid, c.num_points, c.crowded_every);
+    const std::vector<float> points = points_of(c.grid, c.num_points, c.overfull_every);
     const ByteCounts layout = ByteCounts::of(num_voxels(c.grid), c.world_size, c.num_points);
     std::vector<uint8_t> sum(layout.bytes());
     const std::vector<ItemRange> ranges = split_evenly(c.num_points, c.world_size);
@@ -122,8 +122,8 @@ TEST_F(ByteCountsTest, PartsAddUpToTheWhole) {
       return byte == 0;
     })) << "a list is not empty for the next call";
     const bool lists = c.num_points > 1000;
-    const auto crowded = std::count_if(wanted.begin(), wanted.end(), [&](int32_t n) { return n > 255; });
-    EXPECT_EQ(crowded > 0, lists) << "the cloud tests nothing";
+    const auto overfull = std::count_if(wanted.begin(), wanted.end(), [&](int32_t n) { return n > 255; });
+    EXPECT_EQ(overfull > 0, lists) << "the cloud tests nothing";
   }
 }
 

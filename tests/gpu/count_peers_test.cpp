@@ -17,9 +17,9 @@ class CountPeersTest : public SeveralGpusTest {
     SeveralGpusTest::TearDown();
   }
 
-  /// A cloud of each rank for each merge, of which one voxel in `crowded` has far more points than a byte holds; the
+  /// A cloud of each rank for each merge, of which one voxel in `overfull` has far more points than a byte holds; the
   /// last rank has none in every other one.
-  void join(const VoxelGrid& grid, int64_t points_of_rank, bool crowded, double timeout_seconds = 20) {
+  void join(const VoxelGrid& grid, int64_t points_of_rank, bool overfull, double timeout_seconds = 20) {
     grid_ = grid, num_points_ = points_of_rank;
     peers_.clear(), points_.clear(), grids_.clear(), scratch_.clear(), clouds_.clear(), stats_.clear();
     ByteCounts layout = ByteCounts::of(num_voxels(grid), static_cast<int>(world()), points_of_rank);
@@ -31,7 +31,7 @@ class CountPeersTest : public SeveralGpusTest {
       points_.emplace_back(), grids_.emplace_back(), clouds_.emplace_back();
       for (int m = 0; m < kMerges; ++m) {
         clouds_[r].push_back(
-            cloud_of(static_cast<uint32_t>(r * 100) + static_cast<uint32_t>(m), crowded && m % 2 == 0));
+            cloud_of(static_cast<uint32_t>(r * 100) + static_cast<uint32_t>(m), overfull && m % 2 == 0));
         if (r + 1 == world() && m % 2 == 1) clouds_[r].back().clear();
         const bool none = clouds_[r].back().empty();
         points_[r].push_back(array<float>(r, none ? std::vector<float>(1) : clouds_[r].back()));
@@ -41,13 +41,13 @@ class CountPeersTest : public SeveralGpusTest {
       scratch_.push_back(devices_[r]->allocate(std::max<size_t>(ops_[r]->voxelize_scratch_bytes(part(r, 0)), 1)));
     }
   }
-  std::vector<float> cloud_of(uint32_t seed, bool crowded) const {
+  std::vector<float> cloud_of(uint32_t seed, bool overfull) const {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> unit(-0.05f, 1.05f);
     std::vector<float> cloud;
     for (int64_t i = 0; i < num_points_; ++i)
       for (size_t axis = 0; axis < 3; ++axis) {
-        const bool met = crowded && i % 2 == 0;
+        const bool met = overfull && i % 2 == 0;
         cloud.push_back(met ? 0.5f : unit(random) * static_cast<float>(grid_.size[axis]));
       }
     return cloud;
@@ -108,7 +108,7 @@ TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
   struct Case {
     std::array<int64_t, 3> size;
     int64_t points;
-    bool crowded;
+    bool overfull;
   };
   for (const Case& c : std::vector<Case>{{{1, 1, 1}, 3, false},
                                          {{1, 1, 1}, 3000, true},
@@ -120,7 +120,7 @@ TEST_F(CountPeersTest, ManyMergesOneBehindTheOther) {
                                          {kDivided, 3, false},
                                          {{256, 256, 256}, 3'000'000, true}}) {
     SCOPED_TRACE(c.size[0] * c.size[1] * c.size[2]);
-    join({{0, 0, 0}, 1, c.size}, c.points, c.crowded);
+    join({{0, 0, 0}, 1, c.size}, c.points, c.overfull);
     for (int m = 0; m < kMerges; ++m)
       for (size_t r = 0; r < world(); ++r) enqueue(r, m);
     ASSERT_NO_THROW(synchronize());

@@ -158,12 +158,12 @@ TEST_P(CudaDenseTest, BackwardWeight) {
     }
   if (out < 2) return;
   const int64_t first = out / 2, part = out - first;  // the upper outputs by themselves
-  for (const int held_sms : {0, 16}) {
+  for (const int reserved_sms : {0, 16}) {
     auto dw = floats(part * in);
     ops->gemm().dense_backward_weight(
-        *stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out, held_sms});
+        *stream, {gx.data(), gdy.data() + first, dw.data(), nullptr, batch, in, part, false, out, reserved_sms});
     EXPECT_LT(relative_error(dw.get(), {plain.begin() + first * in, plain.end()}), limit())
-        << "a part of the outputs, " << held_sms << " multiprocessors held";
+        << "a part of the outputs, " << reserved_sms << " multiprocessors reserved";
   }
 }
 

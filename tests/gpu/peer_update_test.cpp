@@ -62,13 +62,15 @@ class PeerUpdateTest : public ::testing::Test {
     // One update a bucket: no collective took part.
     const size_t buckets = make_buckets(make_layout(options.model), options.plan).size();
     ASSERT_GT(buckets, 1u);
-    if (options.hyper.optimizer == "adam") {
+    const bool clips = options.hyper.clip_norm > 0;
+    if (options.hyper.optimizer != "sgd" && !clips) {
       EXPECT_EQ(result.comm_calls[0], buckets);
     } else {  // gradients and parameters each take a collective per bucket
       EXPECT_GE(result.comm_calls[0], 2 * buckets);
     }
+    const StrategyRow& row = find_strategy("zero1");
     EXPECT_EQ(static_cast<int64_t>(result.comm_bytes[0]),
-              find_strategy("zero1").traffic_bytes(options.plan, options.model, 0));
+              row.traffic_bytes(options.plan, options.model, 0) + (clips ? row.norm_bytes : 0));
   }
 
   JobDevices job;
@@ -85,6 +87,32 @@ TEST_F(PeerUpdateTest, EqualsTheReference) {
         SCOPED_TRACE(fmt::format("{} overlap {} accumulate {}", to_string(launch), overlap, accumulate));
         expect_reference(options);
       }
+}
+
+TEST_F(PeerUpdateTest, DecaysWeightsAndFollowsTheSchedule) {
+  for (const LaunchMode launch : {LaunchMode::eager, LaunchMode::graph}) {
+    TrainerOptions options = this->options();
+    options.launch = launch;
+    options.hyper.optimizer = "adamw";
+    options.hyper.weight_decay = 0.5f;
+    options.hyper.rate_plan = {RateSchedule::cosine, 3, kSteps};
+    SCOPED_TRACE(to_string(launch));
+    expect_reference(options);
+  }
+}
+
+TEST_F(PeerUpdateTest, ClippingGoesByCollectives) {
+  for (const LaunchMode launch : {LaunchMode::eager, LaunchMode::graph})
+    for (const bool overlap : {true, false}) {
+      TrainerOptions options = this->options();
+      options.launch = launch;
+      options.plan.overlap = overlap;
+      options.hyper.optimizer = "adamw";
+      options.hyper.weight_decay = 0.5f;
+      options.hyper.clip_norm = 0.05f;
+      SCOPED_TRACE(fmt::format("{} overlap {}", to_string(launch), overlap));
+      expect_reference(options);
+    }
 }
 
 TEST_F(PeerUpdateTest, SgdGoesByCollectives) {

@@ -122,8 +122,8 @@ TEST_F(SensorGpuTest, CloudsManyTimes) {
   }
 }
 
-/// Bins of few points beside crowded ones: groups of voxels that a warp adds up, groups that take a block, bins that
-/// are listed, and rows of every length.
+/// Bins of few points beside overfull ones: voxels that a lane, a warp or a block adds up, overfull bins, and rows of
+/// every length, also of more than half of a warp's lanes (19).
 TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
   Cloud many{"uneven", {{0, 0, 0}, 1, {64, 61, 67}}, {}};
   std::mt19937_64 generator(7);
@@ -131,21 +131,21 @@ TEST_F(SensorGpuTest, CloudsOfUnevenDensity) {
   const auto add_point = [&](int i) {
     for (size_t axis = 0; axis < 3; ++axis) {
       const float at = unit(generator);
-      // Crowded voxels, of which 1,024 points have 204, 43, 35, 33 and 10.
-      const float crowded = i % 5 == 0    ? 11
-                            : i % 23 == 3 ? 23
-                            : i % 29 == 1 ? 40
-                            : i % 31 == 4 ? 52
-                            : i % 97 == 2 ? 7
-                                          : -1;
-      many.points.push_back(crowded >= 0 ? crowded + at : 70 * at - 2);
+      // Overfull voxels, of which 1,024 points have 204, 43, 35, 33 and 10.
+      const float overfull = i % 5 == 0    ? 11
+                             : i % 23 == 3 ? 23
+                             : i % 29 == 1 ? 40
+                             : i % 31 == 4 ? 52
+                             : i % 97 == 2 ? 7
+                                           : -1;
+      many.points.push_back(overfull >= 0 ? overfull + at : 70 * at - 2);
     }
   };
   for (int i = 0; i < 40'000; ++i) add_point(i);
   const Cloud few = many;
   for (int i = 40'000; i < 150'000; ++i) add_point(i);
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::mean, VoxelMode::max})
-    for (const int64_t num_features : {1, 3, 8, 64, 130, 512})
+    for (const int64_t num_features : {1, 3, 8, 19, 64, 130, 512})
       for (const int parts : {1, 3}) {
         const bool has_features = has_values(mode);
         if (!has_features && (num_features > 1 || parts > 1)) continue;
@@ -195,7 +195,7 @@ TEST_F(SensorGpuTest, BinsOfMorePointsThanFitIn) {
   }
 }
 
-/// Counts of large grids: bins that blocks share because they are crowded, or because one voxel has more than 16 bits
+/// Counts of large grids: bins that blocks share because they are overfull, or because one voxel has more than 16 bits
 /// hold; and more tiles than are looked up at once.
 TEST_F(SensorGpuTest, CountsOfLargeGrids) {
   struct Case {
@@ -210,7 +210,7 @@ TEST_F(SensorGpuTest, CountsOfLargeGrids) {
       std::mt19937_64 generator(31);
       for (int64_t i = 0; i < c.num_points; ++i)
         for (size_t axis = 0; axis < 3; ++axis) {
-          // Crowded places take turns with the others, all over the cloud.
+          // Overfull places take turns with the others, all over the cloud.
           const int64_t turn = i * 7919 % c.num_points;
           const float random = static_cast<float>(generator() >> 40) * 0x1p-24f;
           const float size = static_cast<float>(grid.size[axis]);
@@ -248,15 +248,15 @@ TEST_F(SensorGpuTest, GridsOfSeveralSlabs) {
   expect_cpu_bits(values);
 }
 
-TEST_F(SensorGpuTest, HeldBackDevicesGiveTheSame) {
+TEST_F(SensorGpuTest, SmLimitedDevicesGiveTheSame) {
   const FuseCase& fuse_case = fuse_cases()[3];
   for (const double share : {0.07, 0.5}) {
     SCOPED_TRACE(share);
-    const auto held = std::move(make_cuda_devices({0}, {share}).front());
-    const auto held_stream = held->make_stream("sensor");
-    const auto held_ops = make_cuda_sensor_ops(*held);
-    const SensorBench part{*held, *held_stream, *held_ops};
-    ASSERT_LT(held->spec().sm_count, device->spec().sm_count);
+    const auto limited = std::move(make_cuda_devices({0}, {share}).front());
+    const auto limited_stream = limited->make_stream("sensor");
+    const auto limited_ops = make_cuda_sensor_ops(*limited);
+    const SensorBench part{*limited, *limited_stream, *limited_ops};
+    ASSERT_LT(limited->spec().sm_count, device->spec().sm_count);
     FuseRun fuse(part, fuse_case, DType::bf16, Extrapolation::hold);
     fuse.enqueue();
     expect_fused(fuse_case, DType::bf16, Extrapolation::hold, fuse.output());
@@ -271,9 +271,9 @@ TEST_F(SensorGpuTest, HeldBackDevicesGiveTheSame) {
 
 /// Few multiprocessors: each has many tiles, whose points are read while the tile before is sorted.
 TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
-  const auto held = std::move(make_cuda_devices({0}, {0.07}).front());
-  const auto held_stream = held->make_stream("sensor");
-  const auto held_ops = make_cuda_sensor_ops(*held);
+  const auto limited = std::move(make_cuda_devices({0}, {0.07}).front());
+  const auto limited_stream = limited->make_stream("sensor");
+  const auto limited_ops = make_cuda_sensor_ops(*limited);
   Cloud cloud = large_clouds().front();
   const VoxelGrid usual = cloud.grid, fine{{-4, -4, -4}, 0.03125f, {256, 256, 250}};  // whose bins of marks are largest
   for (const VoxelMode mode : {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::max})
@@ -286,7 +286,7 @@ TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
           cloud.grid = has_values(mode) ? usual : fine;
           run.options.fast_quotient = fast_quotient;
           SCOPED_TRACE(fmt::format("{}, fast quotient {}", run.name(), fast_quotient));
-          const VoxelResult result = run_voxelize({*held, *held_stream, *held_ops}, cloud, run);
+          const VoxelResult result = run_voxelize({*limited, *limited_stream, *limited_ops}, cloud, run);
           const VoxelResult whole = run_voxelize(gpu(), cloud, run);  // a tile each at most
           EXPECT_TRUE(result.output == whole.output) << "not the whole device's bits";
           EXPECT_EQ(result.stats.num_outside, whole.stats.num_outside);
@@ -301,16 +301,16 @@ TEST_F(SensorGpuTest, ManyTilesAMultiprocessor) {
 TEST_F(SensorGpuTest, GpusBeforeHopper) {
   constexpr ChipLimits kLimits{99 << 10, false};
   for (const double share : {0.07, 1.0}) {
-    const auto held = std::move(make_cuda_devices({0}, {share}).front());
-    const auto held_stream = held->make_stream("sensor");
-    const auto held_ops = make_cuda_sensor_ops(*held, kLimits);
+    const auto limited = std::move(make_cuda_devices({0}, {share}).front());
+    const auto limited_stream = limited->make_stream("sensor");
+    const auto limited_ops = make_cuda_sensor_ops(*limited, kLimits);
     for (const Cloud& cloud : large_clouds())
       for (const VoxelMode mode : kVoxelModes) {
         VoxelRun run{{mode}};
         run.num_features = has_values(mode) ? 8 : 0;
         run.options.deterministic = mode == VoxelMode::mean;
         SCOPED_TRACE(fmt::format("{}, {}, share {}", cloud.name, run.name(), share));
-        const VoxelResult result = run_voxelize({*held, *held_stream, *held_ops}, cloud, run);
+        const VoxelResult result = run_voxelize({*limited, *limited_stream, *limited_ops}, cloud, run);
         EXPECT_TRUE(result.output == run_voxelize(cpu(), cloud, run).output) << "not the CPU's bits";
       }
   }

@@ -42,7 +42,7 @@ Problem random_problem(LossKind loss, int64_t rows, uint64_t seed) {
   std::uniform_int_distribution<int64_t> label(0, problem.model.output_width() - 1);
   problem.inputs.resize(static_cast<size_t>(rows * problem.model.input_width));
   for (float& value : problem.inputs) value = normal(generator);
-  problem.targets.resize(static_cast<size_t>(rows * target_width(problem.model)));
+  problem.targets.resize(static_cast<size_t>(rows * problem.model.target_width()));
   for (float& value : problem.targets)
     value = loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
   return problem;
@@ -55,7 +55,7 @@ std::vector<float> part(const std::vector<float>& all, int64_t begin, int64_t co
 json input_json(const Problem& p, const ParameterLayout& layout, const std::vector<float>& params) {
   json layers = json::array();
   for (size_t i = 0; i < p.model.layers.size(); ++i) {
-    const DenseSpec& layer = p.model.layers[i];
+    const LayerSpec& layer = p.model.layers[i];
     layers.push_back({{"units", layer.units},
                       {"activation", layer.activation == Activation::relu ? "relu" : "none"},
                       {"weights", part(params, layout.layers[i].weight, layer.units * p.model.layer_input_width(i))},

@@ -22,7 +22,7 @@ double ReferenceMlp::gradients(const std::vector<float>& features, const std::ve
   std::vector<std::vector<double>> values(num_layers + 1), factors(num_layers);
   values[0].assign(features.begin(), features.begin() + rows * spec_.input_width);
   for (size_t l = 0; l < num_layers; ++l) {
-    const DenseSpec& layer = spec_.layers[l];
+    const LayerSpec& layer = spec_.layers[l];
     const int64_t in = spec_.layer_input_width(l), out = layer.units;
     values[l + 1].resize(static_cast<size_t>(rows * out));
     factors[l].assign(static_cast<size_t>(rows * out), 1.0);
@@ -89,19 +89,41 @@ double ReferenceMlp::gradients(const std::vector<float>& features, const std::ve
   return loss;
 }
 
+// The schedule's formulas written out again, in double.
+double ReferenceMlp::rate() const {
+  const RatePlan& plan = hyper_.rate_plan;
+  const double full = hyper_.learning_rate, at = static_cast<double>(step_);
+  if (step_ < static_cast<uint64_t>(plan.warmup_steps)) return full * (at + 1) / static_cast<double>(plan.warmup_steps);
+  const double passed = std::min(
+      1.0, (at - static_cast<double>(plan.warmup_steps)) / static_cast<double>(plan.total_steps - plan.warmup_steps));
+  if (plan.schedule == RateSchedule::linear) return full * (1 - passed);
+  if (plan.schedule == RateSchedule::cosine) return full * (1 + std::cos(std::acos(-1.0) * passed)) / 2;
+  return full;
+}
+
 void ReferenceMlp::update() {
-  const double t = static_cast<double>(step_) + 1;
+  const double t = static_cast<double>(step_) + 1, rate_now = rate();
+  double squares = 0;
+  for (const double g : grads_) squares += g * g;
+  if (hyper_.clip_norm > 0 && std::sqrt(squares) > hyper_.clip_norm)
+    for (double& g : grads_) g *= hyper_.clip_norm / std::sqrt(squares);
+  if (hyper_.optimizer == "adamw")
+    for (size_t l = 0; l < spec_.layers.size(); ++l) {
+      const int64_t begin = layout_.layers[l].weight, count = spec_.layers[l].units * spec_.layer_input_width(l);
+      for (int64_t i = begin; i < begin + count; ++i)
+        params_[static_cast<size_t>(i)] *= 1 - rate_now * static_cast<double>(hyper_.weight_decay);
+    }
   for (size_t i = 0; i < params_.size(); ++i) {
     if (hyper_.optimizer == "sgd") {
       m_[i] = hyper_.momentum * m_[i] + grads_[i];
-      params_[i] -= hyper_.learning_rate * m_[i];
+      params_[i] -= rate_now * m_[i];
       continue;
     }
     const double beta1 = hyper_.beta1, beta2 = hyper_.beta2;
     m_[i] = beta1 * m_[i] + (1 - beta1) * grads_[i];
     v_[i] = beta2 * v_[i] + (1 - beta2) * grads_[i] * grads_[i];
     const double m_hat = m_[i] / (1 - std::pow(beta1, t)), v_hat = v_[i] / (1 - std::pow(beta2, t));
-    params_[i] -= hyper_.learning_rate * m_hat / (std::sqrt(v_hat) + hyper_.epsilon);
+    params_[i] -= rate_now * m_hat / (std::sqrt(v_hat) + hyper_.epsilon);
   }
   ++step_;
 }

@@ -16,7 +16,7 @@ class ReferenceMlp {
 
   /// Forward (with the dropout mask of `step`), loss, gradients. `features` [rows, in], `targets` as in BatchView.
   double gradients(const std::vector<float>& features, const std::vector<float>& targets, int64_t rows, bool training);
-  /// Applies the optimizer to the last gradients and advances the step.
+  /// Clips the last gradients, applies the optimizer to them and advances the step.
   void update();
 
   const std::vector<double>& params() const { return params_; }
@@ -25,6 +25,8 @@ class ReferenceMlp {
   double correct() const { return correct_; }
 
  private:
+  double rate() const;  // learning rate of the next step
+
   ModelSpec spec_;
   Hyper hyper_;
   ParameterLayout layout_;

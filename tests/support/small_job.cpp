@@ -10,8 +10,10 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   std::normal_distribution<float> normal;
   JobData data;
   data.features.resize(static_cast<size_t>(rows * model.input_width));
-  for (float& value : data.features) value = normal(generator);
-  data.targets.resize(static_cast<size_t>(rows * target_width(model)));
+  std::uniform_int_distribution<int64_t> token(0, std::max<int64_t>(model.vocabulary() - 1, 0));
+  for (float& value : data.features)
+    value = model.vocabulary() > 0 ? static_cast<float>(token(generator)) : normal(generator);
+  data.targets.resize(static_cast<size_t>(rows * model.target_width()));
   std::uniform_int_distribution<int64_t> label(0, model.output_width() - 1);
   for (float& value : data.targets)
     value = model.loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
@@ -57,7 +59,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
         RankContext rank{index, world, device, *job.ops[r], *job.communicators[r]};
         Trainer trainer(rank, options);
         const RowRange mine = trainer.rows_to_provide();
-        const int64_t width = options.model.input_width, targets = target_width(options.model);
+        const int64_t width = options.model.input_width, targets = options.model.target_width();
         auto features = device.allocate(static_cast<size_t>(std::max<int64_t>(1, mine.rows() * width)) * sizeof(float));
         auto labels = device.allocate(static_cast<size_t>(std::max<int64_t>(1, mine.rows() * targets)) * sizeof(float));
         if (mine.rows() > 0) {

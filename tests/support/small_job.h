@@ -15,7 +15,7 @@ struct JobData {
   std::vector<float> features;  // [rows, input_width]
   std::vector<float> targets;
 };
-/// Random normal features; normal targets for MSE, class indices for cross-entropy.
+/// Random normal features, or random tokens; normal targets for MSE, class indices for cross-entropy.
 JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed);
 
 /// A model with odd widths: buckets, padding and vector tails are all exercised.

@@ -1,4 +1,4 @@
-// Placement of tasks and shares of items over devices of unlike speed.
+// Placement of tasks and shares of items over heterogeneous devices.
 #include "sensor/balance.h"
 #include "device/partition.h"
 
@@ -12,13 +12,13 @@
 #include "amdahl/error.h"
 #include "device/device.h"
 #include "measure/sensor/placement.h"
-#include "sensor/held_back.h"
 #include "sensor/shard.h"
+#include "sensor/sm_limited.h"
 
 namespace amdahl::test {
 namespace {
 
-TaskCosts alike(const std::vector<double>& costs, size_t devices) {
+TaskCosts homogeneous(const std::vector<double>& costs, size_t devices) {
   TaskCosts table;
   for (const double cost : costs) table.emplace_back(devices, cost);
   return table;
@@ -41,14 +41,14 @@ double best_makespan_us(const TaskCosts& costs) {
 }
 
 TEST(Placement, LongestTasksComeFirst) {
-  const Placement placement = place_longest_first(alike({2, 7, 3, 6}, 2));
+  const Placement placement = place_longest_first(homogeneous({2, 7, 3, 6}, 2));
   EXPECT_EQ(placement.device_of, (std::vector<int>{0, 0, 1, 1}));
   EXPECT_EQ(placement.load_us, (std::vector<double>{9, 9}));
   EXPECT_EQ(placement.makespan_us(), 9);
 }
 
 TEST(Placement, MoreDevicesThanTasksLeaveSomeEmpty) {
-  const Placement placement = place_longest_first(alike({5, 4}, 3));
+  const Placement placement = place_longest_first(homogeneous({5, 4}, 3));
   EXPECT_EQ(placement.load_us, (std::vector<double>{5, 4, 0}));
 }
 
@@ -65,7 +65,7 @@ TEST(Placement, IsWithinGrahamsBoundOfTheBest) {
     const size_t devices = 2 + random() % 2;
     std::vector<double> costs(1 + random() % 7);
     std::generate(costs.begin(), costs.end(), [&] { return cost(random); });
-    const TaskCosts table = alike(costs, devices);
+    const TaskCosts table = homogeneous(costs, devices);
     const double best = best_makespan_us(table), got = place_longest_first(table).makespan_us();
     const double limit = 4.0 / 3 - 1.0 / (3.0 * static_cast<double>(devices));
     EXPECT_LE(got, best * limit + 1e-9);
@@ -87,8 +87,8 @@ TEST(Placement, BoundHoldsForUnlikeDevices) {
 }
 
 TEST(Placement, BoundIsTheLongestTaskOrTheEvenShare) {
-  EXPECT_EQ(makespan_bound_us(alike({10, 1, 1}, 2)), 10);
-  EXPECT_EQ(makespan_bound_us(alike({4, 4, 4}, 2)), 6);
+  EXPECT_EQ(makespan_bound_us(homogeneous({10, 1, 1}, 2)), 10);
+  EXPECT_EQ(makespan_bound_us(homogeneous({4, 4, 4}, 2)), 6);
 }
 
 // ---- policies ----
@@ -183,7 +183,7 @@ TEST(SpeedShares, ADeviceWithoutItemsKeepsItsSpeed) {
   EXPECT_EQ(shares.last_change(), 0);
 }
 
-// ---- held back ----
+// ---- limited to a fraction of their speed ----
 
 /// Counts the points that it is given.
 class CountingOps final : public SensorOps {
@@ -203,11 +203,11 @@ class CountingOps final : public SensorOps {
   std::vector<int64_t>& counts_;
 };
 
-TEST(HeldBack, RepeatsTheWorkAndEndsWithTheWhole) {
+TEST(SmLimited, RepeatsTheWorkAndEndsWithTheWhole) {
   const auto devices = make_cpu_devices(1);
   const auto stream = devices[0]->make_stream("sensor");
   std::vector<int64_t> counts;
-  const auto ops = hold_back(*devices[0], std::make_unique<CountingOps>(counts), 0.4);  // 2.5 times
+  const auto ops = limit_speed(*devices[0], std::make_unique<CountingOps>(counts), 0.4);  // 2.5 times
   VoxelizeProblem cloud;
   cloud.num_points = 1000;
   ops->voxelize(*stream, cloud);
@@ -219,13 +219,13 @@ TEST(HeldBack, RepeatsTheWorkAndEndsWithTheWhole) {
   EXPECT_EQ(counts, (std::vector<int64_t>{8, 4, 8}));
 }
 
-TEST(HeldBack, FractionsOutsideAreRefused) {
+TEST(SmLimited, FractionsOutsideAreRefused) {
   const auto devices = make_cpu_devices(1);
   for (const double fraction : {0.0, -0.5, 1.01, std::nan("")})
-    EXPECT_THROW(hold_back(*devices[0], make_cpu_sensor_ops(*devices[0]), fraction), Error) << fraction;
+    EXPECT_THROW(limit_speed(*devices[0], make_cpu_sensor_ops(*devices[0]), fraction), Error) << fraction;
 }
 
-TEST(HeldBack, PartsOfAGpuAreWholeGroups) {
+TEST(SmLimited, PartsOfAGpuAreWholeGroups) {
   EXPECT_EQ(partition_size(0.5, 132, 8, 8), 64);  // 66 is nearer to 64 than to 72
   EXPECT_EQ(partition_size(0.25, 132, 8, 8), 32);
   EXPECT_EQ(partition_size(0.06061, 132, 8, 8), 8);

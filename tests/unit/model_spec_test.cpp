@@ -12,6 +12,95 @@ TEST(ModelSpec, CountsTheStudysFourModels) {
   EXPECT_EQ(find_model_preset("large-6.9m").num_parameters(), 6'885'376);
 }
 
+// Published counts, and PyTorch's for the recurrent models (both biases).
+TEST(ModelSpec, CountsTheModelsOfTheField) {
+  EXPECT_EQ(find_model_preset("lstm").num_parameters(), 316'163);
+  EXPECT_EQ(find_model_preset("gru").num_parameters(), 237'315);
+  EXPECT_EQ(find_model_preset("transformer").num_parameters(), 1'808'643);
+  EXPECT_EQ(find_model_preset("gpt2").num_parameters(), 124'439'808);
+  EXPECT_EQ(find_model_preset("gpt2-medium").num_parameters(), 354'823'168);
+  EXPECT_EQ(find_model_preset("gpt2-large").num_parameters(), 774'030'080);
+  EXPECT_EQ(find_model_preset("gpt2-xl").num_parameters(), 1'557'611'200);
+  EXPECT_EQ(find_model_preset("bert-base").num_parameters(), 109'482'240);
+  EXPECT_EQ(find_model_preset("resnet18").num_parameters(), 11'173'962);
+  EXPECT_EQ(find_model_preset("resnet34").num_parameters(), 21'282'122);
+}
+
+// FLOP of GPT-2 per token, forward and backward: 6 per parameter of a GEMM (the padded classifier included, embeddings
+// not), and 12 x blocks x steps x units for attention.
+TEST(ModelSpec, CountsTheOperationsOfGpt2) {
+  const double blocks = 12, units = 768, steps = 1024, padded = 50'304;
+  const double per_token = 6 * (blocks * 12 * units * units + padded * units) + 12 * blocks * steps * units;
+  EXPECT_DOUBLE_EQ(find_model_preset("gpt2").step_flops(3), 3 * steps * per_token);
+}
+
+// Korthikanti et al. count 34 bytes x steps x units per block in 16 bits with dropout masks; here without masks, in
+// f32.
+TEST(ModelSpec, RecomputationKeepsLess) {
+  const ModelSpec gpt2 = find_model_preset("gpt2");
+  const int64_t blocks = 12, floats = blocks * 1024 * 4;
+  const int64_t none = gpt2.activation_bytes(2), block = gpt2.activation_bytes(2, Recompute::block);
+  EXPECT_EQ(none - block, 2 * floats * (15 * 768 + 12 + 4));
+  EXPECT_EQ(none - gpt2.activation_bytes(2, Recompute::selective), 2 * floats * (10 * 768 + 2));
+}
+
+TEST(ModelSpec, ShapesChain) {
+  const ModelSpec gpt2 = find_model_preset("gpt2");
+  EXPECT_EQ(gpt2.vocabulary(), 50'257);
+  EXPECT_EQ(gpt2.output_width(), 50'257);
+  EXPECT_EQ(gpt2.labels_per_row(), 1024);
+  EXPECT_EQ(gpt2.target_width(), 1024);
+  EXPECT_EQ(gpt2.layer_input_shape(1), (std::vector<int64_t>{1024, 768}));
+  const ModelSpec resnet = find_model_preset("resnet18");
+  EXPECT_EQ(resnet.layer_output_shape(8), (std::vector<int64_t>{4, 4, 512}));
+  EXPECT_EQ(resnet.target_width(), 1);
+  EXPECT_EQ(find_model_preset("lstm").target_width(), 3);
+  EXPECT_FALSE(gpt2.is_mlp());
+  EXPECT_TRUE(find_model_preset("medium").is_mlp());
+}
+
+std::string model_refusal(const ModelSpec& model) {
+  try {
+    model.validate();
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::usage);
+    EXPECT_FALSE(error.remedy().empty());
+    return error.what();
+  }
+}
+
+TEST(ModelSpec, SaysWhereShapesDoNotChain) {
+  ModelSpec model = find_model_preset("transformer");
+  model.layers[2].units = 96;
+  EXPECT_EQ(model_refusal(model),
+            "model 'transformer': layer 2 (transformer_block): its input has 192 features, and it has 96 units");
+  model = find_model_preset("transformer");
+  model.layers[1].heads = 5;
+  EXPECT_EQ(model_refusal(model),
+            "model 'transformer': layer 1 (transformer_block): its 192 units cannot be divided among 5 heads");
+  model = find_model_preset("gpt2");
+  model.input_shape = {2048};
+  model.input_width = 2048;
+  EXPECT_EQ(model_refusal(model),
+            "model 'gpt2': layer 0 (embedding): its input has 2048 steps, and it has positions for 1024");
+  model = find_model_preset("gpt2");
+  model.layers[0].vocabulary = 50'000;
+  EXPECT_EQ(model_refusal(model), "model 'gpt2': its token_head is tied to an embedding that it does not have");
+  model = find_model_preset("lstm");
+  model.input_width = 50;
+  EXPECT_EQ(model_refusal(model), "model 'lstm': input_width is 50, and the input shape [96, 50] has 4800 features");
+  model = find_model_preset("lstm");
+  std::swap(model.layers[0], model.layers[1]);
+  EXPECT_EQ(model_refusal(model), "model 'lstm': layer 1 (lstm): its input is [3], not [steps, features]");
+  model = find_model_preset("resnet18");
+  model.layers.pop_back();
+  EXPECT_EQ(model_refusal(model), "model 'resnet18': its last layer is of the kind average_pool");
+  model = find_model_preset("gpt2");
+  model.loss = LossKind::mse;
+  EXPECT_EQ(model_refusal(model), "model 'gpt2': a token_head needs loss softmax_cross_entropy");
+}
+
 TEST(ModelSpec, NamesTheNearestPreset) {
   try {
     find_model_preset("medum");

@@ -39,9 +39,13 @@ TEST(PlanFields, AxesLeadBackToThePlan) {
   PlanOptions options = other_options();
   std::map<std::string, AxisValue> axes;
   add_plan_axes(options, axes);
-  const PlanOptions again =
-      plan_of_axes([&](const PlanField& field) { return std::get<int64_t>(axes.at(std::string(field.name))); },
-                   [&](const PlanField& field) { return std::get<bool>(axes.at(std::string(field.name))); });
+  const auto at = [&](const PlanField& field) { return axes.at(std::string(field.name)); };
+  const AxisReaders readers{
+      [&](const PlanField& field) { return std::get<int64_t>(at(field)); },
+      [&](const PlanField& field) { return std::get<bool>(at(field)); },
+      [&](const PlanField& field) { return choice_of(field, std::get<std::string>(at(field)), Cause::usage, ""); },
+      [&](const PlanField& field) { return axes.count(std::string(field.name)) > 0; }};
+  const PlanOptions again = plan_of_axes(readers);
   for (const PlanField& field : plan_fields())
     EXPECT_EQ(text_of(field, again), text_of(field, field.is_axis ? options : PlanOptions{})) << field.name;
 }

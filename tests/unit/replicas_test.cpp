@@ -97,7 +97,7 @@ std::string error_of_training(Fleet& fleet, const TrainSettings& settings) {
   const ModelSpec& model = settings.trainer.model;
   const Dataset data = make_study_dataset(100, model.input_width, model.output_width(), 1);
   try {
-    run_training(fleet, data, settings, [](const EpochResult&) {});
+    run_training(fleet, data, settings, {.finished = [](const EpochResult&) {}, .checkpoint = {}});
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::check_failed) << error.what();
     return error.what();

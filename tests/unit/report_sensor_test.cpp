@@ -1,4 +1,4 @@
-// Tables of the sensor benchmark: what is a gain and against what, and what is said of trouble.
+// Tables of the sensor benchmark: what is a gain and against what, and what is said of errors.
 #include "report/sensor/text.h"
 
 #include <gtest/gtest.h>

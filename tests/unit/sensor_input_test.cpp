@@ -63,10 +63,10 @@ TEST(SensorInput, PartsOfACloudAreTheCloud) {
 TEST(SensorInput, TheLeastGridHoldsEveryPoint) {
   const auto cloud = random_cloud(500, 0);
   SensorJob job = cloud_job(cloud, VoxelMode::count, 0);
-  EXPECT_EQ(fates_of(job).num_outside, 0);
+  EXPECT_EQ(drop_counts_of(job).num_outside, 0);
   job.grid = grid_around(*cloud, {8, 6, 4}, double{job.grid.voxel_size} / 2, "cloud");
-  EXPECT_GT(fates_of(job).num_outside, 0);
-  EXPECT_LT(fates_of(job).num_outside, 500);
+  EXPECT_GT(drop_counts_of(job).num_outside, 0);
+  EXPECT_LT(drop_counts_of(job).num_outside, 500);
   PointCloud lone;
   lone.num_points = 1;
   lone.points = {3, 4, 5};
@@ -91,8 +91,8 @@ TEST(SensorInput, NansAndInfinitiesAreCountedAndJudged) {
     for (const bool deterministic : {false, true}) {
       SensorJob job = cloud_job(odd, mode, mode == VoxelMode::count ? 0 : 2);
       job.options.deterministic = deterministic;
-      EXPECT_EQ(fates_of(job).num_nan, 2);
-      EXPECT_EQ(fates_of(job).num_outside, 1);
+      EXPECT_EQ(drop_counts_of(job).num_nan, 2);
+      EXPECT_EQ(drop_counts_of(job).num_outside, 1);
       const SensorItems made = make_items(job, {0, 400});
       VoxelizeProblem problem;
       problem.points = made.points.data();

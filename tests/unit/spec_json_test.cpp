@@ -188,5 +188,31 @@ TEST(SpecSummary, RefusesOtherVersionsAndDamage) {
   }
 }
 
+TEST(ModelJson, EveryPresetSurvivesItsFile) {
+  for (const ModelSpec& preset : model_presets()) {
+    const std::string text = model_to_json(preset);
+    const ModelSpec read = model_from_json(text, preset.name);
+    EXPECT_EQ(model_to_json(read), text);
+    EXPECT_EQ(read.num_parameters(), preset.num_parameters()) << preset.name;
+    EXPECT_EQ(read.input_shape, preset.input_shape);
+    EXPECT_EQ(read.activation_bytes(7), preset.activation_bytes(7));
+  }
+}
+
+TEST(ModelJson, NamesAnUnknownKindAndAMissingField) {
+  const auto refusal_of = [](const std::string& layer) -> std::string {
+    try {
+      model_from_json(R"({"version": 1, "name": "m", "input_shape": [8, 4], "layers": [)" + layer + "]}", "m.json");
+      return "accepted";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(refusal_of(R"({"kind": "lstn", "units": 3})").find("'layers[0].kind' is \"lstn\""), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"kind": "transformer_block", "units": 4})").find("layers[0].heads"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"kind": "lstm", "units": 3, "heads": 2})").find("heads"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"kind": "pool", "pooling": "median"})").find("median"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace amdahl

@@ -10,7 +10,7 @@
 #include "measure/sampling/rank_sampler.h"
 #include "measure/sensor/check.h"
 #include "sensor/balance.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -44,7 +44,7 @@ class ShareRank {
       : rank_(rank), plan_(plan), settings_(settings), calls_(settings.calls), result_(result) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
-    if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
+    if (!plan.speeds.empty()) ops_ = limit_speed(rank.device, std::move(ops_), plan.speeds[index]);
   }
 
   std::vector<ShareRun> measure() {

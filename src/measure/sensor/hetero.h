@@ -1,4 +1,4 @@
-// One job over devices of unlike speed: policies that share its items, beside each other.
+// One job over heterogeneous devices: policies that share its items, beside each other.
 #pragma once
 
 #include <string>

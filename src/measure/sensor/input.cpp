@@ -72,12 +72,12 @@ void read_rows(const SensorJob& job, ItemRange items, SensorItems& made) {
   for (int64_t i = items.begin; i < items.end; ++i) read_row(job, i % rows, i - items.begin, made);
 }
 
-PointFates fates_of(const SensorJob& job) {
-  PointFates fates;
+DropCounts drop_counts_of(const SensorJob& job) {
+  DropCounts drops;
   for (int64_t i = 0; i < job.num_items; ++i) {
     const float* point = job.cloud->points.data() + i * 3;
     if (std::isnan(point[0]) || std::isnan(point[1]) || std::isnan(point[2])) {
-      ++fates.num_nan;
+      ++drops.num_nan;
       continue;
     }
     bool inside = true;
@@ -85,9 +85,9 @@ PointFates fates_of(const SensorJob& job) {
       const float cell = std::floor((point[axis] - job.grid.minimum[axis]) / job.grid.voxel_size);
       inside = inside && cell >= 0 && cell < static_cast<float>(job.grid.size[axis]);
     }
-    fates.num_outside += !inside;
+    drops.num_outside += !inside;
   }
-  return fates;
+  return drops;
 }
 
 VoxelGrid grid_around(const PointCloud& cloud, const std::array<int64_t, 3>& size, double voxel_size,

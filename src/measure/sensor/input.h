@@ -20,10 +20,10 @@ void read_points(const SensorJob& job, ItemRange items, SensorItems& made);
 void read_rows(const SensorJob& job, ItemRange items, SensorItems& made);
 
 /// What becomes of a job's points, without `clamp`.
-struct PointFates {
+struct DropCounts {
   int64_t num_nan = 0, num_outside = 0;
 };
-PointFates fates_of(const SensorJob& job);
+DropCounts drop_counts_of(const SensorJob& job);
 
 /// The cube of voxels, `grid.size` of them, that is centred on the cloud's finite points. `voxel_size` 0: the least
 /// with which all of them are inside. Error{usage} when there are none.

@@ -128,7 +128,7 @@ PartTime SensorPart::sample(ItemRange items, int calls) {
   return how_ == PartsMeet::host ? sample_by_host(items, calls) : sample_by_device(items, calls);
 }
 
-/// A call ends when the result lies in host memory; devices of unlike kinds have no clock in common but the host's.
+/// A call ends when the result lies in host memory; a GPU and a CPU device have no common clock but the host's.
 PartTime SensorPart::sample_by_host(ItemRange items, int calls) {
   using Clock = std::chrono::steady_clock;
   PartTime time;

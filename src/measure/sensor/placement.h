@@ -1,4 +1,4 @@
-// Policies that give whole tasks to devices of unlike speed.
+// Policies that give whole tasks to heterogeneous devices.
 #pragma once
 
 #include <string>

@@ -82,9 +82,9 @@ Record start_sensor_record(const SensorCell& cell, const Provenance& provenance)
                  {job.voxelizes() ? "points" : "batch", job.num_items}};
   if (!job.input.empty()) record.axes["input"] = job.input;
   if (job.cloud) {
-    const PointFates fates = fates_of(job);
-    record.axes["points_nan"] = fates.num_nan;
-    record.axes["points_outside"] = fates.num_outside;
+    const DropCounts drops = drop_counts_of(job);
+    record.axes["points_nan"] = drops.num_nan;
+    record.axes["points_outside"] = drops.num_outside;
   }
   if (cell.mode == "data") record.axes["scaling"] = std::string(to_string(cell.scaling));
   if (!job.voxelizes()) return record;

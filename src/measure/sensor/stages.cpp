@@ -15,7 +15,7 @@ constexpr int64_t kLogFloats = 2;
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
-int64_t target_floats(const PipelinePlan& plan) { return plan.job.num_items * target_width(plan.model); }
+int64_t target_floats(const PipelinePlan& plan) { return plan.job.num_items * plan.model.target_width(); }
 
 SensorJob pool_of(const PipelinePlan& plan) {
   SensorJob pool = plan.job;

@@ -11,7 +11,7 @@
 #include "measure/sampling/rank_sampler.h"
 #include "measure/sensor/check.h"
 #include "measure/sensor/placement.h"
-#include "sensor/held_back.h"
+#include "sensor/sm_limited.h"
 #include "stats/stopping.h"
 #include "stats/summary.h"
 
@@ -42,7 +42,7 @@ class TaskRank {
         sampler_(rank.communicator, settings.timeout_seconds) {
     const auto index = static_cast<size_t>(rank.rank);
     ops_ = settings.make_ops(rank.device);
-    if (!plan.speeds.empty()) ops_ = hold_back(rank.device, std::move(ops_), plan.speeds[index]);
+    if (!plan.speeds.empty()) ops_ = limit_speed(rank.device, std::move(ops_), plan.speeds[index]);
   }
 
   /// Every task lies on every device: which it will run is not yet known. Error{out_of_memory}.
@@ -55,14 +55,14 @@ class TaskRank {
 
   /// A row a task. Devices take turns, so that none shares the host's memory and cores with another.
   TaskCosts costs() {
-    const bool alike = plan_.mode == "task";
+    const bool homogeneous = plan_.mode == "task";
     TaskCosts costs(plan_.tasks.size(), std::vector<double>(static_cast<size_t>(rank_.world_size)));
     for (size_t task = 0; task < costs.size(); ++task)
-      for (int device = 0; device < (alike ? 1 : rank_.world_size); ++device) {
+      for (int device = 0; device < (homogeneous ? 1 : rank_.world_size); ++device) {
         const double own = device == rank_.rank ? alone_us(task) : 0;
         costs[task][static_cast<size_t>(device)] = sampler_.all(own)[static_cast<size_t>(device)];
       }
-    if (alike)
+    if (homogeneous)
       for (auto& task : costs) std::fill(task.begin(), task.end(), task.front());
     return costs;
   }

@@ -19,8 +19,8 @@ struct TaskPlan {
 };
 
 /// For each policy a Record of every task ("device" is where it ran) and one of all together, op "all": a call is one
-/// round of all tasks. Costs are measured in the same run, each task alone, on device 0 where devices are alike (mode
-/// task) and on every device where they are not.
+/// round of all tasks. Costs are measured in the same run, each task alone, on device 0 of homogeneous devices (mode
+/// task) and on every device of heterogeneous ones.
 std::vector<Record> measure_sensor_tasks(Fleet& fleet, const TaskPlan& plan, const SensorBenchSettings& settings);
 
 }  // namespace amdahl

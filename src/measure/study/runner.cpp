@@ -59,7 +59,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
                  {"launch", std::string(to_string(cell.options.launch))},
                  {"math", std::string(to_string(cell.spec.math))},
                  {"scaling", std::string(to_string(settings.scaling))},
-                 {"optimizer", cell.options.hyper.optimizer},
+                 {"optimizer", optimizer_text(cell.options.hyper)},
                  {"data", settings.data_name},
                  {"run", static_cast<int64_t>(run)},
                  {"steps", static_cast<int64_t>(settings.steps)},
@@ -241,7 +241,7 @@ class GroupRunner {
     for (const StudyCellSpec& spec : specs) cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, false});
     const int before = progress_->finished;
     for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
-      for (size_t i = 0; i < cells_.size(); ++i) one_run(cells_[run % 2 == 0 ? i : cells_.size() - 1 - i], run);
+      for (const size_t i : order_of_run(specs, run)) one_run(cells_[i], run);
       if (fleet_.agree(settled(cells_, settings_.rel_ci) ? "stop" : "go") == "stop") break;
     }
     progress_->finished = before + (settings_.runs_end() - settings_.first_run) * static_cast<int>(cells_.size());
@@ -325,6 +325,17 @@ std::string run_key(const StudyCellSpec& cell, int64_t run) {
 
 bool takes_part(const StudyCellSpec& cell, int run) { return run % cell.every == 0; }
 
+std::vector<size_t> order_of_run(const std::vector<StudyCellSpec>& cells, int run) {
+  // By the cell's own count of runs: every 2nd run is always an even one.
+  const auto backward = [&](size_t i) { return run / cells[i].every % 2 == 1; };
+  std::vector<size_t> order;
+  for (size_t i = cells.size(); i-- > 0;)
+    if (backward(i)) order.push_back(i);
+  for (size_t i = 0; i < cells.size(); ++i)
+    if (!backward(i)) order.push_back(i);
+  return order;
+}
+
 int runs_of(const StudySettings& settings, const StudyCellSpec& cell) {
   return (settings.runs + cell.every - 1) / cell.every;
 }
@@ -370,11 +381,11 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
                                 ? cell.global_batch
                                 : even_share(cell.global_batch, cell.devices, 0).rows();
-  const int64_t row_floats = settings.model.input_width + target_width(settings.model);
+  const int64_t row_floats = settings.model.input_width + settings.model.target_width();
   const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
   const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
   return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
-         settings.model.activation_bytes(rows);
+         settings.model.activation_bytes(rows, static_cast<Recompute>(options.plan.recompute));
 }
 
 }  // namespace amdahl

@@ -70,6 +70,9 @@ void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& set
 
 /// Whether a cell is measured in this run of its group.
 bool takes_part(const StudyCellSpec& cell, int run);
+/// The cells of a group, by number, in the order in which a run goes through them. From one run of two cells to their
+/// next it is reversed if they have the same `every`, or one of them is in every run.
+std::vector<size_t> order_of_run(const std::vector<StudyCellSpec>& cells, int run);
 /// Number of runs of a cell.
 int runs_of(const StudySettings& settings, const StudyCellSpec& cell);
 

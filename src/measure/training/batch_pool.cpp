@@ -13,7 +13,7 @@ BatchPool::BatchPool(Trainer& trainer, Device& device, const Dataset& data, int6
     : num_batches_(static_cast<size_t>(pool_batches(data.num_rows, global_batch, max_batches))) {
   const RowRange mine = trainer.rows_to_provide();
   if (mine.rows() == 0) return;
-  const int64_t target_floats = data.loss == LossKind::mse ? data.output_width : 1;
+  const int64_t target_floats = data.target_floats();
   feature_floats_ = mine.rows() * data.input_width;
   target_floats_ = mine.rows() * target_floats;
   std::vector<float> features, targets;

@@ -44,12 +44,10 @@ class RankTracer {
     prepare();
     set_clock();
     // To a profiler, the threads of one process are one: only one of them starts the capture.
-    const bool speaks = rank_.rank == 0 || !rank_.communicator.shares_address_space();
-    if (speaks) start_profiler_capture();
+    const ProfilerCapture capture(rank_.rank == 0 || !rank_.communicator.shares_address_space());
     for (int64_t begin = steps_.first; begin < steps_.end; begin += kStepsAtOnce)
       trace(begin, std::min(steps_.end, begin + kStepsAtOnce));
     rank_.communicator.barrier(deadline());
-    if (speaks) stop_profiler_capture();
     return std::move(trace_);
   }
 

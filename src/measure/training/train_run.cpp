@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "measure/sampling/rank_sampler.h"
@@ -24,7 +25,7 @@ class ResidentData {
       : rank_(rank),
         trainer_(trainer),
         width_(data.input_width),
-        target_floats_(data.loss == LossKind::mse ? data.output_width : 1),
+        target_floats_(data.target_floats()),
         mine_(trainer.rows_to_provide()) {
     features_ = upload(data.features, deadline);
     targets_ = upload(data.targets, deadline);
@@ -88,7 +89,7 @@ std::vector<int32_t> epoch_order(const std::vector<int32_t>& rows, uint64_t seed
 void require_finite(double loss, const char* what, int epoch) {
   if (std::isfinite(loss)) return;
   throw Error(Cause::non_finite, fmt::format("the {} of epoch {} is {}", what, epoch, loss),
-              "a smaller `learning_rate`, or check the data for extreme values");
+              "a smaller `learning_rate`, `clip_norm`, or check the data for extreme values");
 }
 
 /// The basis of `auto_timeout`: the longest time between the ends of two consecutive steps of the first epoch, from the
@@ -115,75 +116,142 @@ class StepClock {
   Clock::time_point last_ = Clock::now();
 };
 
-void train_rank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
-                const std::function<void(const EpochResult&)>& finished, std::vector<float>& parameters) {
-  const Deadline patience = Deadline::after_seconds(settings.trainer.timeout_seconds);
-  Trainer trainer(rank, settings.trainer);
-  ResidentData resident(rank, trainer, data, split, patience);
-  const int64_t batch = settings.trainer.plan.global_batch;
-  const int64_t steps = static_cast<int64_t>(split.train.size()) / batch;
-  const auto validation_rows = static_cast<int64_t>(split.validation.size());
-  StepClock clock;
-  int64_t done = 0;  // steps
-  for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
-    const auto start = Clock::now();
-    const Deadline deadline = Deadline::after_seconds(settings.trainer.timeout_seconds);
-    resident.select(epoch_order(split.train, settings.trainer.seed, epoch), deadline);
-    StepStats local;
-    double checks_seconds = 0;
-    for (int64_t step = 0; step < steps; ++step) {
-      resident.step(step * batch);
-      local.loss += trainer.local_stats().loss / static_cast<double>(steps);
-      ++done;
-      if (epoch == 1) clock.step_ended();
-      const bool last = epoch == settings.epochs && step + 1 == steps;
-      if (!last && (settings.check_every == 0 || done % settings.check_every != 0)) continue;
-      const auto check_start = Clock::now();
-      check_replicas(rank, trainer, settings.trainer, fmt::format("after step {}", done));
-      checks_seconds += std::chrono::duration<double>(Clock::now() - check_start).count();
-    }
-    const double loss = trainer.sum_over_ranks(local).loss;
-    if (rank.rank == 0) {  // rank 0 has the weights under every strategy
-      EpochResult result;
-      result.epoch = epoch;
-      result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - checks_seconds;
-      result.samples_per_second = static_cast<double>(steps * batch) / result.seconds;
-      result.train_loss = loss;
-      require_finite(loss, "loss", epoch);
-      if (validation_rows > 0) {
-        const StepStats validation = resident.validate(validation_rows);
-        result.validation_loss = validation.loss;
-        require_finite(validation.loss, "validation loss", epoch);
-        if (data.loss == LossKind::softmax_cross_entropy)
-          result.validation_accuracy = validation.correct / static_cast<double>(validation_rows);
-      }
-      finished(result);
-    }
-    if (epoch > 1 || !settings.trainer.auto_timeout) continue;
-    clock.step_ended();
-    clock.limit_waits(rank, trainer, settings.trainer);
+/// One rank of a training.
+class TrainRank {
+ public:
+  TrainRank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
+            const TrainEvents& events)
+      : rank_(rank),
+        data_(data),
+        settings_(settings),
+        split_(split),
+        events_(events),
+        trainer_(rank, settings.trainer),
+        resident_(rank, trainer_, data, split, patience()),
+        steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
+        done_(settings.start.step) {
+    if (done_ > 0) trainer_.load_state(settings.state);
   }
-  if (rank.rank == 0) parameters = trainer.parameters();
-}
+
+  /// Returns the parameters, on rank 0.
+  std::vector<float> run() {
+    const int first = static_cast<int>(settings_.start.epoch);
+    for (int epoch = first; epoch <= settings_.epochs; ++epoch) {
+      const int64_t begin = epoch == first ? settings_.start.epoch_step : 0;
+      StepStats local;
+      if (epoch == first) local.loss = loss_so_far();
+      train_epoch(epoch, begin, epoch == first, local);
+      if (epoch > first || !settings_.trainer.auto_timeout) continue;
+      clock_.step_ended();
+      clock_.limit_waits(rank_, trainer_, settings_.trainer);
+    }
+    return rank_.rank == 0 ? trainer_.parameters() : std::vector<float>();
+  }
+
+ private:
+  Deadline patience() const { return Deadline::after_seconds(settings_.trainer.timeout_seconds); }
+
+  /// This rank's part of the loss of an epoch that was begun before; with another number of ranks rank 0 takes all of
+  /// it.
+  double loss_so_far() const {
+    const std::vector<double>& losses = settings_.start.epoch_losses;
+    if (losses.size() == static_cast<size_t>(rank_.world_size)) return losses[static_cast<size_t>(rank_.rank)];
+    return rank_.rank == 0 ? std::accumulate(losses.begin(), losses.end(), 0.0) : 0.0;
+  }
+
+  void train_epoch(int epoch, int64_t begin, bool timed, StepStats& local) {
+    const auto start = Clock::now();
+    const int64_t batch = settings_.trainer.plan.global_batch;
+    other_seconds_ = 0;
+    resident_.select(epoch_order(split_.train, settings_.trainer.seed, epoch), patience());
+    for (int64_t step = begin; step < steps_; ++step) {
+      resident_.step(step * batch);
+      local.loss += trainer_.local_stats().loss / static_cast<double>(steps_);
+      ++done_;
+      if (timed) clock_.step_ended();
+      const auto pause = Clock::now();
+      check(epoch == settings_.epochs && step + 1 == steps_);
+      save(epoch, step + 1, local.loss);
+      other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
+    }
+    const double loss = trainer_.sum_over_ranks(local).loss;
+    if (rank_.rank != 0) return;  // rank 0 has the weights under every strategy
+    EpochResult result;
+    result.epoch = epoch;
+    result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
+    result.samples_per_second = static_cast<double>((steps_ - begin) * batch) / result.seconds;
+    result.train_loss = loss;
+    require_finite(loss, "loss", epoch);
+    validate(result);
+    events_.finished(result);
+  }
+
+  void validate(EpochResult& result) {
+    const auto rows = static_cast<int64_t>(split_.validation.size());
+    if (rows == 0) return;
+    const StepStats validation = resident_.validate(rows);
+    result.validation_loss = validation.loss;
+    require_finite(validation.loss, "validation loss", result.epoch);
+    if (data_.loss == LossKind::softmax_cross_entropy)
+      result.validation_accuracy = validation.correct / static_cast<double>(rows * data_.targets_per_row);
+    else
+      result.validation_mae = validation.absolute_error;
+  }
+
+  void check(bool last) {
+    if (!last && (settings_.check_every == 0 || done_ % settings_.check_every != 0)) return;
+    check_replicas(rank_, trainer_, settings_.trainer, fmt::format("after step {}", done_));
+  }
+
+  void save(int epoch, int64_t epoch_step, double loss) {
+    if (settings_.checkpoint_every == 0 || done_ % settings_.checkpoint_every != 0) return;
+    constexpr double kSlowDisk = 1800;  // seconds that the other ranks wait for rank 0 to write
+    TrainingPoint point{done_, epoch, epoch_step, {}};
+    const std::string mine(reinterpret_cast<const char*>(&loss), sizeof loss);
+    for (const std::string& bytes : rank_.communicator.exchange(mine, patience())) {
+      double part = 0;
+      std::memcpy(&part, bytes.data(), std::min(bytes.size(), sizeof part));
+      point.epoch_losses.push_back(part);
+    }
+    const TrainerState state = trainer_.save_state();
+    if (rank_.rank == 0) events_.checkpoint(point, state);
+    rank_.communicator.barrier(Deadline::after_seconds(settings_.trainer.timeout_seconds + kSlowDisk));
+  }
+
+  RankContext& rank_;
+  const Dataset& data_;
+  const TrainSettings& settings_;
+  const Split& split_;
+  const TrainEvents& events_;
+  Trainer trainer_;
+  ResidentData resident_;
+  const int64_t steps_;       // of an epoch
+  int64_t done_;              // steps
+  double other_seconds_ = 0;  // of the epoch, spent on comparisons and checkpoints
+  StepClock clock_;
+};
 
 }  // namespace
 
-TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                          const std::function<void(const EpochResult&)>& finished) {
-  const Split split = split_rows(data.num_rows, settings.validation_fraction, settings.trainer.seed);
+TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events) {
+  const Split split = split_data(data, settings.validation_fraction, settings.trainer.seed);
   TrainedModel trained;
+  TrainEvents counted = events;
+  counted.finished = [&](const EpochResult& result) {
+    trained.epochs.push_back(result);
+    events.finished(result);
+  };
   try {
     fleet.run(settings.trainer.plan.num_devices(), [&](RankContext& rank) {
-      const auto keep = [&](const EpochResult& result) {
-        trained.epochs.push_back(result);
-        finished(result);
-      };
-      train_rank(rank, data, settings, split, keep, trained.parameters);
+      TrainRank training(rank, data, settings, split, counted);
+      std::vector<float> parameters = training.run();
+      if (rank.rank == 0) trained.parameters = std::move(parameters);
     });
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
     throw Error(Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
-                "train again into another `output_dir`");
+                settings.checkpoint_every > 0 ? "`resume` to go on from the last checkpoint"
+                                              : "train again into another `output_dir`");
   }
   return trained;
 }

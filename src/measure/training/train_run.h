@@ -5,6 +5,7 @@
 
 #include "amdahl/amdahl.h"
 #include "measure/fleet.h"
+#include "train/checkpoint.h"
 #include "train/dataset.h"
 
 namespace amdahl {
@@ -13,19 +14,28 @@ struct TrainSettings {
   TrainerOptions trainer;  // plan complete
   int epochs = 20;
   double validation_fraction = 0.2;
-  int64_t check_every = 1000;  // steps between comparisons of the ranks' parameters; 0: only after the last step
+  int64_t check_every = 1000;    // steps between comparisons of the ranks' parameters; 0: only after the last step
+  int64_t checkpoint_every = 0;  // steps between calls of TrainEvents::checkpoint; 0: none
+  TrainingPoint start;           // where to go on: equal on all processes
+  TrainerState state;            // of `start`, on the root process; unused at step 0
+};
+
+/// Callbacks on the root process.
+struct TrainEvents {
+  std::function<void(const EpochResult&)> finished;                                 // after every epoch
+  std::function<void(const TrainingPoint&, const TrainerState& state)> checkpoint;  // between two steps
 };
 
 /// Trains on the whole data set, shuffled anew each epoch by the seed; rows that do not fill a global batch are skipped
-/// in that epoch. `finished` runs on the root process after every epoch. Error{non_finite} when the loss is NaN or
-/// infinite, Error{check_failed} when ranks that should hold the same parameters do not (check_replicas),
-/// Error{interrupted} within an epoch once the fleet is stopped (Fleet::end_runs_when). `data` must be standardised on
-/// the split's training rows already. The result is that of the root process.
+/// in that epoch. From `settings.start` on, the steps are those of a training that was not interrupted there, bit by
+/// bit where reruns are bit-equal. Error{non_finite} when the loss is NaN or infinite, Error{check_failed} when ranks
+/// that should hold the same parameters do not (check_replicas), Error{interrupted} within an epoch once the fleet is
+/// stopped (Fleet::end_runs_when). `data` must be standardised on the split's training rows already. The result is that
+/// of the root process.
 struct TrainedModel {
-  std::vector<EpochResult> epochs;
-  std::vector<float> parameters;  // after the last epoch, in layout order
+  std::vector<EpochResult> epochs;  // of this run: from `start` on
+  std::vector<float> parameters;    // after the last epoch, in layout order
 };
-TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings,
-                          const std::function<void(const EpochResult&)>& finished);
+TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events);
 
 }  // namespace amdahl

@@ -1,6 +1,7 @@
 // ddp: each rank computes its share of the batch; gradients are summed bucket by bucket on the communication stream as
 // soon as backward completes them, overlapping the rest of backward. The optimizer updates each bucket as it arrives,
-// in the order in which the buckets were sent.
+// in the order in which the buckets were sent; clipped gradients wait for the last bucket, whose arrival completes the
+// norm on every rank.
 #include "parallel/data/bucketed_sync.h"
 
 namespace amdahl {
@@ -10,7 +11,16 @@ class DataParallel final : public BucketedSync {
  public:
   using BucketedSync::BucketedSync;
 
+  void finish_step(StepStamps* stamps) override {
+    BucketedSync::finish_step(stamps);
+    if (!context().optimizer.clips()) return;
+    if (stamps) stamps->start(context().compute, StepStamps::at(stamps->updates, 0));
+    update_alone();
+    if (stamps) stamps->end(context().compute, stamps->updates[0]);
+  }
+
   void update_alone() override {
+    clip_by_own_gradients(context().optimizer, context().compute, {{0, context().model.layout().num_floats}});
     for (const Bucket& bucket : buckets()) update(bucket);
   }
 
@@ -24,6 +34,7 @@ class DataParallel final : public BucketedSync {
   int64_t bucket_bytes(size_t i) const override { return buckets()[i].floats() * static_cast<int64_t>(sizeof(float)); }
 
   void arrived(size_t i, size_t order, StepStamps* stamps) override {
+    if (context().optimizer.clips()) return;
     if (stamps) stamps->start(context().compute, StepStamps::at(stamps->updates, order));
     update(buckets()[i]);
     if (stamps) stamps->end(context().compute, stamps->updates[order]);

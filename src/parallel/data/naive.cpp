@@ -6,8 +6,6 @@
 namespace amdahl {
 namespace {
 
-int64_t target_width(const ModelSpec& model) { return model.loss == LossKind::mse ? model.output_width() : 1; }
-
 class NaiveDataParallel final : public GradientSync {
  public:
   explicit NaiveDataParallel(const SyncContext& context) : context_(context) {}
@@ -15,7 +13,7 @@ class NaiveDataParallel final : public GradientSync {
   void begin_step(const BatchView& full, float* staged_features, float* staged_targets) override {
     const ModelSpec& spec = context_.model.spec();
     hand_out(full.features, staged_features, spec.input_width);
-    hand_out(full.targets, staged_targets, target_width(spec));
+    hand_out(full.targets, staged_targets, spec.target_width());
     context_.communicator.broadcast(context_.model.params(), num_floats(), DType::f32, 0, context_.compute);
   }
 
@@ -35,8 +33,10 @@ class NaiveDataParallel final : public GradientSync {
   }
 
   void update_alone() override {
-    if (context_.communicator.rank() == 0)
-      context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats);
+    if (context_.communicator.rank() != 0) return;
+    const int64_t end = context_.model.layout().num_floats;
+    clip_by_own_gradients(context_.optimizer, context_.compute, {{0, end}});
+    context_.optimizer.update(context_.compute, 0, end);
   }
 
  private:
@@ -67,7 +67,7 @@ std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& contex
 
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank) {
   const int64_t floats = 2 * make_layout(model).num_floats;  // weights and gradients
-  const int64_t row = model.input_width + target_width(model);
+  const int64_t row = model.input_width + model.target_width();
   const RowRange mine = even_share(plan.global_batch, plan.mesh.dp, rank);
   const int64_t rows = rank == 0 ? plan.global_batch - mine.rows() : mine.rows();
   return (floats + rows * row) * static_cast<int64_t>(sizeof(float));

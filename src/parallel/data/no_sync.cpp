@@ -10,10 +10,11 @@ class NoCommunication final : public GradientSync {
  public:
   explicit NoCommunication(const SyncContext& context) : context_(context) {
     const ModelSpec& model = context.model.spec();
+    if (!model.is_mlp()) return;
     const int64_t in = model.input_width, out = model.layers.front().units;
     const bool last_too = model.layers.size() == 1;  // the last layer's bias gradient is part of the same call
-    if (!context.optimizer.is_adam() || context.plan.accumulate > 1 || context.keep_gradients || last_too ||
-        !context.ops.gemm().fuses_backward(context.plan.global_batch) ||
+    if (!context.optimizer.is_adam() || context.optimizer.clips() || context.plan.accumulate > 1 ||
+        context.keep_gradients || last_too || !context.ops.gemm().fuses_backward(context.plan.global_batch) ||
         !context.ops.gemm().fuses_update(context.plan.global_batch, in, out))
       return;
     const int64_t begin = context.model.layout().layers.front().weight;
@@ -28,11 +29,16 @@ class NoCommunication final : public GradientSync {
     // The first layer's weights come last in the layout.
     const ParameterLayout& layout = context_.model.layout();
     const int64_t end = first_weights_ ? layout.layers.front().weight : layout.num_floats;
+    clip_by_own_gradients(context_.optimizer, context_.compute, {{0, layout.num_floats}});
     context_.optimizer.update(context_.compute, 0, end);
     if (span) stamps->end(context_.compute, *span);
   }
 
-  void update_alone() override { context_.optimizer.update(context_.compute, 0, context_.model.layout().num_floats); }
+  void update_alone() override {
+    const int64_t end = context_.model.layout().num_floats;
+    clip_by_own_gradients(context_.optimizer, context_.compute, {{0, end}});
+    context_.optimizer.update(context_.compute, 0, end);
+  }
 
  private:
   SyncContext context_;

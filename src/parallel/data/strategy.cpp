@@ -67,6 +67,7 @@ const std::vector<StrategyRow>& strategy_table() {
        .updates_early = true,
        .feasible = a_row_for_every_device,
        .traffic_bytes = sharded_data_parallel_traffic,
+       .norm_bytes = sizeof(float),
        .owned = sharded_data_parallel_owned,
        .build = make_sharded_data_parallel},
       {.name = "dp",

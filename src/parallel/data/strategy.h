@@ -30,7 +30,28 @@ class RangeOptimizer {
     (void)begin, (void)end;
     throw Error(Cause::internal, "this optimizer is not Adam");
   }
+
+  /// Whether the gradients are clipped by the norm of the whole gradient. No update of a step may then be enqueued, and
+  /// no `adam_step` asked for, before all gradients of the global batch are final on their owners: a strategy calls
+  /// `sum_of_squares`, adds up the sums of ranks that hold different parts of the gradient, and calls `clip`, all in
+  /// the order of the streams that run the updates. Error{internal} from an update before `clip`.
+  virtual bool clips() const { return false; }
+  /// Enqueues the sum of the squares of the gradients in `ranges`; returns where it will be: one float on the device.
+  virtual float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) {
+    (void)stream, (void)ranges;
+    throw Error(Cause::internal, "this optimizer does not clip");
+  }
+  /// Enqueues the scale of the gradients for the updates of this step, from that sum.
+  virtual void clip(Stream& stream) { (void)stream; }
 };
+
+/// Clips by the gradients in `ranges`, which are the whole gradient, or as much of it as an update without
+/// communication knows. Does nothing without clipping.
+inline void clip_by_own_gradients(RangeOptimizer& optimizer, Stream& stream, const std::vector<FloatRange>& ranges) {
+  if (!optimizer.clips()) return;
+  optimizer.sum_of_squares(stream, ranges);
+  optimizer.clip(stream);
+}
 
 /// What a strategy uses on its rank; everything must outlive the strategy.
 struct SyncContext {
@@ -61,16 +82,16 @@ class GradientSync {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
   /// The Adam step on the first layer's weights that backward must fuse into the computation of their gradient; null:
-  /// none.
+  /// none, as always with RangeOptimizer::clips.
   virtual const AdamStep* update_in_backward() const { return nullptr; }
   /// SMs that the work enqueued by gradient_ready occupies during backward.
   virtual int reserved_sms() const { return 0; }
   /// Called after backward. In compute-stream order, after the work that this enqueues, the rank's owned ranges are
   /// updated from gradients of the global batch, and those gradients are in the model's gradients (except what
-  /// update_in_backward covers).
+  /// update_in_backward covers). With RangeOptimizer::clips, every update of the step is enqueued here, after the norm.
   virtual void finish_step(StepStamps* stamps) = 0;
   /// The updates of a step from this rank's own gradients, all after backward, on the compute stream. For steps without
-  /// communication, whose times show what communication adds.
+  /// communication, whose times show what communication adds. Clips by the norm of this rank's own gradients.
   virtual void update_alone() = 0;
 };
 
@@ -84,7 +105,10 @@ struct StrategyRow {
   bool updates_early = false;  // and then changes parameters: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` passes to collectives in one step; a test compares it with a counting communicator.
+  /// Without `norm_bytes`.
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
+  /// Payload bytes of the collective that adds up the norm of a clipped gradient, where no rank has all of it.
+  int64_t norm_bytes = 0;
   /// Ascending, disjoint ranges of the layout that `rank` updates, and for which it holds optimizer state.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   std::unique_ptr<GradientSync> (*build)(const SyncContext& context);

@@ -232,13 +232,13 @@ void StageRunner::send_output(Stage& stage, int micro_batch, int64_t rows) {
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   compute_->record(*events.output_done);
   stage.output.stream->wait(*events.output_done);
-  const int64_t width = spec_.layers[stage.model->layout().range.last - 1].units;
+  const int64_t width = spec_.layer_output_width(stage.model->layout().range.last - 1);
   stage.output.communicator->send(stage.model->outputs(stage.slot_of(micro_batch)), static_cast<size_t>(rows * width),
                                   DType::f32, 1, *stage.output.stream);
 }
 
 void StageRunner::receive_gradient(Stage& stage, int micro_batch, int64_t rows) {
-  const int64_t floats = rows * spec_.layers[stage.model->layout().range.last - 1].units;
+  const int64_t floats = rows * spec_.layer_output_width(stage.model->layout().range.last - 1);
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.output_gradient.stream;

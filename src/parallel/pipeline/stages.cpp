@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/layer_kinds.h"
+
 namespace amdahl {
 
 std::vector<double> layer_flops(const ModelSpec& model) {
   std::vector<double> flops;
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const double gemm =
-        2.0 * static_cast<double>(model.layers[i].units) * static_cast<double>(model.layer_input_width(i));
+    const double gemm = row_of(model.layers[i].kind).forward_flops(model.layers[i], model.layer_input_shape(i));
     flops.push_back(i == 0 ? 2 * gemm : 3 * gemm);
   }
   return flops;

@@ -25,7 +25,7 @@ void sum_over(Communicator& tp, float* data, int64_t count, Stream& stream) {
 /// Column-parallel layer: this rank computes some of its units.
 class ColumnDense final : public Layer {
  public:
-  ColumnDense(const DenseSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
+  ColumnDense(const LayerSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
               const TensorContext& context)
       : context_(context),
         local_(local_spec(spec, shard), shard.columns(), index, parameters, context.device, context.ops.gemm(),
@@ -63,7 +63,7 @@ class ColumnDense final : public Layer {
   }
 
  private:
-  static DenseSpec local_spec(DenseSpec spec, const WeightShard& shard) {
+  static LayerSpec local_spec(LayerSpec spec, const WeightShard& shard) {
     spec.units = shard.rows();
     return spec;
   }
@@ -75,7 +75,7 @@ class ColumnDense final : public Layer {
 /// Row-parallel layer: this rank holds some of its inputs.
 class RowDense final : public Layer {
  public:
-  RowDense(const DenseSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
+  RowDense(const LayerSpec& spec, const WeightShard& shard, size_t index, const LayerParameters& parameters,
            const TensorContext& context)
       : context_(context),
         spec_(spec),
@@ -119,7 +119,7 @@ class RowDense final : public Layer {
 
  private:
   TensorContext context_;
-  DenseSpec spec_;
+  LayerSpec spec_;
   size_t index_;
   LayerParameters parameters_;
   DenseLayer whole_;  // gives the layer's state and epilogue
@@ -139,6 +139,8 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model) {
 
 Feasibility tensor_feasible(const ModelSpec& model, int num_ranks) {
   if (num_ranks < 1) return {false, fmt::format("{} tensor-parallel ranks", num_ranks)};
+  if (num_ranks > 1 && !model.is_mlp())
+    return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
   const std::vector<TensorRole> roles = tensor_roles(model);
   for (size_t i = 0; i < roles.size(); ++i) {
     const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
@@ -185,7 +187,7 @@ ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& contex
   options.shards = tensor_shards(model, num_ranks, context.tp.rank());
   options.make_layer = [model, context, roles = tensor_roles(model), shards = options.shards](
                            size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
-    const DenseSpec& spec = model.layers[i];
+    const LayerSpec& spec = model.layers[i];
     if (roles[i] == TensorRole::column) return std::make_unique<ColumnDense>(spec, shards[i], i, parameters, context);
     if (roles[i] == TensorRole::row) return std::make_unique<RowDense>(spec, shards[i], i, parameters, context);
     return std::make_unique<DenseLayer>(spec, model.layer_input_width(i), i, parameters, context.device,

@@ -284,11 +284,17 @@ CellKey cell_key_of(const Record& record) {
   key.launch = axis<std::string>(record, "launch", required);
   key.backend = axis<std::string>(record, "backend", required);
   key.optimizer = axis<std::string>(record, "optimizer", required);
+  const auto name = [](const PlanField& field) { return std::string(field.name); };
   key.plan = plan_of_axes(
-      [&](const PlanField& field) {
-        return count_axis(record, std::string(field.name).c_str(), field.least, kLargestCount, required);
-      },
-      [&](const PlanField& field) { return axis<bool>(record, std::string(field.name).c_str(), required); });
+      AxisReaders{[&](const PlanField& field) {
+                    return count_axis(record, name(field).c_str(), field.least, kLargestCount, required);
+                  },
+                  [&](const PlanField& field) { return axis<bool>(record, name(field).c_str(), required); },
+                  [&](const PlanField& field) {
+                    const auto text = axis<std::string>(record, name(field).c_str(), required);
+                    return choice_of(field, text, Cause::store_corrupt, "a record's axis ");
+                  },
+                  [&](const PlanField& field) { return record.axes.count(name(field)) > 0; }});
   key.data = axis<std::string>(record, "data", required);
   return key;
 }

@@ -42,6 +42,7 @@ std::string training_text(const std::vector<Record>& records) {
   std::string text = fmt::format("{}: {} epochs, train loss {}", training_subject(last), count_of(last, "epoch"),
                                  loss_of(last, "train_loss"));
   if (const std::string loss = loss_of(last, "validation_loss"); !loss.empty()) text += ", validation loss " + loss;
+  if (const std::string error = loss_of(last, "validation_mae"); !error.empty()) text += ", validation MAE " + error;
   if (const std::string accuracy = accuracy_of(last); !accuracy.empty()) text += ", validation accuracy " + accuracy;
   return text + "\n";
 }
@@ -52,13 +53,13 @@ std::string training_markdown(const std::vector<Record>& records) {
       fmt::format("# Training of {}\n\n{}. Seed {}, {}, started {}.\n\n",
                   escape_markdown(axis<std::string>(last, "model", "unknown")), escape_markdown(training_subject(last)),
                   last.provenance.seed, last.provenance.device_kind, last.provenance.start_time);
-  text += "| epoch | train loss | validation loss | validation accuracy | samples/s | seconds |\n";
-  text += "|---:|---:|---:|---:|---:|---:|\n";
+  text += "| epoch | train loss | validation loss | validation MAE | validation accuracy | samples/s | seconds |\n";
+  text += "|---:|---:|---:|---:|---:|---:|---:|\n";
   for (const Record& record : records)
-    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", count_of(record, "epoch"), loss_of(record, "train_loss"),
-                        loss_of(record, "validation_loss"), accuracy_of(record),
-                        format_number(record.value("throughput").value_or(0)),
-                        format_number(record.value("seconds").value_or(0)));
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} |\n", count_of(record, "epoch"), loss_of(record, "train_loss"),
+        loss_of(record, "validation_loss"), loss_of(record, "validation_mae"), accuracy_of(record),
+        format_number(record.value("throughput").value_or(0)), format_number(record.value("seconds").value_or(0)));
   return text + fmt::format("\nCommand: `{}`\n", last.provenance.command_line);
 }
 

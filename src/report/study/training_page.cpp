@@ -133,6 +133,7 @@ PageTable epochs_table(const std::vector<Record>& records) {
   table.table.columns = {{"epoch", "Epoch"},
                          {"train_loss", "Training loss"},
                          {"validation_loss", "Validation loss"},
+                         {"validation_mae", "Validation mean absolute error"},
                          {"accuracy", "Validation accuracy (1 = 100 %)"},
                          {"samples_per_second", "Throughput (samples/s)"},
                          {"seconds", "Time (s)"},
@@ -140,9 +141,9 @@ PageTable epochs_table(const std::vector<Record>& records) {
   for (const Record& record : records)
     if (is_epoch(record))
       table.table.rows.push_back({axis<int64_t>(record, "epoch", 0), known(record.value("train_loss")),
-                                  known(record.value("validation_loss")), known(record.value("validation_accuracy")),
-                                  known(record.value("throughput")), known(record.value("seconds")),
-                                  std::string(origin_text(record.origin))});
+                                  known(record.value("validation_loss")), known(record.value("validation_mae")),
+                                  known(record.value("validation_accuracy")), known(record.value("throughput")),
+                                  known(record.value("seconds")), std::string(origin_text(record.origin))});
   return table;
 }
 

@@ -19,10 +19,10 @@ DivisionLayout layout_of(const ByteCounts& counts) {
   layout.bytes = kTeamFlagBytes;
   layout.num_tiles = place(layout.bytes, ranks * sizeof(unsigned));
   const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
-  layout.crowded = place(layout.bytes, sizeof(CrowdedBins));
-  layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(CountBeyond));
+  layout.overfull = place(layout.bytes, sizeof(OverfullBins));
+  layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(OverflowCount));
   layout.tables = place(layout.bytes, tiles * layout.num_bins() * sizeof(uint32_t));
-  layout.entries = place(layout.bytes, tiles * kMaxCountedTilePoints * sizeof(uint16_t));
+  layout.entries = place(layout.bytes, tiles * kMaxTilePoints * sizeof(uint16_t));
   layout.packed = place(layout.bytes, size_t{layout.num_bins()} * kPackedBytesOfBin);
   layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
   return layout;
@@ -42,7 +42,7 @@ class CudaCountDivision final : public CountPeers {
     SortedParts& to = part.sorted_parts;
     const TeamView& team = ranks_.team;
     to.rank = team.rank, to.num_ranks = team.size, to.tiles = ranks_.layout.tiles;
-    to.crowded = reinterpret_cast<CrowdedBins*>(team.base[team.rank] + ranks_.layout.crowded);
+    to.overfull = reinterpret_cast<OverfullBins*>(team.base[team.rank] + ranks_.layout.overfull);
     std::copy(std::begin(ranks_.first_bin), std::end(ranks_.first_bin), std::begin(to.first_bin));
     for (int r = 0; r < team.size; ++r) {
       to.entries[r] = reinterpret_cast<uint16_t*>(team.base[r] + ranks_.layout.entries);
@@ -64,7 +64,7 @@ class CudaCountDivision final : public CountPeers {
 }  // namespace
 
 bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels) {
-  return limits.most_shared >= kHalvesShared && divides_bins(num_voxels);
+  return limits.most_shared >= kPackedShared && divides_bins(num_voxels);
 }
 
 size_t cuda_division_bytes(const ByteCounts& counts) { return layout_of(counts).bytes; }

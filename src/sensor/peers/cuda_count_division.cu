@@ -1,6 +1,6 @@
-// Counts of a cloud over several GPUs that divide the bins: counting a rank's own, and taking the others'.
+// Kernels that merge counts by dividing the bins: counting this rank's bins, and writing the counts of the others.
 #include "sensor/peers/cuda_count_division.h"
-#include "sensor/voxels/cuda_voxel_halves.cuh"
+#include "sensor/voxels/cuda_voxel_packed.cuh"
 #include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
@@ -9,36 +9,37 @@ namespace {
 using namespace sensor_cuda;
 using namespace symmetric_cuda;
 
-constexpr int kThreads = 512;  // of what takes the others' counts
+constexpr int kThreads = 512;  // of take_counts
 constexpr int kBlocksOfList = 8;
 
-__device__ __forceinline__ CountBeyond* list(const DivisionLaunch& p, int rank, uint64_t merge) {
-  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) +
+__device__ __forceinline__ OverflowCount* list(const DivisionLaunch& p, int rank, uint64_t merge) {
+  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
          static_cast<int64_t>(merge % 2) * (p.layout.capacity + 1);
 }
-/// What a rank has of others' counts of a bin.
+/// Counts of a bin from another rank, in the memory of rank `at`.
 __device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
   return reinterpret_cast<uint8_t*>(p.team.base[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
 }
 
-/// Counts go to the others in units of what a warp has at a time: a byte each, or packed, half a byte each in the
-/// unit's first half, where none needs more. Each warp leaves a byte for each bin whose bits tell which of its units
-/// are packed.
+/// Counts are sent in units of the voxels that a warp processes at a time: one byte per voxel, or, if all counts are
+/// below 16, packed with 4 bits per voxel in the first half of the unit. Each warp sends a byte per bin whose bits tell
+/// which of its units are packed.
 struct Units {
-  static constexpr uint32_t kVoxels = 256, kWarps = halves::kThreads / 32, kRounds = halves::kWords / kWarps / kVoxels;
+  static constexpr uint32_t kVoxels = 256, kWarps = packed_counters::kThreads / 32,
+                            kRounds = packed_counters::kWords / kWarps / kVoxels;
   static_assert(2 * kRounds <= 8 && kWarps == kPackedBytesOfBin);
-  /// Of a voxel's unit: the warp that has it, and its bit.
-  __device__ static uint32_t warp_of(uint32_t offset) { return offset % halves::kWords / kVoxels % kWarps; }
+  /// Warp and bit of a voxel's unit.
+  __device__ static uint32_t warp_of(uint32_t offset) { return offset % packed_counters::kWords / kVoxels % kWarps; }
   __device__ static uint32_t bit_of(uint32_t offset) {
-    return offset % halves::kWords / (kVoxels * kWarps) * 2 + offset / halves::kWords;
+    return offset % packed_counters::kWords / (kVoxels * kWarps) * 2 + offset / packed_counters::kWords;
   }
 };
-/// What a rank knows of others' units, [bins, Units::kWarps].
+/// Bits of packed units in the memory of rank `at`, [bins, Units::kWarps].
 __device__ __forceinline__ uint8_t* packed_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
   return reinterpret_cast<uint8_t*>(p.team.base[at] + p.layout.packed) + bin * Units::kWarps;
 }
 
-/// Writes a bin's counts to the other ranks and to this one's grid.
+/// Writes a bin's counts to all other ranks and to this rank's grid.
 struct DivisionWriter {
   const BinArgs& bins;
   const uint32_t* words;
@@ -46,7 +47,7 @@ struct DivisionWriter {
   const ByteArgs& bytes;
   int32_t* grid;
 
-  /// Calls send(rank) for every other one; ranks send to different ones at a time.
+  /// Calls send(rank) for every other rank; each rank begins with another destination.
   template <class Send>
   __device__ __forceinline__ void for_each_other(const Send& send) const {
     for (int rank = p.team.rank + 1; rank < p.team.size; ++rank) send(rank);
@@ -58,7 +59,7 @@ struct DivisionWriter {
   }
   __device__ __forceinline__ void write_bin(uint32_t bin) const {
     uint32_t all_packed = 0;
-    halves::for_each_eight(bins, bin, words, bytes, [&](uint32_t offset, uint32_t, uint2 eight, bool there) {
+    packed_counters::for_each_eight(bins, bin, words, bytes, [&](uint32_t offset, uint32_t, uint2 eight, bool there) {
       const bool packed = !__any_sync(~0u, ((eight.x | eight.y) & 0xf0f0f0f0) != 0);
       if (packed) all_packed |= 1u << Units::bit_of(offset);
       if (!there) return;
@@ -72,7 +73,7 @@ struct DivisionWriter {
       });
     });
     tell_packed(bin, all_packed);
-    halves::write_numbers_of_bin(bins, bin, words, grid);
+    packed_counters::write_numbers_of_bin(bins, bin, words, grid);
   }
   __device__ void leave_bin(uint32_t bin) const { tell_packed(bin, 0); }
   __device__ void write(uint32_t bin, uint32_t offset, uint32_t voxel, uint32_t count) const {
@@ -82,8 +83,8 @@ struct DivisionWriter {
   }
 };
 
-/// Counts this rank's bins of the points that all have sorted.
-__global__ void __launch_bounds__(halves::kThreads, 1)
+/// Counts this rank's bins of the points of all ranks.
+__global__ void __launch_bounds__(packed_counters::kThreads, 1)
     count_own_bins(BinArgs bins, const __grid_constant__ DivisionLaunch p, int32_t* grid) {
   extern __shared__ uint4 memory[];
   auto* words = reinterpret_cast<uint32_t*>(memory);
@@ -95,18 +96,18 @@ __global__ void __launch_bounds__(halves::kThreads, 1)
     return;
   }
   const ByteArgs bytes{kMostOfByte, list(p, p.team.rank, merge), {}};
-  halves::count_all(
+  packed_counters::count_all(
       bins, p.first_bin[p.team.rank], p.first_bin[p.team.rank + 1], gridDim.x, words, [] {},
       DivisionWriter{bins, words, p, bytes, grid});
 }
 
-/// Voxels of a bin that a block writes at once.
+/// Voxels of a bin per block.
 constexpr uint32_t kSlice = 16384;
 __host__ __device__ inline uint32_t slices_of_bin(const DivisionLayout& layout) {
   return (layout.bin_voxels() + kSlice - 1) / kSlice;
 }
 
-/// Writes the voxels of the other ranks' bins; a block for a slice of each of them.
+/// Writes the voxels of the other ranks' bins; one block per slice of a bin.
 __global__ void __launch_bounds__(kThreads, 2)
     take_counts(BinArgs bins, const __grid_constant__ DivisionLaunch p, int32_t* grid) {
   constexpr uint32_t kWord = sizeof(uint32_t), kAhead = kSlice / kWord / kThreads;
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
-/// Adds what other ranks' voxels have beyond a byte; kBlocksOfList blocks for each rank's list.
+/// Adds the overflow lists of the other ranks; kBlocksOfList blocks per rank's list.
 __global__ void __launch_bounds__(kThreads) add_lists(const __grid_constant__ DivisionLaunch p, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();
@@ -165,15 +166,15 @@ void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, 
   BinArgs bins{};
   bins.num_voxels = p.layout.num_voxels;
   bins.bin_bits = p.layout.bin_bits, bins.bin_chunks = p.layout.bin_chunks;
-  bins.tile_points = kMaxCountedTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
+  bins.tile_points = kMaxTilePoints, bins.num_tiles = p.layout.tiles, bins.num_ranks = p.team.size;
   bins.tiles_of_rank = reinterpret_cast<const unsigned*>(own + p.layout.num_tiles);
-  bins.crowded = reinterpret_cast<CrowdedBins*>(own + p.layout.crowded);
+  bins.overfull = reinterpret_cast<OverfullBins*>(own + p.layout.overfull);
   bins.entries = own + p.layout.entries;
   bins.table = reinterpret_cast<uint32_t*>(own + p.layout.tables);
   const uint32_t own_bins = p.first_bin[p.team.rank + 1] - p.first_bin[p.team.rank];
-  const size_t shared = halves::num_words(bins) * sizeof(uint32_t);
+  const size_t shared = packed_counters::num_words(bins) * sizeof(uint32_t);
   allow_shared(launch, &count_own_bins, shared);
-  launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), halves::kThreads, shared,
+  launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), packed_counters::kThreads, shared,
                &count_own_bins, "count_own_bins", bins, p, grid);
   const uint32_t slices = (bins.num_bins() - own_bins) * slices_of_bin(p.layout);
   launch_early(launch, std::max(slices, 1u), kThreads, 0, &take_counts, "take_counts", bins, p, grid);

@@ -1,11 +1,9 @@
-// Counts of a cloud over several GPUs, each of which counts some bins of all points: what the kernels and their host
-// side share.
+// Merges of counts by dividing the bins over GPUs: declarations shared by kernels and host code.
 //
-// Every rank sorts its points by bin and writes them into the memory of the ranks that count these bins (SortedParts).
-// Once all have, a rank counts its bins, writes their voxels of its grid, and sends them to the others as bytes; once
-// all have done that, it writes the other bins' voxels. What goes over the links is two bytes for each point that
-// another rank counts and a byte for each voxel, where adding up parts moves a byte for each voxel twice, and every
-// rank looks through all bins.
+// Each rank sorts its points by bin into the memory of the ranks that count these bins (SortedParts). After a barrier
+// it counts its bins, writes their voxels of its grid and sends the counts to all other ranks as bytes. After a second
+// barrier it writes the voxels of the other bins. The links carry two bytes per point that another rank counts and one
+// byte per voxel. Adding up parts (cuda_count_peers.h) moves two bytes per voxel, and every rank processes all bins.
 #pragma once
 
 #include "sensor/peers/cuda_team_launch.h"
@@ -13,30 +11,31 @@
 
 namespace amdahl {
 
-/// A merge is a round of the team, whose barriers are: all have sorted their points; all have counted their bins.
+/// The barriers of a merge, which is a round of the team: points are sorted; bins are counted.
 ///
-/// Nobody waits for memory to be free. A rank sorts points again only once it has ended a merge, and so all have
-/// counted what it had sorted. It sends bytes only once all have sorted, and so have ended the merge before, in which
-/// they read the last ones. Lists are read until a merge ends, and the next one has the other parity's.
+/// No rank waits until memory is free. A rank sorts points only after it has completed the previous merge, so all ranks
+/// have counted its previous points. It sends bytes only after all ranks have sorted, so they have completed the
+/// previous merge and read its bytes. Overflow lists are read until a merge ends, so the next merge uses the list of
+/// the other parity.
 inline constexpr int kSorted = 0, kCounted = 1;
 
-/// What a byte holds of a voxel's points, and how many bytes tell of a bin which of its counts are half a byte each.
+/// Largest count in a byte, and bytes per bin that tell which of its units are packed (4 bits per voxel).
 inline constexpr int kMostOfByte = 255, kPackedBytesOfBin = 32;
 
-/// Where a rank's memory has what, in bytes from its beginning, behind its TeamFlags.
+/// Offsets in a rank's memory, in bytes, behind its TeamFlags.
 struct DivisionLayout {
   int64_t num_voxels = 0;
   int bin_bits = 0;
   uint32_t bin_chunks = 0;
-  int64_t tiles = 0;     // that a rank has room for
-  int64_t capacity = 0;  // of a list, without its first
-  size_t num_tiles = 0;  // [ranks] unsigned, of the points that each rank has sorted
-  size_t crowded = 0;    // CrowdedBins
-  size_t lists = 0;      // [2], what this rank's voxels have beyond a byte
+  int64_t tiles = 0;     // capacity of a rank
+  int64_t capacity = 0;  // of an overflow list, without its first entry
+  size_t num_tiles = 0;  // [ranks] unsigned, tiles of each rank's points
+  size_t overfull = 0;   // OverfullBins
+  size_t lists = 0;      // [2], overflow lists of this rank's voxels
   size_t tables = 0;     // see SortedParts
   size_t entries = 0;
   size_t packed = 0;  // [bins, kPackedBytesOfBin] u8
-  size_t counts = 0;  // [bins, bin_voxels] u8, what other ranks have counted
+  size_t counts = 0;  // [bins, bin_voxels] u8, counts of other ranks
   size_t bytes = 0;
 
   constexpr uint32_t num_bins() const { return 1u << bin_bits; }

@@ -19,7 +19,7 @@ class CudaCountPeers final : public CountPeers {
     const CountLayout& layout = peers_.layout;
     const TeamView& team = peers_.team;
     part.most_in_byte = counts_.most();
-    part.beyond = reinterpret_cast<CountBeyond*>(team.base[team.rank] + layout.own_list);
+    part.overflow = reinterpret_cast<OverflowCount*>(team.base[team.rank] + layout.own_list);
     if (team.size == 1) {
       part.output = team.base[0] + layout.inboxes;
       return;

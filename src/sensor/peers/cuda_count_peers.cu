@@ -1,5 +1,5 @@
-// Counts of several GPUs merged in each other's memory: every rank adds up the bytes of its own voxels, sends the sums
-// to the others, and writes the whole grid as they arrive.
+// Kernels that merge counts of several GPUs through peer memory: each rank adds up the bytes of its own voxels, sends
+// the sums to all others, and writes the whole grid as sums arrive.
 #include "sensor/peers/cuda_count_peers.h"
 #include "sensor/voxels/cuda_voxel_bytes.cuh"
 #include "symmetric/cuda_symmetric.cuh"
@@ -14,33 +14,33 @@ constexpr int kThreads = 512;
 constexpr int kBlocksOfList = 8;
 constexpr int64_t kVector = sizeof(uint4);
 
-__device__ __forceinline__ CountBeyond* list(const CountLaunch& p, int rank, uint64_t merge) {
+__device__ __forceinline__ OverflowCount* list(const CountLaunch& p, int rank, uint64_t merge) {
   const int64_t length = p.layout.capacity + 1;
-  return reinterpret_cast<CountBeyond*>(p.team.base[rank] + p.layout.lists) + static_cast<int64_t>(merge % 2) * length;
+  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
+         static_cast<int64_t>(merge % 2) * length;
 }
-/// What rank `to` knows of the sums of this slice that rank `from` sends: see word_of_merge.
+/// Signal at rank `to` for the sums of this slice from rank `from`: see word_of_merge.
 __device__ __forceinline__ Signal* summed(const CountLaunch& p, int to, int from, int64_t slice) {
   return reinterpret_cast<Signal*>(p.team.base[to] + p.layout.summed) + from * p.layout.slices + slice;
 }
-/// That a slice's sums of this merge have arrived, and whether they are packed: half a byte each, because none needs
-/// more.
+/// Value of the signal: the sums of this merge have arrived, packed (4 bits per voxel) or not.
 __device__ __forceinline__ uint64_t word_of_merge(uint64_t merge, bool packed) { return merge * 2 + (packed ? 1 : 0); }
-/// What rank `at` has of the sums of the voxels of rank `of`.
+/// Sums of the voxels of rank `of` in the memory of rank `at`.
 __device__ __forceinline__ char* sums(const CountLaunch& p, int at, int of) {
   return p.team.base[at] + p.layout.sums + of * p.layout.part_voxels;
 }
 
-/// Lets the others read what this rank's voxels had beyond a byte, and voxelizing begin a list anew.
+/// Publishes this rank's overflow list and clears the list that voxelizing fills.
 __device__ void publish_list(const CountLaunch& p, uint64_t merge) {
-  auto* own = reinterpret_cast<CountBeyond*>(p.team.base[p.team.rank] + p.layout.own_list);
-  CountBeyond* published = list(p, p.team.rank, merge);
+  auto* own = reinterpret_cast<OverflowCount*>(p.team.base[p.team.rank] + p.layout.own_list);
+  OverflowCount* published = list(p, p.team.rank, merge);
   const int64_t length = own->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += kThreads) published[i] = own[i];
   if (threadIdx.x == 0) own->voxel = 0;
 }
 
-/// Arrives at a merge, and waits until all have. False, to all threads of the block, once a wait was given up.
+/// Arrives at a merge and waits for all ranks. False, in all threads of the block, if a wait has failed.
 __device__ bool enter(const CountLaunch& p, uint64_t merge) {
   if (blockIdx.x == 0) {
     if (!__syncthreads_and(!is_broken(p.team))) return false;
@@ -50,7 +50,7 @@ __device__ bool enter(const CountLaunch& p, uint64_t merge) {
   return arrive_and_wait(p.team, 0, merge, blockIdx.x == 0);
 }
 
-/// Adds up a slice of this rank's voxels and sends the sums to all; returns whether they are packed.
+/// Adds up a slice of this rank's voxels and sends the sums to all ranks; returns whether they are packed.
 __device__ bool add_up(const CountLaunch& p, int64_t slice) {
   constexpr int kOfThread = CountLayout::kSliceVoxels / kVector / kThreads;
   const char* own = p.team.base[p.team.rank] + p.layout.inboxes;
@@ -66,7 +66,7 @@ __device__ bool add_up(const CountLaunch& p, int64_t slice) {
 #pragma unroll 4
     for (int from = 0; from < p.team.size; ++from) {
       const uint4 part = __ldcs(reinterpret_cast<const uint4*>(own + from * p.layout.part_voxels + first + at(i)));
-      sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;  // no byte grows out of its bits
+      sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;  // byte sums do not exceed 255
     }
     any |= sum.x | sum.y | sum.z | sum.w;
   }
@@ -107,7 +107,8 @@ __device__ void write_slice(const CountLaunch& p, int of, int64_t slice, bool pa
       write_bytes_as_numbers(packed ? unpack_word(words[i]) : words[i], voxel + at(i), p.num_voxels, aligned, grid);
 }
 
-/// A block for a slice of every part. It waits for those of the same slice alone, which begin as early on their ranks.
+/// One block per slice of every part. It waits only for blocks of the same slice, which start at the same time on all
+/// ranks.
 __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constant__ CountLaunch p, int32_t* grid) {
   __shared__ bool packed_of_other;
   wait_for_predecessor();
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
       store_release(summed(p, other, p.team.rank, slice), word_of_merge(merge, packed));
     write_slice(p, p.team.rank, slice, packed, grid);
     for (int k = 1; k < p.team.size && complete; ++k) {
-      const int from = (p.team.rank + p.team.size - k) % p.team.size;  // in the order in which they send to this one
+      const int from = (p.team.rank + p.team.size - k) % p.team.size;  // in the order in which they send to this rank
       if (threadIdx.x == 0) {
         const Signal* signal = summed(p, p.team.rank, from, slice);
         complete = wait_until(p.team, signal, word_of_merge(merge, false), from);
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
   if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
-/// Adds what voxels have beyond a byte; kBlocksOfList blocks for each rank's list.
+/// Adds the overflow lists; kBlocksOfList blocks per rank's list.
 __global__ void __launch_bounds__(kThreads) add_peer_lists(const __grid_constant__ CountLaunch p, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();

@@ -1,4 +1,4 @@
-// One kernel that merges bit masks of several GPUs: every rank sends its mask to the others and writes its own grid.
+// The kernel that merges bit masks of several GPUs: each rank sends its mask to all others and writes its own grid.
 #include "sensor/cuda_launch.cuh"
 #include "sensor/peers/cuda_mask_peers.h"
 #include "symmetric/cuda_symmetric.cuh"
@@ -10,10 +10,10 @@ using namespace sensor_cuda;
 using namespace symmetric_cuda;
 
 constexpr int kThreads = 256;
-constexpr int kPackets = 128;  // of a block
+constexpr int kPackets = 128;  // per block
 constexpr int kWords = kPackets * kPacketWords;
 
-/// Words of a mask and the merge they belong to; read and written as one.
+/// Words of a mask and the number of their merge; read and written by one access.
 struct alignas(16) Packet {
   uint32_t word[kPacketWords];
   uint32_t number;
@@ -37,24 +37,24 @@ __device__ __forceinline__ Packet load_packet(const Packet* from) {
           static_cast<uint32_t>(high >> 32)};
 }
 
-/// Where rank `to` has the mask of rank `from` in this merge.
+/// The inbox of rank `to` for the mask of rank `from` in this merge.
 __device__ __forceinline__ Packet* inbox(const MaskLaunch& p, int to, int from, uint32_t number) {
   const int64_t place = static_cast<int64_t>(number % 2) * p.team.size + from;
   return reinterpret_cast<Packet*>(p.team.base[to] + kTeamFlagBytes) + place * num_packets(p.num_voxels);
 }
 
-/// Sends the packets of `words`, from packet `first` of the mask on, to all other ranks.
+/// Sends `words` as packets `first`, ... of the mask to all other ranks.
 __device__ __forceinline__ void send(const MaskLaunch& p, const uint32_t* words, int64_t first, int count,
                                      uint32_t number) {
   for (int i = static_cast<int>(threadIdx.x); i < count * (p.team.size - 1); i += kThreads) {
     const int to = (p.team.rank + 1 + i / count) % p.team.size,
-              at = i % count;  // ranks send to different ones at a time
+              at = i % count;  // each rank begins with another destination
     const uint32_t* from = words + at * kPacketWords;
     store_packet(inbox(p, to, p.team.rank, number) + first + at, {{from[0], from[1], from[2]}, number});
   }
 }
 
-/// Adds the other ranks' words to `words`; false when those of one did not arrive.
+/// ORs the words of the other ranks into `words`; false if some did not arrive in time.
 __device__ __forceinline__ bool receive(const MaskLaunch& p, uint32_t* words, int64_t first, int count,
                                         uint32_t number) {
   for (int i = static_cast<int>(threadIdx.x); i < count * (p.team.size - 1); i += kThreads) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ bool receive(const MaskLaunch& p, uint32_t* words, in
   return true;
 }
 
-/// Voxels [0, voxels) whose bits are in `words`.
+/// Writes voxels [0, voxels) from their bits in `words`.
 __device__ __forceinline__ void write_voxels(const uint32_t* words, int voxels, int32_t* grid) {
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (int i = static_cast<int>(threadIdx.x) * 4; i < voxels; i += kThreads * 4) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   bool complete = !is_broken(p.team);
   if (complete) send(p, words, first, count, number);
-  __syncthreads();  // what was sent are this rank's words alone
+  __syncthreads();  // `words` must not change before all are sent
   complete = __syncthreads_and(complete && receive(p, words, first, count, number));
   if (complete) {
     for (int i = static_cast<int>(threadIdx.x); merged && i < num_words; i += kThreads)

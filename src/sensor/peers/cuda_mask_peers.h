@@ -1,17 +1,17 @@
-// Merging bit masks in peers' memory: what the kernel and its host side share.
+// Merges of bit masks through peer memory: declarations shared by kernel and host code.
 #pragma once
 
 #include "sensor/peers/cuda_team_launch.h"
 
 namespace amdahl {
 
-/// Each rank's memory has TeamFlags and then the inboxes: for each parity of merges, the mask of each rank.
+/// The memory of each rank has TeamFlags and then the inboxes: for each parity of merges the masks of all ranks.
 ///
-/// A merge is a round of the team without a barrier. A rank writes its mask into the others' inboxes in packets of 16
-/// bytes, each with the round's number, so that data and signal arrive together and no fence is needed. No rank waits
-/// for another to have read: the next merge writes the other parity, and that of the one after is free, because a rank
-/// ends a merge only once the masks of all have arrived.
-inline constexpr int kPacketWords = 3;  // of the mask; the fourth is the number
+/// A merge is a round of the team without a barrier. A rank writes its mask into the inboxes of the others in packets
+/// of 16 bytes that contain the round's number, so that data and signal arrive together without a fence. No rank waits
+/// until inboxes are free: the next merge uses the other parity, and the merge after that can reuse the first one,
+/// because a rank completes a merge only after all masks have arrived.
+inline constexpr int kPacketWords = 3;  // words of the mask per packet; the fourth word is the round's number
 
 struct MaskLaunch {
   TeamView team;

@@ -1,4 +1,4 @@
-// Launches of sensor kernels that work as a team.
+// Launches of sensor kernels of a team.
 #pragma once
 
 #include "sensor/cuda_kernels.h"

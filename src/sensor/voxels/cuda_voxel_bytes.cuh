@@ -1,47 +1,49 @@
-// Counts that a second step writes as bytes, for a merge.
+// Counts written as bytes, for a merge.
 #pragma once
 
 #include "sensor/voxels/cuda_voxelize.cuh"
 
 namespace amdahl::sensor_cuda {
 
+/// How voxels are written.
+enum class Form { numbers, bytes, mask };
+
 /// See VoxelizeProblem::most_in_byte.
 struct ByteArgs {
   int most;
-  CountBeyond* beyond;
+  OverflowCount* overflow;
   ByteParts parts;
 
   static ByteArgs of(const VoxelizeProblem& problem) {
-    return {problem.most_in_byte, problem.beyond, problem.byte_parts};
+    return {problem.most_in_byte, problem.overflow, problem.byte_parts};
   }
-  /// Where a voxel's byte goes. Those of a chunk lie side by side, aligned as the chunk is.
+  /// Destination of a voxel's byte. The bytes of a chunk are contiguous and aligned like the chunk.
   __device__ __forceinline__ uint8_t* byte_of(void* output, int64_t voxel) const {
-    return parts.voxels == 0 ? static_cast<uint8_t*>(output) + voxel : byte_of_part(voxel);
-  }
-  __device__ __forceinline__ uint8_t* byte_of_part(int64_t voxel) const {
-    const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both of 32 bits
+    if (parts.voxels == 0) return static_cast<uint8_t*>(output) + voxel;
+    const uint32_t part = static_cast<uint32_t>(voxel) / static_cast<uint32_t>(parts.voxels);  // both fit into 32 bits
     return parts.part[part] + (voxel - part * parts.voxels);
   }
-  /// What a voxel's byte holds of its count; what is beyond goes to the list.
+  /// The count limited to `most`; appends the rest to the overflow list.
   __device__ __forceinline__ uint32_t limit(uint32_t count, int64_t voxel) const {
     const auto most_here = static_cast<uint32_t>(most);
     if (count <= most_here) return count;
-    beyond[1 + atomicAdd(&beyond->voxel, 1u)] = {static_cast<uint32_t>(voxel), static_cast<int32_t>(count - most_here)};
+    overflow[1 + atomicAdd(&overflow->voxel, 1u)] = {static_cast<uint32_t>(voxel),
+                                                     static_cast<int32_t>(count - most_here)};
     return most_here;
   }
 };
 
-/// Adds what a list's voxels have beyond a byte, as block `block` of so many.
-__device__ __forceinline__ void add_list(const CountBeyond* list, unsigned block, unsigned blocks, int32_t* grid) {
+/// Adds an overflow list to the grid, as block `block` of `blocks`.
+__device__ __forceinline__ void add_list(const OverflowCount* list, unsigned block, unsigned blocks, int32_t* grid) {
   const int64_t length = list->voxel;
 #pragma unroll 4
   for (int64_t i = 1 + block * blockDim.x + threadIdx.x; i <= length; i += blocks * blockDim.x) {
-    const CountBeyond entry = list[i];
+    const OverflowCount entry = list[i];
     atomicAdd(grid + entry.voxel, entry.count);
   }
 }
 
-/// Four bytes without their upper halves, which are 0, in 16 bits; and back.
+/// Packs the low 4 bits of four bytes, whose high bits are 0, into 16 bits; and back.
 __device__ __forceinline__ uint32_t pack_word(uint32_t word) {
   const uint32_t pairs = (word | word >> 4) & 0x00ff00ff;
   return (pairs | pairs >> 8) & 0xffff;

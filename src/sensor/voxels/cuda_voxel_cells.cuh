@@ -1,4 +1,4 @@
-// What a block keeps of a bin's voxels in shared memory where there are no values, and how it is written.
+// Cells of a bin's voxels in shared memory, without values, and how they are written to the grid.
 #pragma once
 
 #include <type_traits>
@@ -7,9 +7,8 @@
 
 namespace amdahl::sensor_cuda {
 
-// What a block keeps of a voxel: whether there are points, or how many. Points are added by pointer, or by an address
-// in shared memory, which takes less for entries that may not be there and more for many in one voxel. And how many
-// bytes there are for what is nowhere: one may be set by all lanes at once.
+// Cells: a mark or a count per voxel. Points are added by a pointer or, for entries that may not exist, by a 32-bit
+// address. kNowhereBytes: bytes behind the cells for entries that do not exist, which all lanes may write at once.
 
 struct Marks {
   using Cell = uint8_t;
@@ -24,14 +23,21 @@ struct Counts {
   __device__ static void add(uint32_t cell) { add_at(cell, 1); }
 };
 
-/// Four voxels of the grid, from `cells` on.
+template <int kThreads>
+__device__ __forceinline__ void clear_cells(uint4* memory, uint32_t bytes) {
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i < bytes / sizeof(uint4); i += kThreads) memory[i] = make_uint4(0, 0, 0, 0);
+  __syncthreads();
+}
+
+/// The values of four voxels from `cells` on.
 __device__ __forceinline__ int4 four_voxels(const uint32_t* cells) { return *reinterpret_cast<const int4*>(cells); }
 __device__ __forceinline__ int4 four_voxels(const uint8_t* cells) {
   const uint32_t word = *reinterpret_cast<const uint32_t*>(cells);
   return make_int4(word & 1, word >> 8 & 1, word >> 16 & 1, word >> 24);
 }
 
-/// Of 32 marks.
+/// The mask word of 32 marks.
 __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
   constexpr uint32_t kGather = 1u << 24 | 1u << 17 | 1u << 10 | 1u << 3;  // bits 0, 8, 16 and 24 to 24, 25, 26 and 27
   uint32_t word = 0;
@@ -45,70 +51,52 @@ __device__ __forceinline__ uint32_t mask_word(const uint8_t* cells) {
   return word;
 }
 
-/// Writes counts as bytes, four voxels at once; the output has whole words.
-template <int kThreads>
-__device__ void write_bytes(const BinArgs& bins, uint32_t bin, const uint32_t* cells, const ByteArgs& args,
-                            void* output) {
-  for (uint32_t offset = threadIdx.x * 4; offset < bins.bin_voxels(); offset += kThreads * 4) {
-    const uint32_t voxel = voxel_of(bins, bin, offset);
-    if (voxel >= bins.num_voxels) continue;
-    const int4 four = four_voxels(cells + offset);
-    const int counts[4] = {four.x, four.y, four.z, four.w};
-    const int64_t first = bins.first_voxel + voxel;
-    uint32_t word = 0;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) word |= args.limit(static_cast<uint32_t>(counts[k]), first + k) << (8 * k);
-    __stcs(reinterpret_cast<uint32_t*>(args.byte_of(output, first)), word);
-  }
-}
-
-/// Writes 32 voxels' bits at once.
-template <int kThreads>
-__device__ void write_mask(const BinArgs& bins, uint32_t bin, const uint8_t* cells, void* output) {
-  auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
-  for (uint32_t offset = threadIdx.x * 32; offset < bins.bin_voxels(); offset += kThreads * 32) {
-    const uint32_t voxel = voxel_of(bins, bin, offset);
-    if (voxel < bins.num_voxels) mask[voxel / 32] = mask_word(cells + offset);
-  }
-}
-
-/// Writes a bin's numbers, of counts or marks.
-template <int kThreads, class Cell>
-__device__ void write_bin(const BinArgs& bins, uint32_t bin, const Cell* cells, void* output) {
+/// Writes a bin's voxels: numbers or bytes of four voxels at once, or a mask word of 32.
+template <Form kForm, int kThreads, class Cell>
+__device__ __forceinline__ void write_cells(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& bytes,
+                                            void* output) {
+  constexpr uint32_t kVoxels = kForm == Form::mask ? 32 : 4;
   auto* grid = static_cast<int32_t*>(output) + bins.first_voxel;
-  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0,
-             whole = aligned && bins.num_voxels % 4 == 0;
+  auto* mask = static_cast<uint32_t*>(output) + bins.first_voxel / 32;
+  const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   const auto num_voxels = static_cast<uint32_t>(bins.num_voxels);
-  constexpr uint32_t kStep = kThreads * 4, kAtOnce = 4;
-#pragma unroll 1
-  for (uint32_t first = threadIdx.x * 4; first < bins.bin_voxels(); first += kAtOnce * kStep) {
-    int4 fours[kAtOnce];
+#pragma unroll 4
+  for (uint32_t offset = threadIdx.x * kVoxels; offset < bins.bin_voxels(); offset += kThreads * kVoxels) {
+    const uint32_t voxel = voxel_of(bins, bin, offset);
+    if (voxel >= num_voxels) continue;
+    if constexpr (kForm == Form::numbers) {
+      write_numbers(four_voxels(cells + offset), voxel, num_voxels, aligned, grid);
+    } else if constexpr (kForm == Form::mask) {
+      mask[voxel / 32] = mask_word(cells + offset);
+    } else {
+      const int4 four = four_voxels(cells + offset);
+      const int counts[4] = {four.x, four.y, four.z, four.w};
+      const int64_t first = bins.first_voxel + voxel;
+      uint32_t word = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k)
-      if (first + k * kStep < bins.bin_voxels()) fours[k] = four_voxels(cells + first + k * kStep);
-#pragma unroll
-    for (uint32_t k = 0; k < kAtOnce; ++k) {
-      if (first + k * kStep >= bins.bin_voxels()) break;
-      const uint32_t voxel = voxel_of(bins, bin, first + k * kStep);
-      if (!whole)
-        write_numbers(fours[k], voxel, num_voxels, aligned, grid);
-      else if (voxel < num_voxels)
-        __stcs(reinterpret_cast<int4*>(grid + voxel), fours[k]);
+      for (int k = 0; k < 4; ++k) word |= bytes.limit(static_cast<uint32_t>(counts[k]), first + k) << (8 * k);
+      __stcs(reinterpret_cast<uint32_t*>(bytes.byte_of(output, first)), word);
     }
   }
 }
 
-enum class Form { numbers, bytes, mask };
-
-template <Form kForm, int kThreads, class Cell>
-__device__ __forceinline__ void write(const BinArgs& bins, uint32_t bin, const Cell* cells, const ByteArgs& bytes,
-                                      void* output) {
-  if constexpr (kForm == Form::bytes)
-    write_bytes<kThreads>(bins, bin, cells, bytes, output);
-  else if constexpr (kForm == Form::mask)
-    write_mask<kThreads>(bins, bin, cells, output);
-  else
-    write_bin<kThreads>(bins, bin, cells, output);
+/// Launches a second step that has two blocks per SM. kernel_of(cells, form) returns the kernel for these types.
+template <class KernelOf>
+void launch_cells(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins, unsigned threads,
+                  const char* name, const KernelOf& kernel_of) {
+  const auto launch_as = [&](auto cells, auto form) {
+    auto* kernel = kernel_of(cells, form);
+    const size_t shared = bins.bin_voxels() * sizeof(typename decltype(cells)::Cell) + decltype(cells)::kNowhereBytes;
+    allow_shared(launch, kernel, shared);
+    launch_early(launch, second_step_blocks(launch, bins), threads, shared, kernel, name, bins, ByteArgs::of(problem),
+                 problem.output);
+  };
+  if (problem.most_in_byte > 0) return launch_as(Counts{}, std::integral_constant<Form, Form::bytes>{});
+  if (problem.options.mode == VoxelMode::count)
+    return launch_as(Counts{}, std::integral_constant<Form, Form::numbers>{});
+  if (problem.options.mode == VoxelMode::occupancy)
+    return launch_as(Marks{}, std::integral_constant<Form, Form::numbers>{});
+  launch_as(Marks{}, std::integral_constant<Form, Form::mask>{});
 }
 
 }  // namespace amdahl::sensor_cuda

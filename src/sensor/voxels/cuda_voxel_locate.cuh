@@ -1,4 +1,4 @@
-// Which voxel a point lies in, on the device, and what became of the points that lie in none.
+// Device code that computes the voxel of a point and counts points outside.
 #pragma once
 
 #include <type_traits>
@@ -8,12 +8,29 @@
 
 namespace amdahl::sensor_cuda {
 
-/// What became of a thread's points.
-struct Fates {
+/// How coordinates are divided by the voxel's edge. reciprocal: multiplication by a reciprocal in two floats, if that
+/// gives the same voxels (voxel_quotient.h), extents are below 2^22 and voxels below 2^31. exact: IEEE division.
+/// approximate: RoboCache's division.
+enum class Quotient { reciprocal, exact, approximate };
+
+/// Parameters of the grid for kernels.
+struct GridArgs {
+  float minimum[3];
+  float edge;
+  Reciprocal inverse;  // of the edge
+  int size[3];
+  int64_t stride[3];
+  int64_t first;  // first voxel of the slab, subtracted from indices
+  bool clamp;
+  Quotient quotient;
+};
+
+/// Drop and NaN counters of a thread or block.
+struct Drops {
   unsigned nan, outside;
 };
 
-/// Less than any voxel, and more when taken as unsigned.
+/// Below any voxel, and above any voxel as unsigned number.
 constexpr int kNowhere = -1;
 
 /// from / edge: see voxel_quotient.h.
@@ -33,24 +50,24 @@ __device__ __forceinline__ float quotient_of(const GridArgs& grid, int axis, flo
   const float from = __fsub_rn(p, grid.minimum[axis]);
   if (kQuotient == Quotient::exact) return __fdiv_rn(from, grid.edge);
   quotient = quotient_by(grid, from);
-  // Far outside any grid its parts may overflow, and there one voxel more or less does not matter.
+  // Far outside of any grid the parts may overflow; an approximation is sufficient there.
   return fabsf(quotient) < 0x1p25f ? quotient : __fmul_rn(from, grid.inverse.high);
 }
 
-/// Voxel of a point that may lie outside or be NaN, counted from the grid's first; kNowhere for none.
+/// Voxel of any point, relative to grid.first; kNowhere if outside or NaN.
 template <Quotient kQuotient>
-__device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Fates& fates) {
+__device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const float* p, Drops& drops) {
   bool nan = false, outside = false;
   int index[3];
 #pragma unroll
   for (int axis = 0; axis < 3; ++axis) {
     const float quotient = quotient_of<kQuotient>(grid, axis, p[axis]);
     if (kQuotient != Quotient::approximate) nan = nan || quotient != quotient;
-    index[axis] = __float2int_rd(quotient);  // NaN is 0, and what an int cannot hold its nearest
+    index[axis] = __float2int_rd(quotient);  // NaN becomes 0, other values saturate
     outside = outside || static_cast<unsigned>(index[axis]) >= static_cast<unsigned>(grid.size[axis]);
   }
   if (nan || outside) {
-    (nan ? fates.nan : fates.outside) += 1;
+    (nan ? drops.nan : drops.outside) += 1;
     if (nan || !grid.clamp) return kNowhere;
 #pragma unroll
     for (int axis = 0; axis < 3; ++axis) index[axis] = min(max(index[axis], 0), grid.size[axis] - 1);
@@ -58,13 +75,12 @@ __device__ __forceinline__ int64_t locate_anywhere(const GridArgs& grid, const f
   return index[0] * grid.stride[0] + index[1] * grid.stride[1] + index[2] * grid.stride[2] - grid.first;
 }
 
-/// Holds a voxel's index, or kNowhere. Grids divided by a reciprocal have less than 2^31 voxels.
+/// Type of a voxel's index or kNowhere. Grids with `reciprocal` have fewer than 2^31 voxels.
 template <Quotient kQuotient>
 using VoxelIndex = std::conditional_t<kQuotient == Quotient::reciprocal, int32_t, int64_t>;
 
-/// Voxel of a point of a grid divided by a reciprocal; false where it lies outside or is NaN. A few instructions tell:
-/// 2^23 + quotient, rounded down, has the index in its low bits; what is negative, too large or NaN gives bits beyond
-/// any size of such a grid.
+/// Voxel of a point with `reciprocal`; false if the point is outside or NaN. 2^23 + quotient, rounded down, has the
+/// index in its low bits; negative numbers, too large ones and NaN give bits that exceed any extent of such a grid.
 __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float* p, int32_t& voxel) {
   bool inside = true;
   auto index_of_point = static_cast<uint32_t>(-grid.first);
@@ -79,70 +95,48 @@ __device__ __forceinline__ bool locate_inside(const GridArgs& grid, const float*
   return inside;
 }
 
-/// What becomes of the points of a quad that are not `inside`, or beyond the first `count`.
-__device__ __forceinline__ void locate_outside(const GridArgs& grid, const float* from, const float (&p)[12], int count,
-                                               const bool (&inside)[4], Fates& fates, int32_t (&voxel)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (inside[i] && i < count) continue;
-    voxel[i] = kNowhere;
-    if (i >= count || grid.clamp) continue;
-    const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
-    (nan ? fates.nan : fates.outside) += 1;
-  }
-  if (!grid.clamp) return;
-  // One by one, and read again: both leave the usual case more registers.
-  const unsigned none = (inside[0] ? 0 : 1) | (inside[1] ? 0 : 2) | (inside[2] ? 0 : 4) | (inside[3] ? 0 : 8);
-#pragma unroll 1
-  for (int i = 0; i < min(count, 4); ++i) {
-    if ((none >> i & 1) == 0) continue;
-    const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
-    const auto found = static_cast<int32_t>(locate_anywhere<Quotient::reciprocal>(grid, other, fates));
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      if (k == i) voxel[k] = found;
-  }
-}
-
-/// Voxels of the first `count` of four points; `p` are their coordinates `from` memory.
+/// Voxels of the first `count` of four points; `p` are their coordinates, loaded from `from`.
 template <Quotient kQuotient>
 __device__ __forceinline__ void locate_quad(const GridArgs& grid, const float* from, const float (&p)[12], int count,
-                                            Fates& fates, VoxelIndex<kQuotient> (&voxel)[4]) {
+                                            Drops& drops, VoxelIndex<kQuotient> (&voxel)[4]) {
   if constexpr (kQuotient != Quotient::reciprocal) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, fates) : kNowhere;
+    for (int i = 0; i < 4; ++i) voxel[i] = i < count ? locate_anywhere<kQuotient>(grid, p + 3 * i, drops) : kNowhere;
   } else {
-    bool inside[4], all_inside = count >= 4;
+    unsigned others = 0;  // bit i: point i is not inside
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (!locate_inside(grid, p + 3 * i, voxel[i]) || i >= count) others |= 1u << i, voxel[i] = kNowhere;
+    if (others == 0) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      inside[i] = locate_inside(grid, p + 3 * i, voxel[i]);
-      all_inside = all_inside && inside[i];
+      if ((others >> i & 1) == 0 || i >= count || grid.clamp) continue;
+      const bool nan = p[3 * i] != p[3 * i] || p[3 * i + 1] != p[3 * i + 1] || p[3 * i + 2] != p[3 * i + 2];
+      (nan ? drops.nan : drops.outside) += 1;
     }
-    if (!all_inside) locate_outside(grid, from, p, count, inside, fates, voxel);
+    if (!grid.clamp) return;
+#pragma unroll 1  // not unrolled, and coordinates loaded again: leaves more registers for the common case
+    for (int i = 0; i < min(count, 4); ++i) {
+      if ((others >> i & 1) == 0) continue;
+      const float other[3] = {from[3 * i], from[3 * i + 1], from[3 * i + 2]};
+      const auto found = static_cast<int32_t>(locate_anywhere<Quotient::reciprocal>(grid, other, drops));
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (k == i) voxel[k] = found;
+    }
   }
 }
 
-/// Adds what became of a warp's points to what became of the block's.
-__device__ __forceinline__ void add_fates(Fates& fates, Fates& of_block) {
-  if (!__any_sync(~0u, fates.nan + fates.outside > 0)) return;
-  fates.nan = __reduce_add_sync(~0u, fates.nan), fates.outside = __reduce_add_sync(~0u, fates.outside);
-  if (threadIdx.x % 32 == 0 && fates.nan > 0) atomicAdd(&of_block.nan, fates.nan);
-  if (threadIdx.x % 32 == 0 && fates.outside > 0) atomicAdd(&of_block.outside, fates.outside);
-  fates = {};
+/// Adds a warp's counters to those of the block.
+__device__ __forceinline__ void add_drops(const Drops& drops, Drops& of_block) {
+  if (!__any_sync(~0u, drops.nan + drops.outside > 0)) return;
+  const unsigned nan = __reduce_add_sync(~0u, drops.nan), outside = __reduce_add_sync(~0u, drops.outside);
+  if (threadIdx.x % 32 == 0 && nan > 0) atomicAdd(&of_block.nan, nan);
+  if (threadIdx.x % 32 == 0 && outside > 0) atomicAdd(&of_block.outside, outside);
 }
 
-/// Of all threads of a block; thread 0 has them.
-__device__ inline Fates fates_of_block(Fates fates) {
-  __shared__ Fates all;
-  if (threadIdx.x == 0) all = {};
-  __syncthreads();
-  add_fates(fates, all);
-  __syncthreads();
-  return all;
-}
-
-/// Whether quotients by a reciprocal lead to the same voxels: not near the ends of float's range. And whether indices
-/// are small enough for locate_inside.
+/// Whether `reciprocal` gives the same voxels as the division, which excludes edges near the ends of float's range, and
+/// whether indices are small enough for locate_inside.
 inline bool divides_by_reciprocal(const VoxelGrid& grid) {
   const float edge = grid.voxel_size;
   const int most = *std::max_element(grid.size.begin(), grid.size.end());
@@ -150,7 +144,7 @@ inline bool divides_by_reciprocal(const VoxelGrid& grid) {
          divides_equally(edge, most);
 }
 
-/// Of a grid, or a slab of it.
+/// Arguments of a grid, or of a slab of it.
 inline GridArgs grid_args(const VoxelizeProblem& problem, int64_t first_voxel) {
   const VoxelGrid& grid = problem.grid;
   GridArgs args{};

@@ -1,4 +1,4 @@
-// What merging needs beside collectives: scales, masks, and grids from merged parts.
+// Kernels of merges by collectives: fixed-point scales, masks, and grids from merged parts.
 #include <cmath>
 
 #include "sensor/cuda_launch.cuh"
@@ -12,7 +12,7 @@ using namespace sensor_cuda;
 
 constexpr int kThreads = 256, kMostThreads = 1024, kBlocksPerSm = 8;
 
-/// Magnitudes of floats order as their bits do.
+/// Magnitudes of floats have the order of their bits.
 __device__ uint32_t block_max(uint32_t bits) {
   __shared__ uint32_t of_warps[32];
   bits = __reduce_max_sync(~0u, bits);
@@ -52,11 +52,11 @@ __global__ void make_scale(const uint32_t* largest_of_blocks, int blocks, float*
   if (at == 0) *scale = ldexpf(1.0f, power);
 }
 
-__global__ void merge_text(uint32_t* mask, const uint32_t* other, int64_t num_words) {
+__global__ void merge_mask_words(uint32_t* mask, const uint32_t* other, int64_t num_words) {
   for (int64_t i = thread_index(); i < num_words; i += thread_count()) mask[i] |= other[i];
 }
 
-__global__ void expand_text(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
+__global__ void expand_mask_words(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
   for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
     const uint32_t bits = mask[i / 32] >> (i % 32);
@@ -69,7 +69,7 @@ __global__ void expand_text(const uint32_t* mask, int32_t* grid, int64_t num_vox
   }
 }
 
-/// Four voxels' bytes, where `i` is the first, become whole numbers.
+/// Converts byte counts to numbers, four voxels at a time.
 __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_voxels) {
   wait_for_predecessor();
   let_successor_start();
@@ -79,12 +79,12 @@ __global__ void widen_bytes(const uint32_t* bytes, int32_t* grid, int64_t num_vo
     write_bytes_as_numbers(bytes[i / 4], i, num_voxels, aligned, grid);
 }
 
-/// A block for each rank's list.
+/// One block per rank's overflow list.
 __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, void* buffer, int32_t* grid) {
   wait_for_predecessor();
   let_successor_start();
   auto* list =
-      reinterpret_cast<CountBeyond*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
+      reinterpret_cast<OverflowCount*>(static_cast<char*>(buffer) + layout.list_at(static_cast<int>(blockIdx.x)));
   const int64_t length = list->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += blockDim.x) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kMostThreads) add_lists(ByteCounts layout, voi
   }
 }
 
-/// Sums of a mean become the mean; `grid` may be the sums.
+/// Divides sums by counts; `grid` may be `sums`.
 template <class Sum>
 __global__ void divide(const Sum* sums, const int32_t* counts, const float* scale, float* grid, int64_t values,
                        int64_t num_features) {
@@ -108,7 +108,7 @@ __global__ void divide(const Sum* sums, const int32_t* counts, const float* scal
   }
 }
 
-/// final_max of voxel_values.h; writes what changes.
+/// final_max of voxel_values.h; writes only values that change.
 __global__ void finish_max(float* grid, int64_t values) {
   constexpr int kNone = static_cast<int>(0xff800000u), kNegativeZero = static_cast<int>(0x80000000u);
   for (int64_t i = thread_index(); i < values; i += thread_count()) {
@@ -150,13 +150,13 @@ void launch_add_byte_counts(const SensorLaunch& launch, const ByteCounts& layout
 }
 
 void launch_merge_masks(const SensorLaunch& launch, uint32_t* mask, const uint32_t* other, int64_t num_words) {
-  merge_text<<<num_blocks(launch, num_words, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(mask, other,
-                                                                                                    num_words);
+  merge_mask_words<<<num_blocks(launch, num_words, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(mask, other,
+                                                                                                          num_words);
   check_launch(launch, "merge_masks");
 }
 
 void launch_expand_mask(const SensorLaunch& launch, const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
-  expand_text<<<num_blocks(launch, (num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
+  expand_mask_words<<<num_blocks(launch, (num_voxels + 3) / 4, kThreads, kBlocksPerSm), kThreads, 0, launch.stream>>>(
       mask, grid, num_voxels);
   check_launch(launch, "expand_mask");
 }

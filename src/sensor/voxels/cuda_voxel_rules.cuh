@@ -1,4 +1,4 @@
-// What the values of a voxel's points become: rules of sums, means and maxima, and sums of neighbouring features.
+// Rules of sums, means and maxima, and sums of packs of features.
 #pragma once
 
 #include <limits>
@@ -9,25 +9,20 @@
 
 namespace amdahl::sensor_cuda {
 
-/// Of bins with values: what is done with an entry takes longer than reading it.
-using ValueReads = Reads<8, 1, 4>;
-
 struct ValueArgs {
   const void* features;
-  uint32_t columns;  // packs of features of a point
-  void* output;      // of the slab: first voxel's first value
-  int32_t* counts;   // of the slab, or null
+  uint32_t columns;  // packs of features per point
+  void* output;      // first value of the slab
+  int32_t* counts;   // of the slab; may be null
   const float* scale;
   bool zero_floor;
 };
 
-// How values of a voxel become one: start, add a value, join two, result of so many. What a start is gives the result
-// of a voxel without points. kFinishedByPoint: the result takes so long that it is better taken where points are than
-// everywhere; a start's bits are then those of the result.
+// Rules: initial value, addition of a value, combination of two sums, result of `count` values. The result of the
+// initial value is that of an empty voxel.
 
 struct FloatMean {
   using Sum = float;
-  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs&, Sum& sum, float value) { sum += value; }
   __device__ static void join(Sum& sum, Sum other) { sum += other; }
@@ -42,7 +37,6 @@ struct FloatSum : FloatMean {
 
 struct FixedSum {
   using Sum = long long;
-  static constexpr bool kFinishedByPoint = false;
   __device__ static Sum start(const ValueArgs&) { return 0; }
   __device__ static void add(const ValueArgs& args, Sum& sum, float value) {
     if (isfinite(value)) sum += __float2ll_rn(value * __ldg(args.scale));
@@ -52,19 +46,18 @@ struct FixedSum {
 };
 
 struct FixedMean : FixedSum {
-  static constexpr bool kFinishedByPoint = true;
-  /// Both factors being powers of two, this is fixed_point_mean of voxel_values.h to the bit.
+  /// Equals fixed_point_mean of voxel_values.h bit for bit, because the scale is a power of two.
   __device__ static float result(const ValueArgs& args, Sum sum, uint32_t count) {
     const double mean = static_cast<double>(sum) * inverse(__ldg(args.scale));
     return static_cast<float>(count <= 1 ? mean : mean / count);
   }
-  /// The result of one value alone, the same to the bit, without numbers of 64 bits.
+  /// The result of a single value, equal bit for bit, without 64-bit numbers.
   __device__ static float of_one(const ValueArgs& args, float value) {
     if (!isfinite(value)) return 0;
     const float scale = __ldg(args.scale);
     return (rintf(value * scale) + 0.0f) * static_cast<float>(inverse(scale));  // -0 + 0 is 0
   }
-  /// Of a power of two in float's normal range, by its exponent.
+  /// 1 / power, for powers of two in float's normal range, computed from the exponent.
   __device__ static double inverse(float power) {
     return __hiloint2double((127 + 1023 - static_cast<int>(__float_as_uint(power) >> 23)) << 20, 0);
   }
@@ -73,7 +66,6 @@ struct FixedMean : FixedSum {
 /// fmaxf ignores NaN.
 struct PartialMax {
   using Sum = float;
-  static constexpr bool kFinishedByPoint = false;
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   __device__ static Sum start(const ValueArgs& args) { return args.zero_floor ? 0.0f : -kInfinity; }
   __device__ static void add(const ValueArgs&, Sum& most, float value) { most = fmaxf(most, value); }
@@ -87,13 +79,13 @@ struct Max : PartialMax {
   __device__ static float result(const ValueArgs&, Sum most, uint32_t) { return most == -kInfinity ? 0.0f : most; }
 };
 
-/// Feature pack `column` of a point.
+/// Loads feature pack `column` of a point.
 template <class T, int N>
 __device__ __forceinline__ Pack<T, N> load(const ValueArgs& args, uint32_t point, uint32_t column) {
   return static_cast<const Pack<T, N>*>(args.features)[static_cast<int64_t>(point) * args.columns + column];
 }
 
-/// Grids that do not fit are what the L2 should let go first.
+/// Stores evict-first, because grids may not fit into the L2.
 template <class R, int N>
 __device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>& value) {
   if constexpr (sizeof(value) % sizeof(uint4) == 0) {
@@ -106,7 +98,7 @@ __device__ __forceinline__ void store_streaming(Pack<R, N>* at, const Pack<R, N>
   }
 }
 
-/// Sums of N neighbouring features of a voxel.
+/// Sums of N consecutive features of a voxel.
 template <class Rule, class T, int N>
 struct alignas(sizeof(typename Rule::Sum) * N) Sums {
   using Results = Pack<decltype(Rule::result(std::declval<ValueArgs>(), typename Rule::Sum{}, 0u)), N>;
@@ -125,7 +117,7 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
 #pragma unroll
     for (int i = 0; i < N; ++i) Rule::join(at[i], other.at[i]);
   }
-  /// Of the lanes that are a multiple of `step` apart, a power of two.
+  /// Combines lanes whose distance is a multiple of `step`, a power of two.
   __device__ void join_warp(int step = 1) {
 #pragma unroll
     for (int d = 16; d > 0; d /= 2) {
@@ -137,7 +129,7 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
   __device__ __forceinline__ void write(const ValueArgs& args, uint32_t voxel, uint32_t column, uint32_t count) const {
     static_cast<Results*>(args.output)[static_cast<int64_t>(voxel) * args.columns + column] = result(args, count);
   }
-  /// The result of a voxel that has these alone.
+  /// The result of a voxel with only these values.
   __device__ __forceinline__ static Results of_one(const ValueArgs& args, const Pack<T, N>& values) {
     if constexpr (requires(float value) { Rule::of_one(args, value); }) {
       Results row;
@@ -158,7 +150,7 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
   }
 };
 
-/// Calls work(rule, element type, pack width) as types, for what the problem asks; `args` are made from it.
+/// Calls work(args, rule, element type, pack width) for the problem, the last three as types.
 template <class Work>
 void with_values(const VoxelizeProblem& problem, const BinArgs& bins, const Work& work) {
   const bool mean = problem.options.mode == VoxelMode::mean,

@@ -1,18 +1,9 @@
-// How a cloud is voxelized on a GPU: points are first sorted by part of the grid, then each part is added up in shared
-// memory and written once. Scattered atomics, one packet a value between multiprocessor and L2, are what limits the
-// plain way: about 90 billion a second on an H200.
+// Plan of a voxelization on a GPU: the kernel variant and the layout of scratch memory.
 //
-// The grid is cut into chunks of 64 voxels that are dealt round to bins, so that crowded places are spread; a bin fits
-// into shared memory. A tile of points is sorted by bin in shared memory (`partition`), which leaves a segment of
-// entries for each bin and a table of where the segments begin. A block then walks the segments of its bin.
-//
-// The tiles of a small cloud are dealt instead (`deal`): what a tile has for a bin stands in a row of fixed length,
-// first the number of entries and then these, so that neither step looks up or adds up where something begins. The few
-// entries that do not fit go one by one to a second row, without their number; only what crowded bins have beyond that
-// is left as a sorted segment.
-//
-// Counts of grids with many bins are kept in halves of words instead, so that bins hold more voxels and segments are
-// longer (`count_halves`). Few points without values are not sorted at all (cuda_voxel_direct.cu).
+// One global atomic per point is limited by the L2: about 90 billion a second on an H200. All variants but `atomics`
+// therefore partition the points by bin first. A bin is a set of 64-voxel chunks that fits into shared memory; chunk c
+// belongs to bin c mod num_bins (rotated, see place_in_bins), so that dense regions are spread over all bins. A second
+// kernel accumulates one bin per block in shared memory and writes each voxel of the grid once.
 #pragma once
 
 #include <cstddef>
@@ -22,120 +13,122 @@
 
 namespace amdahl {
 
+/// One row each in the table of voxel_plan.cpp, which says when a variant applies.
+enum class VoxelPath {
+  ranks,    // counts merged over GPUs: sort by bin into the memory of the rank that counts the bin
+  atomics,  // few points, no values: clear the grid, one global atomic per point
+  scatter,  // small clouds, no values: scatter into fixed-capacity buckets, one per tile and bin
+  cells,    // no values: sort tiles by bin, a 32-bit counter or a mark of one byte per voxel
+  packed,   // counts of large grids: sort tiles by bin, packed 16-bit counters
+  gather,   // values, few points per bin: sort tiles by bin, gather the bin's features into shared memory
+  lists,    // values: sort tiles by bin, list the bin's points by voxel
+};
+
 inline constexpr int kChunkVoxels = 64;
-/// Of values, whose second step takes longer the more tiles there are; and of counts, whose tiles are read ahead into
-/// shared memory.
-inline constexpr int kMaxTilePoints = 16384, kMaxCountedTilePoints = 12288;
+inline constexpr int kMaxTilePoints = 16384;
 inline constexpr int kMaxBins = 4096;
-/// Of counts in halves of words, and the shared memory that a block of theirs needs.
-inline constexpr int64_t kMaxHalfVoxels = 65536;
-inline constexpr size_t kHalvesShared = (128 + 18) << 10;
-/// An entry is the voxel's offset in its bin, and above it the point's place in its tile.
+/// Voxels of a bin with packed counters, and the shared memory of a block for them.
+inline constexpr int64_t kMaxPackedVoxels = 65536;
+inline constexpr size_t kPackedShared = (128 + 18) << 10;
+/// A sorted entry has the voxel's offset in its bin in the low bits and, with values, the point's index in its tile
+/// above.
 inline constexpr int kOffsetBits = 16, kTileBits = 14;
 static_assert(kMaxTilePoints <= 1 << kTileBits && kOffsetBits + kTileBits <= 32);
 
-/// A row of dealt entries, 16 bytes a lane, and the second row for what it cannot hold, of which most stay untouched.
-/// Counts need the offsets alone. Their number comes first, in a slot of its own. Where it pays, for values, slots take
-/// turns in lanes: most of a lane's slots are then filled in all lanes of a warp or in none.
-template <class Entry, int kRowBytes, int kMostTiles>
-struct Row {
-  using Slot = Entry;
-  static constexpr bool kHasPoints = sizeof(Entry) * 8 > kOffsetBits;
-  static constexpr int kBytes = kRowBytes, kHeader = 1, kSlots = kBytes / static_cast<int>(sizeof(Slot)) - kHeader,
-                       kLanes = kBytes / 16, kSlotsOfLane = 16 / static_cast<int>(sizeof(Slot));
-  static constexpr bool kTakeTurns = kHasPoints;
-  static constexpr int kMaxTiles = kMostTiles;  // that a cloud is dealt to
-  static constexpr int kSecondBytes = 4 * kBytes, kSecondSlots = kSecondBytes / static_cast<int>(sizeof(Slot)),
-                       kBothSlots = kSlots + kSecondSlots;
-  /// Which slot a lane has at `i`.
-  static constexpr int slot_of(int lane, int i) { return kTakeTurns ? i * kLanes + lane : lane * kSlotsOfLane + i; }
-  /// Where in a row the entry is that has so many bytes of others before it.
-  static constexpr uint32_t byte_of(uint32_t before) {
-    constexpr auto kSlot = static_cast<uint32_t>(sizeof(Slot));
-    if (!kTakeTurns) return before + kHeader * kSlot;
-    const uint32_t slot = before / kSlot + kHeader;
-    return slot % kLanes * 16 + slot / kLanes * kSlot;
-  }
+/// A bucket of 16-bit entries: their number first, then the entries, 16 bytes per lane. Entries that do not fit go to
+/// the overflow slots, and what these cannot hold is sorted by bin as the overflow list of the tile.
+struct PointBucket {
+  static constexpr int kBytes = 64, kSlots = kBytes / 2 - 1, kLanes = kBytes / 16;
+  static constexpr int kOverflowBytes = 256, kOverflowSlots = kOverflowBytes / 2;
+  static constexpr int kAllSlots = kSlots + kOverflowSlots;
 };
-/// Counts are dealt to one tile for every multiprocessor of an H200, which has 132; cuda_voxel_counts.cu has a lane for
-/// each vector of a bin's rows, in whole warps.
-using CountRow = Row<uint16_t, 64, 136>;
-using ValueRow = Row<uint32_t, 128, 128>;
-/// Most points of a bin whose second step is that of few points, and how many they may be on average.
-inline constexpr uint32_t kFewPoints = 2816, kFewPointsMean = 2048;
-inline constexpr int kDealtTilePoints = 4096, kMaxDealtBins = 512;
-/// A dealt tile has runs of this many neighbours from all over the cloud, for a scanner gives neighbours that lie in
-/// few bins: those of a tile would not fit into rows. A warp's loads of shorter runs touch more lines of memory.
-inline constexpr uint32_t kDealtRun = 16;
-/// Point `at` of a dealt tile; may lie beyond the cloud's end.
-constexpr uint32_t dealt_point(uint32_t tile, uint32_t num_tiles, uint32_t at) {
-  return (at / kDealtRun * num_tiles + tile) * kDealtRun + at % kDealtRun;
+/// One tile per SM of an H200 (132), rounded up to whole warps of the second kernel.
+inline constexpr int kMaxScatterTiles = 136, kScatterTilePoints = 4096, kMaxScatterBins = 512;
+
+/// Interleaved tiles, of small clouds, consist of runs of this many consecutive points from all over the cloud.
+/// Neighbours in a scan lie in few bins, so contiguous tiles would have a few buckets with most of their points.
+inline constexpr uint32_t kRunPoints = 16;
+constexpr uint32_t interleaved_point(uint32_t tile, uint32_t num_tiles, uint32_t at) {
+  return (at / kRunPoints * num_tiles + tile) * kRunPoints + at % kRunPoints;
 }
 
-/// Where a voxel of a slab lies: chunk c in slot c >> bin_bits of the bin that its low bits name, turned by the slot.
-/// Without the turn a plane of a cube would be in few bins, because its chunks have the same low bits.
+/// Bin and offset of a voxel of a slab. Chunk c is in slot c >> bin_bits of the bin of its low bits, rotated by a hash
+/// of the slot. Without rotation a plane of a cubic grid would be in few bins, because its chunks have the same low
+/// bits.
 struct BinPlace {
   uint32_t bin, offset;
   bool operator==(const BinPlace&) const = default;
 };
-constexpr uint32_t turn_of(uint32_t slot) { return slot * 0x9e3779b1u >> 8; }  // 2^32 over the golden ratio
+constexpr uint32_t rotation_of(uint32_t slot) { return slot * 0x9e3779b1u >> 8; }  // 2^32 / golden ratio
 constexpr BinPlace place_in_bins(uint32_t voxel, int bin_bits) {
   const uint32_t chunk = voxel / kChunkVoxels, slot = chunk >> bin_bits;
-  return {(chunk + turn_of(slot)) & ((1u << bin_bits) - 1), slot * kChunkVoxels + voxel % kChunkVoxels};
+  return {(chunk + rotation_of(slot)) & ((1u << bin_bits) - 1), slot * kChunkVoxels + voxel % kChunkVoxels};
 }
 constexpr uint32_t voxel_at(BinPlace place, int bin_bits) {
   const uint32_t slot = place.offset / kChunkVoxels;
-  const uint32_t low = (place.bin - turn_of(slot)) & ((1u << bin_bits) - 1);
+  const uint32_t low = (place.bin - rotation_of(slot)) & ((1u << bin_bits) - 1);
   return ((slot << bin_bits) + low) * kChunkVoxels + place.offset % kChunkVoxels;
 }
 
-/// Bins that are divided among blocks, as they are found, and how many of their shares have been claimed.
-struct CrowdedBins {
+/// List of overfull bins, which are divided among blocks.
+struct OverfullBins {
   uint32_t num_bins, num_claimed;
-  uint32_t bins[kMaxBins];  // bin + 1, or 0 until it is known
+  uint32_t bins[kMaxBins];  // bin + 1, or 0 before it is written
 };
 
-/// Most blocks that look for the largest feature; each leaves a word in scratch memory.
+/// Maximum number of blocks that search for the largest feature; each writes one word of scratch memory.
 inline constexpr int kScaleBlocks = 512;
 
 struct VoxelPlan {
+  VoxelPath path = VoxelPath::lists;
   int64_t num_voxels = 0;
-  int64_t slab_voxels = 0;  // a grid with more is done slab by slab
+  int64_t slab_voxels = 0;  // larger grids are processed slab by slab
   int num_slabs = 1;
   int bin_bits = 0;         // 2^bin_bits bins: place_in_bins
-  uint32_t bin_chunks = 1;  // most of a bin
-  int tile_points = 8;      // a multiple of 8
-  int64_t entry_bytes = 0;  // of a point
+  uint32_t bin_chunks = 1;  // chunks per bin, at most
+  int tile_points = 8;      // a multiple of kRunPoints
   int64_t num_tiles = 0;
-  bool few_points = false;  // of values, in most bins
-  bool dealt = false;
-  bool halves = false;  // of counts, which are counted in halves of words
-  bool parts = false;   // points go to the ranks that count them
-  int row_pitch = 0;    // rows of a bin, as many as tiles or one more
+  bool interleaved = false;  // tiles consist of runs from all over the cloud
+  int bucket_pitch = 0;      // buckets per bin: the number of tiles, or one more
   // Offsets into scratch memory.
-  size_t rows = 0, second_rows = 0, densities = 0, crowded = 0, entries = 0, table = 0, order = 0, cursor = 0,
-         largest = 0, fates = 0, bytes = 0;
+  size_t buckets = 0, overflow = 0, overfull = 0, entries = 0, table = 0, order = 0, cursor = 0, largest = 0, drops = 0,
+         bytes = 0;
 
   uint32_t num_bins() const { return 1u << bin_bits; }
   uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
 };
 
-/// Whether ranks that merge counts of so many voxels in each other's memory divide the bins. All ranks divide them
-/// alike, whatever their devices are.
+/// Slots for points of a bin in the shared memory of `gather`, beside two bytes per voxel. 8 of 11 slots have room for
+/// features.
+struct GatherSlots {
+  uint32_t all, fetched;
+};
+inline constexpr size_t kGatherSlotBytes = 14, kGatherOther = 640, kGatherLookUp = 4096;
+constexpr GatherSlots gather_slots(size_t most_shared, size_t bin_voxels, size_t row_bytes) {
+  const size_t room = most_shared / 2, fixed = kGatherOther + bin_voxels * sizeof(uint16_t) + row_bytes;
+  const size_t fetched = room > fixed ? (room - fixed) * 8 / (row_bytes * 8 + kGatherSlotBytes * 11) : 0;
+  if (fetched * row_bytes < kGatherLookUp) return {};
+  return {static_cast<uint32_t>(fetched * 11 / 8), static_cast<uint32_t>(fetched)};
+}
+/// Bytes of the results of a voxel.
+size_t row_bytes(const VoxelizeProblem& problem);
+
+/// Whether ranks that merge counts of so many voxels divide the bins. Independent of the device, so that all ranks
+/// agree.
 bool divides_bins(int64_t num_voxels);
-/// 2^this bins, so that each rank has enough of them for its multiprocessors.
+/// log2 of the number of bins, chosen so that each rank has enough bins for its SMs.
 int divided_bin_bits(int64_t num_voxels, int num_ranks);
-/// Chunks of a bin, at most, where 2^bin_bits bins have so many voxels.
+/// Maximum number of chunks of a bin if 2^bin_bits bins have so many voxels.
 uint32_t chunks_of_bin(int64_t num_voxels, int bin_bits);
-/// Tiles that so many points make on any device, at most.
+/// Maximum number of tiles of so many points on any device.
 int64_t most_sorted_tiles(int64_t num_points);
-/// The first bin of a rank; of the one after the last, how many bins there are.
+/// First bin of a rank; the number of bins if `rank` is `num_ranks`.
 constexpr uint32_t first_bin_of(int rank, int num_ranks, uint32_t num_bins) {
   return static_cast<uint32_t>(static_cast<uint64_t>(num_bins) * static_cast<uint32_t>(rank) /
                                static_cast<uint32_t>(num_ranks));
 }
 
-/// For a device of `num_sms` multiprocessors whose blocks may have `most_shared` bytes of shared memory.
+/// For a device with `num_sms` SMs and `most_shared` bytes of shared memory per block.
 VoxelPlan plan_voxels(const VoxelizeProblem& problem, int num_sms, size_t most_shared);
 
 }  // namespace amdahl

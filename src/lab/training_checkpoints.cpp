@@ -1,0 +1,89 @@
+#include "lab/training_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "train/named_weights.h"
+
+namespace amdahl {
+namespace {
+
+// Facts that decide about the meaning of a checkpoint's values. Others, like the number of devices or the learning
+// rate, may change on the way.
+constexpr const char* kSharedFacts[] = {"model",       "num_parameters", "layers", "data_hash",  "rows",
+                                        "input_shape", "optimizer",      "seed",   "batch_size", "validation"};
+
+std::string state_prefix(const Hyper& hyper, int array) { return state_name(hyper, array) + "/"; }
+
+}  // namespace
+
+TrainingCheckpoints::TrainingCheckpoints(const TrainConfig& config, const ModelSpec& model, const Hyper& hyper,
+                                         const std::map<std::string, std::string>& facts)
+    : config_(config), model_(model), hyper_(hyper) {
+  if (config.checkpoint_every < 0)
+    throw Error(Cause::usage, fmt::format("`checkpoint_every` is {}", config.checkpoint_every),
+                "a number of steps, or 0");
+  if (config.checkpoint_every == 0 && !config.resume) {
+    if (!config.checkpoint_dir.empty())
+      throw Error(Cause::usage, "`checkpoint_dir` is given, and nothing writes or reads checkpoints",
+                  "`checkpoint_every` or `resume`");
+    return;
+  }
+  if (config.checkpoint_dir.empty() && config.output_dir.empty())
+    throw Error(Cause::usage, "checkpoints without a folder", "`checkpoint_dir`, or an `output_dir`");
+  folder_.emplace(config.checkpoint_dir.empty() ? std::filesystem::path(config.output_dir) / "checkpoints"
+                                                : std::filesystem::path(config.checkpoint_dir));
+  for (const char* fact : kSharedFacts)
+    if (const auto found = facts.find(fact); found != facts.end()) identity_.insert(*found);
+}
+
+void TrainingCheckpoints::load(Fleet& fleet, TrainSettings& settings, Observer& observer) const {
+  if (!folder_) return;
+  std::string point;
+  if (fleet.is_root() && !config_.resume && folder_->has_any())
+    throw Error(Cause::usage,
+                fmt::format("{} already holds checkpoints",
+                            config_.checkpoint_dir.empty() ? config_.output_dir : config_.checkpoint_dir),
+                "`resume` to go on with that training, or another `checkpoint_dir`");
+  if (fleet.is_root() && config_.resume) {
+    const auto loaded = folder_->load([&observer](const std::string& line) { observer.warning(line); });
+    if (loaded) {
+      require_same_training(loaded->file.string(), loaded->checkpoint.identity, identity_);
+      settings.state = state_of(loaded->checkpoint, loaded->file.string());
+      point = point_text(loaded->checkpoint.point);
+      observer.note(fmt::format("resumed from {}", loaded->file.string()));
+    } else {
+      observer.note("no checkpoint yet: the training begins at its first step");
+    }
+  }
+  if (!config_.resume) return;
+  point = fleet.agree(point);
+  if (point.empty()) return;
+  settings.start = point_from_text(point);
+  if (settings.start.epoch > settings.epochs)
+    throw Error(Cause::usage,
+                fmt::format("the checkpoint is of epoch {}, and `epochs` is {}", settings.start.epoch, settings.epochs),
+                "more epochs");
+}
+
+TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const std::string& file) const {
+  TrainerState state;
+  state.step = static_cast<uint64_t>(checkpoint.point.step);
+  state.parameters = place_weights(model_, checkpoint.weights, "", file);
+  for (int i = 0; i < num_state_arrays(hyper_); ++i)
+    state.optimizer.push_back(place_weights(model_, checkpoint.state, state_prefix(hyper_, i), file));
+  return state;
+}
+
+void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& state) const {
+  Checkpoint checkpoint{point, identity_, name_weights(model_, state.parameters), {}};
+  for (size_t i = 0; i < state.optimizer.size(); ++i)
+    for (NamedArray& array : name_weights(model_, state.optimizer[i])) {
+      array.name = state_prefix(hyper_, static_cast<int>(i)) + array.name;
+      checkpoint.state.push_back(std::move(array));
+    }
+  folder_->save(checkpoint);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,123 @@
+// CoarseLayer: a layer whose backward computes all of its gradients in one pass. Every kind but dense is one; a coarse
+// layer is also the unit of pipeline stages and of recomputation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/layer_kinds.h"
+#include "model/layer.h"
+#include "ops/ops.h"
+
+namespace amdahl {
+
+/// Memory that the layers of a model use one after another: nothing in it outlives the call that wrote it.
+class Scratch {
+ public:
+  explicit Scratch(Device& device) : device_(device) {}
+  /// Before allocate: some call needs `bytes` at once.
+  void reserve(int64_t bytes) { bytes_ = std::max(bytes_, bytes); }
+  void allocate() {
+    if (bytes_ > 0) buffer_ = device_.allocate(static_cast<size_t>(bytes_));
+  }
+  std::byte* data() const { return buffer_->as<std::byte>(); }
+
+ private:
+  Device& device_;
+  int64_t bytes_ = 0;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+/// Divides memory into parts, each on a 256-byte boundary. With null memory it only counts bytes.
+class ScratchParts {
+ public:
+  explicit ScratchParts(std::byte* memory) : base_(memory) {}
+  void* take(int64_t elements, DType type) {
+    const int64_t begin = bytes_;
+    bytes_ += (elements * static_cast<int64_t>(size_of(type)) + 255) / 256 * 256;
+    return base_ ? base_ + begin : nullptr;
+  }
+  float* floats(int64_t count) { return static_cast<float*>(take(count, DType::f32)); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  int64_t bytes_ = 0;
+};
+
+/// What a coarse layer is made from. All references outlive it.
+struct LayerContext {
+  LayerSpec spec;
+  size_t index = 0;     // in the model
+  Shape input, output;  // of one row
+  LayerParameters parameters;
+  int64_t stored_floats = 0;  // of the layer in the parameter layout, from the first float in memory
+  float* first_parameter = nullptr;
+  Device& device;
+  Ops& ops;
+  Scratch& scratch;
+  bool tied = false;  // embedding: the token head uses its table, and its backward runs first
+  Recompute recompute = Recompute::none;
+};
+
+class CoarseLayer : public Layer {
+ public:
+  explicit CoarseLayer(const LayerContext& context) : context_(context), type_(context.ops.compute_type()) {}
+
+  int64_t input_width() const final { return count_of(context_.input); }
+  int64_t output_width() const final { return count_of(context_.output); }
+  LayerState make_state(int64_t max_rows) const override;
+  void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) final;
+  GradientEpilogue epilogue(const LayerState&) const final { return {}; }
+  void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
+                      const GradientEpilogue& below, bool accumulate) final;
+  /// Does nothing where backward_input is called too: that computed these gradients.
+  void backward_weight(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
+                       WeightRows part, bool own_bias, bool accumulate, int reserved_sms) final;
+  void backward(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
+                const GradientEpilogue& below, bool own_bias, bool accumulate) final;
+  void backward_update(Stream&, const LayerRows&, const float*, const LayerState&, const AdamStep&) final;
+
+ protected:
+  virtual void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
+  /// Sets d_input (null: not wanted) and the gradients of the parameters; adds to the latter with `accumulate`.
+  virtual void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
+                         float* d_input, bool accumulate) = 0;
+
+  const ParameterView& tensor(size_t index) const { return context_.parameters.tensors[index]; }
+  std::unique_ptr<Buffer> buffer(int64_t elements, DType type) const {
+    return context_.device.allocate(static_cast<size_t>(elements) * size_of(type));
+  }
+  Ops& ops() const { return context_.ops; }
+  DType type() const { return type_; }
+  const LayerSpec& spec() const { return context_.spec; }
+  const LayerContext& context() const { return context_; }
+  bool computes_in_f32() const { return type_ == DType::f32; }
+
+  /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32.
+  void convert_parameters(Stream& stream);
+  /// A parameter in the compute type, as of the last convert_parameters.
+  const void* typed(size_t index) const;
+
+ private:
+  LayerContext context_;
+  DType type_;
+  std::unique_ptr<Buffer> typed_parameters_;
+};
+
+/// Makes the layer of any kind but dense. Error{environment_missing} where this build lacks its operations.
+std::unique_ptr<Layer> make_coarse_layer(const LayerContext& context);
+
+// One constructor per kind.
+std::unique_ptr<Layer> make_embedding_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_projection_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_transformer_block(const LayerContext& context);
+std::unique_ptr<Layer> make_norm_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_pool_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_recurrent_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_conv_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_residual_block(const LayerContext& context);
+std::unique_ptr<Layer> make_average_pool_layer(const LayerContext& context);
+std::unique_ptr<Layer> make_token_head(const LayerContext& context);
+
+}  // namespace amdahl

@@ -1,0 +1,249 @@
+// Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
+#include "model/coarse_layer.h"
+
+namespace amdahl {
+namespace {
+
+/// Tokens [rows, steps] -> [rows, steps, units].
+class EmbeddingLayer final : public CoarseLayer {
+ public:
+  using CoarseLayer::CoarseLayer;
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    ops().sequence().embedding_forward(stream, {input, tensor(0).value, value_of(positions()), value_of(types()),
+                                                state.out(), rows.rows, steps(), spec().units, spec().vocabulary});
+  }
+  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float*,
+                 bool accumulate) override {
+    const auto gradient_of = [](const ParameterView* view) { return view ? view->gradient : nullptr; };
+    const auto table_bytes = static_cast<size_t>(padded_vocabulary(spec().vocabulary) * spec().units) * sizeof(float);
+    if (!accumulate && !context().tied) context().device.fill_zero(stream, tensor(0).gradient, table_bytes);
+    // Gradients of token types other than 0 stay zero, as Model::initialise left them.
+    ops().sequence().embedding_backward(
+        stream, {input, state.d_out(), tensor(0).gradient, gradient_of(positions()), gradient_of(types()), rows.rows,
+                 steps(), spec().units, spec().vocabulary, accumulate});
+  }
+
+ private:
+  int64_t steps() const { return context().input[0]; }
+  const ParameterView* positions() const { return spec().positions ? &tensor(1) : nullptr; }
+  const ParameterView* types() const { return spec().token_types > 0 ? &tensor(spec().positions ? 2 : 1) : nullptr; }
+  static const float* value_of(const ParameterView* view) { return view ? view->value : nullptr; }
+};
+
+/// [rows, steps, features] -> [rows, steps, units].
+class ProjectionLayer final : public CoarseLayer {
+ public:
+  explicit ProjectionLayer(const LayerContext& context) : CoarseLayer(context) {}
+
+  LayerState make_state(int64_t max_rows) const override {
+    LayerState state = CoarseLayer::make_state(max_rows);
+    if (!computes_in_f32()) state.saved.push_back(buffer(max_rows * input_width(), type()));
+    ScratchParts parts(nullptr);
+    parts.take(max_rows * output_width(), type());
+    context().scratch.reserve(parts.bytes());
+    return state;
+  }
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    convert_parameters(stream);
+    const int64_t sequence_rows = rows.rows * context().input[0], width = spec().units;
+    const void* x = input;
+    if (!computes_in_f32()) {
+      ops().matmul().convert(stream, input, state.saved[0]->data(), type(), rows.rows * input_width());
+      x = state.saved[0]->data();
+    }
+    void* y = state.out();
+    if (!computes_in_f32()) y = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
+    ops().matmul().matmul(stream, {.a = x,
+                                   .b = typed(0),
+                                   .c = y,
+                                   .m = sequence_rows,
+                                   .n = width,
+                                   .k = context().input[1],
+                                   .transpose_b = true,
+                                   .type = type(),
+                                   .c_type = type(),
+                                   .epilogue = MatMulEpilogue::bias,
+                                   .bias = typed(1)});
+    if (!spec().positions && computes_in_f32()) return;
+    ops().sequence().add_positions(stream, {y, spec().positions ? tensor(2).value : nullptr, state.out(), rows.rows,
+                                            context().input[0], width, type()});
+  }
+  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
+                 bool accumulate) override {
+    const int64_t steps = context().input[0], sequence_rows = rows.rows * steps, width = spec().units;
+    if (spec().positions)
+      ops().sequence().positions_gradient(stream,
+                                          {state.d_out(), tensor(2).gradient, rows.rows, steps, width, accumulate});
+    const void *dy = state.d_out(), *x = input;
+    if (!computes_in_f32()) {
+      void* converted = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
+      ops().matmul().convert(stream, state.d_out(), converted, type(), sequence_rows * width);
+      dy = converted;
+      x = state.saved[0]->data();
+    }
+    ops().matmul().matmul(stream, {.a = dy,
+                                   .b = x,
+                                   .c = tensor(0).gradient,
+                                   .m = width,
+                                   .n = context().input[1],
+                                   .k = sequence_rows,
+                                   .transpose_a = true,
+                                   .type = type(),
+                                   .epilogue = MatMulEpilogue::sum_rows_of_a,
+                                   .dbias = tensor(1).gradient,
+                                   .accumulate = accumulate,
+                                   .accumulate_dbias = accumulate});
+    if (d_input)
+      ops().matmul().matmul(stream, {.a = dy,
+                                     .b = typed(0),
+                                     .c = d_input,
+                                     .m = sequence_rows,
+                                     .n = context().input[1],
+                                     .k = width,
+                                     .type = type()});
+  }
+};
+
+/// Normalises every step of [rows, steps, units].
+class NormLayer final : public CoarseLayer {
+ public:
+  using CoarseLayer::CoarseLayer;
+
+  LayerState make_state(int64_t max_rows) const override {
+    LayerState state = CoarseLayer::make_state(max_rows);
+    for (int i = 0; i < 2; ++i) state.saved.push_back(buffer(max_rows * context().input[0], DType::f32));
+    return state;
+  }
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    ops().norm().layer_norm_forward(stream, {.x = input,
+                                             .gamma = tensor(0).value,
+                                             .beta = tensor(1).value,
+                                             .y = state.out(),
+                                             .mean = state.saved[0]->as<float>(),
+                                             .rstd = state.saved[1]->as<float>(),
+                                             .rows = rows.rows * context().input[0],
+                                             .width = context().input[1]});
+  }
+  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
+                 bool accumulate) override {
+    ops().norm().layer_norm_backward(stream, {.dy = state.d_out(),
+                                              .x = input,
+                                              .gamma = tensor(0).value,
+                                              .mean = state.saved[0]->as<float>(),
+                                              .rstd = state.saved[1]->as<float>(),
+                                              .dx = d_input,
+                                              .dgamma = tensor(0).gradient,
+                                              .dbeta = tensor(1).gradient,
+                                              .rows = rows.rows * context().input[0],
+                                              .width = context().input[1],
+                                              .accumulate = accumulate});
+  }
+};
+
+/// [rows, steps, units] -> [rows, units].
+class PoolLayer final : public CoarseLayer {
+ public:
+  using CoarseLayer::CoarseLayer;
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    ops().sequence().pool_steps(
+        stream, {spec().pooling, input, state.out(), rows.rows, context().input[0], context().input[1]});
+  }
+  void gradients(Stream& stream, const LayerRows& rows, const float*, const LayerState& state, float* d_input,
+                 bool) override {
+    if (d_input)
+      ops().sequence().pool_steps_gradient(
+          stream, {spec().pooling, state.d_out(), d_input, rows.rows, context().input[0], context().input[1]});
+  }
+};
+
+/// [rows, steps, units] -> logits [rows, steps, padded vocabulary] in the compute type. The loss overwrites them with
+/// their gradient, so output and d_output are one buffer.
+class TokenHead final : public CoarseLayer {
+ public:
+  using CoarseLayer::CoarseLayer;
+
+  LayerState make_state(int64_t max_rows) const override {
+    LayerState state;
+    state.output = buffer(max_rows * steps() * padded(), type());
+    if (!computes_in_f32()) {
+      state.saved.push_back(buffer(max_rows * input_width(), type()));
+      if (spec().tied) typed_table_ = buffer(padded() * units(), type());
+    }
+    return state;
+  }
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    const void *x = input, *table = tensor(0).value;
+    if (!computes_in_f32()) {
+      ops().matmul().convert(stream, input, state.saved[0]->data(), type(), rows.rows * input_width());
+      x = state.saved[0]->data();
+      if (spec().tied)
+        ops().matmul().convert(stream, tensor(0).value, typed_table_->data(), type(), padded() * units());
+      else
+        convert_parameters(stream);
+      table = typed_table();
+    }
+    ops().matmul().matmul(stream, {.a = x,
+                                   .b = table,
+                                   .c = state.output->data(),
+                                   .m = rows.rows * steps(),
+                                   .n = padded(),
+                                   .k = units(),
+                                   .transpose_b = true,
+                                   .type = type(),
+                                   .c_type = type()});
+  }
+  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
+                 bool accumulate) override {
+    const void* x = computes_in_f32() ? input : state.saved[0]->data();
+    const void* d_logits = state.output->data();
+    ops().matmul().matmul(stream, {.a = d_logits,
+                                   .b = x,
+                                   .c = tensor(0).gradient,
+                                   .m = padded(),
+                                   .n = units(),
+                                   .k = rows.rows * steps(),
+                                   .transpose_a = true,
+                                   .type = type(),
+                                   .accumulate = accumulate});
+    if (d_input)
+      ops().matmul().matmul(stream, {.a = d_logits,
+                                     .b = computes_in_f32() ? tensor(0).value : typed_table(),
+                                     .c = d_input,
+                                     .m = rows.rows * steps(),
+                                     .n = units(),
+                                     .k = padded(),
+                                     .type = type()});
+  }
+
+ private:
+  int64_t steps() const { return context().input[0]; }
+  int64_t units() const { return context().input[1]; }
+  int64_t padded() const { return padded_vocabulary(spec().vocabulary); }
+  const void* typed_table() const { return spec().tied ? typed_table_->data() : typed(0); }
+
+  mutable std::unique_ptr<Buffer> typed_table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_embedding_layer(const LayerContext& context) {
+  return std::make_unique<EmbeddingLayer>(context);
+}
+std::unique_ptr<Layer> make_projection_layer(const LayerContext& context) {
+  return std::make_unique<ProjectionLayer>(context);
+}
+std::unique_ptr<Layer> make_norm_layer(const LayerContext& context) { return std::make_unique<NormLayer>(context); }
+std::unique_ptr<Layer> make_pool_layer(const LayerContext& context) { return std::make_unique<PoolLayer>(context); }
+std::unique_ptr<Layer> make_token_head(const LayerContext& context) { return std::make_unique<TokenHead>(context); }
+
+}  // namespace amdahl

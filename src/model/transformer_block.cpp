@@ -1,0 +1,330 @@
+// One block of a transformer: attention and two dense layers with GELU between them, each with a residual connection
+// and a normalisation before it (GPT-2) or after it (BERT).
+//
+// The residual stream and its gradient are f32; GEMMs and attention read and write the compute type.
+#include "model/coarse_layer.h"
+
+namespace amdahl {
+namespace {
+
+enum Parameter : size_t {
+  kNorm1Weight,
+  kNorm1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kOutWeight,
+  kOutBias,
+  kNorm2Weight,
+  kNorm2Bias,
+  kUpWeight,
+  kUpBias,
+  kDownWeight,
+  kDownBias
+};
+
+/// What forward keeps for backward; `steps` x rows of each.
+struct Saved {
+  void* norm1;      // [units] input of the qkv GEMM; post-norm: the block's input
+  void* qkv;        // [3 units]
+  void* attention;  // [units]
+  void* norm2;      // [units] input of the up GEMM
+  void* up;         // [4 units] before GELU
+  void* gelu;       // [4 units]
+  float* middle;    // [units] what the second normalisation (pre-norm) or the first (post-norm) reads
+  float* last;      // [units] post-norm: what the second normalisation reads
+  float* residual;  // [units] post-norm: output of the first normalisation in f32
+  float *mean1, *rstd1, *mean2, *rstd2;
+  float* log_sums;  // [heads]
+};
+
+class TransformerBlock final : public CoarseLayer {
+ public:
+  explicit TransformerBlock(const LayerContext& context)
+      : CoarseLayer(context), width_(context.spec.units), steps_(context.input[0]) {}
+
+  LayerState make_state(int64_t max_rows) const override {
+    LayerState state = CoarseLayer::make_state(max_rows);
+    const int64_t n = max_rows * steps_;
+    ScratchParts kept(nullptr), shared(nullptr);
+    take_gradients(shared, n);
+    take_saved(kept, shared, n);
+    if (kept.bytes() > 0) state.saved.push_back(context().device.allocate(static_cast<size_t>(kept.bytes())));
+    context().scratch.reserve(shared.bytes());
+    return state;
+  }
+
+ protected:
+  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    convert_parameters(stream);
+    const int64_t n = rows.rows * steps_;
+    const auto [saved, g] = memory_of(state, n);
+    void* branch = g.branch;  // output of the attention or MLP branch
+    if (spec().post_norm) return compute_post_norm(stream, rows.rows, input, state, saved, branch);
+    normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
+    attention_branch(stream, rows.rows, saved, branch);
+    normalise(stream, n, input, branch, saved.middle, kNorm2Weight, saved.norm2, type(), saved.mean2, saved.rstd2);
+    mlp_branch(stream, n, saved, branch);
+    ops().norm().residual_add(stream, {saved.middle, branch, state.out(), n * width_, type()});
+  }
+
+  /// What forward did not keep.
+  void compute_again(Stream& stream, int64_t batch, const float* input, const Saved& saved, void* branch) const {
+    const int64_t n = batch * steps_;
+    if (context().recompute == Recompute::none) return;
+    const bool attention_kept = context().recompute == Recompute::selective;
+    if (spec().post_norm) {
+      if (!attention_kept) {
+        take_input(stream, n, input, saved);
+        attention_branch(stream, batch, saved, branch);
+        normalise(stream, n, input, branch, saved.middle, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
+                  saved.rstd1);
+        convert(stream, saved.residual, saved.norm2, n * width_);
+        mlp_branch(stream, n, saved, branch);
+        normalise(stream, n, saved.residual, branch, saved.last, kNorm2Weight, nullptr, DType::f32, saved.mean2,
+                  saved.rstd2);
+        return;
+      }
+      take_input(stream, n, input, saved);
+      normalise(stream, n, saved.middle, nullptr, nullptr, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
+                saved.rstd1);
+      convert(stream, saved.residual, saved.norm2, n * width_);
+    } else {
+      normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
+      if (!attention_kept) attention_branch(stream, batch, saved, branch);
+      normalise(stream, n, attention_kept ? saved.middle : input, attention_kept ? nullptr : branch,
+                attention_kept ? nullptr : saved.middle, kNorm2Weight, saved.norm2, type(), saved.mean2, saved.rstd2);
+    }
+    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
+  }
+
+  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
+                 bool accumulate) override {
+    const int64_t n = rows.rows * steps_;
+    const auto [saved, g] = memory_of(state, n);
+    compute_again(stream, rows.rows, input, saved, g.branch);
+    float* dx = d_input ? d_input : g.unused;
+    if (spec().post_norm) return post_norm_gradients(stream, rows.rows, state, saved, g, dx, accumulate);
+    convert(stream, state.d_out(), g.branch, n * width_);
+    mlp_gradients(stream, n, saved, g, typed_or(g.branch, state.d_out()), accumulate);
+    norm_gradient(stream, n, g.narrow, saved.middle, kNorm2Weight, saved.mean2, saved.rstd2, state.d_out(), g.middle,
+                  g.branch, accumulate);
+    attention_gradients(stream, rows.rows, saved, g, typed_or(g.branch, g.middle), accumulate);
+    norm_gradient(stream, n, g.narrow, input, kNorm1Weight, saved.mean1, saved.rstd1, g.middle, dx, nullptr,
+                  accumulate);
+  }
+
+ private:
+  /// Temporary gradients of one backward.
+  struct Gradients {
+    void* branch;   // [units] of a branch's output, in the compute type
+    void* narrow;   // [units] of a GEMM's input
+    void* wide;     // [4 units] of the up GEMM's output, or [3 units] of q, k, v
+    float* middle;  // [units] of the residual stream between the branches
+    float* unused;  // [units] in place of an input gradient that nobody wants
+  };
+  Gradients take_gradients(ScratchParts& parts, int64_t n) const {
+    Gradients g{};
+    g.branch = parts.take(n * width_, type());
+    g.narrow = parts.take(n * width_, type());
+    g.wide = parts.take(n * 4 * width_, type());
+    g.middle = parts.floats(n * width_);
+    g.unused = parts.floats(n * width_);
+    return g;
+  }
+
+  /// What backward reads: kept per micro-batch, or in the shared scratch where it is computed again.
+  Saved take_saved(ScratchParts& kept, ScratchParts& shared, int64_t n) const {
+    const Recompute recompute = context().recompute;
+    ScratchParts& attention = recompute == Recompute::block ? shared : kept;
+    ScratchParts& others = recompute == Recompute::none ? kept : shared;
+    Saved saved{};
+    saved.qkv = attention.take(n * 3 * width_, type());
+    saved.attention = attention.take(n * width_, type());
+    saved.middle = attention.floats(n * width_);
+    saved.log_sums = attention.floats(n * spec().heads);
+    if (spec().post_norm) saved.last = attention.floats(n * width_), saved.residual = others.floats(n * width_);
+    saved.mean2 = attention.floats(n), saved.rstd2 = attention.floats(n);
+    saved.mean1 = others.floats(n), saved.rstd1 = others.floats(n);
+    saved.norm1 = others.take(n * width_, type());
+    saved.norm2 = others.take(n * width_, type());
+    saved.up = others.take(n * 4 * width_, type());
+    saved.gelu = others.take(n * 4 * width_, type());
+    return saved;
+  }
+  std::pair<Saved, Gradients> memory_of(const LayerState& state, int64_t n) const {
+    ScratchParts kept(state.saved.empty() ? nullptr : state.saved[0]->as<std::byte>());
+    ScratchParts shared(context().scratch.data());
+    const Gradients gradients = take_gradients(shared, n);
+    return {take_saved(kept, shared, n), gradients};
+  }
+  const void* up_input(const Saved& saved) const {
+    return spec().post_norm && computes_in_f32() ? saved.residual : saved.norm2;
+  }
+  void take_input(Stream& stream, int64_t n, const float* input, const Saved& saved) const {
+    if (computes_in_f32())
+      context().device.copy_within(stream, saved.norm1, input, static_cast<size_t>(n * width_) * sizeof(float));
+    else
+      convert(stream, input, saved.norm1, n * width_);
+  }
+
+  const void* typed_or(const void* converted, const float* original) const {
+    return computes_in_f32() ? original : converted;
+  }
+  void convert(Stream& stream, const float* from, void* to, int64_t count) const {
+    if (!computes_in_f32()) ops().matmul().convert(stream, from, to, type(), count);
+  }
+  AttentionShape attention_shape(int64_t batch) const {
+    return {batch, steps_, spec().heads, width_ / spec().heads, spec().causal, type()};
+  }
+
+  void normalise(Stream& stream, int64_t n, const float* x, const void* delta, float* sum, size_t weight, void* y,
+                 DType y_type, float* mean, float* rstd) const {
+    ops().norm().layer_norm_forward(stream, {.x = x,
+                                             .delta = delta,
+                                             .sum = sum,
+                                             .gamma = tensor(weight).value,
+                                             .beta = tensor(weight + 1).value,
+                                             .y = y,
+                                             .mean = mean,
+                                             .rstd = rstd,
+                                             .rows = n,
+                                             .width = width_,
+                                             .type = type(),
+                                             .y_type = y_type});
+  }
+  void norm_gradient(Stream& stream, int64_t n, const void* dy, const float* x, size_t weight, const float* mean,
+                     const float* rstd, const float* d_residual, float* dx, void* dx_typed, bool accumulate,
+                     DType dy_type) const {
+    ops().norm().layer_norm_backward(stream, {.dy = dy,
+                                              .x = x,
+                                              .gamma = tensor(weight).value,
+                                              .mean = mean,
+                                              .rstd = rstd,
+                                              .d_residual = d_residual,
+                                              .dx = dx,
+                                              .dx_typed = computes_in_f32() ? nullptr : dx_typed,
+                                              .dgamma = tensor(weight).gradient,
+                                              .dbeta = tensor(weight + 1).gradient,
+                                              .rows = n,
+                                              .width = width_,
+                                              .type = type(),
+                                              .dy_type = dy_type,
+                                              .accumulate = accumulate});
+  }
+  void norm_gradient(Stream& stream, int64_t n, const void* dy, const float* x, size_t weight, const float* mean,
+                     const float* rstd, const float* d_residual, float* dx, void* dx_typed, bool accumulate) const {
+    norm_gradient(stream, n, dy, x, weight, mean, rstd, d_residual, dx, dx_typed, accumulate, type());
+  }
+
+  void linear(Stream& stream, int64_t n, const void* x, int64_t in, size_t weight, int64_t out, void* y,
+              void* before_gelu = nullptr) const {
+    ops().matmul().matmul(stream, {.a = x,
+                                   .b = typed(weight),
+                                   .c = y,
+                                   .m = n,
+                                   .n = out,
+                                   .k = in,
+                                   .transpose_b = true,
+                                   .type = type(),
+                                   .c_type = type(),
+                                   .epilogue = before_gelu ? MatMulEpilogue::bias_gelu : MatMulEpilogue::bias,
+                                   .bias = typed(weight + 1),
+                                   .aux = before_gelu});
+  }
+  /// Gradients of weight and bias; `bias_done`: the bias gradient was computed with dy.
+  void weight_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, const void* x, int64_t in, size_t weight,
+                       bool accumulate, bool bias_done = false) const {
+    ops().matmul().matmul(stream, {.a = dy,
+                                   .b = x,
+                                   .c = tensor(weight).gradient,
+                                   .m = out,
+                                   .n = in,
+                                   .k = n,
+                                   .transpose_a = true,
+                                   .type = type(),
+                                   .epilogue = bias_done ? MatMulEpilogue::none : MatMulEpilogue::sum_rows_of_a,
+                                   .dbias = bias_done ? nullptr : tensor(weight + 1).gradient,
+                                   .accumulate = accumulate,
+                                   .accumulate_dbias = accumulate});
+  }
+  void input_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, size_t weight, int64_t in, void* dx,
+                      void* before_gelu = nullptr, float* dbias = nullptr, bool accumulate = false) const {
+    ops().matmul().matmul(stream, {.a = dy,
+                                   .b = typed(weight),
+                                   .c = dx,
+                                   .m = n,
+                                   .n = in,
+                                   .k = out,
+                                   .type = type(),
+                                   .c_type = type(),
+                                   .epilogue = before_gelu ? MatMulEpilogue::gelu_gradient : MatMulEpilogue::none,
+                                   .aux = before_gelu,
+                                   .dbias = dbias,
+                                   .accumulate_dbias = accumulate});
+  }
+
+  void attention_branch(Stream& stream, int64_t batch, const Saved& saved, void* out) const {
+    const int64_t n = batch * steps_;
+    linear(stream, n, saved.norm1, width_, kQkvWeight, 3 * width_, saved.qkv);
+    ops().attention().attention_forward(stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums});
+    linear(stream, n, saved.attention, width_, kOutWeight, width_, out);
+  }
+  void mlp_branch(Stream& stream, int64_t n, const Saved& saved, void* out) const {
+    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
+    linear(stream, n, saved.gelu, 4 * width_, kDownWeight, width_, out);
+  }
+  /// From the gradient of the branch's output to g.narrow, that of its input.
+  void mlp_gradients(Stream& stream, int64_t n, const Saved& saved, const Gradients& g, const void* d_out,
+                     bool accumulate) const {
+    weight_gradient(stream, n, d_out, width_, saved.gelu, 4 * width_, kDownWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kDownWeight, 4 * width_, g.wide, saved.up, tensor(kUpBias).gradient,
+                   accumulate);
+    weight_gradient(stream, n, g.wide, 4 * width_, up_input(saved), width_, kUpWeight, accumulate, true);
+    input_gradient(stream, n, g.wide, 4 * width_, kUpWeight, width_, g.narrow);
+  }
+  void attention_gradients(Stream& stream, int64_t batch, const Saved& saved, const Gradients& g, const void* d_out,
+                           bool accumulate) const {
+    const int64_t n = batch * steps_;
+    weight_gradient(stream, n, d_out, width_, saved.attention, width_, kOutWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kOutWeight, width_, g.narrow);
+    ops().attention().attention_backward(
+        stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums, g.narrow, g.wide});
+    weight_gradient(stream, n, g.wide, 3 * width_, saved.norm1, width_, kQkvWeight, accumulate);
+    input_gradient(stream, n, g.wide, 3 * width_, kQkvWeight, width_, g.narrow);
+  }
+
+  void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, const Saved& saved,
+                         void* branch) const {
+    const int64_t n = batch * steps_;
+    take_input(stream, n, input, saved);
+    attention_branch(stream, batch, saved, branch);
+    normalise(stream, n, input, branch, saved.middle, kNorm1Weight, saved.residual, DType::f32, saved.mean1,
+              saved.rstd1);
+    convert(stream, saved.residual, saved.norm2, n * width_);
+    mlp_branch(stream, n, saved, branch);
+    normalise(stream, n, saved.residual, branch, saved.last, kNorm2Weight, state.out(), DType::f32, saved.mean2,
+              saved.rstd2);
+  }
+  void post_norm_gradients(Stream& stream, int64_t batch, const LayerState& state, const Saved& saved,
+                           const Gradients& g, float* dx, bool accumulate) const {
+    const int64_t n = batch * steps_;
+    norm_gradient(stream, n, state.d_out(), saved.last, kNorm2Weight, saved.mean2, saved.rstd2, nullptr, g.middle,
+                  g.branch, accumulate, DType::f32);
+    mlp_gradients(stream, n, saved, g, typed_or(g.branch, g.middle), accumulate);
+    ops().norm().residual_add(stream, {g.middle, g.narrow, g.middle, n * width_, type()});
+    norm_gradient(stream, n, g.middle, saved.middle, kNorm1Weight, saved.mean1, saved.rstd1, nullptr, g.unused,
+                  g.branch, accumulate, DType::f32);
+    attention_gradients(stream, batch, saved, g, typed_or(g.branch, g.unused), accumulate);
+    ops().norm().residual_add(stream, {g.unused, g.narrow, dx, n * width_, type()});
+  }
+
+  int64_t width_, steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_transformer_block(const LayerContext& context) {
+  return std::make_unique<TransformerBlock>(context);
+}
+
+}  // namespace amdahl

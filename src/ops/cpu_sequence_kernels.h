@@ -1,0 +1,57 @@
+// Element-wise CPU kernels of sequence models, compiled once per instruction set; best_cpu_sequence_kernels() picks the
+// table at run time. Sums of rows are in f32 in a fixed order, so reruns give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/ops.h"
+
+namespace amdahl {
+
+/// Scores of `rows` consecutive queries of one head against `keys` steps. With `causal`, query r is step first + r and
+/// attends to the steps up to itself.
+struct ScoreRows {
+  float* scores;  // [rows, keys], `stride` floats from row to row
+  int64_t rows, keys, stride, first;
+  bool causal;
+  float scale;  // positive
+};
+
+struct CpuSequenceKernels {
+  /// c[rows, width] += bias; `stride` floats from one row of c to the next.
+  void (*add_bias)(float* c, const float* bias, int64_t rows, int64_t width, int64_t stride);
+  /// aux[rows, width] += bias; c = gelu(aux).
+  void (*bias_gelu)(float* aux, const float* bias, float* c, int64_t rows, int64_t width, int64_t stride);
+  /// c *= gelu'(aux); dbias[width] (null: none) += column sums of c.
+  void (*gelu_gradient)(float* c, const float* aux, float* dbias, int64_t rows, int64_t width, int64_t stride);
+  /// sums[rows] = sums of the rows of x (+ sums).
+  void (*row_sums)(const float* x, float* sums, int64_t rows, int64_t width, int64_t stride, bool accumulate);
+
+  void (*layer_norm_forward)(const LayerNormForward& a);
+  void (*layer_norm_backward)(const LayerNormBackward& a);
+  /// sum = x + y; may be x or y.
+  void (*add)(const float* x, const float* y, float* sum, int64_t count);
+
+  /// Replaces scores by exp(scale * (score - largest of the row)), by zero where masked; log_sums[rows] = log of the
+  /// sum of exp(scale * score), inverse_sums[rows] = 1 / (sum of the row as written).
+  void (*softmax_rows)(const ScoreRows& a, float* log_sums, float* inverse_sums);
+  /// Replaces scores by the probabilities p = exp(scale * score - log_sum), and d_p[rows, keys] (of the scores' stride)
+  /// by scale * p * (d_p - dot), where dot[rows] is the sum of p d_p of a row. Zero where masked.
+  void (*softmax_gradient)(const ScoreRows& a, float* d_p, const float* log_sums, const float* dots);
+  /// dots[r] = sum over width of a[r,:] b[r,:]; rows of both `stride` floats apart.
+  void (*row_dots)(const float* a, const float* b, float* dots, int64_t rows, int64_t width, int64_t stride);
+  /// x[r,:] *= factors[r].
+  void (*scale_rows)(float* x, const float* factors, int64_t rows, int64_t width, int64_t stride);
+
+  void (*embedding_forward)(const EmbeddingForward& a);
+  void (*embedding_backward)(const EmbeddingBackward& a);
+  void (*pool_mean)(const PoolSteps& a);
+  void (*pool_mean_gradient)(const PoolStepsGradient& a);
+  void (*token_loss)(const TokenLoss& a);
+  void (*absolute_error)(const AbsoluteError& a);
+};
+
+extern const CpuSequenceKernels kCpuSequenceKernelsBaseline;  // the target's baseline instruction set
+extern const CpuSequenceKernels kCpuSequenceKernelsAvx2;      // AVX2 and FMA; as baseline on other architectures
+
+}  // namespace amdahl

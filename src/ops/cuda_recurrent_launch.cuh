@@ -1,0 +1,151 @@
+// Plans and launches of the persistent recurrent kernels.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/cuda_launch.cuh"
+#include "ops/cuda_recurrent.h"
+#include "ops/cuda_recurrent_cell.cuh"
+#include "ops/cuda_recurrent_tile.cuh"
+#include "ops/cuda_tuner.h"
+
+namespace amdahl {
+
+/// One instance of a kernel: for up to kMostHidden units, with kNumTiles tiles of batch rows at once.
+template <RecurrentCell kCellKind, MathMode kMathMode, int kMostHidden, int kNumTiles>
+struct PersistentVariant {
+  static constexpr RecurrentCell kCell = kCellKind;
+  static constexpr MathMode kMath = kMathMode;
+  static constexpr int kHidden = kMostHidden, kTiles = kNumTiles;
+  static constexpr int kBlocks = kHidden / kBlockUnits;
+  static constexpr int kParts = weight_parts<kMath>(kHidden);
+  static constexpr int kThreads = 32 * kPartWarps * kParts;
+};
+
+/// The place of a thread in the problem.
+struct PersistentPlace {
+  int rank;               // of the block in its cluster
+  int part, group, lane;  // of the warp: part, group of eight units; of the thread
+  int unit;               // the unit that the lane computes
+  int64_t cluster;        // of the grid
+};
+
+template <class V>
+__device__ __forceinline__ PersistentPlace persistent_place() {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int rank = cluster_place().rank;
+  return {rank,
+          warp / kPartWarps,
+          warp % kPartWarps,
+          lane,
+          rank * kBlockUnits + warp % kPartWarps * 8 + lane / 4,
+          static_cast<int64_t>(blockIdx.x) / V::kBlocks};
+}
+
+/// Creates arrivals [0, count), each of which expects `bytes`, and arrives at the cluster barrier. By the whole block.
+__device__ __forceinline__ void open_arrivals(uint32_t first, int count, uint32_t bytes) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < count; ++i) create_arrival(first + 8 * static_cast<uint32_t>(i));
+    publish_arrivals();
+    for (int i = 0; i < count; ++i) expect_bytes(first + 8 * static_cast<uint32_t>(i), bytes);
+  }
+  __syncwarp();
+  arrive_at_cluster();
+}
+
+template <class Use, RecurrentCell kCell, MathMode kMath>
+auto with_sizes(int hidden, int tiles, const Use& use) {
+  if (hidden <= 128)
+    return tiles == 1 ? use(PersistentVariant<kCell, kMath, 128, 1>{}) : use(PersistentVariant<kCell, kMath, 128, 2>{});
+  return tiles == 1 ? use(PersistentVariant<kCell, kMath, 256, 1>{}) : use(PersistentVariant<kCell, kMath, 256, 2>{});
+}
+
+template <class Use, RecurrentCell kCell>
+auto with_math(MathMode math, int hidden, int tiles, const Use& use) {
+  if (math == MathMode::fp32) return with_sizes<Use, kCell, MathMode::fp32>(hidden, tiles, use);
+  if (math == MathMode::tf32) return with_sizes<Use, kCell, MathMode::tf32>(hidden, tiles, use);
+  return with_sizes<Use, kCell, MathMode::bf16>(hidden, tiles, use);
+}
+
+/// Calls use(PersistentVariant<...>{}) for the instance that computes the problem.
+template <class Use>
+auto with_variant(RecurrentCell cell, MathMode math, int hidden, int tiles, const Use& use) {
+  return cell == RecurrentCell::lstm ? with_math<Use, RecurrentCell::lstm>(math, hidden, tiles, use)
+                                     : with_math<Use, RecurrentCell::gru>(math, hidden, tiles, use);
+}
+
+struct ClusterLaunch {
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config;
+};
+
+inline void fill_cluster_launch(ClusterLaunch& out, const KernelLaunch& launch, const PersistentPlan& plan,
+                                int threads) {
+  out = {};
+  out.attributes[0].id = cudaLaunchAttributeClusterDimension;
+  out.attributes[0].val.clusterDim.x = static_cast<unsigned>(plan.blocks);
+  out.attributes[0].val.clusterDim.y = out.attributes[0].val.clusterDim.z = 1;
+  out.attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  out.attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  out.config.gridDim = dim3(static_cast<unsigned>(plan.clusters * plan.blocks));
+  out.config.blockDim = dim3(static_cast<unsigned>(threads));
+  out.config.dynamicSmemBytes = plan.shared_bytes;
+  out.config.stream = launch.stream;
+  out.config.attrs = out.attributes;
+  out.config.numAttrs = 2;
+}
+
+inline constexpr int kMostClusterTiles = 8;  // of 8 batch rows each: what shared memory holds at 256 units
+
+/// Number of clusters that the device can hold, one block per multiprocessor.
+inline int cluster_slots(const KernelLaunch& launch, const void* kernel, int blocks, int threads) {
+  const int most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), launch.device_index,
+             "cudaFuncSetAttribute");
+  ClusterLaunch query;
+  fill_cluster_launch(query, launch, {.clusters = 1, .blocks = blocks, .shared_bytes = static_cast<size_t>(most)},
+                      threads);
+  query.config.numAttrs = 1;
+  int clusters = 0;
+  const cudaError_t code = cudaOccupancyMaxActiveClusters(&clusters, kernel, &query.config);
+  if (code == cudaSuccess) return clusters;
+  cudaGetLastError();  // no cluster of that size fits: the caller has another way
+  return 0;
+}
+
+/// Distributes the batch to as many clusters as the device holds. `kernel_of(V{})` is the kernel of a variant,
+/// `shared_bytes(V{}, chunks)` its shared memory.
+template <class KernelOf, class SharedBytes>
+PersistentPlan make_persistent_plan(const KernelLaunch& launch, MathMode math, const RecurrentShape& shape,
+                                    const KernelOf& kernel_of, const SharedBytes& shared_bytes) {
+  if (!launch.early || shape.hidden > kMostPersistentUnits) return {};
+  const RelaxedCapture relaxed;  // loads the kernel's code
+  const int hidden = static_cast<int>(shape.hidden), all_tiles = static_cast<int>((shape.batch + 7) / 8);
+  const auto plan_with = [&](int tiles, int slots) {
+    return with_variant(shape.cell, math, hidden, tiles, [&](auto variant) {
+      using V = decltype(variant);
+      PersistentPlan plan{.clusters = 0, .blocks = V::kBlocks, .tiles = tiles};
+      const int room =
+          cluster_slots(launch, reinterpret_cast<const void*>(kernel_of(variant)), V::kBlocks, V::kThreads);
+      if (slots == 0) slots = room;
+      if (room == 0) return plan;
+      const int per_cluster = std::min(kMostClusterTiles, (all_tiles + slots - 1) / slots);
+      plan.chunks = (per_cluster + tiles - 1) / tiles;
+      plan.clusters = (all_tiles + plan.chunks * tiles - 1) / (plan.chunks * tiles);
+      plan.shared_bytes = shared_bytes(variant, plan.chunks);
+      return plan;
+    });
+  };
+  const PersistentPlan single = plan_with(1, 0);
+  return single.chunks < 2 ? single : plan_with(2, 0);
+}
+
+template <class Kernel, class... Arguments>
+void launch_persistent(const KernelLaunch& launch, const PersistentPlan& plan, int threads, Kernel* kernel,
+                       const char* name, const Arguments&... arguments) {
+  ClusterLaunch shape;
+  fill_cluster_launch(shape, launch, plan, threads);
+  cuda_check(cudaLaunchKernelEx(&shape.config, kernel, arguments...), launch.device_index, name);
+}
+
+}  // namespace amdahl

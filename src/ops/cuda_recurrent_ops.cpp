@@ -1,0 +1,278 @@
+// Recurrent layers on CUDA: cuBLASLt for the products over all steps. In between either a persistent kernel for the
+// whole sequence, or per step one GEMM and one kernel.
+//
+// The persistent kernel is taken wherever it applies. It reads the recurrent weights once instead of once per step, and
+// a step costs it an exchange within a cluster of blocks instead of two launches; both hold for every batch size, so
+// nothing is timed.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "device/cuda_stream.h"
+#include "ops/cuda_context.h"
+#include "ops/cuda_recurrent.h"
+
+namespace amdahl {
+namespace {
+
+/// Parts of one block of memory, each on a 256-byte boundary. Without memory it only counts.
+class FloatParts {
+ public:
+  explicit FloatParts(void* memory) : memory_(static_cast<float*>(memory)) {}
+  float* take(int64_t floats) {
+    float* part = memory_ ? memory_ + used_ : nullptr;
+    used_ += (floats + 63) / 64 * 64;
+    return part;
+  }
+  int64_t bytes() const { return used_ * static_cast<int64_t>(sizeof(float)); }
+
+ private:
+  float* memory_;
+  int64_t used_ = 0;
+};
+
+/// What forward keeps.
+struct SavedArrays {
+  SavedArrays() = default;
+  SavedArrays(FloatParts& parts, const RecurrentShape& s) {
+    const int64_t rows = s.batch * s.steps;
+    gates = parts.take(rows * num_gates(s.cell) * s.hidden);
+    h_before = parts.take(rows * s.hidden);
+    cells = parts.take(rows * s.hidden);
+  }
+  float *gates = nullptr, *h_before = nullptr, *cells = nullptr;
+};
+
+/// Memory that one call needs, kept with the stream. Earlier, smaller blocks stay: captured graphs may use them.
+struct RecurrentScratch {
+  std::vector<std::unique_ptr<Buffer>> blocks;
+};
+
+class CudaRecurrentOps final : public RecurrentOps {
+ public:
+  explicit CudaRecurrentOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {
+    preload_recurrent(context_->index());
+  }
+  int64_t saved_bytes(const RecurrentShape& shape) const override {
+    FloatParts parts(nullptr);
+    const SavedArrays arrays(parts, shape);
+    return parts.bytes();
+  }
+  void recurrent_forward(Stream& stream, const RecurrentForward& a) override;
+  void recurrent_backward(Stream& stream, const RecurrentBackward& a) override;
+
+ private:
+  using PlanKey = std::array<int64_t, 5>;
+
+  static void check(const RecurrentShape& s);
+  /// What the GEMMs of this layer multiply.
+  MathMode math_of(const RecurrentShape& s) const {
+    return s.type == DType::f32 ? context_->options().math : MathMode::bf16;
+  }
+  const PersistentPlan& plan_of(const KernelLaunch& launch, const RecurrentShape& s, bool backward);
+  /// A part of `Arrays`, made by Arrays(FloatParts&, call), in the scratch memory of the stream.
+  template <class Arrays, class Call>
+  Arrays scratch(Stream& stream, const Call& call);
+  void forward_steps(const StreamMemory& memory, const RecurrentForwardArrays& arrays, float* recurrent, bool may_tune);
+  void backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& arrays, float* dh, float* dc,
+                      bool may_tune);
+  void weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const float* h_before,
+                        const float* dgates, bool may_tune);
+  void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
+    context_->gemm().run(memory.launch, memory.workspace, call, may_tune);
+  }
+
+  std::shared_ptr<CudaContext> context_;
+  std::map<PlanKey, PersistentPlan> plans_;
+};
+
+void CudaRecurrentOps::check(const RecurrentShape& s) {
+  if (s.type != DType::f32 && s.type != DType::bf16)
+    throw Error(Cause::internal, "recurrent layers multiply f32 or bf16 on CUDA devices");
+  constexpr int64_t kMost = std::numeric_limits<int>::max() / 4;
+  if (s.batch < 1 || s.steps < 1 || s.input < 1 || s.hidden < 1 || std::max({s.batch, s.steps, s.hidden}) > kMost)
+    throw Error(Cause::internal, "a recurrent layer without rows, steps, inputs or units, or with too many");
+}
+
+const PersistentPlan& CudaRecurrentOps::plan_of(const KernelLaunch& launch, const RecurrentShape& s, bool backward) {
+  const MathMode math = math_of(s);
+  const PlanKey key{static_cast<int64_t>(s.cell), s.batch, s.hidden, static_cast<int64_t>(math), backward};
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+  const auto plan = backward ? plan_persistent_backward(launch, math, s) : plan_persistent_forward(launch, math, s);
+  return plans_.emplace(key, plan).first->second;
+}
+
+template <class Arrays, class Call>
+Arrays CudaRecurrentOps::scratch(Stream& stream, const Call& call) {
+  FloatParts counter(nullptr);
+  const Arrays sizes(counter, call);
+  std::shared_ptr<void>& own = as_cuda_stream(stream).attachment(this);
+  if (!own) own = std::make_shared<RecurrentScratch>();
+  auto& blocks = static_cast<RecurrentScratch*>(own.get())->blocks;
+  const auto bytes = static_cast<size_t>(counter.bytes());
+  if (blocks.empty() || blocks.back()->bytes() < bytes) {
+    const RelaxedCapture relaxed;  // the first use may be inside a capture
+    blocks.push_back(context_->device().allocate(bytes));
+  }
+  FloatParts parts(blocks.back()->data());
+  return Arrays(parts, call);
+}
+
+struct ForwardScratch {
+  ForwardScratch(FloatParts& parts, const RecurrentForward& a) {
+    const RecurrentShape& s = a.shape;
+    recurrent = parts.take(s.batch * num_gates(s.cell) * s.hidden);
+    if (!a.saved) saved = SavedArrays(parts, s);
+  }
+  float* recurrent;   // [batch, G * hidden] of one step
+  SavedArrays saved;  // where no backward follows
+};
+
+void CudaRecurrentOps::recurrent_forward(Stream& stream, const RecurrentForward& a) {
+  const RecurrentShape& s = a.shape;
+  check(s);
+  StreamMemory& memory = context_->begin(stream);
+  const bool may_tune = !is_capturing(stream);
+  const auto work = scratch<ForwardScratch>(stream, a);
+  FloatParts kept(a.saved);
+  const SavedArrays saved = a.saved ? SavedArrays(kept, s) : work.saved;
+  const RecurrentForwardArrays arrays{.cell = s.cell,
+                                      .batch = static_cast<int>(s.batch),
+                                      .steps = static_cast<int>(s.steps),
+                                      .hidden = static_cast<int>(s.hidden),
+                                      .last_step_only = s.last_step_only,
+                                      .w_hidden = a.weights.w_hidden,
+                                      .b_input = a.weights.b_input,
+                                      .b_hidden = a.weights.b_hidden,
+                                      .gates = saved.gates,
+                                      .h_before = saved.h_before,
+                                      .cells = saved.cells,
+                                      .y = a.y,
+                                      .keep = a.saved != nullptr};
+  const int64_t gates = num_gates(s.cell) * s.hidden, rows = s.batch * s.steps;
+  // Row-major gates[rows, G] = x[rows, I] w[G, I]^T is column-major gates(G, rows) = w(I, G)^T x(I, rows).
+  gemm(memory, {{gates, rows, s.input, true, false, Epilogue::none, false}, a.weights.w_input, a.x, saved.gates},
+       may_tune);
+  const PersistentPlan& plan = plan_of(memory.launch, s, false);
+  if (plan.clusters > 0) return launch_persistent_forward(memory.launch, math_of(s), plan, arrays);
+  forward_steps(memory, arrays, work.recurrent, may_tune);
+}
+
+void CudaRecurrentOps::forward_steps(const StreamMemory& memory, const RecurrentForwardArrays& a, float* recurrent,
+                                     bool may_tune) {
+  const int64_t gates = num_gates(a.cell) * a.hidden;
+  for (int t = 0; t < a.steps; ++t) {
+    if (t > 0) {
+      GemmCall call{{gates, a.batch, a.hidden, true, false, Epilogue::none, false},
+                    a.w_hidden,
+                    a.h_before + static_cast<int64_t>(t) * a.hidden,
+                    recurrent};
+      call.problem.stride_b = static_cast<int64_t>(a.steps) * a.hidden;
+      gemm(memory, call, may_tune);
+    }
+    launch_recurrent_forward_step(memory.launch, a, t, t > 0 ? recurrent : nullptr);
+  }
+}
+
+struct BackwardScratch {
+  BackwardScratch(FloatParts& parts, const std::pair<RecurrentShape, int>& call) {
+    const auto& [s, num_parts] = call;
+    dgates = parts.take(s.batch * s.steps * 4 * s.hidden);
+    sums = parts.take(std::max(num_parts, 1) * 4 * s.hidden);
+    dh = parts.take(s.batch * s.hidden);
+    dc = parts.take(s.batch * s.hidden);
+  }
+  float *dgates, *sums, *dh, *dc;
+};
+
+void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackward& a) {
+  const RecurrentShape& s = a.shape;
+  check(s);
+  StreamMemory& memory = context_->begin(stream);
+  const bool may_tune = !is_capturing(stream);
+  const PersistentPlan& plan = plan_of(memory.launch, s, true);
+  const bool persistent = plan.clusters > 0;
+  const int parts = persistent ? persistent_bias_parts(math_of(s), plan) : 1;
+  const auto work = scratch<BackwardScratch>(stream, std::pair{s, parts});
+  FloatParts kept(const_cast<void*>(a.saved));  // only read below
+  const SavedArrays saved(kept, s);
+  const RecurrentBackwardArrays arrays{.cell = s.cell,
+                                       .batch = static_cast<int>(s.batch),
+                                       .steps = static_cast<int>(s.steps),
+                                       .hidden = static_cast<int>(s.hidden),
+                                       .last_step_only = s.last_step_only,
+                                       .w_hidden = a.weights.w_hidden,
+                                       .gates = saved.gates,
+                                       .h_before = saved.h_before,
+                                       .cells = saved.cells,
+                                       .dy = a.dy,
+                                       .dgates = work.dgates};
+  if (persistent) {
+    launch_persistent_backward(memory.launch, math_of(s), plan, arrays, work.sums);
+  } else {
+    backward_steps(memory, arrays, work.dh, work.dc, may_tune);
+    launch_mask_and_sum(memory.launch,
+                        {work.dgates, nullptr, nullptr, work.sums, s.batch * s.steps, 4 * s.hidden, false});
+  }
+  launch_recurrent_biases(memory.launch, s.cell, work.sums, parts, arrays.hidden, a.gradients.b_input,
+                          a.gradients.b_hidden, a.accumulate);
+  weight_gradients(memory, a, saved.h_before, work.dgates, may_tune);
+}
+
+void CudaRecurrentOps::backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& a, float* dh,
+                                      float* dc, bool may_tune) {
+  const int64_t gates = num_gates(a.cell) * a.hidden, width = int64_t{4} * a.hidden;
+  for (int t = a.steps - 1; t >= 0; --t) {
+    launch_recurrent_backward_step(memory.launch, a, t, dh, dc);
+    if (t == 0) break;
+    // Row-major dh[B, H] (+)= dgates[B, G] w[G, H]; GRU adds to what the step left there.
+    GemmCall call{{a.hidden, a.batch, gates, false, false, Epilogue::none, a.cell == RecurrentCell::gru},
+                  a.w_hidden,
+                  a.dgates + t * width,
+                  dh};
+    call.problem.stride_b = a.steps * width;
+    gemm(memory, call, may_tune);
+  }
+}
+
+void CudaRecurrentOps::weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const float* h_before,
+                                        const float* dgates, bool may_tune) {
+  const RecurrentShape& s = a.shape;
+  const int64_t rows = s.batch * s.steps, gates = num_gates(s.cell) * s.hidden, width = 4 * s.hidden;
+  // Row-major dw[G, I] = d[rows, G]^T x[rows, I] is column-major dw(I, G) = x(I, rows) d(G, rows)^T.
+  const auto weight = [&](const float* x, int64_t columns, const float* d, int64_t num_rows, float* dw) {
+    GemmCall call{{columns, num_rows, rows, false, true, Epilogue::none, a.accumulate}, x, d, dw};
+    call.problem.stride_b = width;
+    gemm(memory, call, may_tune);
+  };
+  const auto input = [&](int64_t first, const float* d, int64_t num_rows, bool accumulate) {
+    GemmCall call{{s.input, rows, num_rows, false, false, Epilogue::none, accumulate},
+                  a.weights.w_input + first * s.input,
+                  d,
+                  a.dx};
+    call.problem.stride_b = width;
+    gemm(memory, call, may_tune);
+  };
+  weight(h_before, s.hidden, dgates, gates, a.gradients.w_hidden);
+  // Of GRU, n comes after the recurrent part of n, which does not reach x.
+  const bool lstm = s.cell == RecurrentCell::lstm;
+  const int64_t together = lstm ? gates : 2 * s.hidden;
+  const float* const dn = dgates + 3 * s.hidden;
+  weight(a.x, s.input, dgates, together, a.gradients.w_input);
+  if (!lstm) weight(a.x, s.input, dn, s.hidden, a.gradients.w_input + together * s.input);
+  if (!a.dx) return;
+  input(0, dgates, together, false);
+  if (!lstm) input(together, dn, s.hidden, true);
+}
+
+}  // namespace
+
+std::unique_ptr<RecurrentOps> make_cuda_recurrent_ops(std::shared_ptr<CudaContext> context) {
+  return std::make_unique<CudaRecurrentOps>(std::move(context));
+}
+
+}  // namespace amdahl

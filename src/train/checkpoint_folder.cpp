@@ -1,0 +1,95 @@
+// The files of a training's checkpoints.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "files/whole_file.h"
+#include "train/checkpoint.h"
+
+namespace amdahl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kEnding = ".safetensors", kTemporary = ".safetensors.tmp";
+constexpr size_t kKept = 2;
+
+std::string checkpoint_name(int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kEnding); }
+
+/// The step of a file's name with that ending; negative for other names. `exact`: nothing follows the ending.
+int64_t step_in_name(const std::string& name, std::string_view ending, bool exact) {
+  const size_t at = name.find(ending);
+  if (!name.starts_with(kPrefix) || at == std::string::npos || (exact && at + ending.size() != name.size())) return -1;
+  int64_t step = -1;
+  const char *begin = name.data() + kPrefix.size(), *end = name.data() + at;
+  return std::from_chars(begin, end, step).ptr == end ? step : -1;
+}
+
+/// The paths of a folder; none when it does not exist.
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) files.push_back(entry.path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error(Cause::usage, fmt::format("{}: cannot be read: {}", folder.string(), error.message()),
+                "a folder that you may read");
+  return files;
+}
+
+}  // namespace
+
+std::vector<CheckpointFolder::Entry> CheckpointFolder::newest_first() const {
+  std::vector<Entry> entries;
+  for (const fs::path& file : files_in(path_))
+    if (const int64_t step = step_in_name(file.filename().string(), kEnding, true); step >= 0)
+      entries.push_back({step, file});
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.step > b.step; });
+  return entries;
+}
+
+void CheckpointFolder::save(const Checkpoint& checkpoint) const {
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) throw_write_error(path_, "create the folder", error.value());
+  std::vector<std::string> storage;
+  write_atomic(path_ / checkpoint_name(checkpoint.point.step), checkpoint_pieces(checkpoint, storage));
+  remove_leftovers(checkpoint.point.step);
+}
+
+/// Keeps the checkpoint of `step` and the one before. Later ones are of a training that was resumed from before them;
+/// temporary files are of writers that were killed.
+void CheckpointFolder::remove_leftovers(int64_t step) const {
+  size_t kept = 0;
+  std::error_code ignored;  // what cannot be removed takes space, and nothing else
+  for (const Entry& entry : newest_first())
+    if (entry.step > step || ++kept > kKept) fs::remove(entry.file, ignored);
+  for (const fs::path& file : files_in(path_))
+    if (step_in_name(file.filename().string(), kTemporary, false) >= 0) fs::remove(file, ignored);
+}
+
+std::optional<CheckpointFolder::Loaded> CheckpointFolder::load(
+    const std::function<void(const std::string&)>& warn) const {
+  const std::vector<Entry> entries = newest_first();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const std::string file = entries[i].file.string();
+    try {
+      Checkpoint checkpoint = parse_checkpoint(read_file(file, Cause::data_corrupt, kMostDataBytes), file);
+      if (checkpoint.point.step != entries[i].step)
+        throw Error(Cause::data_corrupt, fmt::format("{}: it is of step {}", file, checkpoint.point.step),
+                    "the file under its own name");
+      return Loaded{entries[i].file, std::move(checkpoint)};
+    } catch (const Error& error) {
+      if (error.cause() != Cause::data_corrupt) throw;
+      if (i + 1 == entries.size())
+        throw Error(Cause::data_corrupt,
+                    entries.size() == 1 ? error.what() : fmt::format("{}; so is every later one", error.what()),
+                    "a copy of a checkpoint, or the training anew into another `checkpoint_dir`");
+      warn(fmt::format("{}; the checkpoint of step {} is used", error.what(), entries[i + 1].step));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace amdahl

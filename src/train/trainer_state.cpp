@@ -1,0 +1,124 @@
+// What a checkpoint keeps of a trainer, gathered on rank 0 and distributed from there.
+#include <algorithm>
+#include <cstring>
+
+#include "train/trainer.h"
+
+namespace amdahl {
+namespace {
+
+int64_t floats_in(const std::vector<FloatRange>& ranges) {
+  int64_t floats = 0;
+  for (const FloatRange& range : ranges) floats += range.floats();
+  return floats;
+}
+
+/// Copies between an array of the whole layout and one of the owned ranges alone.
+void spread(const std::vector<float>& owned_values, const std::vector<FloatRange>& owned, std::vector<float>& whole) {
+  int64_t at = 0;
+  for (const FloatRange& range : owned) {
+    std::copy_n(owned_values.begin() + at, range.floats(), whole.begin() + range.begin);
+    at += range.floats();
+  }
+}
+
+std::vector<float> collect(const std::vector<float>& whole, const std::vector<FloatRange>& owned) {
+  std::vector<float> values;
+  for (const FloatRange& range : owned)
+    values.insert(values.end(), whole.begin() + range.begin, whole.begin() + range.end);
+  return values;
+}
+
+}  // namespace
+
+std::vector<FloatRange> Trainer::owned_by(int rank) const { return row_.owned(options_.plan, options_.model, rank); }
+
+bool Trainer::state_is_divided() const {
+  return rank_.world_size > 1 && floats_in(owned_by(0)) < model_.layout().num_floats;
+}
+
+std::vector<float> Trainer::read_floats(const float* from, int64_t count) {
+  std::vector<float> host(static_cast<size_t>(count));
+  rank_.device.copy_out(*compute_, host.data(), from, host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+void Trainer::write_floats(float* to, const std::vector<float>& values) {
+  rank_.device.copy_in(*compute_, to, values.data(), values.size() * sizeof(float));
+  synchronize();
+}
+
+TrainerState Trainer::save_state() {
+  synchronize();
+  TrainerState state;
+  const bool root = rank_.rank == 0;
+  if (root) state.parameters = parameters();
+  rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
+  for (float* const array : optimizer_->state()) {
+    std::vector<float> whole = gather_state(array);
+    if (root) state.optimizer.push_back(std::move(whole));
+  }
+  synchronize();
+  return state;
+}
+
+/// The array over the whole layout on rank 0; empty on other ranks. Where several ranks hold a parameter's state, the
+/// lowest rank's counts: it is the one that updates it under every strategy.
+std::vector<float> Trainer::gather_state(const float* array) {
+  std::vector<float> whole;
+  if (rank_.rank != 0) {
+    const int64_t mine = floats_in(owned());
+    if (state_is_divided() && mine > 0)
+      rank_.communicator.send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
+    synchronize();
+    return whole;
+  }
+  whole.resize(static_cast<size_t>(model_.layout().num_floats));
+  for (int rank = rank_.world_size - 1; rank > 0 && state_is_divided(); --rank) {
+    const int64_t floats = floats_in(owned_by(rank));
+    if (floats == 0) continue;
+    const auto received = rank_.device.allocate(static_cast<size_t>(floats) * sizeof(float));
+    rank_.communicator.recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
+    spread(read_floats(received->as<float>(), floats), owned_by(rank), whole);
+  }
+  spread(read_floats(array, floats_in(owned())), owned(), whole);
+  return whole;
+}
+
+void Trainer::load_state(const TrainerState& state) {
+  synchronize();
+  const bool root = rank_.rank == 0;
+  const auto floats = static_cast<size_t>(model_.layout().num_floats);
+  const std::vector<float*> arrays = optimizer_->state();
+  if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
+    throw Error(Cause::internal, "the state of another trainer");
+  const std::string step(reinterpret_cast<const char*>(&state.step), sizeof state.step);
+  const std::string agreed = rank_.communicator.exchange(root ? step : std::string(), deadline()).front();
+  rank_.device.copy_in(*compute_, model_.step_counter(), agreed.data(), agreed.size());
+  synchronize();
+  if (root) write_floats(model_.params(), state.parameters);
+  if (rank_.world_size > 1) rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
+  for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
+  synchronize();
+}
+
+/// Rank 0 has `whole`; every rank gets what it owns.
+void Trainer::distribute_state(float* array, const std::vector<float>* whole) {
+  const int64_t mine = floats_in(owned());
+  if (!whole) {
+    if (mine > 0) rank_.communicator.recv(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
+    return synchronize();
+  }
+  write_floats(array, collect(*whole, owned()));
+  for (int rank = 1; rank < rank_.world_size; ++rank) {
+    const std::vector<float> theirs = collect(*whole, owned_by(rank));
+    if (theirs.empty()) continue;
+    const auto sent = rank_.device.allocate(theirs.size() * sizeof(float));
+    write_floats(sent->as<float>(), theirs);
+    rank_.communicator.send(sent->data(), theirs.size(), DType::f32, rank, *compute_);
+    synchronize();
+  }
+}
+
+}  // namespace amdahl

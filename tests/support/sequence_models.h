@@ -1,0 +1,107 @@
+// Small models of every kind of sequence and image layer: the shapes of the presets, a few units wide.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/model_spec.h"
+#include "small_job.h"
+
+namespace amdahl::test {
+
+struct SmallModel {
+  std::string name;
+  ModelSpec spec;
+};
+
+inline LayerSpec layer_of(LayerKind kind, int64_t units = 0) {
+  LayerSpec layer;
+  layer.kind = kind;
+  layer.units = units;
+  layer.activation = Activation::none;
+  return layer;
+}
+
+inline LayerSpec small_block(int64_t units, int64_t heads, bool causal, bool post_norm) {
+  LayerSpec layer = layer_of(LayerKind::transformer_block, units);
+  layer.heads = heads, layer.causal = causal, layer.post_norm = post_norm;
+  return layer;
+}
+
+/// As preset "transformer": 7 steps of 5 features, 24 units in 3 heads.
+inline ModelSpec small_transformer() {
+  return {"small-transformer",
+          35,
+          {layer_of(LayerKind::projection, 24), small_block(24, 3, false, false), small_block(24, 3, false, false),
+           layer_of(LayerKind::layer_norm), layer_of(LayerKind::pool), LayerSpec{3, true, Activation::none, 0.0}},
+          LossKind::mse,
+          {7, 5}};
+}
+
+/// As preset "gpt2": 9 tokens of a vocabulary of 21.
+inline ModelSpec small_gpt(bool tied) {
+  LayerSpec first = layer_of(LayerKind::embedding, 16), head = layer_of(LayerKind::token_head);
+  first.vocabulary = head.vocabulary = 21;
+  first.max_steps = 11;
+  head.tied = tied;
+  return {
+      "small-gpt",
+      9,
+      {first, small_block(16, 2, true, false), small_block(16, 2, true, false), layer_of(LayerKind::layer_norm), head},
+      LossKind::softmax_cross_entropy,
+      {9}};
+}
+
+/// As preset "bert-base": post-norm blocks, the first step pooled.
+inline ModelSpec small_bert() {
+  LayerSpec first = layer_of(LayerKind::embedding, 16), pool = layer_of(LayerKind::pool);
+  first.vocabulary = 13, first.token_types = 2;
+  pool.pooling = Pooling::first;
+  return {"small-bert",
+          6,
+          {first, layer_of(LayerKind::layer_norm), small_block(16, 2, false, true), small_block(16, 1, false, true),
+           pool, LayerSpec{5, true, Activation::none, 0.0}},
+          LossKind::mse,
+          {6}};
+}
+
+/// A classifier of sequences without positions, with the last step pooled and two dense layers on top.
+inline ModelSpec small_classifier() {
+  LayerSpec first = layer_of(LayerKind::projection, 8), pool = layer_of(LayerKind::pool);
+  first.positions = false;
+  pool.pooling = Pooling::last;
+  return {"small-classifier",
+          12,
+          {first, small_block(8, 1, true, false), pool, LayerSpec{10, true, Activation::relu, 0.0},
+           LayerSpec{4, true, Activation::none, 0.0}},
+          LossKind::softmax_cross_entropy,
+          {4, 3}};
+}
+
+/// As presets "lstm" and "gru", with a second layer of cells below.
+inline ModelSpec small_recurrent(LayerKind kind) {
+  LayerSpec below = layer_of(kind, 6), cells = layer_of(kind, 10);
+  cells.last_step_only = true;
+  return {"small-recurrent", 35, {below, cells, LayerSpec{3, true, Activation::none, 0.0}}, LossKind::mse, {7, 5}};
+}
+
+/// As preset "resnet18": images of 6 x 5 pixels, shortcuts of both kinds.
+inline ModelSpec small_resnet() {
+  LayerSpec halving = layer_of(LayerKind::residual_block, 6);
+  halving.stride = 2;
+  return {"small-resnet",
+          90,
+          {layer_of(LayerKind::conv, 4), layer_of(LayerKind::residual_block, 4), halving,
+           layer_of(LayerKind::average_pool), LayerSpec{4, true, Activation::none, 0.0}},
+          LossKind::softmax_cross_entropy,
+          {6, 5, 3}};
+}
+
+inline std::vector<SmallModel> small_sequence_models() {
+  return {{"transformer", small_transformer()},     {"gpt_tied", small_gpt(true)},
+          {"gpt_untied", small_gpt(false)},         {"bert", small_bert()},
+          {"classifier", small_classifier()},       {"lstm", small_recurrent(LayerKind::lstm)},
+          {"gru", small_recurrent(LayerKind::gru)}, {"resnet", small_resnet()}};
+}
+
+}  // namespace amdahl::test
