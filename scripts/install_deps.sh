@@ -40,10 +40,12 @@ ci    clang-format-14     required command:clang-format-14
 ci    clang-tidy-14       required command:clang-tidy-14
 '
 
-# Wheels, into a virtual environment under .deps/: what draws the charts of a report, and what drives a browser over one.
-# group wheel=version module. All are optional: reports then have tables only, and the browser tests say that they skip.
+# Wheels, into a virtual environment under .deps/: what draws the charts of a report, what drives a browser over one, and,
+# with a CUDA compiler, the headers of cuDNN's C++ interface. group wheel=version module [option of pip]. All are optional:
+# reports then have tables only, the browser tests say that they skip, and attention runs on own kernels.
 WHEELS='
 build vl-convert-python==1.9.0.post1 vl_convert
+cuda  nvidia-cudnn-frontend==1.32.0  include/cudnn_frontend.h --no-deps
 test  playwright==1.65.2             playwright
 test  axe-core-python==0.1.0         axe_core_python
 test  viztracer==1.1.1               viztracer
@@ -59,6 +61,10 @@ for group in "$@"; do
     *) echo "install_deps: unknown group '$group' (build, test, bench, ci)" >&2; exit 2 ;;
   esac
 done
+
+if [ -n "${group_asked[build]:-}" ] && { command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; }; then
+  group_asked[cuda]=1
+fi
 
 present() {  # package probe
   [ -n "${installed[$1]:-}" ] && return 0
@@ -108,13 +114,16 @@ give_up() {  # reason: names what is missing in one line; non-zero only for some
 }
 
 missing_wheels=()
+declare -A wheel_options=()
 look_wheels() {
   missing_wheels=()
-  local group wheel module
-  while read -r group wheel module; do
+  local group wheel module options
+  while read -r group wheel module options; do
     [ -n "${group:-}" ] && [ -n "${group_asked[$group]:-}" ] || continue
     compgen -G "$VENV/lib/python3*/site-packages/$module" >/dev/null && continue
-    [ -e ".deps/unavailable/${wheel%%=*}" ] || missing_wheels+=("$wheel")
+    [ -e ".deps/unavailable/${wheel%%=*}" ] && continue
+    missing_wheels+=("$wheel")
+    wheel_options[$wheel]=$options
   done <<<"$WHEELS"
 }
 
@@ -127,7 +136,7 @@ install_wheels() {  # one by one, as optional packages are
   if [ -x "$VENV/bin/python" ] || timeout 120 python3 -m venv "$VENV" >/dev/null 2>&1; then
     for wheel in "${missing_wheels[@]}"; do
       timeout 300 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 \
-        --only-binary :all: "$wheel" >/dev/null 2>&1
+        --only-binary :all: ${wheel_options[$wheel]} "$wheel" >/dev/null 2>&1
     done
   fi
   look_wheels

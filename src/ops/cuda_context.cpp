@@ -33,6 +33,15 @@ StreamMemory& CudaContext::tuner_memory() {
   return *tuner_memory_;
 }
 
+void* CudaContext::workspace(StreamMemory& memory, size_t bytes) {
+  if (bytes <= memory.workspace.bytes) return memory.workspace.data;
+  if (memory.larger.empty() || memory.larger.back()->bytes() < bytes) {
+    const RelaxedCapture relaxed;
+    memory.larger.push_back(device_.allocate(bytes));
+  }
+  return memory.larger.back()->data();
+}
+
 StreamMemory CudaContext::make_memory(cudaStream_t stream) {
   const RelaxedCapture relaxed;  // the first use of a stream may be inside a capture
   constexpr size_t kCounterBytes = KernelScratch::kNumCounters * sizeof(unsigned);

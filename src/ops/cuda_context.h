@@ -20,6 +20,7 @@ struct StreamMemory {
   std::unique_ptr<Buffer> buffer;
   GemmWorkspace workspace;
   KernelLaunch launch;
+  std::vector<std::unique_ptr<Buffer>> larger;  // workspaces beyond `workspace`; graphs may use any of them
 };
 
 class CudaContext {
@@ -39,6 +40,8 @@ class CudaContext {
   StreamMemory& begin(Stream& stream);
   /// Memory of the tuner's stream.
   StreamMemory& tuner_memory();
+  /// A workspace of at least `bytes` for work on the stream of `memory`; allocated when none is large enough.
+  void* workspace(StreamMemory& memory, size_t bytes);
   /// A line of cuda_ops_choices.
   void note_choice(std::string line) { choices_.push_back(std::move(line)); }
   const std::vector<std::string>& choices() const { return choices_; }

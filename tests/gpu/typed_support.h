@@ -26,8 +26,9 @@ inline std::vector<TypeCase> type_cases() {
           {DType::f16, MathMode::tf32}, {DType::bf16, MathMode::bf16, true}, {DType::f32, MathMode::tf32, true}};
 }
 
-/// Half the distance of neighbouring values, relative: what rounding a result to the type may change.
-inline double unit_of(DType type) { return type == DType::f32 ? 0x1p-24 : type == DType::bf16 ? 0x1p-9 : 0x1p-12; }
+/// Half the distance of neighbouring values, relative: the most that rounding a result to the type changes it. The
+/// types have 24, 8 and 11 bits of significand.
+inline double unit_of(DType type) { return type == DType::f32 ? 0x1p-24 : type == DType::bf16 ? 0x1p-8 : 0x1p-11; }
 
 inline float rounded(float value, DType type) {
   return type == DType::f32 ? value : type == DType::bf16 ? to_float(to_bfloat(value)) : to_float(to_half(value));
