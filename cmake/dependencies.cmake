@@ -94,7 +94,8 @@ if(NOT AMDAHL_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     # A newer NCCL header than the toolkit's may be in a Python environment: -DAMDAHL_NCCL_INCLUDE=... selects it.
     find_path(AMDAHL_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-    # Attention by cuDNN: its headers may come with the toolkit, those of cudnn_frontend are in a Python wheel.
+    # Attention and convolutions by cuDNN: its headers may come with the toolkit, those of cudnn_frontend are in a
+    # Python wheel.
     file(GLOB wheel_includes ${PROJECT_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/include)
     find_path(AMDAHL_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     find_path(AMDAHL_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${wheel_includes})

@@ -65,6 +65,7 @@ std::unique_ptr<MatMulOps> make_cuda_matmul_ops(std::shared_ptr<CudaContext> con
 std::unique_ptr<NormOps> make_cuda_norm_ops(std::shared_ptr<CudaContext> context);
 std::unique_ptr<AttentionOps> make_cuda_attention_ops(std::shared_ptr<CudaContext> context);
 std::unique_ptr<SequenceOps> make_cuda_sequence_ops(std::shared_ptr<CudaContext> context);
+std::unique_ptr<ConvOps> make_cuda_conv_ops(std::shared_ptr<CudaContext> context);
 std::unique_ptr<RecurrentOps> make_cuda_recurrent_ops(std::shared_ptr<CudaContext> context);
 
 }  // namespace amdahl

@@ -1,47 +1,21 @@
 #include "ops/cuda_cudnn.h"
 
 #include <cudnn_frontend.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <map>
-#include <mutex>
 #include <tuple>
 #include <unordered_map>
 
+#include "ops/cuda_cudnn_handle.h"
 #include "ops/cuda_tuner.h"
-
-namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // where cudnn_frontend finds the functions of cuDNN; set once, by open_library
-}
 
 namespace amdahl {
 namespace {
 
 namespace fe = cudnn_frontend;
 using fe::graph::Tensor_attributes;
-
-constexpr const char* kLibrary = "libcudnn.so.9";
-
-bool open_library() {
-  static std::once_flag once;
-  std::call_once(once, [] { fe::cudnn_dlhandle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); });
-  return fe::cudnn_dlhandle != nullptr;
-}
-
-template <class Function>
-Function* function_of(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(fe::cudnn_dlhandle, name));
-}
-
-/// The functions that cudnn_frontend leaves to its caller.
-struct HandleFunctions {
-  decltype(&cudnnCreate) create = function_of(decltype(&cudnnCreate){}, "cudnnCreate");
-  decltype(&cudnnDestroy) destroy = function_of(decltype(&cudnnDestroy){}, "cudnnDestroy");
-  decltype(&cudnnSetStream) set_stream = function_of(decltype(&cudnnSetStream){}, "cudnnSetStream");
-  bool complete() const { return create && destroy && set_stream; }
-};
 
 /// Identifiers of tensors in graphs.
 enum Tensor : int64_t { kQ = 1, kK, kV, kOut, kStats, kDOut, kDQ, kDK, kDV };
@@ -100,16 +74,8 @@ void describe_backward(fe::graph::Graph& graph, const AttentionShape& s) {
 
 class LoadedCudnnAttention final : public CudnnAttention {
  public:
-  explicit LoadedCudnnAttention(int device_index) : device_index_(device_index) {
-    if (functions_.complete() && functions_.create(&handle_) != CUDNN_STATUS_SUCCESS) handle_ = nullptr;
-  }
-  ~LoadedCudnnAttention() override {
-    plans_.clear();
-    if (handle_) functions_.destroy(handle_);
-  }
-  LoadedCudnnAttention(const LoadedCudnnAttention&) = delete;
-  LoadedCudnnAttention& operator=(const LoadedCudnnAttention&) = delete;
-  bool usable() const { return handle_ != nullptr; }
+  LoadedCudnnAttention(int device_index, std::unique_ptr<CudnnHandle> handle)
+      : device_index_(device_index), handle_(std::move(handle)) {}
 
   std::optional<size_t> workspace_bytes(const AttentionShape& shape, bool backward) override {
     return plan_for(shape, backward).workspace_bytes;
@@ -163,7 +129,8 @@ class LoadedCudnnAttention final : public CudnnAttention {
           .set_compute_data_type(fe::DataType_t::FLOAT);
       backward ? describe_backward(plan->graph, s) : describe_forward(plan->graph, s);
       int64_t bytes = 0;
-      if (plan->graph.build(handle_, {fe::HeurMode_t::A}).is_good() && plan->graph.get_workspace_size(bytes).is_good())
+      if (plan->graph.build(handle_->get(), {fe::HeurMode_t::A}).is_good() &&
+          plan->graph.get_workspace_size(bytes).is_good())
         plan->workspace_bytes = static_cast<size_t>(bytes);
     } catch (const std::exception&) {
       plan->workspace_bytes.reset();  // a function that this version of the library lacks
@@ -173,10 +140,9 @@ class LoadedCudnnAttention final : public CudnnAttention {
   }
 
   void execute(const Plan& plan, cudaStream_t stream, void* workspace, std::unordered_map<int64_t, void*>& pointers) {
-    const cudnnStatus_t status = functions_.set_stream(handle_, stream);
-    if (status != CUDNN_STATUS_SUCCESS) fail("cudnnSetStream failed with status " + std::to_string(status));
+    const cudnnHandle_t handle = handle_->on(stream);
     try {
-      auto result = plan.graph.execute(handle_, pointers, workspace);
+      auto result = plan.graph.execute(handle, pointers, workspace);
       if (!result.is_good()) fail(result.get_message());
     } catch (const std::runtime_error& error) {
       fail(error.what());
@@ -187,19 +153,17 @@ class LoadedCudnnAttention final : public CudnnAttention {
   }
 
   int device_index_;
-  HandleFunctions functions_;
-  cudnnHandle_t handle_ = nullptr;
+  std::unique_ptr<CudnnHandle> handle_;
   std::map<ProblemKey, std::unique_ptr<Plan>> plans_;
 };
 
 }  // namespace
 
 std::unique_ptr<CudnnAttention> CudnnAttention::open(int device_index) {
-  if (!open_library()) return nullptr;
-  const RelaxedCapture relaxed;
-  auto attention = std::make_unique<LoadedCudnnAttention>(device_index);
-  if (!attention->usable()) return nullptr;
-  return attention;
+  Availability why;
+  std::unique_ptr<CudnnHandle> handle = CudnnHandle::open(device_index, why);
+  if (!handle) return nullptr;
+  return std::make_unique<LoadedCudnnAttention>(device_index, std::move(handle));
 }
 
 }  // namespace amdahl

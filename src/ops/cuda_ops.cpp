@@ -75,6 +75,7 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .attention = make_cuda_attention_ops(context),
                                              .sequence = make_cuda_sequence_ops(context),
                                              .recurrent = make_cuda_recurrent_ops(context),
+                                             .conv = make_cuda_conv_ops(context),
                                              .compute_type = options.math == MathMode::bf16 ? DType::bf16 : DType::f32,
                                              .gains_from_second_stream = true});
 }

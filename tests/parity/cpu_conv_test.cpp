@@ -1,5 +1,6 @@
 // ConvOps of the CPU against float64: convolutions, batch normalisation with ReLU and residual, average pooling.
 #include "cpu_ops_fixture.h"
+#include "ops/cpu_ops.h"
 #include "reference_conv.h"
 
 namespace amdahl::test {
@@ -256,6 +257,48 @@ TEST_F(CpuBatchNorm, ShiftedChannels) {
   // Values of 1000 are multiples of 6e-5, of a deviation of 2: y is off by up to 3e-5 |gamma|.
   EXPECT_LT(error_of(y_, expected(c, moments)), 5e-5);
   for (size_t i = 0; i < rstd_.size(); ++i) EXPECT_NEAR(rstd_[i] * std::sqrt(moments.variance[i] + 1e-5), 1.0, 1e-5);
+}
+
+// The fixture computes with the build for this CPU; the other must agree with it.
+TEST(CpuConvKernels, BothBuildsOfTheNormalisationAgree) {
+  constexpr int64_t kCount = 700, kChannels = 21;
+  const std::vector<float> gamma(kChannels, 1.5f), beta(kChannels, 0.25f);
+  std::vector<float> x(kCount * kChannels);
+  std::mt19937_64 generator(8);
+  std::normal_distribution<float> normal(2.0f, 3.0f);
+  for (float& value : x) value = normal(generator);
+  std::vector<std::vector<float>> results;
+  for (const CpuConvKernels* kernels : {&kCpuConvKernelsBaseline, &best_cpu_conv_kernels()}) {
+    std::vector<double> sums(2 * kChannels);
+    std::vector<float> values(3 * kChannels), y(x.size()), dx(x.size()), statistics(6 * kChannels);
+    float* s = statistics.data();
+    const BatchNormWork work{sums.data(), values.data()};
+    kernels->batch_norm_forward({.x = x.data(),
+                                 .y = y.data(),
+                                 .gamma = gamma.data(),
+                                 .beta = beta.data(),
+                                 .running_mean = s,
+                                 .running_variance = s + kChannels,
+                                 .mean = s + 2 * kChannels,
+                                 .rstd = s + 3 * kChannels,
+                                 .count = kCount,
+                                 .channels = kChannels},
+                                work);
+    kernels->batch_norm_backward({.x = x.data(),
+                                  .y = y.data(),
+                                  .dy = x.data(),
+                                  .gamma = gamma.data(),
+                                  .mean = s + 2 * kChannels,
+                                  .rstd = s + 3 * kChannels,
+                                  .dx = dx.data(),
+                                  .dgamma = s + 4 * kChannels,
+                                  .dbeta = s + 5 * kChannels,
+                                  .count = kCount,
+                                  .channels = kChannels},
+                                 work);
+    for (const std::vector<float>& part : {y, dx, statistics}) results.push_back(part);
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_LT(error_of(results[i], widened(results[3 + i])), kTolerance) << i;
 }
 
 TEST_F(CpuOpsTest, AveragePool) {
