@@ -12,6 +12,7 @@ __global__ void __launch_bounds__(kThreads)
     recurrent_forward_step(RecurrentForwardArrays a, int t, const float* recurrent) {
   constexpr int kGates = kNumGates<kCell>;
   wait_for_predecessor();
+  float* const h_before = static_cast<float*>(a.h_before);
   const int64_t count = static_cast<int64_t>(a.batch) * a.hidden;
   for (int64_t i = thread_index(); i < count; i += thread_count()) {
     const int64_t batch = i / a.hidden, row = batch * a.steps + t;
@@ -35,13 +36,13 @@ __global__ void __launch_bounds__(kThreads)
     }
     float state = 0.0f;
     if (t > 0)
-      state = kCell == RecurrentCell::lstm ? a.cells[(row - 1) * a.hidden + unit] : a.h_before[row * a.hidden + unit];
+      state = kCell == RecurrentCell::lstm ? a.cells[(row - 1) * a.hidden + unit] : h_before[row * a.hidden + unit];
     const CellOutput out = forward_cell<kCell>(before, state);
 #pragma unroll
     for (int gate = 0; gate < kGates; ++gate) gates[gate * a.hidden] = out.gates[gate];
     a.cells[row * a.hidden + unit] = out.kept;
-    if (t == 0) a.h_before[row * a.hidden + unit] = 0.0f;
-    if (t + 1 < a.steps) a.h_before[(row + 1) * a.hidden + unit] = out.h;
+    if (t == 0) h_before[row * a.hidden + unit] = 0.0f;
+    if (t + 1 < a.steps) h_before[(row + 1) * a.hidden + unit] = out.h;
     if (!a.last_step_only) a.y[row * a.hidden + unit] = out.h;
     if (a.last_step_only && t + 1 == a.steps) a.y[i] = out.h;
   }
@@ -53,6 +54,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kGates = kNumGates<kCell>;
   constexpr bool kLstm = kCell == RecurrentCell::lstm;
   wait_for_predecessor();
+  const float* const h_before = static_cast<const float*>(a.h_before);
+  float* const dgates = static_cast<float*>(a.dgates);
   const int64_t count = static_cast<int64_t>(a.batch) * a.hidden;
   const bool last = t + 1 == a.steps;
   for (int64_t i = thread_index(); i < count; i += thread_count()) {
@@ -62,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int gate = 0; gate < kGates; ++gate) saved.gates[gate] = a.gates[(row * kGates + gate) * a.hidden + unit];
     saved.kept = a.cells[row * a.hidden + unit];
-    if (t > 0) saved.before = kLstm ? a.cells[(row - 1) * a.hidden + unit] : a.h_before[row * a.hidden + unit];
+    if (t > 0) saved.before = kLstm ? a.cells[(row - 1) * a.hidden + unit] : h_before[row * a.hidden + unit];
     if (!a.last_step_only) saved.dy = a.dy[row * a.hidden + unit];
     if (a.last_step_only && last) saved.dy = a.dy[i];
     // GRU's dh already holds both parts: the GEMM added to what this kernel had left there.
@@ -74,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
     else
       dh[i] = state;
 #pragma unroll
-    for (int gate = 0; gate < 4; ++gate) a.dgates[(row * 4 + gate) * a.hidden + unit] = d[gate];
+    for (int gate = 0; gate < 4; ++gate) dgates[(row * 4 + gate) * a.hidden + unit] = d[gate];
   }
 }
 

@@ -2,7 +2,8 @@
 // that run a whole sequence in one launch.
 //
 // Rows of all arrays are [batch, steps], as those of x and y. `dgates` has four gradients before the activations per
-// unit, in rows of 4 * hidden: of LSTM's i, f, g, o; of GRU's r, z, the recurrent part of n, and n.
+// unit, in rows of 4 * hidden: of LSTM's i, f, g, o; of GRU's r, z, the recurrent part of n, and n. What later products
+// read, h_before and dgates, is bf16 where persistent kernels compute in bf16, else f32.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@ namespace amdahl {
 
 struct RecurrentForwardArrays {
   RecurrentCell cell;
-  int batch, steps, hidden;
+  int batch, steps, input, hidden;
   bool last_step_only;
-  const float *w_hidden, *b_input, *b_hidden;
-  float* gates;     // [batch, steps, G * hidden] in: x w_input^T; out: activations
-  float* h_before;  // [batch, steps, hidden] out: h of the step before, zero in the first
-  float* cells;     // [batch, steps, hidden] out: c of LSTM, of GRU the recurrent part of n with its bias
+  const float *x, *w_input, *w_hidden, *b_input, *b_hidden;
+  float* gates;    // [batch, steps, G * hidden] in: x w_input^T, unless the kernel computes that; out: activations
+  void* h_before;  // [batch, steps, hidden] out: h of the step before, zero in the first
+  float* cells;    // [batch, steps, hidden] out: c of LSTM, of GRU the recurrent part of n with its bias
   float* y;
   bool keep;  // false: the persistent kernel writes y only
 };
@@ -29,9 +30,11 @@ struct RecurrentBackwardArrays {
   int batch, steps, hidden;
   bool last_step_only;
   const float* w_hidden;
-  const float *gates, *h_before, *cells;  // of forward
+  const float* gates;  // of forward, as the next two
+  const void* h_before;
+  const float* cells;
   const float* dy;
-  float* dgates;  // [batch, steps, 4 * hidden]
+  void* dgates;  // [batch, steps, 4 * hidden]
 };
 
 /// Step t. `recurrent`: h w_hidden^T [batch, G * hidden], null in the first step.
@@ -57,6 +60,7 @@ struct PersistentPlan {
   int tiles = 0;     // of 8 batch rows: computed together
   int chunks = 0;    // of `tiles`, in turn by the same cluster
   size_t shared_bytes = 0;
+  bool takes_input = false;  // forward: computes x w_input^T itself
 };
 
 inline constexpr int kMostPersistentUnits = 256;

@@ -12,17 +12,24 @@ namespace {
 
 inline constexpr int kBlockK = 4 * kBlockUnits;  // gradients of a block per batch row, ordered by unit, then gate
 
+/// Number of parts that the row tiles are divided into, each with kPartWarps warps. A thread holds 64 registers of
+/// weights, or 128 of f32 weights for 256 units.
+__host__ __device__ constexpr int backward_parts(MathMode math, int hidden) {
+  return math == MathMode::bf16 && hidden <= 128 ? 1 : 2;
+}
+
 /// Shared memory: received sums of two steps for every chunk; gradients of two chunks; states; arrivals.
 template <class V>
 struct BackwardLayout {
   using Values = Operand<V::kMath>;
-  static constexpr int kRowTiles = V::kHidden / 16 / (kPartWarps * V::kParts);  // per warp
+  static constexpr int kParts = backward_parts(V::kMath, V::kHidden), kThreads = 32 * kPartWarps * kParts;
+  static constexpr int kRowTiles = V::kHidden / 16 / (kPartWarps * kParts);  // per warp
   static constexpr int kSteps = kBlockK / 16;
   static constexpr int kRowBytes = Values::row_bytes(kBlockK), kTileBytes = kTileRows * kRowBytes;
   static constexpr int kGradientBytes = V::kTiles * kTileBytes;
-  static constexpr int kChunkBytes = V::kBlocks * 2 * V::kTiles * 32 * 16;   // [sender, row tile, tile, lane] 16 bytes
-  static constexpr int kStateBytes = V::kTiles * kPartWarps * 32 * 8;        // of a chunk
-  static constexpr int kOwnTiles = (V::kTiles + V::kParts - 1) / V::kParts;  // for which a thread computes d
+  static constexpr int kChunkBytes = V::kBlocks * 2 * V::kTiles * 32 * 16;  // [sender, row tile, tile, lane] 16 bytes
+  static constexpr int kStateBytes = V::kTiles * kPartWarps * 32 * 8;       // of a chunk
+  static constexpr int kOwnTiles = (V::kTiles + kParts - 1) / kParts;       // for which a thread computes d
 
   __host__ __device__ static constexpr int gradients(int chunks) { return 2 * chunks * kChunkBytes; }
   __host__ __device__ static constexpr int states(int chunks) { return gradients(chunks) + 2 * kGradientBytes; }
@@ -59,6 +66,7 @@ class BackwardBlock {
       for (int own = 0; own < L::kOwnTiles; ++own)
         if (has_tile(own)) *state(chunk, own) = make_float2(0.0f, 0.0f);
     load_saved(0, 0);
+    __syncwarp();
     wait_for_peers();
     for (int n = 0; n < a_.steps; ++n)  // the steps, last one first
       for (int chunk = 0; chunk < chunks_; ++chunk) pass(n, chunk);
@@ -90,7 +98,7 @@ class BackwardBlock {
       }
   }
 
-  __device__ int tile_of(int own) const { return own * V::kParts + place_.part; }
+  __device__ int tile_of(int own) const { return own * L::kParts + place_.part; }
   __device__ bool has_tile(int own) const { return tile_of(own) < kTiles; }
   __device__ int64_t batch_row(int chunk, int own, int e) const {
     return ((place_.cluster * chunks_ + chunk) * kTiles + tile_of(own)) * kTileRows + 2 * t_ + e;
@@ -123,7 +131,7 @@ class BackwardBlock {
         for (int gate = 0; gate < kGates; ++gate)
           saved.gates[gate] = a_.gates[(row * kGates + gate) * a_.hidden + place_.unit];
         saved.kept = a_.cells[at];
-        if (kCell == RecurrentCell::gru) saved.before = a_.h_before[at];
+        if (kCell == RecurrentCell::gru) saved.before = load_element<V::kMath>(a_.h_before, at);
         if (kCell == RecurrentCell::lstm && step > 0) saved.before = a_.cells[at - a_.hidden];
         if (!a_.last_step_only) saved.dy = a_.dy[at];
         if (a_.last_step_only && n == 0) saved.dy = a_.dy[batch * a_.hidden + place_.unit];
@@ -136,9 +144,10 @@ class BackwardBlock {
     __syncthreads();
     const bool wraps = chunk + 1 == chunks_;
     if (!wraps || n + 1 < a_.steps) load_saved(wraps ? n + 1 : n, wraps ? 0 : chunk + 1);
+    __syncwarp();
     if (n + 1 < a_.steps) {
       const std::byte* const rows = gradients(n, chunk) + g_ * L::kRowBytes + t_ * 16;
-      send(n, chunk, multiply_held<kTiles, L::kTileBytes>(weights_, rows));
+      send(n, chunk, multiply_held<kTiles, L::kTileBytes>(weights_, rows, HeldSums<L::kRowTiles, kTiles>{}));
     }
     store(n, chunk, d);
   }
@@ -224,15 +233,16 @@ class BackwardBlock {
       for (int e = 0; e < 2; ++e) {
         const int64_t batch = batch_row(chunk, own, e);
         if (!has_tile(own) || !holds(batch)) continue;
-        float* const to = a_.dgates + (batch * a_.steps + a_.steps - 1 - n) * 4 * a_.hidden + place_.unit;
+        const int64_t to = (batch * a_.steps + a_.steps - 1 - n) * 4 * a_.hidden + place_.unit;
 #pragma unroll
-        for (int gate = 0; gate < 4; ++gate) to[gate * a_.hidden] = d[own][e][gate];
+        for (int gate = 0; gate < 4; ++gate)
+          store_element<V::kMath>(a_.dgates, to + static_cast<int64_t>(gate) * a_.hidden, d[own][e][gate]);
       }
   }
 
   /// Adds up the lanes with other batch rows of the same unit.
   __device__ void store_biases() const {
-    float* const to = bias_sums_ + (place_.cluster * V::kParts + place_.part) * 4 * a_.hidden + place_.unit;
+    float* const to = bias_sums_ + (place_.cluster * L::kParts + place_.part) * 4 * a_.hidden + place_.unit;
 #pragma unroll
     for (int gate = 0; gate < 4; ++gate) {
       float sum = bias_[gate];
@@ -255,7 +265,7 @@ class BackwardBlock {
 };
 
 template <class V>
-__global__ void __launch_bounds__(V::kThreads, 1)
+__global__ void __launch_bounds__(BackwardLayout<V>::kThreads, 1)
     recurrent_backward_kernel(const __grid_constant__ RecurrentBackwardArrays a, float* bias_sums, int chunks) {
   extern __shared__ float4 memory[];
   BackwardBlock<V>(a, bias_sums, chunks, reinterpret_cast<std::byte*>(memory)).run();
@@ -264,23 +274,23 @@ __global__ void __launch_bounds__(V::kThreads, 1)
 }  // namespace
 
 PersistentPlan plan_persistent_backward(const KernelLaunch& launch, MathMode math, const RecurrentShape& shape) {
-  return make_persistent_plan(
-      launch, math, shape, [](auto variant) { return recurrent_backward_kernel<decltype(variant)>; },
-      [](auto variant, int chunks) { return static_cast<size_t>(BackwardLayout<decltype(variant)>::bytes(chunks)); });
+  return make_persistent_plan(launch, math, shape, [](auto variant) {
+    using V = decltype(variant);
+    return PersistentKernel{reinterpret_cast<const void*>(recurrent_backward_kernel<V>), BackwardLayout<V>::kThreads,
+                            BackwardLayout<V>::bytes};
+  });
 }
 
 int persistent_bias_parts(MathMode math, const PersistentPlan& plan) {
-  const auto parts = math == MathMode::bf16 ? weight_parts<MathMode::bf16>(plan.blocks * kBlockUnits)
-                                            : weight_parts<MathMode::tf32>(plan.blocks * kBlockUnits);
-  return plan.clusters * parts;
+  return plan.clusters * backward_parts(math, plan.blocks * kBlockUnits);
 }
 
 void launch_persistent_backward(const KernelLaunch& launch, MathMode math, const PersistentPlan& plan,
                                 const RecurrentBackwardArrays& a, float* bias_sums) {
   with_variant(a.cell, math, a.hidden, plan.tiles, [&](auto variant) {
     using V = decltype(variant);
-    launch_persistent(launch, plan, V::kThreads, recurrent_backward_kernel<V>, "recurrent_backward_kernel", a,
-                      bias_sums, plan.chunks);
+    launch_persistent(launch, plan, BackwardLayout<V>::kThreads, recurrent_backward_kernel<V>,
+                      "recurrent_backward_kernel", a, bias_sums, plan.chunks);
   });
 }
 

@@ -18,8 +18,6 @@ struct PersistentVariant {
   static constexpr MathMode kMath = kMathMode;
   static constexpr int kHidden = kMostHidden, kTiles = kNumTiles;
   static constexpr int kBlocks = kHidden / kBlockUnits;
-  static constexpr int kParts = weight_parts<kMath>(kHidden);
-  static constexpr int kThreads = 32 * kPartWarps * kParts;
 };
 
 /// The place of a thread in the problem.
@@ -95,11 +93,13 @@ inline void fill_cluster_launch(ClusterLaunch& out, const KernelLaunch& launch, 
   out.config.numAttrs = 2;
 }
 
-inline constexpr int kMostClusterTiles = 8;  // of 8 batch rows each: what shared memory holds at 256 units
+inline int max_shared_bytes(const KernelLaunch& launch) {
+  return cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+}
 
 /// Number of clusters that the device can hold, one block per multiprocessor.
 inline int cluster_slots(const KernelLaunch& launch, const void* kernel, int blocks, int threads) {
-  const int most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const int most = max_shared_bytes(launch);
   cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), launch.device_index,
              "cudaFuncSetAttribute");
   ClusterLaunch query;
@@ -108,36 +108,46 @@ inline int cluster_slots(const KernelLaunch& launch, const void* kernel, int blo
   query.config.numAttrs = 1;
   int clusters = 0;
   const cudaError_t code = cudaOccupancyMaxActiveClusters(&clusters, kernel, &query.config);
-  if (code == cudaSuccess) return clusters;
+  if (code == cudaSuccess) return std::min(clusters, launch.num_sms / blocks);
   cudaGetLastError();  // no cluster of that size fits: the caller has another way
   return 0;
 }
 
-/// Distributes the batch to as many clusters as the device holds. `kernel_of(V{})` is the kernel of a variant,
-/// `shared_bytes(V{}, chunks)` its shared memory.
-template <class KernelOf, class SharedBytes>
+/// What a plan needs to know of one instance of a kernel.
+struct PersistentKernel {
+  const void* code;
+  int threads;
+  int (*shared_bytes)(int chunks);
+};
+
+inline int quotient_up(int a, int b) { return (a + b - 1) / b; }
+
+/// Distributes the batch evenly to the clusters that the device holds at the same time. They run in several rounds only
+/// where shared memory limits the rows of a cluster. `kernel_of(V{})`: the kernel of a variant.
+template <class KernelOf>
 PersistentPlan make_persistent_plan(const KernelLaunch& launch, MathMode math, const RecurrentShape& shape,
-                                    const KernelOf& kernel_of, const SharedBytes& shared_bytes) {
+                                    const KernelOf& kernel_of) {
   if (!launch.early || shape.hidden > kMostPersistentUnits) return {};
   const RelaxedCapture relaxed;  // loads the kernel's code
-  const int hidden = static_cast<int>(shape.hidden), all_tiles = static_cast<int>((shape.batch + 7) / 8);
-  const auto plan_with = [&](int tiles, int slots) {
+  const int hidden = static_cast<int>(shape.hidden),
+            all_tiles = static_cast<int>((shape.batch + kTileRows - 1) / kTileRows);
+  const auto plan_with = [&](int tiles) {
     return with_variant(shape.cell, math, hidden, tiles, [&](auto variant) {
-      using V = decltype(variant);
-      PersistentPlan plan{.clusters = 0, .blocks = V::kBlocks, .tiles = tiles};
-      const int room =
-          cluster_slots(launch, reinterpret_cast<const void*>(kernel_of(variant)), V::kBlocks, V::kThreads);
-      if (slots == 0) slots = room;
-      if (room == 0) return plan;
-      const int per_cluster = std::min(kMostClusterTiles, (all_tiles + slots - 1) / slots);
-      plan.chunks = (per_cluster + tiles - 1) / tiles;
-      plan.clusters = (all_tiles + plan.chunks * tiles - 1) / (plan.chunks * tiles);
-      plan.shared_bytes = shared_bytes(variant, plan.chunks);
+      const PersistentKernel kernel = kernel_of(variant);
+      PersistentPlan plan{.clusters = 0, .blocks = decltype(variant)::kBlocks, .tiles = tiles};
+      const int slots = cluster_slots(launch, kernel.code, plan.blocks, kernel.threads);
+      if (slots == 0) return plan;
+      int most = 1;  // chunks of a cluster
+      while (kernel.shared_bytes(most + 1) <= max_shared_bytes(launch)) ++most;
+      const int rounds = quotient_up(all_tiles, slots * most * tiles);
+      plan.chunks = quotient_up(quotient_up(all_tiles, rounds * slots), tiles);
+      plan.clusters = quotient_up(all_tiles, plan.chunks * tiles);
+      plan.shared_bytes = static_cast<size_t>(kernel.shared_bytes(plan.chunks));
       return plan;
     });
   };
-  const PersistentPlan single = plan_with(1, 0);
-  return single.chunks < 2 ? single : plan_with(2, 0);
+  const PersistentPlan single = plan_with(1);
+  return single.chunks < 2 ? single : plan_with(2);
 }
 
 template <class Kernel, class... Arguments>

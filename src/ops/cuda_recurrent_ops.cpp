@@ -3,7 +3,7 @@
 //
 // The persistent kernel is taken wherever it applies. It reads the recurrent weights once instead of once per step, and
 // a step costs it an exchange within a cluster of blocks instead of two launches; both hold for every batch size, so
-// nothing is timed.
+// nothing is timed. In bf16 it leaves bf16 to the products over all steps, which are bound by memory in large batches.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -14,6 +14,7 @@
 
 #include "device/cuda_stream.h"
 #include "ops/cuda_context.h"
+#include "ops/cuda_matmul.h"
 #include "ops/cuda_recurrent.h"
 
 namespace amdahl {
@@ -35,7 +36,7 @@ class FloatParts {
   int64_t used_ = 0;
 };
 
-/// What forward keeps.
+/// What forward keeps. Sized for f32; h_before may hold bf16.
 struct SavedArrays {
   SavedArrays() = default;
   SavedArrays(FloatParts& parts, const RecurrentShape& s) {
@@ -47,9 +48,25 @@ struct SavedArrays {
   float *gates = nullptr, *h_before = nullptr, *cells = nullptr;
 };
 
+/// How a layer is computed.
+struct RecurrentPlans {
+  PersistentPlan forward, backward;
+  MathMode math = MathMode::fp32;  // of the products within the sequence
+  bool persistent() const { return forward.clusters > 0; }
+  /// Type of h_before, dgates and what is multiplied by them.
+  DType type() const { return persistent() && math == MathMode::bf16 ? DType::bf16 : DType::f32; }
+};
+
 /// Memory that one call needs, kept with the stream. Earlier, smaller blocks stay: captured graphs may use them.
 struct RecurrentScratch {
   std::vector<std::unique_ptr<Buffer>> blocks;
+};
+
+/// What the gradients of weights and inputs are computed from, of one type.
+struct WeightOperands {
+  DType type;
+  const void *dgates, *h_before, *x;
+  const void* w_input;  // null where dx is not computed
 };
 
 class CudaRecurrentOps final : public RecurrentOps {
@@ -69,41 +86,39 @@ class CudaRecurrentOps final : public RecurrentOps {
   using PlanKey = std::array<int64_t, 5>;
 
   static void check(const RecurrentShape& s);
-  /// What the GEMMs of this layer multiply.
-  MathMode math_of(const RecurrentShape& s) const {
-    return s.type == DType::f32 ? context_->options().math : MathMode::bf16;
-  }
-  const PersistentPlan& plan_of(const KernelLaunch& launch, const RecurrentShape& s, bool backward);
+  const RecurrentPlans& plans_of(const KernelLaunch& launch, const RecurrentShape& s);
   /// A part of `Arrays`, made by Arrays(FloatParts&, call), in the scratch memory of the stream.
   template <class Arrays, class Call>
   Arrays scratch(Stream& stream, const Call& call);
   void forward_steps(const StreamMemory& memory, const RecurrentForwardArrays& arrays, float* recurrent, bool may_tune);
   void backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& arrays, float* dh, float* dc,
                       bool may_tune);
-  void weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const float* h_before,
-                        const float* dgates, bool may_tune);
+  void weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const WeightOperands& from,
+                        bool may_tune);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
     context_->gemm().run(memory.launch, memory.workspace, call, may_tune);
   }
 
   std::shared_ptr<CudaContext> context_;
-  std::map<PlanKey, PersistentPlan> plans_;
+  std::map<PlanKey, RecurrentPlans> plans_;
 };
 
 void CudaRecurrentOps::check(const RecurrentShape& s) {
   if (s.type != DType::f32 && s.type != DType::bf16)
     throw Error(Cause::internal, "recurrent layers multiply f32 or bf16 on CUDA devices");
   constexpr int64_t kMost = std::numeric_limits<int>::max() / 4;
-  if (s.batch < 1 || s.steps < 1 || s.input < 1 || s.hidden < 1 || std::max({s.batch, s.steps, s.hidden}) > kMost)
+  if (s.batch < 1 || s.steps < 1 || s.input < 1 || s.hidden < 1 ||
+      std::max({s.batch, s.steps, s.input, s.hidden}) > kMost)
     throw Error(Cause::internal, "a recurrent layer without rows, steps, inputs or units, or with too many");
 }
 
-const PersistentPlan& CudaRecurrentOps::plan_of(const KernelLaunch& launch, const RecurrentShape& s, bool backward) {
-  const MathMode math = math_of(s);
-  const PlanKey key{static_cast<int64_t>(s.cell), s.batch, s.hidden, static_cast<int64_t>(math), backward};
+const RecurrentPlans& CudaRecurrentOps::plans_of(const KernelLaunch& launch, const RecurrentShape& s) {
+  const MathMode math = s.type == DType::f32 ? context_->options().math : MathMode::bf16;
+  const PlanKey key{static_cast<int64_t>(s.cell), s.batch, s.input, s.hidden, static_cast<int64_t>(math)};
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
-  const auto plan = backward ? plan_persistent_backward(launch, math, s) : plan_persistent_forward(launch, math, s);
-  return plans_.emplace(key, plan).first->second;
+  RecurrentPlans plans{plan_persistent_forward(launch, math, s), plan_persistent_backward(launch, math, s), math};
+  if (plans.forward.clusters == 0 || plans.backward.clusters == 0) plans.forward = plans.backward = {};
+  return plans_.emplace(key, plans).first->second;
 }
 
 template <class Arrays, class Call>
@@ -143,8 +158,11 @@ void CudaRecurrentOps::recurrent_forward(Stream& stream, const RecurrentForward&
   const RecurrentForwardArrays arrays{.cell = s.cell,
                                       .batch = static_cast<int>(s.batch),
                                       .steps = static_cast<int>(s.steps),
+                                      .input = static_cast<int>(s.input),
                                       .hidden = static_cast<int>(s.hidden),
                                       .last_step_only = s.last_step_only,
+                                      .x = a.x,
+                                      .w_input = a.weights.w_input,
                                       .w_hidden = a.weights.w_hidden,
                                       .b_input = a.weights.b_input,
                                       .b_hidden = a.weights.b_hidden,
@@ -153,12 +171,13 @@ void CudaRecurrentOps::recurrent_forward(Stream& stream, const RecurrentForward&
                                       .cells = saved.cells,
                                       .y = a.y,
                                       .keep = a.saved != nullptr};
+  const RecurrentPlans& plans = plans_of(memory.launch, s);
   const int64_t gates = num_gates(s.cell) * s.hidden, rows = s.batch * s.steps;
   // Row-major gates[rows, G] = x[rows, I] w[G, I]^T is column-major gates(G, rows) = w(I, G)^T x(I, rows).
-  gemm(memory, {{gates, rows, s.input, true, false, Epilogue::none, false}, a.weights.w_input, a.x, saved.gates},
-       may_tune);
-  const PersistentPlan& plan = plan_of(memory.launch, s, false);
-  if (plan.clusters > 0) return launch_persistent_forward(memory.launch, math_of(s), plan, arrays);
+  if (!plans.forward.takes_input)
+    gemm(memory, {{gates, rows, s.input, true, false, Epilogue::none, false}, a.weights.w_input, a.x, saved.gates},
+         may_tune);
+  if (plans.persistent()) return launch_persistent_forward(memory.launch, plans.math, plans.forward, arrays);
   forward_steps(memory, arrays, work.recurrent, may_tune);
 }
 
@@ -169,7 +188,7 @@ void CudaRecurrentOps::forward_steps(const StreamMemory& memory, const Recurrent
     if (t > 0) {
       GemmCall call{{gates, a.batch, a.hidden, true, false, Epilogue::none, false},
                     a.w_hidden,
-                    a.h_before + static_cast<int64_t>(t) * a.hidden,
+                    static_cast<const float*>(a.h_before) + static_cast<int64_t>(t) * a.hidden,
                     recurrent};
       call.problem.stride_b = static_cast<int64_t>(a.steps) * a.hidden;
       gemm(memory, call, may_tune);
@@ -178,15 +197,31 @@ void CudaRecurrentOps::forward_steps(const StreamMemory& memory, const Recurrent
   }
 }
 
+struct BackwardCall {
+  RecurrentShape shape;
+  int bias_parts;
+  DType type;
+  bool with_dx;
+};
+
 struct BackwardScratch {
-  BackwardScratch(FloatParts& parts, const std::pair<RecurrentShape, int>& call) {
-    const auto& [s, num_parts] = call;
-    dgates = parts.take(s.batch * s.steps * 4 * s.hidden);
-    sums = parts.take(std::max(num_parts, 1) * 4 * s.hidden);
+  BackwardScratch(FloatParts& parts, const BackwardCall& call) {
+    const RecurrentShape& s = call.shape;
+    const int64_t rows = s.batch * s.steps;
+    const auto take = [&](int64_t elements) {
+      return parts.take(call.type == DType::f32 ? elements : (elements + 1) / 2);
+    };
+    dgates = take(rows * 4 * s.hidden);
+    sums = parts.take(call.bias_parts * 4 * s.hidden);
     dh = parts.take(s.batch * s.hidden);
     dc = parts.take(s.batch * s.hidden);
+    if (call.type == DType::f32) return;
+    x = take(rows * s.input);
+    if (call.with_dx) w_input = take(num_gates(s.cell) * s.hidden * s.input);
   }
-  float *dgates, *sums, *dh, *dc;
+  void* dgates;
+  float *sums, *dh, *dc;
+  void *x = nullptr, *w_input = nullptr;  // converted
 };
 
 void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackward& a) {
@@ -194,10 +229,10 @@ void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackwar
   check(s);
   StreamMemory& memory = context_->begin(stream);
   const bool may_tune = !is_capturing(stream);
-  const PersistentPlan& plan = plan_of(memory.launch, s, true);
-  const bool persistent = plan.clusters > 0;
-  const int parts = persistent ? persistent_bias_parts(math_of(s), plan) : 1;
-  const auto work = scratch<BackwardScratch>(stream, std::pair{s, parts});
+  const RecurrentPlans& plans = plans_of(memory.launch, s);
+  const DType type = plans.type();
+  const int parts = plans.persistent() ? persistent_bias_parts(plans.math, plans.backward) : 1;
+  const auto work = scratch<BackwardScratch>(stream, BackwardCall{s, parts, type, a.dx != nullptr});
   FloatParts kept(const_cast<void*>(a.saved));  // only read below
   const SavedArrays saved(kept, s);
   const RecurrentBackwardArrays arrays{.cell = s.cell,
@@ -211,16 +246,25 @@ void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackwar
                                        .cells = saved.cells,
                                        .dy = a.dy,
                                        .dgates = work.dgates};
-  if (persistent) {
-    launch_persistent_backward(memory.launch, math_of(s), plan, arrays, work.sums);
+  const int64_t rows = s.batch * s.steps;
+  if (plans.persistent()) {
+    launch_persistent_backward(memory.launch, plans.math, plans.backward, arrays, work.sums);
   } else {
     backward_steps(memory, arrays, work.dh, work.dc, may_tune);
     launch_mask_and_sum(memory.launch,
-                        {work.dgates, nullptr, nullptr, work.sums, s.batch * s.steps, 4 * s.hidden, false});
+                        {static_cast<float*>(work.dgates), nullptr, nullptr, work.sums, rows, 4 * s.hidden, false});
   }
   launch_recurrent_biases(memory.launch, s.cell, work.sums, parts, arrays.hidden, a.gradients.b_input,
                           a.gradients.b_hidden, a.accumulate);
-  weight_gradients(memory, a, saved.h_before, work.dgates, may_tune);
+  WeightOperands from{type, work.dgates, saved.h_before, a.x, a.dx ? a.weights.w_input : nullptr};
+  if (type != DType::f32) {
+    launch_convert(memory.launch, a.x, work.x, type, rows * s.input);
+    from.x = work.x;
+    if (a.dx)
+      launch_convert(memory.launch, a.weights.w_input, work.w_input, type, num_gates(s.cell) * s.hidden * s.input);
+    from.w_input = work.w_input;
+  }
+  weight_gradients(memory, a, from, may_tune);
 }
 
 void CudaRecurrentOps::backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& a, float* dh,
@@ -232,41 +276,42 @@ void CudaRecurrentOps::backward_steps(const StreamMemory& memory, const Recurren
     // Row-major dh[B, H] (+)= dgates[B, G] w[G, H]; GRU adds to what the step left there.
     GemmCall call{{a.hidden, a.batch, gates, false, false, Epilogue::none, a.cell == RecurrentCell::gru},
                   a.w_hidden,
-                  a.dgates + t * width,
+                  static_cast<const float*>(a.dgates) + t * width,
                   dh};
     call.problem.stride_b = a.steps * width;
     gemm(memory, call, may_tune);
   }
 }
 
-void CudaRecurrentOps::weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const float* h_before,
-                                        const float* dgates, bool may_tune) {
+void CudaRecurrentOps::weight_gradients(const StreamMemory& memory, const RecurrentBackward& a,
+                                        const WeightOperands& from, bool may_tune) {
   const RecurrentShape& s = a.shape;
-  const int64_t rows = s.batch * s.steps, gates = num_gates(s.cell) * s.hidden, width = 4 * s.hidden;
+  const int64_t rows = s.batch * s.steps, gates = num_gates(s.cell) * s.hidden;
+  const auto at = [&](const void* array, int64_t element) -> const void* {
+    return static_cast<const char*>(array) + element * static_cast<int64_t>(size_of(from.type));
+  };
+  const auto product = [&](GemmCall call) {
+    call.problem.stride_b = 4 * s.hidden;  // of dgates
+    call.problem.type = from.type;
+    gemm(memory, call, may_tune);
+  };
   // Row-major dw[G, I] = d[rows, G]^T x[rows, I] is column-major dw(I, G) = x(I, rows) d(G, rows)^T.
-  const auto weight = [&](const float* x, int64_t columns, const float* d, int64_t num_rows, float* dw) {
-    GemmCall call{{columns, num_rows, rows, false, true, Epilogue::none, a.accumulate}, x, d, dw};
-    call.problem.stride_b = width;
-    gemm(memory, call, may_tune);
+  const auto weight = [&](const void* x, int64_t columns, int64_t first, int64_t num_rows, float* dw) {
+    product({{columns, num_rows, rows, false, true, Epilogue::none, a.accumulate}, x, at(from.dgates, first), dw});
   };
-  const auto input = [&](int64_t first, const float* d, int64_t num_rows, bool accumulate) {
-    GemmCall call{{s.input, rows, num_rows, false, false, Epilogue::none, accumulate},
-                  a.weights.w_input + first * s.input,
-                  d,
-                  a.dx};
-    call.problem.stride_b = width;
-    gemm(memory, call, may_tune);
-  };
-  weight(h_before, s.hidden, dgates, gates, a.gradients.w_hidden);
   // Of GRU, n comes after the recurrent part of n, which does not reach x.
   const bool lstm = s.cell == RecurrentCell::lstm;
-  const int64_t together = lstm ? gates : 2 * s.hidden;
-  const float* const dn = dgates + 3 * s.hidden;
-  weight(a.x, s.input, dgates, together, a.gradients.w_input);
-  if (!lstm) weight(a.x, s.input, dn, s.hidden, a.gradients.w_input + together * s.input);
+  const int64_t together = lstm ? gates : 2 * s.hidden, dn = 3 * s.hidden;
+  weight(from.h_before, s.hidden, 0, gates, a.gradients.w_hidden);
+  weight(from.x, s.input, 0, together, a.gradients.w_input);
+  if (!lstm) weight(from.x, s.input, dn, s.hidden, a.gradients.w_input + together * s.input);
   if (!a.dx) return;
-  input(0, dgates, together, false);
-  if (!lstm) input(together, dn, s.hidden, true);
+  product({{s.input, rows, together, false, false, Epilogue::none, false}, from.w_input, from.dgates, a.dx});
+  if (!lstm)
+    product({{s.input, rows, s.hidden, false, false, Epilogue::none, true},
+             at(from.w_input, together * s.input),
+             at(from.dgates, dn),
+             a.dx});
 }
 
 }  // namespace

@@ -17,13 +17,6 @@ inline constexpr int kBlockUnits = 32;  // units per block: four groups of eight
 inline constexpr int kTileRows = 8;     // batch rows of one tile
 inline constexpr int kPartWarps = 4;
 
-/// Number of parts that the k of forward, or the row tiles of backward, are divided into, each with kPartWarps warps: a
-/// thread holds 128 registers of weights or less.
-template <MathMode kMath>
-__host__ __device__ constexpr int weight_parts(int hidden) {
-  return kMath == MathMode::bf16 || hidden <= 128 ? 1 : hidden / 128;
-}
-
 /// How f32, tf32 or bf16 values lie in shared memory and fragments. fp32 multiplies every pair of values as three pairs
 /// of tf32 parts.
 template <MathMode kMath>
@@ -66,6 +59,22 @@ __device__ __forceinline__ typename Operand<kMath>::Piece weight_piece(const flo
   return piece;
 }
 
+/// Element `at` of an array of bf16 if the kernel computes in bf16, else of f32.
+template <MathMode kMath>
+__device__ __forceinline__ void store_element(void* array, int64_t at, float value) {
+  if constexpr (kMath == MathMode::bf16)
+    static_cast<uint16_t*>(array)[at] = static_cast<uint16_t>(pack_bf16(value, 0.0f));
+  else
+    static_cast<float*>(array)[at] = value;
+}
+template <MathMode kMath>
+__device__ __forceinline__ float load_element(const void* array, int64_t at) {
+  if constexpr (kMath == MathMode::bf16)
+    return __uint_as_float(static_cast<uint32_t>(static_cast<const uint16_t*>(array)[at]) << 16);
+  else
+    return static_cast<const float*>(array)[at];
+}
+
 /// What a value loses when the tensor cores cut it to tf32.
 __device__ __forceinline__ uint32_t tf32_rest(uint32_t bits) {
   return __float_as_uint(__uint_as_float(bits) - __uint_as_float(bits & 0xffffe000u));
@@ -103,15 +112,16 @@ struct HeldSums {
   float c[kRowTiles][kTiles][4];
 };
 
-/// sums = weights rows. `rows`: this lane's first 16 bytes of batch row g of the first tile; tiles are kTileBytes
+/// sums + weights rows. `rows`: this lane's first 16 bytes of batch row g of the first tile; tiles are kTileBytes
 /// apart. A few independent partial sums per result hide the latency of the tensor cores where there are few results.
 template <int kTiles, int kTileBytes, MathMode kMath, int kRowTiles, int kSteps>
 __device__ __forceinline__ HeldSums<kRowTiles, kTiles> multiply_held(
-    const HeldWeights<kMath, kRowTiles, kSteps>& weights, const std::byte* rows) {
+    const HeldWeights<kMath, kRowTiles, kSteps>& weights, const std::byte* rows,
+    const HeldSums<kRowTiles, kTiles>& sums) {
   using Values = Operand<kMath>;
   constexpr int kLoads = kSteps * 4 / Values::kPer16Bytes, kStepsPerLoad = kSteps / kLoads;
   constexpr int kWanted = 8 / (kRowTiles * kTiles), kChains = kWanted < 1 ? 1 : kWanted < kSteps ? kWanted : kSteps;
-  float c[kChains][kRowTiles][kTiles][4] = {};
+  HeldSums<kRowTiles, kTiles> chains[kChains] = {sums};
 #pragma unroll
   for (int load = 0; load < kLoads; ++load)
 #pragma unroll
@@ -126,22 +136,18 @@ __device__ __forceinline__ HeldSums<kRowTiles, kTiles> multiply_held(
         const int step = load * kStepsPerLoad + i;
 #pragma unroll
         for (int row = 0; row < kRowTiles; ++row)
-          multiply_step<kMath>(c[step % kChains][row][tile], weights.low[row][step], weights.high[row][step], piece);
+          multiply_step<kMath>(chains[step % kChains].c[row][tile], weights.low[row][step], weights.high[row][step],
+                               piece);
       }
     }
-  HeldSums<kRowTiles, kTiles> sums;
 #pragma unroll
-  for (int row = 0; row < kRowTiles; ++row)
+  for (int chain = 1; chain < kChains; ++chain)
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float sum = c[0][row][tile][e];
-#pragma unroll
-        for (int chain = 1; chain < kChains; ++chain) sum += c[chain][row][tile][e];
-        sums.c[row][tile][e] = sum;
-      }
-  return sums;
+    for (int i = 0; i < kRowTiles * kTiles * 4; ++i) {
+      const int row = i / 4 / kTiles, tile = i / 4 % kTiles;
+      chains[0].c[row][tile][i % 4] += chains[chain].c[row][tile][i % 4];
+    }
+  return chains[0];
 }
 
 }  // namespace amdahl

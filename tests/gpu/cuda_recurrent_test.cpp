@@ -175,6 +175,9 @@ std::vector<RecurrentCase> recurrent_cases() {
       add(5, 4, 7, 100, false, 1);
       add(17, 2, 64, 255);
       add(13, 6, 20, 200);
+      add(9, 5, 100, 256);  // more inputs than the persistent kernel multiplies itself
+      add(33, 4, 65, 120, true);
+      add(260, 3, 256, 256);
       add(12, 5, 24, 300);  // more units than a cluster holds
       add(3, 4, 5, 513, true);
       add(64, 3, 32, 512);
