@@ -9,17 +9,21 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kScoresOfABlock = 16384;  // floats: half of a second-level cache holds the scores and their gradient
-constexpr int64_t kFewestQueries = 32;      // of a block: with fewer, GEMMs are slow
-constexpr int64_t kPadFloats = 16;
+// Queries of a block: with more, scores leave the second-level cache, and causal blocks compute more that is masked;
+// with fewer, GEMMs are slow.
+constexpr int64_t kFewestQueries = 64, kMostQueries = 128;
+constexpr int64_t kScoresOfABlock = 262144;  // floats
 
 int64_t queries_of_a_block(const AttentionShape& s) {
-  return std::min(s.steps, std::max(kFewestQueries, kScoresOfABlock / s.steps));
+  const int64_t most = s.causal ? kFewestQueries : std::clamp(kScoresOfABlock / s.steps, kFewestQueries, kMostQueries);
+  const int64_t blocks = (s.steps + most - 1) / most;
+  return (s.steps + blocks - 1) / blocks;  // equal blocks
 }
 
 // Floats from one row of scores to the next, so that rows do not map to the same cache sets.
 int64_t stride_of_scores(const AttentionShape& s) {
-  return s.steps % kAliasingActivations == 0 ? s.steps + kPadFloats : s.steps;
+  const int64_t aligned = (s.steps + kScoreAlignment - 1) / kScoreAlignment * kScoreAlignment;
+  return aligned % kAliasingActivations == 0 ? aligned + kScoreAlignment : aligned;
 }
 
 class CpuAttentionOps final : public AttentionOps {

@@ -2,6 +2,7 @@
 // the result.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/cpu_gemm.h"
@@ -9,6 +10,27 @@
 
 namespace amdahl {
 namespace {
+
+// A product is computed in blocks of about this many floats, which stay in the second-level cache until their epilogue
+// has read them; with fewer rows, oneDNN packs `b` too often.
+constexpr int64_t kFloatsOfABlock = 131072, kColumnsOfABlock = 1024, kFewestRowsOfABlock = 256;
+constexpr int64_t kTermsOfABlock = 512;
+// oneDNN is slower with a transposed `b`; from this number of rows on, its transpose costs less.
+constexpr int64_t kRowsWorthATranspose = 1024;
+constexpr int64_t kPadFloats = 16;  // so that the rows of the transpose do not map to the same cache sets
+
+/// Rows or columns of a result, or terms of its sums.
+struct Range {
+  int64_t first, count;
+};
+
+/// Calls body(Range) for [0, total) in ranges of `size`.
+template <class Body>
+void for_each_range(int64_t total, int64_t size, const Body& body) {
+  for (int64_t first = 0; first < total; first += size) body(Range{first, std::min(size, total - first)});
+}
+
+size_t bytes_of(int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); }
 
 class CpuMatMulOps final : public MatMulOps {
  public:
@@ -36,47 +58,74 @@ class CpuMatMulOps final : public MatMulOps {
   }
 
  private:
-  void run(CpuStream& worker, const MatMul& a) {
-    const CpuMatrix stored_a{static_cast<const float*>(a.a), a.stride_a ? a.stride_a : a.transpose_a ? a.m : a.k};
-    const CpuMatrix stored_b{static_cast<const float*>(a.b), a.stride_b ? a.stride_b : a.transpose_b ? a.k : a.n};
-    const int64_t stride = a.stride_c ? a.stride_c : a.n;
+  void run(CpuStream& worker, MatMul a) {
+    if (a.stride_a == 0) a.stride_a = a.transpose_a ? a.m : a.k;
+    if (a.stride_b == 0) a.stride_b = a.transpose_b ? a.k : a.n;
+    if (a.stride_c == 0) a.stride_c = a.n;
+    const bool sums_rows = a.epilogue == MatMulEpilogue::sum_rows_of_a;
+    if (a.dbias && !a.accumulate_dbias) std::memset(a.dbias, 0, bytes_of(sums_rows ? a.m : a.n));
+    if (a.transpose_a)
+      add_up_terms(a);
+    else
+      for_each_range(a.n, kColumnsOfABlock, [&](Range columns) { multiply_columns(worker, a, columns); });
+  }
+
+  // Adds up one range of terms after the other: the gradient of a weight, whose terms are many.
+  void add_up_terms(const MatMul& a) {
     auto* c = static_cast<float*>(a.c);
-    // The same choice of copies as for dense layers: forward, gradient of the input, gradient of the weight.
-    CpuMatrix left = stored_a, right = stored_b;
-    if (a.transpose_a || a.transpose_b)
-      left = unaliased(worker, 0, stored_a, a.transpose_a ? a.k : a.m, a.transpose_a ? a.m : a.k, kAliasingActivations);
-    if (a.transpose_a && !a.transpose_b)
-      right = unaliased(worker, 1, stored_b, a.k, a.n, kAliasingActivations);
-    else if (!a.transpose_b && a.m >= kFirstRowsWorthACopy && a.m <= kLastRowsWorthACopy)
-      right = unaliased(worker, 1, stored_b, a.k, a.n, kAliasingWeights);
-    const auto product = [&](float* to, int64_t stride_to) {
-      multiply(a.transpose_a ? 'T' : 'N', a.transpose_b ? 'T' : 'N', a.m, a.n, a.k, left, right, to, stride_to,
-               a.accumulate);
-    };
-    const auto* bias = static_cast<const float*>(a.bias);
-    auto* aux = static_cast<float*>(a.aux);
-    switch (a.epilogue) {
-      case MatMulEpilogue::none:
-        return product(c, stride);
-      case MatMulEpilogue::bias:
-        product(c, stride);
-        return kernels_.add_bias(c, bias, a.m, a.n, stride);
-      case MatMulEpilogue::bias_gelu:
-        product(aux, a.n);
-        return kernels_.bias_gelu(aux, bias, c, a.m, a.n, stride);
-      case MatMulEpilogue::gelu_gradient:
-        product(c, stride);
-        if (a.dbias && !a.accumulate_dbias) std::memset(a.dbias, 0, static_cast<size_t>(a.n) * sizeof(float));
-        return kernels_.gelu_gradient(c, aux, a.dbias, a.m, a.n, stride);
-      case MatMulEpilogue::sum_rows_of_a:
-        product(c, stride);
-        if (!a.dbias) return;
-        if (a.transpose_a)
-          dense_.column_sums(stored_a.data, a.dbias, a.k, a.m, stored_a.stride, a.accumulate_dbias);
-        else
-          kernels_.row_sums(stored_a.data, a.dbias, a.m, a.k, stored_a.stride, a.accumulate_dbias);
-        return;
+    for_each_range(a.k, kTermsOfABlock, [&](Range terms) {
+      const float* left = static_cast<const float*>(a.a) + terms.first * a.stride_a;
+      const float* right = static_cast<const float*>(a.b) + terms.first * (a.transpose_b ? 1 : a.stride_b);
+      multiply('T', a.transpose_b ? 'T' : 'N', a.m, a.n, terms.count, {left, a.stride_a}, {right, a.stride_b}, c,
+               a.stride_c, a.accumulate || terms.first > 0);
+      if (a.epilogue == MatMulEpilogue::sum_rows_of_a && a.dbias)
+        dense_.column_sums(left, a.dbias, terms.count, a.m, a.stride_a, true);
+    });
+    finish(a, c, a.stride_c, {0, a.m}, {0, a.n});
+  }
+
+  // Some columns of all rows, a block of rows after the other.
+  void multiply_columns(CpuStream& worker, const MatMul& a, Range columns) {
+    const bool has_pass = a.epilogue == MatMulEpilogue::bias_gelu || a.epilogue == MatMulEpilogue::gelu_gradient;
+    const int64_t size = std::max(kFewestRowsOfABlock, kFloatsOfABlock / columns.count);
+    const float* right = static_cast<const float*>(a.b) + columns.first * (a.transpose_b ? a.stride_b : 1);
+    CpuMatrix b{right, a.stride_b};
+    char op_b = a.transpose_b ? 'T' : 'N';
+    if (a.transpose_b && a.m >= kRowsWorthATranspose) {
+      const int64_t stride = columns.count + kPadFloats;
+      auto* copy = static_cast<float*>(worker.scratch(1, bytes_of(a.k * stride)));
+      kernels_.transpose({right, a.stride_b, copy, stride, columns.count, a.k});
+      b = {copy, stride};
+      op_b = 'N';
     }
+    float* block = nullptr;
+    if (has_pass) block = static_cast<float*>(worker.scratch(0, bytes_of(std::min(size, a.m) * columns.count)));
+    for_each_range(a.m, size, [&](Range rows) {
+      const float* left = static_cast<const float*>(a.a) + rows.first * a.stride_a;
+      float* to = has_pass ? block : static_cast<float*>(a.c) + rows.first * a.stride_c + columns.first;
+      const int64_t stride = has_pass ? columns.count : a.stride_c;
+      multiply('N', op_b, rows.count, columns.count, a.k, {left, a.stride_a}, b, to, stride, a.accumulate);
+      if (a.epilogue == MatMulEpilogue::sum_rows_of_a && a.dbias && columns.first == 0)
+        kernels_.row_sums(left, a.dbias + rows.first, rows.count, a.k, a.stride_a, true);
+      finish(a, to, stride, rows, columns);
+    });
+  }
+
+  void finish(const MatMul& a, const float* product, int64_t stride, Range rows, Range columns) {
+    Epilogue e;
+    e.product = product;
+    e.stride_product = stride;
+    e.c = static_cast<float*>(a.c) + rows.first * a.stride_c + columns.first;
+    e.stride_c = a.stride_c;
+    if (a.aux) e.aux = static_cast<float*>(a.aux) + rows.first * a.n + columns.first;
+    e.stride_aux = a.n;
+    if (a.bias) e.bias = static_cast<const float*>(a.bias) + columns.first;
+    if (a.dbias) e.dbias = a.dbias + columns.first;
+    e.rows = rows.count;
+    e.width = columns.count;
+    if (a.epilogue == MatMulEpilogue::bias) kernels_.add_bias(e);
+    if (a.epilogue == MatMulEpilogue::bias_gelu) kernels_.bias_gelu(e);
+    if (a.epilogue == MatMulEpilogue::gelu_gradient) kernels_.gelu_gradient(e);
   }
 
   const CpuKernels& dense_ = best_cpu_kernels();

@@ -12,12 +12,19 @@
 namespace amdahl {
 namespace {
 
-bool cpu_has_avx2() {
+enum class VectorSet { baseline, avx2, avx512 };
+
+VectorSet best_vector_set() {
 #if defined(__x86_64__)
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return avx2;
+  static const VectorSet best = [] {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return VectorSet::baseline;
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_avx512 ? VectorSet::avx512 : VectorSet::avx2;
+  }();
+  return best;
 #else
-  return false;
+  return VectorSet::baseline;
 #endif
 }
 
@@ -85,13 +92,25 @@ class CpuElementwiseOps final : public ElementwiseOps {
 
 }  // namespace
 
-const CpuKernels& best_cpu_kernels() { return cpu_has_avx2() ? kCpuKernelsAvx2 : kCpuKernelsBaseline; }
-
-const CpuSequenceKernels& best_cpu_sequence_kernels() {
-  return cpu_has_avx2() ? kCpuSequenceKernelsAvx2 : kCpuSequenceKernelsBaseline;
+const CpuKernels& best_cpu_kernels() {
+  return best_vector_set() == VectorSet::baseline ? kCpuKernelsBaseline : kCpuKernelsAvx2;
 }
 
-const CpuConvKernels& best_cpu_conv_kernels() { return cpu_has_avx2() ? kCpuConvKernelsAvx2 : kCpuConvKernelsBaseline; }
+const CpuSequenceKernels& best_cpu_sequence_kernels() {
+  switch (best_vector_set()) {
+    case VectorSet::avx512:
+      return kCpuSequenceKernelsAvx512;
+    case VectorSet::avx2:
+      return kCpuSequenceKernelsAvx2;
+    case VectorSet::baseline:
+      break;
+  }
+  return kCpuSequenceKernelsBaseline;
+}
+
+const CpuConvKernels& best_cpu_conv_kernels() {
+  return best_vector_set() == VectorSet::baseline ? kCpuConvKernelsBaseline : kCpuConvKernelsAvx2;
+}
 
 void require_f32(DType type, const char* what) {
   if (type != DType::f32)

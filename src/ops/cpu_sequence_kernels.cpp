@@ -1,4 +1,4 @@
-// Compiled twice: AMDAHL_CPU_SEQUENCE_KERNELS names the table, the build sets the instruction set. As in
+// Compiled three times: AMDAHL_CPU_SEQUENCE_KERNELS names the table, the build sets the instruction set. As in
 // cpu_kernels.cpp, nothing of the standard library is instantiated here.
 #include "ops/cpu_sequence_kernels.h"
 
@@ -13,44 +13,67 @@
 namespace amdahl {
 namespace {
 
-AMDAHL_KERNEL void add_bias(float* c, const float* bias, int64_t rows, int64_t width, int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r) {
-    float* row = c + r * stride;
-    for_each_vector(width, [&](int64_t i, auto n) { store(row + i, load(row + i, n) + load(bias + i, n), n); });
+inline void transpose_tile(const Transpose& a, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+  const float* from = a.from + row * a.stride_from + column;
+  float* to = a.to + column * a.stride_to + row;
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) to[c * a.stride_to + r] = from[r * a.stride_from + c];
+}
+
+AMDAHL_KERNEL void transpose(const Transpose& a) {
+  constexpr int64_t kTile = 16;
+  for (int64_t row = 0; row < a.rows; row += kTile)
+    for (int64_t column = 0; column < a.columns; column += kTile) {
+      const int64_t rows = a.rows - row, columns = a.columns - column;
+      if (rows >= kTile && columns >= kTile)  // constant counts: vectorised
+        transpose_tile(a, row, column, kTile, kTile);
+      else
+        transpose_tile(a, row, column, rows < kTile ? rows : kTile, columns < kTile ? columns : kTile);
+    }
+}
+
+AMDAHL_KERNEL void add_bias(const Epilogue& a) {
+  const float* bias = a.bias;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float* product = a.product + r * a.stride_product;
+    float* c = a.c + r * a.stride_c;
+    for_each_vector(a.width, [&](int64_t i, auto n) { store(c + i, load(product + i, n) + load(bias + i, n), n); });
   }
 }
 
-// The tanh approximation x (1 + tanh(u)) / 2 is x sigmoid(2 u), with 2 u = x (kLinear + kCubic x^2).
-constexpr float kLinear = 1.59576912f, kCubic = 0.0713548163f;  // 2 sqrt(2 / pi), and 0.044715 of it
+// The tanh approximation x (1 + tanh(u)) / 2 is x / (1 + 2^-z), with z = 2 u log2(e) = x (kLinear + kCubic x^2).
+constexpr float kLinear = 2.3022082f, kCubic = 0.10294324f;  // 2 sqrt(2 / pi) log2(e), and 0.044715 of it
+constexpr float kLn2 = 0.693147181f;
 
-inline Lanes gelu_of(Lanes x) { return x * sigmoid_of(x * (kLinear + kCubic * x * x)).value; }
+inline Lanes gelu_of(Lanes x) { return x * sigmoid2_of(x * (kLinear + kCubic * (x * x))).value; }
 
 inline Lanes gelu_gradient_of(Lanes x) {
   const Lanes square = x * x;
-  const Sigmoid s = sigmoid_of(x * (kLinear + kCubic * square));
-  return s.value + x * (kLinear + 3.0f * kCubic * square) * s.derivative;
+  const Sigmoid s = sigmoid2_of(x * (kLinear + kCubic * square));
+  return s.value + x * (kLn2 * kLinear + 3.0f * kLn2 * kCubic * square) * s.derivative;
 }
 
-AMDAHL_KERNEL void bias_gelu(float* aux, const float* bias, float* c, int64_t rows, int64_t width, int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r) {
-    float* before = aux + r * width;
-    float* row = c + r * stride;
-    for_each_vector(width, [&](int64_t i, auto n) {
-      const Lanes x = load(before + i, n) + load(bias + i, n);
-      store(before + i, x, n);
-      store(row + i, gelu_of(x), n);
+AMDAHL_KERNEL void bias_gelu(const Epilogue& a) {
+  const float* bias = a.bias;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float* product = a.product + r * a.stride_product;
+    float *c = a.c + r * a.stride_c, *aux = a.aux + r * a.stride_aux;
+    for_each_vector(a.width, [&](int64_t i, auto n) {
+      const Lanes x = load(product + i, n) + load(bias + i, n);
+      store(aux + i, x, n);
+      store(c + i, gelu_of(x), n);
     });
   }
 }
 
-AMDAHL_KERNEL void gelu_gradient(float* c, const float* aux, float* dbias, int64_t rows, int64_t width,
-                                 int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* before = aux + r * width;
-    float* row = c + r * stride;
-    for_each_vector(width, [&](int64_t i, auto n) {
-      const Lanes d = load(row + i, n) * gelu_gradient_of(load(before + i, n));
-      store(row + i, d, n);
+AMDAHL_KERNEL void gelu_gradient(const Epilogue& a) {
+  float* dbias = a.dbias;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float *product = a.product + r * a.stride_product, *aux = a.aux + r * a.stride_aux;
+    float* c = a.c + r * a.stride_c;
+    for_each_vector(a.width, [&](int64_t i, auto n) {
+      const Lanes d = load(product + i, n) * gelu_gradient_of(load(aux + i, n));
+      store(c + i, d, n);
       if (dbias) store(dbias + i, load(dbias + i, n) + d, n);
     });
   }
@@ -58,8 +81,7 @@ AMDAHL_KERNEL void gelu_gradient(float* c, const float* aux, float* dbias, int64
 
 AMDAHL_KERNEL void row_sums(const float* x, float* sums, int64_t rows, int64_t width, int64_t stride, bool accumulate) {
   for (int64_t r = 0; r < rows; ++r) {
-    Lanes sum{};
-    for_each_vector(width, [&](int64_t i, auto n) { sum += load(x + r * stride + i, n); });
+    const Lanes sum = sum_over(width, [&](int64_t i, auto n) { return load(x + r * stride + i, n); });
     sums[r] = (accumulate ? sums[r] : 0.0f) + sum_of(sum);
   }
 }
@@ -69,63 +91,65 @@ AMDAHL_KERNEL void add(const float* x, const float* y, float* sum, int64_t count
 }
 
 AMDAHL_KERNEL void layer_norm_forward(const LayerNormForward& a) {
-  const float inverse_width = 1.0f / static_cast<float>(a.width);
+  const int64_t width = a.width;
+  const float inverse_width = 1.0f / static_cast<float>(width);
+  const float* gamma = a.gamma;
+  const float* beta = a.beta;
   const auto* delta = static_cast<const float*>(a.delta);
   for (int64_t r = 0; r < a.rows; ++r) {
-    const float* x = a.x + r * a.width;
-    const float* change = delta ? delta + r * a.width : nullptr;
-    float* sum = a.sum ? a.sum + r * a.width : nullptr;
+    const float* x = a.x + r * width;
+    const float* change = delta ? delta + r * width : nullptr;
+    float* sum = a.sum ? a.sum + r * width : nullptr;
     const auto value = [&](int64_t i, auto n) {
       return change ? load(x + i, n) + load(change + i, n) : load(x + i, n);
     };
-    Lanes total{};
-    for_each_vector(a.width, [&](int64_t i, auto n) {
+    const Lanes total = sum_over(width, [&](int64_t i, auto n) {
       const Lanes v = value(i, n);
       if (sum) store(sum + i, v, n);
-      total += v;
+      return v;
     });
     if (sum) x = sum, change = nullptr;
     const float mean = sum_of(total) * inverse_width;
-    Lanes squares{};
-    for_each_vector(a.width, [&](int64_t i, auto n) {
+    const Lanes squares = sum_over(width, [&](int64_t i, auto n) {
       const Lanes centred = only(value(i, n) - mean, Lanes{}, n);
-      squares += centred * centred;
+      return centred * centred;
     });
     const float rstd = 1.0f / sqrtf(sum_of(squares) * inverse_width + a.epsilon);
     a.mean[r] = mean;
     a.rstd[r] = rstd;
     if (!a.y) continue;
-    float* y = static_cast<float*>(a.y) + r * a.width;
-    for_each_vector(a.width, [&](int64_t i, auto n) {
-      store(y + i, (value(i, n) - mean) * rstd * load(a.gamma + i, n) + load(a.beta + i, n), n);
+    float* y = static_cast<float*>(a.y) + r * width;
+    for_each_vector(width, [&](int64_t i, auto n) {
+      store(y + i, (value(i, n) - mean) * rstd * load(gamma + i, n) + load(beta + i, n), n);
     });
   }
 }
 
 AMDAHL_KERNEL void layer_norm_backward(const LayerNormBackward& a) {
-  const float inverse_width = 1.0f / static_cast<float>(a.width);
+  const int64_t width = a.width;
+  const float inverse_width = 1.0f / static_cast<float>(width);
+  const float* gamma = a.gamma;
+  float *dgamma = a.dgamma, *dbeta = a.dbeta;
   if (!a.accumulate)
-    for (int64_t i = 0; i < a.width; ++i) a.dgamma[i] = a.dbeta[i] = 0.0f;
+    for (int64_t i = 0; i < width; ++i) a.dgamma[i] = a.dbeta[i] = 0.0f;
   for (int64_t r = 0; r < a.rows; ++r) {
-    const float* dy = static_cast<const float*>(a.dy) + r * a.width;
-    const float* x = a.x + r * a.width;
+    const float* dy = static_cast<const float*>(a.dy) + r * width;
+    const float* x = a.x + r * width;
     const float mean = a.mean[r], rstd = a.rstd[r];
-    Lanes sum{}, weighted{};
-    for_each_vector(a.width, [&](int64_t i, auto n) {
+    const TwoLanes sums = sum_over(width, [&](int64_t i, auto n) {
       const Lanes d = load(dy + i, n), normalised = (load(x + i, n) - mean) * rstd;
-      const Lanes g = d * load(a.gamma + i, n);
-      sum += g;
-      weighted += g * normalised;
-      store(a.dgamma + i, load(a.dgamma + i, n) + d * normalised, n);
-      store(a.dbeta + i, load(a.dbeta + i, n) + d, n);
+      const Lanes g = d * load(gamma + i, n);
+      store(dgamma + i, load(dgamma + i, n) + d * normalised, n);
+      store(dbeta + i, load(dbeta + i, n) + d, n);
+      return TwoLanes{g, g * normalised};
     });
-    const float mean_sum = sum_of(sum) * inverse_width, mean_weighted = sum_of(weighted) * inverse_width;
-    float* dx = a.dx + r * a.width;
-    const float* residual = a.d_residual ? a.d_residual + r * a.width : nullptr;
-    float* copy = a.dx_typed ? static_cast<float*>(a.dx_typed) + r * a.width : nullptr;
-    for_each_vector(a.width, [&](int64_t i, auto n) {
+    const float mean_sum = sum_of(sums.first) * inverse_width, mean_weighted = sum_of(sums.second) * inverse_width;
+    float* dx = a.dx + r * width;
+    const float* residual = a.d_residual ? a.d_residual + r * width : nullptr;
+    float* copy = a.dx_typed ? static_cast<float*>(a.dx_typed) + r * width : nullptr;
+    for_each_vector(width, [&](int64_t i, auto n) {
       const Lanes normalised = (load(x + i, n) - mean) * rstd;
-      Lanes d = rstd * (load(dy + i, n) * load(a.gamma + i, n) - mean_sum - normalised * mean_weighted);
+      Lanes d = rstd * (load(dy + i, n) * load(gamma + i, n) - mean_sum - normalised * mean_weighted);
       if (residual) d += load(residual + i, n);
       store(dx + i, d, n);
       if (copy) store(copy + i, d, n);
@@ -138,21 +162,27 @@ inline int64_t attended(const ScoreRows& a, int64_t row) {
   return a.causal && last < a.keys ? last : a.keys;
 }
 
+/// Zeroes row[from, to), whole vectors.
+inline void zero_masked(float* row, int64_t from, int64_t to) {
+  for (int64_t i = (from + kLanes - 1) / kLanes * kLanes; i < to; i += kLanes) store(row + i, Lanes{}, Whole{});
+}
+
 AMDAHL_KERNEL void softmax_rows(const ScoreRows& a, float* log_sums, float* inverse_sums) {
+  const Lanes lowest = broadcast(-INFINITY);
+  const float scale = a.scale;
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
     const int64_t keys = attended(a, r);
-    const Lanes lowest = broadcast(-INFINITY);
     Lanes largest = lowest;
-    for_each_vector(keys, [&](int64_t i, auto n) { largest = larger(largest, only(load(row + i, n), lowest, n)); });
-    const float top = largest_of(largest), scale = a.scale;
-    Lanes sum{};
-    for_each_vector(keys, [&](int64_t i, auto n) {
-      const Lanes e = only(exp_of((load(row + i, n) - top) * scale), Lanes{}, n);
-      sum += e;
-      store(row + i, e, n);
+    for_each_vector(keys,
+                    [&](int64_t i, auto n) { largest = larger(largest, only(load(row + i, Whole{}), lowest, n)); });
+    const float top = largest_of(largest);
+    const Lanes sum = sum_over(keys, [&](int64_t i, auto n) {
+      const Lanes e = only(exp_of((load(row + i, Whole{}) - top) * scale), Lanes{}, n);
+      store(row + i, e, Whole{});
+      return e;
     });
-    for (int64_t i = keys; i < a.keys; ++i) row[i] = 0.0f;
+    zero_masked(row, keys, a.keys);
     const float total = sum_of(sum);
     log_sums[r] = top * scale + logf(total);
     inverse_sums[r] = 1.0f / total;
@@ -160,17 +190,19 @@ AMDAHL_KERNEL void softmax_rows(const ScoreRows& a, float* log_sums, float* inve
 }
 
 AMDAHL_KERNEL void softmax_gradient(const ScoreRows& a, float* d_p, const float* log_sums, const float* dots) {
+  const float scale = a.scale;
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
     float* gradient = d_p + r * a.stride;
     const int64_t keys = attended(a, r);
-    const float log_sum = log_sums[r], dot = dots[r], scale = a.scale;
+    const float log_sum = log_sums[r], dot = dots[r];
     for_each_vector(keys, [&](int64_t i, auto n) {
-      const Lanes p = exp_of(load(row + i, n) * scale - log_sum);
-      store(row + i, p, n);
-      store(gradient + i, (load(gradient + i, n) - dot) * (p * scale), n);
+      const Lanes p = only(exp_of(load(row + i, Whole{}) * scale - log_sum), Lanes{}, n);
+      store(row + i, p, Whole{});
+      store(gradient + i, only((load(gradient + i, Whole{}) - dot) * (p * scale), Lanes{}, n), Whole{});
     });
-    for (int64_t i = keys; i < a.keys; ++i) row[i] = gradient[i] = 0.0f;
+    zero_masked(row, keys, a.keys);
+    zero_masked(gradient, keys, a.keys);
   }
 }
 
@@ -312,8 +344,8 @@ AMDAHL_KERNEL void absolute_error(const AbsoluteError& a) {
 }  // namespace
 
 const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{
-    add_bias,           bias_gelu,        gelu_gradient, row_sums,   layer_norm_forward, layer_norm_backward, add,
-    softmax_rows,       softmax_gradient, row_dots,      scale_rows, embedding_forward,  embedding_backward,  pool_mean,
-    pool_mean_gradient, token_loss,       absolute_error};
+    transpose, add_bias,           bias_gelu,        gelu_gradient, row_sums,   layer_norm_forward, layer_norm_backward,
+    add,       softmax_rows,       softmax_gradient, row_dots,      scale_rows, embedding_forward,  embedding_backward,
+    pool_mean, pool_mean_gradient, token_loss,       absolute_error};
 
 }  // namespace amdahl

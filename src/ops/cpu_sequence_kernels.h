@@ -8,22 +8,50 @@
 
 namespace amdahl {
 
+inline constexpr int64_t kScoreAlignment = 16;  // floats of the widest vector
+
 /// Scores of `rows` consecutive queries of one head against `keys` steps. With `causal`, query r is step first + r and
 /// attends to the steps up to itself.
 struct ScoreRows {
   float* scores;  // [rows, keys], `stride` floats from row to row
-  int64_t rows, keys, stride, first;
+  int64_t rows, keys;
+  int64_t stride;  // a multiple of kScoreAlignment; columns in [keys, stride) may be overwritten
+  int64_t first;
   bool causal;
   float scale;  // positive
 };
 
+/// to[columns, rows] = transpose of from[rows, columns]; strides are floats from one row to the next.
+struct Transpose {
+  const float* from;
+  int64_t stride_from;
+  float* to;
+  int64_t stride_to;
+  int64_t rows, columns;
+};
+
+/// A block of a product and what its epilogue reads and writes, each [rows, width] with a stride of its own.
+struct Epilogue {
+  const float* product = nullptr;
+  int64_t stride_product = 0;
+  float* c = nullptr;
+  int64_t stride_c = 0;
+  float* aux = nullptr;
+  int64_t stride_aux = 0;
+  const float* bias = nullptr;  // [width]
+  float* dbias = nullptr;       // [width]
+  int64_t rows = 0, width = 0;
+};
+
 struct CpuSequenceKernels {
-  /// c[rows, width] += bias; `stride` floats from one row of c to the next.
-  void (*add_bias)(float* c, const float* bias, int64_t rows, int64_t width, int64_t stride);
-  /// aux[rows, width] += bias; c = gelu(aux).
-  void (*bias_gelu)(float* aux, const float* bias, float* c, int64_t rows, int64_t width, int64_t stride);
-  /// c *= gelu'(aux); dbias[width] (null: none) += column sums of c.
-  void (*gelu_gradient)(float* c, const float* aux, float* dbias, int64_t rows, int64_t width, int64_t stride);
+  void (*transpose)(const Transpose& a);
+  // Epilogues of a block of a product [rows, width], which may be where the result goes.
+  /// c = product + bias.
+  void (*add_bias)(const Epilogue& a);
+  /// aux = product + bias; c = gelu(aux).
+  void (*bias_gelu)(const Epilogue& a);
+  /// c = product * gelu'(aux); dbias (null: none) += column sums of c.
+  void (*gelu_gradient)(const Epilogue& a);
   /// sums[rows] = sums of the rows of x (+ sums).
   void (*row_sums)(const float* x, float* sums, int64_t rows, int64_t width, int64_t stride, bool accumulate);
 
@@ -53,5 +81,6 @@ struct CpuSequenceKernels {
 
 extern const CpuSequenceKernels kCpuSequenceKernelsBaseline;  // the target's baseline instruction set
 extern const CpuSequenceKernels kCpuSequenceKernelsAvx2;      // AVX2 and FMA; as baseline on other architectures
+extern const CpuSequenceKernels kCpuSequenceKernelsAvx512;    // AVX-512 F, BW, DQ and VL; the same
 
 }  // namespace amdahl

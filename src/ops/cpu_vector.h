@@ -3,12 +3,15 @@
 // built with AVX2 for a caller without it.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 namespace amdahl {
 namespace {
 
-#if defined(__AVX__)
+#if defined(__AVX512F__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX__)
 inline constexpr int kLanes = 8;
 #else
 inline constexpr int kLanes = 4;
@@ -30,21 +33,34 @@ inline Lanes load(const float* from, Whole) {
   __builtin_memcpy(&v, from, sizeof v);
   return v;
 }
+/// Copies `count` < kLanes floats in pieces of fixed size, without a loop per element.
+inline void copy_part(float* to, const float* from, int count) {
+  for (int piece = kLanes / 2; piece > 0; piece /= 2)
+    if (count & piece) {
+      __builtin_memcpy(to, from, static_cast<size_t>(piece) * sizeof(float));
+      to += piece;
+      from += piece;
+    }
+}
 /// The lanes from `part.count` on are zero.
 inline Lanes load(const float* from, Part part) {
-  Lanes v{};
-  for (int i = 0; i < part.count; ++i) v[i] = from[i];
-  return v;
+  float values[kLanes]{};
+  copy_part(values, from, part.count);
+  return load(values, Whole{});
 }
 inline void store(float* to, Lanes v, Whole) { __builtin_memcpy(to, &v, sizeof v); }
 inline void store(float* to, Lanes v, Part part) {
-  for (int i = 0; i < part.count; ++i) to[i] = v[i];
+  float values[kLanes];
+  store(values, v, Whole{});
+  copy_part(to, values, part.count);
 }
+
 /// v with the lanes outside the part replaced by `other`.
 inline Lanes only(Lanes v, Lanes, Whole) { return v; }
 inline Lanes only(Lanes v, Lanes other, Part part) {
-  for (int i = part.count; i < kLanes; ++i) v[i] = other[i];
-  return v;
+  LaneBits index;
+  for (int i = 0; i < kLanes; ++i) index[i] = i;
+  return index < part.count ? v : other;
 }
 
 /// Calls body(first, Whole or Part) for the elements [0, count), a vector at a time.
@@ -55,7 +71,29 @@ inline void for_each_vector(int64_t count, const Body& body) {
   if (i < count) body(i, Part{static_cast<int>(count - i)});
 }
 
+/// The sum of term(first, Whole or Part) over the elements [0, count), in four sums that are added at the end. Lanes
+/// outside a part must be zero.
+template <class Term>
+inline auto sum_over(int64_t count, const Term& term) {
+  decltype(term(0, Whole{})) sums[4]{};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+    for (int j = 0; j < 4; ++j) sums[j] += term(i + j * kLanes, Whole{});
+  for (; i + kLanes <= count; i += kLanes) sums[0] += term(i, Whole{});
+  if (i < count) sums[1] += term(i, Part{static_cast<int>(count - i)});
+  sums[0] += sums[1];
+  sums[2] += sums[3];
+  sums[0] += sums[2];
+  return sums[0];
+}
+/// Two sums at once.
+struct TwoLanes {
+  Lanes first, second;
+  void operator+=(const TwoLanes& other) { first += other.first, second += other.second; }
+};
+
 inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+inline Lanes smaller(Lanes a, Lanes b) { return a < b ? a : b; }
 
 /// Sum of the lanes, pairwise.
 inline float sum_of(Lanes v) {
@@ -71,10 +109,12 @@ inline float largest_of(Lanes v) {
   return largest;
 }
 
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+
 /// e^x with an error below 2 units in the last place, for x <= 88; zero for x < -86.9, where the result is close to the
 /// smallest normal number. NaN stays NaN.
 inline Lanes exp_of(Lanes x) {
-  constexpr float kLog2e = 1.44269504f, kRound = 12582912.0f;          // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // n * kLn2High is exact
   const Lanes rounded = x * kLog2e + kRound;
   const Lanes n = rounded - kRound;
@@ -86,16 +126,28 @@ inline Lanes exp_of(Lanes x) {
   return x < -86.9f ? Lanes{} : (Lanes)scaled;
 }
 
-/// s = 1 / (1 + e^-z) and its derivative s (1 - s), each with a relative error below 4 units in the last place beyond
-/// that of z itself. Both are zero for z < -86.9.
+/// 2^x with an error below 2 units in the last place, for x in [-125, 127]. NaN stays NaN.
+inline Lanes exp2_of(Lanes x) {
+  const Lanes rounded = x + kRound;
+  const Lanes r = x - (rounded - kRound);
+  // interpolates at Chebyshev nodes of |r| <= 1 / 2, but exact at 0
+  const Lanes e =
+      1.0f +
+      r * (0.693147182f +
+           r * (0.240226507f + r * (0.0555035695f + r * (0.00961808208f + r * (0.0013390932f + r * 0.00015453223f)))));
+  return (Lanes)((LaneWords)e + ((LaneWords)rounded << 23));
+}
+
+/// s = 1 / (1 + 2^-z) and s (1 - s), each with a relative error below 4 units in the last place beyond that of z. Both
+/// are zero for z < -125. A NaN gives some value from 0 to 1.
 struct Sigmoid {
   Lanes value, derivative;
 };
-inline Sigmoid sigmoid_of(Lanes z) {
-  const Lanes e = exp_of(z < -87.0f ? broadcast(87.0f) : -z);
-  const Lanes s = 1.0f / (1.0f + e);
-  const LaneBits vanishes = z < -86.9f;
-  return {vanishes ? Lanes{} : s, vanishes ? Lanes{} : s * (s * e)};
+inline Sigmoid sigmoid2_of(Lanes z) {
+  const Lanes limit = broadcast(125.0f);
+  const Lanes e = exp2_of(larger(smaller(-z, limit), -limit));
+  const Lanes s = z < -125.0f ? Lanes{} : 1.0f / (1.0f + e);
+  return {s, s * (s * e)};
 }
 
 }  // namespace
