@@ -77,8 +77,8 @@ std::vector<float> points_of(const VoxelGrid& grid, int64_t num_points, int64_t 
     for (size_t axis = 0; axis < 3; ++axis) {
       const auto size = static_cast<float>(grid.size[axis]);
       const float at = i % overfull_every != 1 ? unit(random) * size
-                       : axis == 0            ? std::floor(unit(random) * 2) + 1.5f
-                                              : 1.5f;
+                       : axis == 0             ? std::floor(unit(random) * 2) + 1.5f
+                                               : 1.5f;
       points.push_back(grid.minimum[axis] + at * grid.voxel_size);
     }
   return points;
