@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/cuda_launch_early.cuh"
 #include "sensor/cuda_kernels.h"
@@ -32,32 +33,24 @@ __device__ __forceinline__ float as_float(float value) { return value; }
 __device__ __forceinline__ float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 __device__ __forceinline__ float as_float(__half value) { return __half2float(value); }
 template <class T>
-__device__ __forceinline__ T from_float(float value);
-template <>
-__device__ __forceinline__ float from_float<float>(float value) {
-  return value;
-}
-template <>
-__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
-  return __float2bfloat16_rn(value);
-}
-template <>
-__device__ __forceinline__ __half from_float<__half>(float value) {
-  return __float2half_rn(value);
-}
-
-/// Allows a kernel to use this much dynamic shared memory.
-template <class Kernel>
-void allow_shared(const SensorLaunch& launch, Kernel* kernel, size_t bytes) {
-  cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             launch.device_index, "cudaFuncSetAttribute");
+__device__ __forceinline__ T from_float(float value) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(value);
+  else if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(value);
+  else
+    return value;
 }
 
 /// Launches a kernel that may start before its predecessor ends: device/cuda_launch_early.cuh.
 template <class... Parameters, class... Arguments>
 void launch_early(const SensorLaunch& launch, dim3 blocks, unsigned threads, size_t shared_bytes,
                   void (*kernel)(Parameters...), const char* name, Arguments... arguments) {
+  constexpr size_t kAlwaysAllowed = 16 << 10;  // of 48 KiB together with static shared memory
+  if (shared_bytes > kAlwaysAllowed)
+    cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shared_bytes)),
+               launch.device_index, "cudaFuncSetAttribute");
   launch_on({launch.stream, launch.device_index, launch.limits.early}, {blocks, threads, shared_bytes}, kernel, name,
             arguments...);
 }
@@ -91,6 +84,13 @@ __device__ __forceinline__ void write_bytes_as_numbers(uint32_t bytes, int64_t v
   write_numbers(make_int4(static_cast<int>(bytes & 255), static_cast<int>(bytes >> 8 & 255),
                           static_cast<int>(bytes >> 16 & 255), static_cast<int>(bytes >> 24)),
                 voxel, num_voxels, aligned, grid);
+}
+
+/// As write_numbers, from one bit per voxel.
+template <class Voxel>
+__device__ __forceinline__ void write_bits_as_numbers(uint32_t bits, Voxel voxel, Voxel num_voxels, bool aligned,
+                                                      int32_t* grid) {
+  write_numbers(make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1), voxel, num_voxels, aligned, grid);
 }
 
 /// N elements, loaded and stored by one instruction.

@@ -3,9 +3,7 @@
 #include "device/cuda_device.h"
 #include "device/profiler_ranges.h"
 #include "sensor/cuda_kernels.h"
-#include "sensor/peers/cuda_count_division.h"
-#include "sensor/peers/cuda_count_peers.h"
-#include "sensor/peers/cuda_mask_peers.h"
+#include "sensor/peers/cuda_peers.h"
 
 namespace amdahl {
 namespace {

@@ -12,9 +12,6 @@
 namespace amdahl {
 namespace {
 
-bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
-bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
-
 VoxelizeProblem partial(const VoxelizeProblem& whole) {
   VoxelizeProblem part = whole;
   part.partial = true;

@@ -9,9 +9,6 @@ namespace {
 
 constexpr double kTimeoutSeconds = 60;  // of the ranks' agreement at construction
 
-bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
-bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
-
 int64_t num_values(const VoxelizeProblem& problem) { return num_voxels(problem.grid) * problem.num_features; }
 
 /// Bytes of each kind of memory that a GridMerge holds.

@@ -80,6 +80,9 @@ struct VoxelizeProblem {
   void* scratch = nullptr;
 };
 
+inline bool is_mean(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
+/// Whether a mean is computed from fixed-point sums.
+inline bool is_fixed_point(const VoxelizeProblem& problem) { return is_mean(problem) && problem.options.deterministic; }
 int64_t num_voxels(const VoxelGrid& grid);
 /// Number of 32-bit words of a bit mask of the grid.
 int64_t num_mask_words(const VoxelGrid& grid);
@@ -141,27 +144,16 @@ class SensorOps {
   virtual void expand_mask(Stream& stream, const uint32_t* mask, int32_t* grid, int64_t num_voxels) = 0;
 
   /// Bytes of symmetric memory per rank for merging masks of `world_size` ranks through peer memory; 0: not supported.
-  virtual size_t mask_peer_bytes(int64_t num_voxels, int world_size) const {
-    (void)num_voxels, (void)world_size;
-    return 0;
-  }
+  virtual size_t mask_peer_bytes(int64_t /*num_voxels*/, int /*world_size*/) const { return 0; }
   /// Null if not supported. `memory`: mask_peer_bytes of each rank, zeroed once.
-  virtual std::unique_ptr<MaskPeers> join_masks(const SymmetricMemory& memory, int64_t num_voxels) {
-    (void)memory, (void)num_voxels;
+  virtual std::unique_ptr<MaskPeers> join_masks(const SymmetricMemory& /*memory*/, int64_t /*num_voxels*/) {
     return nullptr;
   }
   /// Whether ranks can divide the bins of a grid of so many voxels: ByteCounts::divided.
-  virtual bool divides_counts(int64_t num_voxels) const {
-    (void)num_voxels;
-    return false;
-  }
+  virtual bool divides_counts(int64_t /*num_voxels*/) const { return false; }
   /// As mask_peer_bytes, for counts.
-  virtual size_t count_peer_bytes(const ByteCounts& layout) const {
-    (void)layout;
-    return 0;
-  }
-  virtual std::unique_ptr<CountPeers> join_counts(const SymmetricMemory& memory, const ByteCounts& layout) {
-    (void)memory, (void)layout;
+  virtual size_t count_peer_bytes(const ByteCounts& /*layout*/) const { return 0; }
+  virtual std::unique_ptr<CountPeers> join_counts(const SymmetricMemory& /*memory*/, const ByteCounts& /*layout*/) {
     return nullptr;
   }
 };

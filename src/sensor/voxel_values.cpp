@@ -7,12 +7,8 @@
 namespace amdahl {
 namespace {
 
-bool mean_of(const VoxelizeProblem& problem) { return problem.options.mode == VoxelMode::mean; }
-
 /// Whether the sums are in fixed point and do not fit into the output.
-bool sums_apart(const VoxelizeProblem& problem) {
-  return mean_of(problem) && !problem.partial && problem.options.deterministic;
-}
+bool sums_apart(const VoxelizeProblem& problem) { return is_fixed_point(problem) && !problem.partial; }
 /// Whether sums are stored per occupied voxel, which takes less memory; the grid holds the slot number in place of a
 /// float.
 bool sums_by_slot(const VoxelizeProblem& problem) {
@@ -52,7 +48,7 @@ size_t voxelize_output_bytes(const VoxelizeProblem& problem) {
     case VoxelMode::max:
       break;
   }
-  const bool fixed_point = mean_of(problem) && problem.partial && problem.options.deterministic;
+  const bool fixed_point = is_fixed_point(problem) && problem.partial;
   return voxels * static_cast<size_t>(problem.num_features) * (fixed_point ? sizeof(int64_t) : sizeof(float));
 }
 
@@ -60,7 +56,7 @@ ValueMemory value_memory(const VoxelizeProblem& problem) {
   auto* scratch = static_cast<char*>(problem.scratch);
   ValueMemory memory;
   if (marks_touched(problem)) memory.touched = static_cast<uint32_t*>(problem.scratch);
-  if (!mean_of(problem)) return memory;
+  if (!is_mean(problem)) return memory;
   memory.sums = sums_apart(problem) ? scratch : problem.output;
   if (sums_by_slot(problem)) memory.slots = reinterpret_cast<int64_t*>(scratch + sum_bytes(problem));
   memory.counts =
@@ -70,7 +66,7 @@ ValueMemory value_memory(const VoxelizeProblem& problem) {
 
 size_t value_scratch_bytes(const VoxelizeProblem& problem) {
   if (marks_touched(problem)) return static_cast<size_t>(num_mask_words(problem.grid)) * sizeof(uint32_t);
-  if (!mean_of(problem)) return 0;
+  if (!is_mean(problem)) return 0;
   const size_t counts = problem.counts ? 0 : static_cast<size_t>(num_voxels(problem.grid)) * sizeof(int32_t);
   return sum_bytes(problem) + slot_bytes(problem) + counts;
 }

@@ -1,7 +1,15 @@
-// Kernels that merge counts by dividing the bins: counting this rank's bins, and writing the counts of the others.
-#include "sensor/peers/cuda_count_division.h"
+// Merges counts of several GPUs by dividing the bins of the grid.
+//
+// Each rank sorts its points by bin into the memory of the ranks that count these bins (SortedParts). After a barrier
+// it counts its bins, writes their voxels of its grid and sends the counts to all other ranks as bytes. After a second
+// barrier it writes the voxels of the other bins. The links carry two bytes per point that another rank counts and one
+// byte per voxel. Adding up parts (cuda_count_peers.cu) moves two bytes per voxel, and every rank processes all bins.
+#include <iterator>
+
+#include "sensor/peers/cuda_peer_lists.cuh"
+#include "sensor/peers/cuda_peers.h"
+#include "sensor/place.h"
 #include "sensor/voxels/cuda_voxel_packed.cuh"
-#include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
 namespace {
@@ -10,12 +18,44 @@ using namespace sensor_cuda;
 using namespace symmetric_cuda;
 
 constexpr int kThreads = 512;  // of take_counts
-constexpr int kBlocksOfList = 8;
 
-__device__ __forceinline__ OverflowCount* list(const DivisionLaunch& p, int rank, uint64_t merge) {
-  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
-         static_cast<int64_t>(merge % 2) * (p.layout.capacity + 1);
-}
+/// The barriers of a merge, which is a round of the team: points are sorted; bins are counted.
+///
+/// No rank waits until memory is free. A rank sorts points only after it has completed the previous merge, so all ranks
+/// have counted its previous points. It sends bytes only after all ranks have sorted, so they have completed the
+/// previous merge and read its bytes. Overflow lists are read until a merge ends, so the next merge uses the list of
+/// the other parity.
+constexpr int kSorted = 0, kCounted = 1;
+
+/// Largest count in a byte, and bytes per bin that tell which of its units are packed (4 bits per voxel).
+constexpr int kMostOfByte = 255, kPackedBytesOfBin = 32;
+
+/// Offsets in a rank's memory, in bytes, behind its TeamFlags.
+struct DivisionLayout {
+  int64_t num_voxels = 0;
+  int bin_bits = 0;
+  uint32_t bin_chunks = 0;
+  int64_t tiles = 0;     // capacity of a rank
+  int64_t capacity = 0;  // of an overflow list, without its first entry
+  size_t num_tiles = 0;  // [ranks] unsigned, tiles of each rank's points
+  size_t overfull = 0;   // OverfullBins
+  size_t lists = 0;      // [2], overflow lists of this rank's voxels
+  size_t tables = 0;     // see SortedParts
+  size_t entries = 0;
+  size_t packed = 0;  // [bins, kPackedBytesOfBin] u8
+  size_t counts = 0;  // [bins, bin_voxels] u8, counts of other ranks
+  size_t bytes = 0;
+
+  constexpr uint32_t num_bins() const { return 1u << bin_bits; }
+  constexpr uint32_t bin_voxels() const { return bin_chunks * kChunkVoxels; }
+};
+
+struct DivisionLaunch {
+  TeamView team;
+  DivisionLayout layout;
+  uint32_t first_bin[kMaxMergePeers + 1];  // see SortedParts
+};
+
 /// Counts of a bin from another rank, in the memory of rank `at`.
 __device__ __forceinline__ uint8_t* counts_of_bin(const DivisionLaunch& p, int at, uint32_t bin) {
   return reinterpret_cast<uint8_t*>(p.team.base[at] + p.layout.counts) + int64_t{bin} * p.layout.bin_voxels();
@@ -95,7 +135,7 @@ __global__ void __launch_bounds__(packed_counters::kThreads, 1)
     if (threadIdx.x == 0) set_broken(p.team);
     return;
   }
-  const ByteArgs bytes{kMostOfByte, list(p, p.team.rank, merge), {}};
+  const ByteArgs bytes{kMostOfByte, overflow_list(p, p.team.rank, merge), {}};
   packed_counters::count_all(
       bins, p.first_bin[p.team.rank], p.first_bin[p.team.rank + 1], gridDim.x, words, [] {},
       DivisionWriter{bins, words, p, bytes, grid});
@@ -144,24 +184,13 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (there(i))
         write_bytes_as_numbers(is_packed[i] ? unpack_word(words[i]) : words[i], voxel_of(bins, bin, at(i)),
                                bins.num_voxels, aligned, grid);
-    if (blockIdx.x == 0 && threadIdx.x == 0) list(p, p.team.rank, merge + 1)->voxel = 0;
+    if (blockIdx.x == 0 && threadIdx.x == 0) overflow_list(p, p.team.rank, merge + 1)->voxel = 0;
   }
   __syncthreads();
   if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
-/// Adds the overflow lists of the other ranks; kBlocksOfList blocks per rank's list.
-__global__ void __launch_bounds__(kThreads) add_lists(const __grid_constant__ DivisionLaunch p, int32_t* grid) {
-  wait_for_predecessor();
-  let_successor_start();
-  const int rank = static_cast<int>(blockIdx.x) / kBlocksOfList;
-  if (is_broken(p.team) || rank == p.team.rank) return;
-  add_list(list(p, rank, this_round(p.team) - 1), blockIdx.x % kBlocksOfList, kBlocksOfList, grid);
-}
-
-}  // namespace
-
-void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, int32_t* grid) {
+void launch_merge(const SensorLaunch& launch, const DivisionLaunch& p, int32_t* grid) {
   char* own = p.team.base[p.team.rank];
   BinArgs bins{};
   bins.num_voxels = p.layout.num_voxels;
@@ -173,14 +202,75 @@ void launch_count_division(const SensorLaunch& launch, const DivisionLaunch& p, 
   bins.table = reinterpret_cast<uint32_t*>(own + p.layout.tables);
   const uint32_t own_bins = p.first_bin[p.team.rank + 1] - p.first_bin[p.team.rank];
   const size_t shared = packed_counters::num_words(bins) * sizeof(uint32_t);
-  allow_shared(launch, &count_own_bins, shared);
   launch_early(launch, std::min(own_bins, static_cast<uint32_t>(launch.num_sms)), packed_counters::kThreads, shared,
                &count_own_bins, "count_own_bins", bins, p, grid);
   const uint32_t slices = (bins.num_bins() - own_bins) * slices_of_bin(p.layout);
   launch_early(launch, std::max(slices, 1u), kThreads, 0, &take_counts, "take_counts", bins, p, grid);
-  if (p.team.size > 1)
-    launch_early(launch, static_cast<unsigned>(p.team.size * kBlocksOfList), kThreads, 0, &add_lists, "add_lists", p,
-                 grid);
+  if (p.team.size > 1) launch_add_peer_lists<false>(launch, p, grid);
+}
+
+DivisionLayout layout_of(const ByteCounts& counts) {
+  const auto ranks = static_cast<size_t>(counts.world_size);
+  DivisionLayout layout;
+  layout.num_voxels = counts.num_voxels;
+  layout.bin_bits = divided_bin_bits(counts.num_voxels, counts.world_size);
+  layout.bin_chunks = chunks_of_bin(counts.num_voxels, layout.bin_bits);
+  layout.tiles = most_sorted_tiles(counts.most_points_of_rank);
+  layout.capacity = counts.most_points_of_rank * counts.world_size / (kMostOfByte + 1);
+  layout.bytes = kTeamFlagBytes;
+  layout.num_tiles = place(layout.bytes, ranks * sizeof(unsigned));
+  const size_t tiles = ranks * static_cast<size_t>(layout.tiles);
+  layout.overfull = place(layout.bytes, sizeof(OverfullBins));
+  layout.lists = place(layout.bytes, 2 * (static_cast<size_t>(layout.capacity) + 1) * sizeof(OverflowCount));
+  layout.tables = place(layout.bytes, tiles * layout.num_bins() * sizeof(uint32_t));
+  layout.entries = place(layout.bytes, tiles * kMaxTilePoints * sizeof(uint16_t));
+  layout.packed = place(layout.bytes, size_t{layout.num_bins()} * kPackedBytesOfBin);
+  layout.counts = place(layout.bytes, size_t{layout.num_bins()} * layout.bin_voxels());
+  return layout;
+}
+
+class CudaCountDivision final : public CountPeers {
+ public:
+  CudaCountDivision(Device& device, const ChipLimits& limits, const SymmetricMemory& memory, const ByteCounts& counts)
+      : limits_(limits),
+        team_(CudaTeam::join(device, memory, "a merge of counts")),
+        ranks_{team_->view(), layout_of(counts), {}} {
+    for (int r = 0; r <= ranks_.team.size; ++r)
+      ranks_.first_bin[r] = first_bin_of(r, ranks_.team.size, ranks_.layout.num_bins());
+  }
+
+  void aim(VoxelizeProblem& part) const override {
+    SortedParts& to = part.sorted_parts;
+    const TeamView& team = ranks_.team;
+    to.rank = team.rank, to.num_ranks = team.size, to.tiles = ranks_.layout.tiles;
+    to.overfull = reinterpret_cast<OverfullBins*>(team.base[team.rank] + ranks_.layout.overfull);
+    std::copy(std::begin(ranks_.first_bin), std::end(ranks_.first_bin), std::begin(to.first_bin));
+    for (int r = 0; r < team.size; ++r) {
+      to.entries[r] = reinterpret_cast<uint16_t*>(team.base[r] + ranks_.layout.entries);
+      to.tables[r] = reinterpret_cast<uint32_t*>(team.base[r] + ranks_.layout.tables);
+      to.num_tiles[r] = reinterpret_cast<unsigned*>(team.base[r] + ranks_.layout.num_tiles);
+    }
+  }
+
+  void merge(Stream& stream, int32_t* grid) override { launch_merge(launch_of(*team_, stream, limits_), ranks_, grid); }
+
+ private:
+  ChipLimits limits_;
+  std::shared_ptr<CudaTeam> team_;
+  DivisionLaunch ranks_;
+};
+
+}  // namespace
+
+bool cuda_divides_counts(const ChipLimits& limits, int64_t num_voxels) {
+  return limits.most_shared >= kPackedShared && divides_bins(num_voxels);
+}
+
+size_t cuda_division_bytes(const ByteCounts& counts) { return layout_of(counts).bytes; }
+
+std::unique_ptr<CountPeers> make_cuda_count_division(Device& device, const ChipLimits& limits,
+                                                     const SymmetricMemory& memory, const ByteCounts& counts) {
+  return std::make_unique<CudaCountDivision>(device, limits, memory, counts);
 }
 
 }  // namespace amdahl

@@ -1,8 +1,15 @@
-// Kernels that merge counts of several GPUs through peer memory: each rank adds up the bytes of its own voxels, sends
-// the sums to all others, and writes the whole grid as sums arrive.
-#include "sensor/peers/cuda_count_peers.h"
-#include "sensor/voxels/cuda_voxel_bytes.cuh"
-#include "symmetric/cuda_symmetric.cuh"
+// Merges counts of several GPUs through peer memory by adding up byte counts, for grids too small for
+// cuda_count_division.cu: each rank adds up the bytes of its own voxels, sends the sums to all others, and writes the
+// whole grid as sums arrive.
+//
+// Voxelizing writes a part's bytes into the inboxes of the ranks that add them up; a rank has one inbox per rank, for
+// its own voxels. A merge is a round of the team with one barrier. No rank waits until inboxes or sums are free: a
+// rank completes a merge only after all ranks have read what it had written for that merge, and sums are sent only
+// after all ranks have arrived, that is, have completed the previous merge. Overflow lists are read until a merge
+// ends, so the next merge uses the list of the other parity.
+#include "sensor/peers/cuda_peer_lists.cuh"
+#include "sensor/peers/cuda_peers.h"
+#include "sensor/place.h"
 
 namespace amdahl {
 namespace {
@@ -11,14 +18,34 @@ using namespace sensor_cuda;
 using namespace symmetric_cuda;
 
 constexpr int kThreads = 512;
-constexpr int kBlocksOfList = 8;
 constexpr int64_t kVector = sizeof(uint4);
 
-__device__ __forceinline__ OverflowCount* list(const CountLaunch& p, int rank, uint64_t merge) {
-  const int64_t length = p.layout.capacity + 1;
-  return reinterpret_cast<OverflowCount*>(p.team.base[rank] + p.layout.lists) +
-         static_cast<int64_t>(merge % 2) * length;
-}
+/// Offsets in a rank's memory, in bytes, behind its TeamFlags.
+struct CountLayout {
+  int64_t part_voxels = 0;  // voxels that a rank adds up, a multiple of 64
+  int64_t slices = 0;       // per part; a block processes one slice of each part
+  int64_t capacity = 0;     // of an overflow list, without its first entry
+  size_t own_list = 0;      // overflow list that voxelizing fills
+  size_t lists = 0;         // [2] copies of own_list that other ranks read
+  size_t summed = 0;        // [ranks, slices] Signal of each rank's sums
+  size_t inboxes = 0;       // [ranks, part_voxels] u8
+  size_t sums = 0;          // [ranks, part_voxels] u8; a packed slice uses its first half
+  size_t bytes = 0;
+
+  static constexpr int64_t kSliceVoxels = 16384;
+  /// End of a slice's voxels, relative to the part.
+  constexpr int64_t end_of(int64_t slice) const {
+    const int64_t end = (slice + 1) * kSliceVoxels;
+    return end < part_voxels ? end : part_voxels;
+  }
+  size_t list_bytes() const { return (static_cast<size_t>(capacity) + 1) * sizeof(OverflowCount); }
+};
+struct CountLaunch {
+  TeamView team;
+  CountLayout layout;
+  int64_t num_voxels;
+};
+
 /// Signal at rank `to` for the sums of this slice from rank `from`: see word_of_merge.
 __device__ __forceinline__ Signal* summed(const CountLaunch& p, int to, int from, int64_t slice) {
   return reinterpret_cast<Signal*>(p.team.base[to] + p.layout.summed) + from * p.layout.slices + slice;
@@ -33,7 +60,7 @@ __device__ __forceinline__ char* sums(const CountLaunch& p, int at, int of) {
 /// Publishes this rank's overflow list and clears the list that voxelizing fills.
 __device__ void publish_list(const CountLaunch& p, uint64_t merge) {
   auto* own = reinterpret_cast<OverflowCount*>(p.team.base[p.team.rank] + p.layout.own_list);
-  OverflowCount* published = list(p, p.team.rank, merge);
+  OverflowCount* published = overflow_list(p, p.team.rank, merge);
   const int64_t length = own->voxel;
   __syncthreads();
   for (int64_t i = threadIdx.x; i <= length; i += kThreads) published[i] = own[i];
@@ -138,22 +165,67 @@ __global__ void __launch_bounds__(kThreads, 2) merge_counts(const __grid_constan
   if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
-/// Adds the overflow lists; kBlocksOfList blocks per rank's list.
-__global__ void __launch_bounds__(kThreads) add_peer_lists(const __grid_constant__ CountLaunch p, int32_t* grid) {
-  wait_for_predecessor();
-  let_successor_start();
-  if (is_broken(p.team)) return;
-  add_list(list(p, static_cast<int>(blockIdx.x) / kBlocksOfList, this_round(p.team) - 1), blockIdx.x % kBlocksOfList,
-           kBlocksOfList, grid);
+CountLayout count_layout(const ByteCounts& counts) {
+  constexpr int64_t kStep = 64;  // voxels of a chunk, and more than a vector's
+  const auto ranks = static_cast<size_t>(counts.world_size);
+  CountLayout layout;
+  layout.part_voxels = std::max<int64_t>((counts.num_voxels + counts.world_size - 1) / counts.world_size, 1);
+  layout.part_voxels = (layout.part_voxels + kStep - 1) / kStep * kStep;
+  layout.slices = (layout.part_voxels + CountLayout::kSliceVoxels - 1) / CountLayout::kSliceVoxels;
+  layout.capacity = counts.capacity;
+  layout.bytes = kTeamFlagBytes;
+  layout.own_list = place(layout.bytes, layout.list_bytes());
+  layout.lists = place(layout.bytes, 2 * layout.list_bytes());
+  layout.summed = place(layout.bytes, ranks * static_cast<size_t>(layout.slices) * sizeof(Signal));
+  layout.inboxes = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
+  layout.sums = place(layout.bytes, ranks * static_cast<size_t>(layout.part_voxels));
+  return layout;
 }
+
+class CudaCountPeers final : public CountPeers {
+ public:
+  CudaCountPeers(Device& device, const ChipLimits& limits, const SymmetricMemory& memory, const ByteCounts& counts)
+      : limits_(limits),
+        counts_(counts),
+        team_(CudaTeam::join(device, memory, "a merge of counts")),
+        peers_{team_->view(), count_layout(counts), counts.num_voxels} {}
+
+  void aim(VoxelizeProblem& part) const override {
+    const CountLayout& layout = peers_.layout;
+    const TeamView& team = peers_.team;
+    part.most_in_byte = counts_.most();
+    part.overflow = reinterpret_cast<OverflowCount*>(team.base[team.rank] + layout.own_list);
+    if (team.size == 1) {
+      part.output = team.base[0] + layout.inboxes;
+      return;
+    }
+    part.byte_parts.voxels = layout.part_voxels;
+    for (int r = 0; r < team.size; ++r)
+      part.byte_parts.part[r] =
+          reinterpret_cast<uint8_t*>(team.base[r] + layout.inboxes) + team.rank * layout.part_voxels;
+  }
+
+  void merge(Stream& stream, int32_t* grid) override {
+    const SensorLaunch launch = launch_of(*team_, stream, limits_);
+    launch_early(launch, static_cast<unsigned>(peers_.layout.slices), kThreads, 0, &merge_counts, "merge_counts",
+                 peers_, grid);
+    launch_add_peer_lists<true>(launch, peers_, grid);
+  }
+
+ private:
+  ChipLimits limits_;
+  ByteCounts counts_;
+  std::shared_ptr<CudaTeam> team_;
+  CountLaunch peers_;
+};
 
 }  // namespace
 
-void launch_merge_peer_counts(const SensorLaunch& launch, const CountLaunch& peers, int32_t* grid) {
-  launch_early(launch, static_cast<unsigned>(peers.layout.slices), kThreads, 0, &merge_counts, "merge_counts", peers,
-               grid);
-  launch_early(launch, static_cast<unsigned>(peers.team.size * kBlocksOfList), kThreads, 0, &add_peer_lists,
-               "add_peer_lists", peers, grid);
+size_t cuda_count_peer_bytes(const ByteCounts& counts) { return count_layout(counts).bytes; }
+
+std::unique_ptr<CountPeers> make_cuda_count_peers(Device& device, const ChipLimits& limits,
+                                                  const SymmetricMemory& memory, const ByteCounts& counts) {
+  return std::make_unique<CudaCountPeers>(device, limits, memory, counts);
 }
 
 }  // namespace amdahl

@@ -1,6 +1,13 @@
-// The kernel that merges bit masks of several GPUs: each rank sends its mask to all others and writes its own grid.
+// Merges bit masks of several GPUs by one kernel: each rank sends its mask to all others and writes its own grid.
+//
+// The memory of each rank has TeamFlags and then the inboxes: for each parity of merges the masks of all ranks.
+//
+// A merge is a round of the team without a barrier. A rank writes its mask into the inboxes of the others in packets
+// of 16 bytes that contain the round's number, so that data and signal arrive together without a fence. No rank waits
+// until inboxes are free: the next merge uses the other parity, and the merge after that can reuse the first one,
+// because a rank completes a merge only after all masks have arrived.
 #include "sensor/cuda_launch.cuh"
-#include "sensor/peers/cuda_mask_peers.h"
+#include "sensor/peers/cuda_peers.h"
 #include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl {
@@ -10,8 +17,19 @@ using namespace sensor_cuda;
 using namespace symmetric_cuda;
 
 constexpr int kThreads = 256;
-constexpr int kPackets = 128;  // per block
+constexpr int kPacketWords = 3;  // words of the mask per packet; the fourth word is the round's number
+constexpr int kPackets = 128;    // per block
 constexpr int kWords = kPackets * kPacketWords;
+
+struct MaskLaunch {
+  TeamView team;
+  int64_t num_voxels;
+};
+
+/// Packets of a mask.
+__host__ __device__ constexpr int64_t num_packets(int64_t num_voxels) {
+  return ((num_voxels + 31) / 32 + kPacketWords - 1) / kPacketWords;
+}
 
 /// Words of a mask and the number of their merge; read and written by one access.
 struct alignas(16) Packet {
@@ -72,14 +90,8 @@ __device__ __forceinline__ bool receive(const MaskLaunch& p, uint32_t* words, in
 /// Writes voxels [0, voxels) from their bits in `words`.
 __device__ __forceinline__ void write_voxels(const uint32_t* words, int voxels, int32_t* grid) {
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
-  for (int i = static_cast<int>(threadIdx.x) * 4; i < voxels; i += kThreads * 4) {
-    const uint32_t bits = words[i / 32] >> (i % 32);
-    if (aligned && i + 4 <= voxels) {
-      *reinterpret_cast<int4*>(grid + i) = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
-      continue;
-    }
-    for (int k = 0; k < 4 && i + k < voxels; ++k) grid[i + k] = static_cast<int32_t>(bits >> k & 1);
-  }
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < voxels; i += kThreads * 4)
+    write_bits_as_numbers(words[i / 32] >> (i % 32), i, voxels, aligned, grid);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -109,12 +121,36 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) end_round(p.team, merge, complete);
 }
 
+class CudaMaskPeers final : public MaskPeers {
+ public:
+  CudaMaskPeers(Device& device, const ChipLimits& limits, const SymmetricMemory& memory, int64_t num_voxels)
+      : limits_(limits),
+        team_(CudaTeam::join(device, memory, "a merge of bit masks")),
+        peers_{team_->view(), num_voxels} {}
+
+  void merge(Stream& stream, const uint32_t* mask, int32_t* grid, uint32_t* merged) override {
+    const auto blocks = static_cast<unsigned>((num_packets(peers_.num_voxels) + kPackets - 1) / kPackets);
+    launch_early(launch_of(*team_, stream, limits_), blocks, kThreads, 0, &merge_masks, "merge_masks", peers_, mask,
+                 grid, merged);
+  }
+
+ private:
+  ChipLimits limits_;
+  std::shared_ptr<CudaTeam> team_;
+  MaskLaunch peers_;
+};
+
 }  // namespace
 
-void launch_merge_peer_masks(const SensorLaunch& launch, const MaskLaunch& peers, const uint32_t* mask, int32_t* grid,
-                             uint32_t* merged) {
-  const auto blocks = static_cast<unsigned>((num_packets(peers.num_voxels) + kPackets - 1) / kPackets);
-  launch_early(launch, blocks, kThreads, 0, &merge_masks, "merge_masks", peers, mask, grid, merged);
+size_t cuda_mask_peer_bytes(int64_t num_voxels, int world_size) {
+  constexpr size_t kParities = 2, kPacketBytes = 16;
+  return kTeamFlagBytes +
+         kParities * static_cast<size_t>(world_size) * static_cast<size_t>(num_packets(num_voxels)) * kPacketBytes;
+}
+
+std::unique_ptr<MaskPeers> make_cuda_mask_peers(Device& device, const ChipLimits& limits, const SymmetricMemory& memory,
+                                                int64_t num_voxels) {
+  return std::make_unique<CudaMaskPeers>(device, limits, memory, num_voxels);
 }
 
 }  // namespace amdahl

@@ -87,7 +87,6 @@ void launch_cells(const SensorLaunch& launch, const VoxelizeProblem& problem, co
   const auto launch_as = [&](auto cells, auto form) {
     auto* kernel = kernel_of(cells, form);
     const size_t shared = bins.bin_voxels() * sizeof(typename decltype(cells)::Cell) + decltype(cells)::kNowhereBytes;
-    allow_shared(launch, kernel, shared);
     launch_early(launch, second_step_blocks(launch, bins), threads, shared, kernel, name, bins, ByteArgs::of(problem),
                  problem.output);
   };

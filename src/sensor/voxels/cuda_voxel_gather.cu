@@ -313,7 +313,6 @@ void launch_voxel_gather(const SensorLaunch& launch, const VoxelizeProblem& prob
     while (1u << column_bits < args.columns) ++column_bits;
     auto* kernel = &gather_bins<decltype(rule), decltype(type), decltype(pack)::value>;
     const size_t shared = GatherMemory<typename Gatherer::Results>::bytes(bins, slots, row);
-    allow_shared(launch, kernel, shared);
     launch_early(launch, second_step_blocks(launch, bins), kThreads, shared, kernel, "gather_bins", bins, args, slots,
                  column_bits);
   });

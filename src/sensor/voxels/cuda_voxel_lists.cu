@@ -216,7 +216,6 @@ void launch_lists(const SensorLaunch& launch, const VoxelizeProblem& problem, co
   if (problem.num_features == 0) return;
   with_values(problem, bins, [&](const ValueArgs& args, auto rule, auto type, auto pack) {
     auto* kernel = &add_bins<decltype(rule), decltype(type), decltype(pack)::value, kOverfull>;
-    allow_shared(launch, kernel, Lists::bytes(bins));
     launch_early(launch, second_step_blocks(launch, bins), kThreads, Lists::bytes(bins), kernel, "add_bins", bins,
                  args);
   });

@@ -58,15 +58,8 @@ __global__ void merge_mask_words(uint32_t* mask, const uint32_t* other, int64_t 
 
 __global__ void expand_mask_words(const uint32_t* mask, int32_t* grid, int64_t num_voxels) {
   const bool aligned = reinterpret_cast<uintptr_t>(grid) % sizeof(int4) == 0;
-  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4) {
-    const uint32_t bits = mask[i / 32] >> (i % 32);
-    const int4 four = make_int4(bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1);
-    if (aligned && i + 4 <= num_voxels) {
-      *reinterpret_cast<int4*>(grid + i) = four;
-      continue;
-    }
-    for (int k = 0; k < 4 && i + k < num_voxels; ++k) grid[i + k] = static_cast<int32_t>(bits >> k & 1);
-  }
+  for (int64_t i = thread_index() * 4; i < num_voxels; i += thread_count() * 4)
+    write_bits_as_numbers(mask[i / 32] >> (i % 32), i, num_voxels, aligned, grid);
 }
 
 /// Converts byte counts to numbers, four voxels at a time.

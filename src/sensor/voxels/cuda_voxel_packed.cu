@@ -54,7 +54,6 @@ template <Form kForm>
 void launch_form(const SensorLaunch& launch, const VoxelizeProblem& problem, const BinArgs& bins) {
   auto* kernel = &count_packed<kForm>;
   const size_t shared = num_words(bins) * sizeof(uint32_t);
-  allow_shared(launch, kernel, shared);
   launch_early(launch, std::min(bins.num_bins(), static_cast<uint32_t>(launch.num_sms)), kThreads, shared, kernel,
                "count_packed", bins, ByteArgs::of(problem), problem.output);
 }

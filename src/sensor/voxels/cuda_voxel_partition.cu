@@ -53,7 +53,6 @@ void launch_with(const SensorLaunch& launch, const VoxelizeProblem& problem, con
                  const Output& output) {
   auto* kernel = &partition<Entry, kQuads, kQuotient, Output>;
   const size_t shared = TileMemory<Entry, kQuads>::bytes(bins);
-  allow_shared(launch, kernel, shared);
   launch_early(launch, static_cast<unsigned>(bins.num_drops), kTileThreads, shared, kernel, "partition", grid, bins,
                points_of(problem), output);
 }

@@ -153,9 +153,7 @@ struct alignas(sizeof(typename Rule::Sum) * N) Sums {
 /// Calls work(args, rule, element type, pack width) for the problem, the last three as types.
 template <class Work>
 void with_values(const VoxelizeProblem& problem, const BinArgs& bins, const Work& work) {
-  const bool mean = problem.options.mode == VoxelMode::mean,
-             wide = mean && problem.partial && problem.options.deterministic;
-  const int64_t result_bytes = wide ? sizeof(int64_t) : sizeof(float);
+  const int64_t result_bytes = is_fixed_point(problem) && problem.partial ? sizeof(int64_t) : sizeof(float);
   ValueArgs args{};
   args.features = problem.features;
   args.output = static_cast<char*>(problem.output) + bins.first_voxel * problem.num_features * result_bytes;
@@ -174,8 +172,8 @@ void with_values(const VoxelizeProblem& problem, const BinArgs& bins, const Work
       if (packed) return work(args, rule, type, std::integral_constant<int, kPack>{});
       work(args, rule, type, std::integral_constant<int, 1>{});
     };
-    if (!mean) return problem.partial ? with_rule(PartialMax{}) : with_rule(Max{});
-    if (problem.options.deterministic) return problem.partial ? with_rule(FixedSum{}) : with_rule(FixedMean{});
+    if (!is_mean(problem)) return problem.partial ? with_rule(PartialMax{}) : with_rule(Max{});
+    if (is_fixed_point(problem)) return problem.partial ? with_rule(FixedSum{}) : with_rule(FixedMean{});
     problem.partial ? with_rule(FloatSum{}) : with_rule(FloatMean{});
   });
 }

@@ -165,7 +165,6 @@ void launch_voxel_scatter(const SensorLaunch& launch, const VoxelizeProblem& pro
   with_quotient(grid.quotient, [&](auto quotient) {
     auto* kernel = &scatter<decltype(quotient)::value>;
     const size_t shared = TileMemory<uint16_t, 1>::bytes(bins) + BucketBuilder::bytes(bins);
-    allow_shared(launch, kernel, shared);
     launch_early(launch, static_cast<unsigned>(bins.num_drops), kTileThreads, shared, kernel, "scatter", grid, bins,
                  points_of(problem));
   });

@@ -124,8 +124,8 @@ VoxelPlan plan_ranks(const VoxelizeProblem& problem, int num_sms) {
 }  // namespace
 
 size_t row_bytes(const VoxelizeProblem& problem) {
-  const bool wide = problem.options.mode == VoxelMode::mean && problem.partial && problem.options.deterministic;
-  return static_cast<size_t>(problem.num_features) * (wide ? sizeof(int64_t) : sizeof(float));
+  const bool sums = is_fixed_point(problem) && problem.partial;
+  return static_cast<size_t>(problem.num_features) * (sums ? sizeof(int64_t) : sizeof(float));
 }
 
 bool divides_bins(int64_t num_voxels) {
