@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "base/digest.h"
 #include "lab/training_setup.h"
 #include "report/common/record_checks.h"
 
@@ -32,13 +33,12 @@ std::string batches_on_one_device(const StudySettings& settings) {
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-// FNV-1a over the floats' bits: distinguishes two versions of a file. Identities of resumable runs contain it, so it
-// stays different from the digest of base/digest.h.
+// Of the floats' bits: distinguishes two versions of a file.
 std::string hash_text(const Dataset& data) {
-  uint64_t hash = 0xcbf29ce484222325u;
+  Fnv1a digest;
   for (const std::vector<float>* values : {&data.features, &data.targets})
-    for (const float value : *values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3u;
-  return fmt::format("{:016x}", hash);
+    for (const float value : *values) digest.add(std::bit_cast<uint32_t>(value));
+  return digest.text();
 }
 
 }  // namespace
