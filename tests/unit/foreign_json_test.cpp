@@ -77,11 +77,14 @@ Tally damage_every_field(const json& document) {
   std::vector<std::string> places;
   add_places(document, "", places);
   Tally tally;
-  for (const std::string& place : places) {
+  for (size_t at = 0; at < places.size(); ++at) {
+    const std::string& place = places[at];
     json bent = document;
     erase_at(bent, place);
     expect_read_or_named(folder, bent, "without " + place, tally);
-    for (const json& other : other_values()) {
+    const std::vector<json> values = other_values();
+    for (size_t k = 0; k < 3; ++k) {  // others for the next place: all of them for all would take seconds
+      const json& other = values[(5 * at + 4 * k) % values.size()];
       bent = document;
       bent[json::json_pointer(place)] = other;
       expect_read_or_named(folder, bent, place + " = " + other.dump(), tally);
