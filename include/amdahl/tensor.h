@@ -47,10 +47,13 @@ struct BasicTensor {
     for (const int64_t extent : shape) count *= extent;
     return count;
   }
-  /// Whether the elements are contiguous in row-major order, which every call of amdahl requires.
+  /// Whether the elements are contiguous in row-major order, which every call of amdahl requires. Without elements
+  /// every stride will do.
   bool is_dense() const {
     if (strides.empty()) return true;
     if (strides.size() != shape.size()) return false;
+    for (const int64_t extent : shape)
+      if (extent == 0) return true;
     int64_t expected = 1;
     for (size_t i = shape.size(); i-- > 0;) {
       if (shape[i] != 1 && strides[i] != expected) return false;  // the stride of an extent of 1 is irrelevant

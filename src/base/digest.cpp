@@ -10,4 +10,6 @@ uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), by
 
 std::string digest_text(std::string_view bytes) { return fmt::format("{:016x}", digest_of(bytes)); }
 
+std::string Fnv1a::text() const { return fmt::format("{:016x}", hash_); }
+
 }  // namespace amdahl

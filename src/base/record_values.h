@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -20,11 +21,12 @@ T axis(const Record& record, const char* name, T fallback) {
 /// The value of a text axis; empty when it is missing.
 inline std::string text_axis(const Record& record, const char* name) { return axis<std::string>(record, name, ""); }
 
-/// Samples of a series; null without samples.
-inline const std::vector<double>* find_samples(const Record& record, const char* name) {
+/// Samples of a series; empty when it is missing.
+inline const std::vector<double>& samples_of(const Record& record, std::string_view name) {
+  static const std::vector<double> none;
   for (const Series& series : record.series)
-    if (series.name == name && !series.samples.empty()) return &series.samples;
-  return nullptr;
+    if (series.name == name && !series.samples.empty()) return series.samples;
+  return none;
 }
 
 }  // namespace amdahl

@@ -16,6 +16,7 @@ uint64_t mix(uint64_t x) {
 
 // bf16 represents integers up to 2^8 exactly, f16 up to 2^11.
 constexpr int64_t kExactWhole = 256;
+constexpr int64_t kMostOfByte = 255;
 constexpr int kMostDoublings = 7;  // 2^7 is exact in every type, including u8
 
 uint16_t upper_bits(float value) {
@@ -65,13 +66,19 @@ void store(DType type, void* host, size_t at, int64_t value) {
 int64_t CollectiveData::value(int rank, size_t index) const {
   const uint64_t bits = mix(mix(seed + static_cast<uint64_t>(rank)) + index);
   const auto below = [&](int64_t limit) { return static_cast<int64_t>(bits % static_cast<uint64_t>(limit)); };
+  // Of more ranks than that, which `most` contribute to an element changes with it.
+  const auto contributes = [&](int64_t most) {
+    return (static_cast<uint64_t>(rank) + index) % static_cast<uint64_t>(world_size) < static_cast<uint64_t>(most);
+  };
   switch (op) {
     case ReduceOp::sum:
       return below(std::clamp<int64_t>(kExactWhole / world_size, 2, 16));
     case ReduceOp::prod:  // powers of two, from few ranks per element
-      return static_cast<uint64_t>(rank) + index % 3 < kMostDoublings ? 1 + below(2) : 1;
-    case ReduceOp::avg:  // multiples of the number of ranks, so that the average is an integer
-      return world_size * below(std::clamp<int64_t>(kExactWhole / (int64_t{world_size} * world_size), 2, 8));
+      return contributes(kMostDoublings) ? 1 + below(2) : 1;
+    case ReduceOp::avg: {  // multiples of the number of ranks, so that the average is an integer
+      const int64_t fit = std::max<int64_t>(kMostOfByte / world_size, 1);  // so many such values add up to one byte
+      return contributes(fit) ? world_size * below(std::clamp<int64_t>(fit / world_size + 1, 2, 8)) : 0;
+    }
     case ReduceOp::min:
     case ReduceOp::max:
       return type == DType::u8 || type == DType::u32 ? below(200) : below(200) - 100;

@@ -135,12 +135,12 @@ void find_master(const Environment& environment, LaunchContext& launch) {
   }
   const auto own_port = read_int(environment, "AMDAHL_MASTER_PORT");
   const auto torch_port = read_int(environment, "MASTER_PORT");
-  launch.master_port = own_port ? *own_port : torch_port ? *torch_port : port_of_job(environment);
+  const int64_t port = own_port ? *own_port : torch_port ? *torch_port : port_of_job(environment);
   // torchrun's agent listens on MASTER_PORT itself, so the next port is used.
-  if (!own_port && torch_port && value_or(environment, {"TORCHELASTIC_USE_AGENT_STORE"}, "") == "True")
-    ++launch.master_port;
-  if (launch.master_port < 1 || launch.master_port > 65535)
-    refuse(fmt::format("port {} of the rendezvous is not between 1 and 65535", launch.master_port));
+  const bool next = !own_port && torch_port && value_or(environment, {"TORCHELASTIC_USE_AGENT_STORE"}, "") == "True";
+  if (port < 1 || port + next > 65535)
+    refuse(fmt::format("port {} of the rendezvous is not between 1 and 65535", port + next));
+  launch.master_port = static_cast<int>(port + next);
 }
 
 }  // namespace
@@ -163,11 +163,13 @@ LaunchContext detect_launch(const Environment& environment) {
   launch.local_world_size = local_size ? *local_size : launch.world_size;  // one host unless told otherwise
   if (launch.family == "slurm") {
     const auto nodes = read_int(environment, "SLURM_NNODES");
-    if (nodes && *nodes > 1) launch.local_world_size = (launch.world_size + *nodes - 1) / *nodes;
+    if (nodes && *nodes > 1) launch.local_world_size = 1 + (launch.world_size - 1) / *nodes;
   }
+  if (launch.local_world_size < 1)
+    refuse(fmt::format("{}={}: this rank is on its host", sized->row->local_size, launch.local_world_size));
   const auto local_rank = read_int(environment, sized->row->local_rank);
   launch.local_rank = local_rank ? *local_rank : launch.rank % launch.local_world_size;
-  if (launch.local_world_size < 1 || launch.local_rank >= launch.local_world_size)
+  if (launch.local_rank >= launch.local_world_size)
     refuse(fmt::format("local rank {} is not below the {} ranks of this host", launch.local_rank,
                        launch.local_world_size));
   if (launch.multi_process()) find_master(environment, launch);

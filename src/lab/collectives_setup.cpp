@@ -59,7 +59,8 @@ namespace {
 /// Narrow types represent integers exactly only below 256; the sum of the test data over many ranks would exceed that.
 void require_exact(const SweepSettings& settings) {
   const bool narrow = settings.type == DType::u8 || settings.type == DType::bf16;
-  const int most = settings.op == ReduceOp::avg ? 15 : settings.op == ReduceOp::sum ? 255 : settings.devices;
+  const bool adds = settings.op == ReduceOp::sum || settings.op == ReduceOp::avg;
+  const int most = adds ? 255 : settings.devices;
   if (!settings.row->reduces || !settings.check || !narrow || settings.devices <= most) return;
   throw Error(Cause::usage,
               fmt::format("{} of {} has no exact answer over {} ranks", to_string(settings.op),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/digest.h"
 #include "files/whole_file.h"
 #include "lab/sensor_bench_setup.h"
 #include "measure/sensor/input.h"
@@ -102,11 +103,11 @@ void fit_tracks(SensorBenchConfig& config) {
   if (config.batch_sizes.empty()) config.batch_sizes = {tracks.front().batch};
 }
 
-/// FNV-1a of the bytes: shows whether two runs read the same file.
-uint64_t digest_of(const std::string& bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  return hash;
+/// Shows whether two runs read the same file.
+std::string hash_text(const std::string& bytes) {
+  Fnv1a digest;
+  for (const char byte : bytes) digest.add(static_cast<unsigned char>(byte));
+  return digest.text();
 }
 
 }  // namespace
@@ -150,7 +151,7 @@ std::map<std::string, std::string> input_facts(const SensorBenchConfig& config) 
                       bytes = read_file(config.inputs[i], Cause::usage, kMostDataBytes);
     facts[key] = std::filesystem::path(config.inputs[i]).filename().string();
     facts[key + ".bytes"] = std::to_string(bytes.size());
-    facts[key + ".fnv1a"] = fmt::format("{:016x}", digest_of(bytes));
+    facts[key + ".fnv1a"] = hash_text(bytes);
   }
   return facts;
 }

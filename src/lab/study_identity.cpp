@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "base/digest.h"
 #include "base/layer_kinds.h"
 #include "lab/training_setup.h"
 #include "report/common/record_checks.h"
@@ -45,13 +46,12 @@ std::string weight_decay_text(const TrainingConfig& training) {
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-// FNV-1a over the floats' bits: distinguishes two versions of a file. Identities of resumable runs contain it, so it
-// stays different from the digest of base/digest.h.
+// Of the floats' bits: distinguishes two versions of a file.
 std::string hash_text(const Dataset& data) {
-  uint64_t hash = 0xcbf29ce484222325u;
+  Fnv1a digest;
   for (const std::vector<float>* values : {&data.features, &data.targets})
-    for (const float value : *values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3u;
-  return fmt::format("{:016x}", hash);
+    for (const float value : *values) digest.add(std::bit_cast<uint32_t>(value));
+  return digest.text();
 }
 
 }  // namespace

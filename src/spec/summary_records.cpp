@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/cell_axes.h"
+#include "base/record_values.h"
 #include "spec/json.h"
 #include "spec/peer_json.h"
 
@@ -42,12 +43,6 @@ void add_summary(Record& record, const std::string& name, const char* unit, cons
       record.series.push_back({name + row.suffix, unit, {interval->low, interval->high}});
 }
 
-const std::vector<double>* samples_of(const Record& record, const std::string& name) {
-  for (const Series& series : record.series)
-    if (series.name == name && !series.samples.empty()) return &series.samples;
-  return nullptr;
-}
-
 Record record_of(const StudyCell& cell, const Provenance& provenance) {
   Record record;
   record.kind = "study-run";
@@ -84,17 +79,17 @@ Measurements read_study_summary(const std::string& text, const std::string& orig
 }
 
 std::optional<SampleSummary> summary_in(const Record& record, const std::string& series) {
-  const std::vector<double>*mean = samples_of(record, series), *n = samples_of(record, series + "_n");
-  if (!mean || !n || record.kind != "study-run") return std::nullopt;
+  const std::vector<double>&mean = samples_of(record, series), &n = samples_of(record, series + "_n");
+  if (mean.empty() || n.empty() || record.kind != "study-run") return std::nullopt;
   SampleSummary summary;
-  summary.n = static_cast<int64_t>(n->front());
-  summary.mean = mean->front();
+  summary.n = static_cast<int64_t>(n.front());
+  summary.mean = mean.front();
   summary.num_processes = static_cast<int64_t>(record.value(series + "_num_processes").value_or(1));
   summary.num_outliers = static_cast<int64_t>(record.value(series + "_num_outliers").value_or(0));
   for (const NumberRow& row : kNumbers) summary.*row.value = record.value(series + row.suffix).value_or(0);
   for (const IntervalRow& row : kIntervals)
-    if (const std::vector<double>* ends = samples_of(record, series + row.suffix); ends && ends->size() == 2)
-      summary.*row.value = Interval{ends->front(), ends->back()};
+    if (const std::vector<double>& ends = samples_of(record, series + row.suffix); ends.size() == 2)
+      summary.*row.value = Interval{ends.front(), ends.back()};
   return summary;
 }
 

@@ -153,7 +153,7 @@ def check_bad_input(case):
             (("--collective", "all_reduse"), ["'all_reduse'", "all_reduce?"]),
             (("--processes", "pvm"), ["'pvm'"]),
             (("-d", "float8"), ["'float8'"]),
-            (("-d", "u8", "-o", "avg", "--devices", "16"), ["avg of u8", "16 ranks"]),
+            (("-d", "u8", "-o", "avg", "--devices", "256"), ["avg of u8", "256 ranks"]),
             (("-o", "plus"), ["'plus'"]),
             (("-b", "8Q"), ["--min-bytes"]),
             (("-e", "much"), ["--max-bytes"]),

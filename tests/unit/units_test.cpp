@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kLowest = std::numeric_limits<int64_t>::min(), kHighest = std::numeric_limits<int64_t>::max();
 
-void expect_usage(const std::function<void()>& call, const std::string& word, const std::string& what) {
+void expect_usage_of(const std::function<void()>& call, const std::string& word, const std::string& what) {
   const Error error = error_of(call);
   EXPECT_EQ(error.cause(), Cause::usage) << what << ": " << error.line();
   EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.line();
@@ -51,7 +51,7 @@ TEST(ParseSize, RefusesWhatIsNoSize) {
   for (const char* text :
        {"",   " ",   "k",   "-1",   "-0.5k", "8 M",      "8M ",    " 8M",  "8MM",   "8kk",   "0x10",      "1e",
         "8%", "nan", "NaN", "-nan", "inf",   "infinity", "nan(2)", "1e30", "9e18k", "1e999", "16777216t", "١"})
-    expect_usage([&] { static_cast<void>(parse_size_bytes(text, "max-bytes")); }, "max-bytes", text);
+    expect_usage_of([&] { static_cast<void>(parse_size_bytes(text, "max-bytes")); }, "max-bytes", text);
 }
 
 TEST(ParseCount, IsDecimalAndIgnoresCommas) {
@@ -61,7 +61,7 @@ TEST(ParseCount, IsDecimalAndIgnoresCommas) {
   EXPECT_EQ(parse_count("2b", "n"), 2'000'000'000);
   EXPECT_EQ(parse_count("2g", "n"), 2'000'000'000);
   for (const char* text : {"", ",", "1kib", "1t", "nan", "nank", "inf", "-3", "9.3e18", "five"})
-    expect_usage([&] { static_cast<void>(parse_count(text, "parameters")); }, "parameters", text);
+    expect_usage_of([&] { static_cast<void>(parse_count(text, "parameters")); }, "parameters", text);
 }
 
 TEST(ParseCount, ReadsWhatWithThousandsWrites) {
@@ -100,7 +100,7 @@ TEST(ParseCountList, EndsAtTheEndsOfTheNumbers) {
   EXPECT_EQ(parse_count_list(fmt::format("1..8x{}", top), "n"), (std::vector<int64_t>{1}));
   for (const std::string& text : {fmt::format("{}..{}", kLowest, kHighest), fmt::format("-1..{}", kHighest),
                                   fmt::format("{}..{}", kLowest, kLowest + 5'000'000)})
-    expect_usage([&] { static_cast<void>(parse_count_list(text, "n", kLowest)); }, "n", text);
+    expect_usage_of([&] { static_cast<void>(parse_count_list(text, "n", kLowest)); }, "n", text);
 }
 
 TEST(ParseCountList, RefusesWhatIsNoList) {
@@ -108,7 +108,7 @@ TEST(ParseCountList, RefusesWhatIsNoList) {
                            "4..1",      "1..8x1",   "1..8x0", "1..8x-2", "0..8x2", "1...4", "1.5",
                            "1..4..8",   "1..8x2x2", "one",    "1 2",     "0",      "-1",    "99999999999999999999",
                            "1..2000000"})
-    expect_usage([&] { static_cast<void>(parse_count_list(text, "devices")); }, "devices", text);
+    expect_usage_of([&] { static_cast<void>(parse_count_list(text, "devices")); }, "devices", text);
 }
 
 TEST(WithThousands, KeepsTheDigitsAndGroupsThem) {

@@ -14,7 +14,9 @@ std::string text_cell(std::string_view text) {
   constexpr std::string_view kDangerous = "=+-@\t\r\n'";
   std::string cell(text);
   if (!cell.empty() && kDangerous.find(cell.front()) != std::string_view::npos) cell.insert(0, 1, '\'');
-  if (cell.find_first_of("\",\r\n") == std::string::npos) return cell;
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const bool blank_end = !cell.empty() && (is_blank(cell.front()) || is_blank(cell.back()));  // readers may trim
+  if (!blank_end && cell.find_first_of("\",\r\n") == std::string::npos) return cell;
   std::string quoted = "\"";
   for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';

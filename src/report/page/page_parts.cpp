@@ -148,13 +148,6 @@ TableValue end_of(const std::optional<Interval>& ci, bool low) {
   return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
 }
 
-const std::vector<double>& samples_of(const Record& record, std::string_view series) {
-  static const std::vector<double> none;
-  for (const Series& candidate : record.series)
-    if (candidate.name == series) return candidate.samples;
-  return none;
-}
-
 Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
   const SampleSummary summary = summarise(samples);
   return figure_of(summary.median, unit, "median", samples.size(), summary.median_ci);

@@ -28,8 +28,6 @@ std::string page_host(const std::vector<Record>& records);
 
 /// The low or high end of an interval; missing without one.
 TableValue end_of(const std::optional<Interval>& ci, bool low);
-/// All samples of a series; empty when the record lacks it.
-const std::vector<double>& samples_of(const Record& record, std::string_view series);
 
 /// A number for the start of a sentence, "396.1 GB/s", and its basis, "median, 95 % CI 396.0 to 396.2, n = 3".
 struct Figure {

@@ -18,7 +18,7 @@ namespace {
 /// work, and a base is the result of one device.
 bool is_base(const Record& record, bool divided) {
   if (record.kind != "sensor" || (divided && is_one_task(record)) ||
-      !find_samples(record, divided ? "time" : "throughput"))
+      samples_of(record, divided ? "time" : "throughput").empty())
     return false;
   if (divided && text_axis(record, "mode") == "hetero") return text_axis(record, "policy") == "one-device";
   if (divided && text_axis(record, "mode") == "pipeline") return text_axis(record, "schedule") == "sequential";
@@ -44,8 +44,7 @@ const Record* base_of(const std::vector<Record>& records, const Record& record) 
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& base = records[i];
     if (!is_base(base, divided)) continue;
-    const double speed =
-        divided ? 1 / mean_of(*find_samples(base, "time")) : mean_of(*find_samples(base, "throughput"));
+    const double speed = divided ? 1 / mean_of(samples_of(base, "time")) : mean_of(samples_of(base, "throughput"));
     candidates[i] = {
         true, work_of(base, record, divided), divided ? 0 : base_items(base), text_axis(base, "launch"), "", speed};
   }
@@ -63,14 +62,15 @@ double work_items(const Record& record) {
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record) {
   const bool divided = is_divided_work(record);
   const Record* base = base_of(records, record);
-  const std::vector<double>*own = find_samples(record, "time"), *one = base ? find_samples(*base, "time") : nullptr;
-  if (!own || !one) return std::nullopt;
+  if (!base) return std::nullopt;
+  const std::vector<double>&own = samples_of(record, "time"), &one = samples_of(*base, "time");
+  if (own.empty() || one.empty()) return std::nullopt;
   SensorGain gain;
   gain.base = base;
   if (base == &record) return gain;
   const double items = divided ? 1 : work_items(record) / work_items(*base);  // divided work has the same total
-  gain.speedup = items * mean_of(*one) / mean_of(*own);
-  gain.ci = bootstrap_ratio_of_means({*one, *own});
+  gain.speedup = items * mean_of(one) / mean_of(own);
+  gain.ci = bootstrap_ratio_of_means({one, own});
   if (gain.ci) gain.ci = Interval{gain.ci->low * items, gain.ci->high * items};
   gain.efficiency = gain.speedup / static_cast<double>(std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1));
   return gain;

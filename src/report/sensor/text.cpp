@@ -35,13 +35,13 @@ std::string heading(const Record& record) {
 
 /// "1,234.5 +- 12.3": mean and half-width of its interval.
 std::string mean_cell(const Record& record, const char* name) {
-  const std::vector<double>* values = find_samples(record, name);
-  return values ? format_plus_minus(mean_of(*values), t_interval(*values), Charset::ascii) : "n/a";
+  const std::vector<double>& values = samples_of(record, name);
+  return values.empty() ? "n/a" : format_plus_minus(mean_of(values), t_interval(values), Charset::ascii);
 }
 
 std::string median_cell(const Record& record, const char* name) {
-  const std::vector<double>* values = find_samples(record, name);
-  return values ? format_number(median_of(*values)) : "n/a";
+  const std::vector<double>& values = samples_of(record, name);
+  return values.empty() ? "n/a" : format_number(median_of(values));
 }
 
 /// Speedup by throughput, which under strong scaling is the ratio of times, and efficiency.
@@ -71,23 +71,22 @@ Row text_row(const std::vector<Record>& records, const Record& record) {
   const bool voxels = text_axis(record, "op") == "voxelize";
   if (voxels) row.push_back(voxel_text(record));
   if (shares_work(record)) row.push_back(fmt::to_string(axis<int64_t>(record, "devices", 0)));
-  const std::vector<double>* rate = find_samples(record, "throughput");
+  const std::vector<double>& rate = samples_of(record, "throughput");
   row.push_back(mean_cell(record, "time"));
   row.push_back(median_cell(record, "call_time"));
-  row.push_back(rate ? format_number(mean_of(*rate) / (voxels ? 1e6 : 1e3)) : "n/a");
+  row.push_back(rate.empty() ? "n/a" : format_number(mean_of(rate) / (voxels ? 1e6 : 1e3)));
   row.push_back(median_cell(record, "bandwidth"));
   if (shares_work(record)) {
     const auto [speedup, efficiency] = gain_text(records, record);
     row.insert(row.end(), {speedup, efficiency});
   }
   if (shares_work(record) && voxels) {
-    const std::vector<double>* share = find_samples(record, "communication_share");
+    const std::vector<double>& share = samples_of(record, "communication_share");
     row.push_back(text_axis(record, "merge").empty() ? "-" : text_axis(record, "merge"));
-    row.push_back(share ? median_cell(record, "merge_time") : "-");
-    row.push_back(share ? format_percent(median_of(*share) / 100) : "-");
+    row.push_back(share.empty() ? "-" : median_cell(record, "merge_time"));
+    row.push_back(share.empty() ? "-" : format_percent(median_of(share) / 100));
   }
-  const std::vector<double>* times = find_samples(record, "time");
-  row.push_back(fmt::to_string(times ? times->size() : 0));
+  row.push_back(fmt::to_string(samples_of(record, "time").size()));
   return row;
 }
 
@@ -105,14 +104,14 @@ std::string faults_text(const std::vector<Record>& records) {
 /// GPUs whose state (clock, throttling) changed during the measurement.
 std::string card_text(const Record& record) {
   std::string text;
-  const auto *before = find_samples(record, "sm_clock_before"), *after = find_samples(record, "sm_clock"),
-             *reasons = find_samples(record, "throttle_reasons");
-  for (size_t i = 0; before && after && i < std::min(before->size(), after->size()); ++i)
-    if (std::fabs((*after)[i] - (*before)[i]) > kClockTolerance * (*before)[i])
+  const auto &before = samples_of(record, "sm_clock_before"), &after = samples_of(record, "sm_clock"),
+             &reasons = samples_of(record, "throttle_reasons");
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i)
+    if (std::fabs(after[i] - before[i]) > kClockTolerance * before[i])
       text += fmt::format("note: {}, {}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz\n",
-                          printable(text_axis(record, "workload")), voxel_text(record), i, (*before)[i], (*after)[i]);
-  for (size_t i = 0; reasons && i < reasons->size(); ++i)
-    if (was_throttled((*reasons)[i]))
+                          printable(text_axis(record, "workload")), voxel_text(record), i, before[i], after[i]);
+  for (size_t i = 0; i < reasons.size(); ++i)
+    if (was_throttled(reasons[i]))
       text += fmt::format("note: {}, {}: device {} was throttled\n", printable(text_axis(record, "workload")),
                           voxel_text(record), i);
   return text;
@@ -134,8 +133,7 @@ std::string fates_text(const std::vector<Record>& records) {
 std::string outliers_text(const std::vector<Record>& records) {
   int64_t outliers = 0;
   for (const Record& record : records)
-    if (const std::vector<double>* times = record.kind == "sensor" ? find_samples(record, "time") : nullptr)
-      outliers += summarise(*times).num_outliers;
+    if (record.kind == "sensor") outliers += summarise(samples_of(record, "time")).num_outliers;
   if (outliers == 0) return {};
   return fmt::format("{} sample{} of time flagged as outlier{} (modified z above 3.5), none dropped\n", outliers,
                      outliers == 1 ? "" : "s", outliers == 1 ? "" : "s");
