@@ -10,6 +10,7 @@
 
 #include "amdahl/model_spec.h"
 #include "base/layer_kinds.h"
+#include "base/stages.h"
 
 namespace amdahl {
 
@@ -39,11 +40,6 @@ struct LayerSlice {
   int64_t weight = 0;  // offset of w[rows, columns] of the shard
   int64_t bias = -1;   // offset of b[rows], -1 without bias
   WeightShard shard;
-};
-
-/// Layers [first, last) of a model.
-struct LayerRange {
-  size_t first = 0, last = SIZE_MAX;  // clamped to the model's layers
 };
 
 struct ParameterLayout {

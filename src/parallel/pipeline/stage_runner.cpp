@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "parallel/pipeline/stages.h"
+#include "base/stages.h"
 #include "parallel/shares.h"
 
 namespace amdahl {

@@ -10,14 +10,6 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kGroup = 4;  // units that share one dropout draw
-
-/// The units of a column-parallel layer that a rank holds.
-RowRange units_of(int64_t units, int num_ranks, int rank) {
-  const RowRange groups = even_share((units + kGroup - 1) / kGroup, num_ranks, rank);
-  return {std::min(units, groups.begin * kGroup), std::min(units, groups.end * kGroup)};
-}
-
 void sum_over(Communicator& tp, float* data, int64_t count, Stream& stream) {
   tp.all_reduce(data, static_cast<size_t>(count), DType::f32, ReduceOp::sum, stream);
 }
@@ -128,39 +120,16 @@ class RowDense final : public Layer {
 
 }  // namespace
 
-std::vector<TensorRole> tensor_roles(const ModelSpec& model) {
-  std::vector<TensorRole> roles(model.layers.size(), TensorRole::whole);
-  for (size_t i = 0; i + 1 < model.layers.size(); i += 2) {
-    roles[i] = TensorRole::column;
-    roles[i + 1] = TensorRole::row;
-  }
-  return roles;
-}
-
-Feasibility tensor_feasible(const ModelSpec& model, int num_ranks) {
-  if (num_ranks < 1) return {false, fmt::format("{} tensor-parallel ranks", num_ranks)};
-  if (num_ranks > 1 && !model.is_mlp())
-    return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
-  const std::vector<TensorRole> roles = tensor_roles(model);
-  for (size_t i = 0; i < roles.size(); ++i) {
-    const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
-    if (roles[i] == TensorRole::column && groups < num_ranks)
-      return {false,
-              fmt::format("layer {} has {} units: at most {} tensor-parallel ranks", i, model.layers[i].units, groups)};
-  }
-  return {};
-}
-
 std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank) {
   const std::vector<TensorRole> roles = tensor_roles(model);
   std::vector<WeightShard> shards;
   for (size_t i = 0; i < roles.size(); ++i) {
     WeightShard shard{0, model.layers[i].units, 0, model.layer_input_width(i)};
     if (roles[i] == TensorRole::column) {
-      const RowRange units = units_of(shard.row_end, num_ranks, rank);
+      const RowRange units = column_units(shard.row_end, {num_ranks, rank});
       shard.row_begin = units.begin, shard.row_end = units.end;
     } else if (roles[i] == TensorRole::row) {
-      const RowRange units = units_of(shard.column_end, num_ranks, rank);
+      const RowRange units = column_units(shard.column_end, {num_ranks, rank});
       shard.column_begin = units.begin, shard.column_end = units.end;
     }
     shards.push_back(shard);

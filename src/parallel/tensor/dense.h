@@ -10,17 +10,11 @@
 
 #include <vector>
 
+#include "base/shards.h"
 #include "comm/communicator.h"
 #include "model/model.h"
 
 namespace amdahl {
-
-enum class TensorRole { whole, column, row };
-/// The role of each layer.
-std::vector<TensorRole> tensor_roles(const ModelSpec& model);
-
-/// Whether every rank gets at least one group of units of every pair. If not, the reason names the layer.
-Feasibility tensor_feasible(const ModelSpec& model, int num_ranks);
 
 /// The part of each layer's weight that `rank` holds. Units are divided in groups of four, because one dropout draw
 /// covers four.
