@@ -114,6 +114,10 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
     if (Feasibility fits = stages_feasible(model, num_stages(plan), split); !fits.ok) return fits;
     stages = stage_layers(model, num_stages(plan), split);
   }
+  const std::vector<TensorRole> roles = tensor_roles(model, stages);
+  if (mesh.tp > 1 && std::all_of(roles.begin(), roles.end(), [](TensorRole r) { return r == TensorRole::whole; }))
+    return no(fmt::format("no layers of '{}' that tensor parallelism divides are neighbours in one stage: tp is at most 1",
+                          model.name));
   return tensor_feasible(model, mesh.tp, stages);
 }
 

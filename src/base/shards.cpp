@@ -35,9 +35,6 @@ Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::ve
   if (!model.is_mlp())
     return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
   const std::vector<TensorRole> roles = tensor_roles(model, stages);
-  if (std::all_of(roles.begin(), roles.end(), [](TensorRole role) { return role == TensorRole::whole; }))
-    return {false, fmt::format("no two neighbouring layers of '{}' are in one stage: at most 1 tensor-parallel rank",
-                               model.name)};
   for (size_t i = 0; i < roles.size(); ++i) {
     const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
     if (roles[i] == TensorRole::column && groups < num_ranks)

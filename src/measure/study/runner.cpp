@@ -375,7 +375,7 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   const TrainerOptions options = options_of(settings, cell);
   const StrategyRow& row = find_strategy(cell.strategy);
   int64_t owned = 0;
-  for (const FloatRange& range : row.owned(options.plan, settings.model, 0)) owned += range.floats();
+  for (const FloatRange& range : row.owned(options.plan, make_layout(settings.model), 0)) owned += range.floats();
   const int64_t parameters = 2 * make_layout(settings.model).num_floats + num_state_arrays(options.hyper) * owned;
   const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
   const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root

@@ -120,8 +120,8 @@ class RowDense final : public Layer {
 
 }  // namespace
 
-std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank) {
-  const std::vector<TensorRole> roles = tensor_roles(model);
+std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank,
+                                       const std::vector<TensorRole>& roles) {
   std::vector<WeightShard> shards;
   for (size_t i = 0; i < roles.size(); ++i) {
     WeightShard shard{0, model.layers[i].units, 0, model.layer_input_width(i)};
@@ -148,20 +148,25 @@ int64_t tensor_traffic_bytes(const ModelSpec& model, int num_ranks, int64_t rows
   return floats * rows * static_cast<int64_t>(sizeof(float));
 }
 
-ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options) {
-  const int num_ranks = context.tp.world_size();
-  const Feasibility feasible = tensor_feasible(model, num_ranks);
-  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "fewer tensor-parallel ranks, or wider layers");
-  if (num_ranks == 1) return options;
-  options.shards = tensor_shards(model, num_ranks, context.tp.rank());
-  options.make_layer = [model, context, roles = tensor_roles(model), shards = options.shards](
-                           size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
+LayerFactory tensor_layers(const ModelSpec& model, const std::vector<TensorRole>& roles, const TensorContext& context) {
+  return [model, context, roles,
+          shards = tensor_shards(model, context.tp.world_size(), context.tp.rank(), roles)](
+             size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
     const LayerSpec& spec = model.layers[i];
     if (roles[i] == TensorRole::column) return std::make_unique<ColumnDense>(spec, shards[i], i, parameters, context);
     if (roles[i] == TensorRole::row) return std::make_unique<RowDense>(spec, shards[i], i, parameters, context);
     return std::make_unique<DenseLayer>(spec, model.layer_input_width(i), i, parameters, context.device,
                                         context.ops.gemm());
   };
+}
+
+ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options) {
+  const int num_ranks = context.tp.world_size();
+  const Feasibility feasible = tensor_feasible(model, num_ranks);
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "fewer tensor-parallel ranks, or wider layers");
+  if (num_ranks == 1) return options;
+  options.shards = tensor_shards(model, num_ranks, context.tp.rank());
+  options.make_layer = tensor_layers(model, tensor_roles(model), context);
   return options;
 }
 
