@@ -18,17 +18,9 @@ bool has_blocks(const ModelSpec& model) {
                      [](const LayerSpec& layer) { return layer.kind == LayerKind::transformer_block; });
 }
 
-/// A field that only acts with others would otherwise be ignored.
-Feasibility fields_act(const ParallelPlan& plan, const ModelSpec& model) {
-  if (plan.mesh.pp == 1)
-    for (const PlanField& field : plan_fields())
-      if ((field.name == "schedule" || field.name == "chunks" || field.name == "split") &&
-          text_of(field, plan) != text_of(field, {}))
-        return no(fmt::format("{}={} acts on pipeline stages, and pp is 1", field.word, text_of(field, plan)));
-  if (plan.recompute != 0 && !has_blocks(model))
-    return no(fmt::format("recompute acts on transformer blocks, and '{}' has none", model.name));
-  if (plan.peer_blocks != 0 && plan.strategy != "zero1") return no("peer-blocks acts on strategy zero1 alone");
-  return {};
+Feasibility recompute_acts(const ParallelPlan& plan, const ModelSpec& model) {
+  if (plan.recompute == 0 || has_blocks(model)) return {};
+  return no(fmt::format("recompute acts on transformer blocks, and '{}' has none", model.name));
 }
 
 Feasibility strategy_fits(const ParallelPlan& plan) {
@@ -99,10 +91,20 @@ int chunks_of(const PlanOptions& options) {
 
 int num_stages(const ParallelPlan& plan) { return plan.mesh.pp == 1 ? 1 : plan.mesh.pp * chunks_of(plan); }
 
+Feasibility fields_act(const ParallelPlan& plan) {
+  if (plan.mesh.pp == 1)
+    for (const PlanField& field : plan_fields())
+      if ((field.name == "schedule" || field.name == "chunks" || field.name == "split") &&
+          text_of(field, plan) != text_of(field, {}))
+        return no(fmt::format("{}={} acts on pipeline stages, and pp is 1", field.word, text_of(field, plan)));
+  if (plan.peer_blocks != 0 && plan.strategy != "zero1") return no("peer-blocks acts on strategy zero1 alone");
+  return {};
+}
+
 Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
   const Mesh& mesh = plan.mesh;
   if (mesh.dp < 1 || mesh.tp < 1 || mesh.pp < 1) return no(fmt::format("the mesh is {}", mesh_text(mesh)));
-  for (const Feasibility& part : {fields_act(plan, model), strategy_fits(plan), batch_fits(plan)})
+  for (const Feasibility& part : {fields_act(plan), recompute_acts(plan, model), strategy_fits(plan), batch_fits(plan)})
     if (!part.ok) return part;
   std::vector<LayerRange> stages;
   if (mesh.pp > 1) {
@@ -116,8 +118,8 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
   }
   const std::vector<TensorRole> roles = tensor_roles(model, stages);
   if (mesh.tp > 1 && std::all_of(roles.begin(), roles.end(), [](TensorRole r) { return r == TensorRole::whole; }))
-    return no(fmt::format("no layers of '{}' that tensor parallelism divides are neighbours in one stage: tp is at most 1",
-                          model.name));
+    return no(fmt::format(
+        "no layers of '{}' that tensor parallelism divides are neighbours in one stage: tp is at most 1", model.name));
   return tensor_feasible(model, mesh.tp, stages);
 }
 

@@ -7,6 +7,7 @@
 
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
+#include "amdahl/plans.h"
 #include "base/pipeline_kinds.h"
 #include "base/stages.h"
 
@@ -18,6 +19,8 @@ int chunks_of(const PlanOptions& options);
 /// Pipeline stages of all ranks.
 int num_stages(const ParallelPlan& plan);
 
+/// Whether the fields of pipeline stages, and those of single strategies, act in this plan: none is ignored.
+Feasibility fields_act(const ParallelPlan& plan);
 /// Whether the engine executes this plan of the model. If not, the reason names the field. A plan without a batch
 /// (global_batch 0) is checked for everything else.
 Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model);
@@ -39,12 +42,6 @@ struct PlanQuery {
 /// Every feasible plan of exactly that many devices, ordered by pp, then tp, then strategy and schedule.
 std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuery& query);
 
-/// Modelled bytes of the fullest device.
-struct PlanMemory {
-  int64_t parameters = 0, gradients = 0, optimizer = 0;
-  int64_t activations = 0;  // of all micro-batches in flight, with their gradients and shared scratch
-  int64_t total() const { return parameters + gradients + optimizer + activations; }
-};
 /// For a feasible plan with a batch. `optimizer_arrays`: floats of state per parameter: 2 for Adam, 1 for SGD.
 PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int optimizer_arrays = 2);
 
