@@ -33,6 +33,7 @@
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
+#include "amdahl/plans.h"
 #include "amdahl/prices.h"
 #include "amdahl/record.h"
 #include "amdahl/report_page.h"
@@ -102,6 +103,9 @@ struct StudyConfig {
   std::string variants = "auto";
   /// Device counts; empty: 1, 2, 4, ... up to the number of GPUs, or 1 and 2 virtual devices on CPU.
   std::vector<int64_t> devices;
+  /// Plans to compare with one device and with each other; then without `devices` and `training.strategy`. The fields
+  /// that a plan does not name have their defaults.
+  std::vector<ParallelPlan> plans;
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
   int runs = 50, warmup = 10, steps = 100;
@@ -136,7 +140,7 @@ AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer)
 struct TrainConfig {
   EngineConfig engine;
   TrainingConfig training;
-  int devices = 0;          // 0: one device, or all ranks of a launched job
+  int devices = 0;          // 0: one device, all ranks of a launched job, or those of `training.mesh`
   int64_t batch_size = 32;  // global
   int epochs = 20;
   double validation_fraction = 0.2;

@@ -34,6 +34,12 @@ enum class Recompute : int64_t {
   selective,  // all but attention's inputs and output: the normalisations and the first dense layer with its GELU
 };
 
+/// How layers are divided among pipeline stages.
+enum class StageSplit : int64_t {
+  blocks,  // as many transformer blocks in every stage; by FLOP in a model without blocks
+  flops,   // by FLOP of forward and backward, so that stages may hold unequal numbers of blocks
+};
+
 /// How a step divides its work and when it communicates. `plan_fields()` has a row for each member. A new option needs
 /// a member, a row and the code that implements it.
 struct PlanOptions {
@@ -41,6 +47,9 @@ struct PlanOptions {
   bool overlap = true;              // all-reduce during backward
   int64_t bucket_bytes = 25 << 20;  // all-reduce bucket capacity
   int64_t recompute = 0;            // activations that backward computes again: a Recompute
+  int64_t schedule = 1;             // of micro-batches over pipeline stages: a ScheduleKind, by default 1f1b
+  int64_t chunks = 0;               // pipeline stages per rank; 0: the fewest that the schedule is defined for
+  int64_t split = 0;                // layers of the pipeline stages: a StageSplit
   int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 
   auto operator<=>(const PlanOptions&) const = default;
@@ -59,6 +68,8 @@ struct PlanField {
   bool is_axis = true;           // runs that differ in it belong to different cells
   bool of_several = true;        // has no effect on one device
   bool is_omitted = false;       // Records lack it where it has its default value: it is younger than some of them
+  std::string_view prefix{};     // in plan texts the value follows it: "m" of "m8"
+  bool is_bare = false;          // in plan texts the choice stands alone: "1f1b"
   std::vector<std::string_view> choices{};  // texts of the values 0, 1, ... in Records, identities and options
   std::string (*words)(const PlanOptions& options) = nullptr;  // text in legends of plans that differ in it
 };
@@ -85,6 +96,18 @@ struct ParallelPlan : PlanOptions {
   int num_devices() const { return mesh.size(); }
   /// Rows per device and micro-batch; `replicated` and `single` compute all rows on each device.
   int64_t local_rows() const;
+  bool operator==(const ParallelPlan&) const = default;
 };
+
+/// "dp2.tp2.pp2": the axes above 1, or "dp1".
+AMDAHL_API std::string mesh_text(const Mesh& mesh);
+
+/// A plan from its text: a mesh and, after commas and in any order, a strategy and fields of `plan_fields()`, as in
+/// "dp2.tp2.pp2,1f1b,m8,zero1,recompute=block". What the text does not name has its default: all sizes 1, strategy ddp
+/// or single, and with pipeline stages two micro-batches per stage rank. Error{usage} names the first part that is
+/// unknown, out of its limits or given twice. Whether the plan can be executed is another question (plan_feasible).
+AMDAHL_API ParallelPlan parse_plan(std::string_view text);
+/// The shortest text that parse_plan turns into this plan (without its batch).
+AMDAHL_API std::string format_plan(const ParallelPlan& plan);
 
 }  // namespace amdahl

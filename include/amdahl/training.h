@@ -48,6 +48,7 @@ struct TrainingConfig {
   DataConfig data;
   std::string strategy = "ddp";
   PlanOptions plan;
+  Mesh mesh{.dp = 0};  // dp 0: as many data-parallel ranks as there are devices; else the whole mesh, see use_plan
   std::string optimizer = "adam";      // adam, adamw, sgd
   double learning_rate = 1e-3;         // of a schedule: its largest value
   std::optional<double> weight_decay;  // adamw: of weights, not of biases and other vectors; absent: 0.01
@@ -56,5 +57,12 @@ struct TrainingConfig {
   std::string lr_schedule = "constant";
   int64_t lr_warmup_steps = 0;  // steps in which the learning rate rises linearly to its full value
 };
+
+/// Takes mesh, strategy and fields of a plan.
+inline void use_plan(TrainingConfig& training, const ParallelPlan& plan) {
+  training.plan = plan;
+  training.strategy = plan.strategy;
+  training.mesh = plan.mesh;
+}
 
 }  // namespace amdahl

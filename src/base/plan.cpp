@@ -3,8 +3,18 @@
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
+#include "base/pipeline_kinds.h"
 
 namespace amdahl {
+namespace {
+
+std::vector<std::string_view> schedule_names() {
+  std::vector<std::string_view> names;
+  for (const ScheduleKind kind : schedule_kinds()) names.push_back(to_string(kind));
+  return names;
+}
+
+}  // namespace
 
 std::string_view to_string(BackendKind kind) { return kind == BackendKind::cpu ? "cpu" : "cuda"; }
 std::string_view to_string(LaunchMode mode) { return mode == LaunchMode::eager ? "eager" : "graph"; }
@@ -31,6 +41,7 @@ const std::vector<PlanField>& plan_fields() {
        .least = 1,
        .most = 1 << 30,
        .of_several = false,
+       .prefix = "m",
        .words =
            [](const PlanOptions& o) {
              return fmt::format("{} micro-batch{}", o.accumulate, o.accumulate == 1 ? "" : "es");
@@ -67,6 +78,35 @@ const std::vector<PlanField>& plan_fields() {
              constexpr const char* kWords[] = {"no recomputation", "recomputed blocks", "selective recomputation"};
              return std::string(kWords[o.recompute]);
            }},
+      {.name = "schedule",
+       .word = "schedule",
+       .help = "Order of micro-batches over pipeline stages: gpipe, 1f1b, interleaved, zb-h1 or zb-v",
+       .member = &PlanOptions::schedule,
+       .most = static_cast<int64_t>(schedule_kinds().size()) - 1,
+       .is_omitted = true,
+       .is_bare = true,
+       .choices = schedule_names(),
+       .words = [](const PlanOptions& o) { return std::string(schedule_names()[static_cast<size_t>(o.schedule)]); }},
+      {.name = "chunks",
+       .word = "chunks",
+       .help = "Pipeline stages per device, 0: the fewest of the schedule",
+       .member = &PlanOptions::chunks,
+       .most = 1 << 10,
+       .is_omitted = true,
+       .prefix = "v",
+       .words =
+           [](const PlanOptions& o) {
+             return o.chunks == 0 ? std::string("fewest chunks")
+                                  : fmt::format("{} chunk{} per device", o.chunks, o.chunks == 1 ? "" : "s");
+           }},
+      {.name = "split",
+       .word = "split",
+       .help = "Layers of the pipeline stages: blocks (as many transformer blocks in each) or flops (equal work)",
+       .member = &PlanOptions::split,
+       .most = 1,
+       .is_omitted = true,
+       .choices = {"blocks", "flops"},
+       .words = [](const PlanOptions& o) { return std::string(o.split == 0 ? "equal blocks" : "equal work"); }},
       {.name = "peer_blocks",
        .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",

@@ -51,6 +51,10 @@ struct ReportArgs {
   bool open = false;
   Talk talk;
 };
+struct PlansArgs {
+  PlansConfig config;
+  Talk talk;
+};
 struct InfoArgs {
   Talk talk;
 };
@@ -131,6 +135,7 @@ int calibrate_command(const CalibrateArgs& args);
 int cost_command(const CostArgs& args);
 int report_command(const ReportArgs& args);
 int info_command(const InfoArgs& args);
+int plans_command(const PlansArgs& args);
 
 /// Parses the command line and runs its command. Parse errors are Error{usage}.
 int parse_and_run(int argc, char** argv);

@@ -62,6 +62,29 @@ Command define_advise(CLI::App& app) {
           }};
 }
 
+Command define_plans(CLI::App& app) {
+  auto args = std::make_shared<PlansArgs>();
+  auto recompute = std::make_shared<std::string>("none");
+  CLI::App* plans = app.add_subcommand("plans", "Parallel plans of a model that can be executed, with modelled memory");
+  plans->footer("examples:\n  amdahl plans --devices 8 --model gpt2\n  amdahl plans --devices 4 --model large --json");
+  PlansConfig& config = args->config;
+  plans->add_option("--model", config.model, "Preset or FILE.json")->capture_default_str();
+  plans->add_option("--devices", config.devices, "Number of devices")->check(kWhole)->capture_default_str();
+  plans->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
+  plans->add_option("--optimizer", config.optimizer, "adam, adamw or sgd")->capture_default_str();
+  plans->add_option("--recompute", *recompute, "none, block or selective")->capture_default_str();
+  plans->add_flag("--all-schedules", config.all_schedules, "Every pipeline schedule, not 1f1b alone");
+  add_talk(plans, args->talk);
+  offer(plans, "--optimizer", {"adam", "adamw", "sgd"});
+  offer(plans, "--recompute", {"none", "block", "selective"});
+  offer_files(plans, {"--model"});
+  return {plans, [args, recompute](const std::string&) {
+            args->config.recompute =
+                one_of<int64_t>("--recompute", *recompute, {{"none", 0}, {"block", 1}, {"selective", 2}});
+            return plans_command(*args);
+          }};
+}
+
 Command define_info(CLI::App& app) {
   auto args = std::make_shared<InfoArgs>();
   CLI::App* info = app.add_subcommand("info", "Version, build, devices and optional backends");
@@ -72,8 +95,8 @@ Command define_info(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_reading_commands(CLI::App& app) {
-  return {define_advise(app), define_compare(app), define_calibrate(app), define_cost(app),
-          define_report(app), define_export(app),  define_info(app)};
+  return {define_advise(app), define_plans(app),  define_compare(app), define_calibrate(app),
+          define_cost(app),   define_report(app), define_export(app),  define_info(app)};
 }
 
 }  // namespace amdahl::cli

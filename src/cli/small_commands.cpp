@@ -59,6 +59,15 @@ int sensor_compare_command(const CompareArgs& args) {
   return 0;
 }
 
+int plans_command(const PlansArgs& args) {
+  const PlansOutcome outcome = run_plans(args.config);
+  if (args.talk.json)
+    fmt::print("{}\n", to_json(outcome));
+  else
+    show(stdout, to_text(outcome));
+  return 0;
+}
+
 int info_command(const InfoArgs& args) {
   const InfoOutcome info = run_info(process_environment());
   if (args.talk.json) {

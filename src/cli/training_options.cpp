@@ -12,6 +12,8 @@ namespace {
 // Raw text values of options that are converted after parsing.
 struct Texts {
   std::string machine;
+  std::string plan;
+  std::vector<std::string> plans;
   std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
   std::string launch = "eager", math = "fp32", scaling = "strong", delimiter, timeout = "60";
   bool quick = false;
@@ -86,6 +88,16 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
     else
       app->add_option_function<double>(name, set, help)->default_str(std::to_string(value / field.option_unit));
   }
+}
+
+/// `--plan` says everything that these options say.
+void refuse_beside_plan(const CLI::App& app, const std::string& option) {
+  std::vector<std::string> others{"--strategy"};
+  for (const PlanField& field : plan_fields()) others.push_back(fmt::format("--{}", field.word));
+  for (const std::string& other : others)
+    if (app.count(other) > 0)
+      throw Error(Cause::usage, fmt::format("{} and {}", option, other),
+                  fmt::format("{} alone, or no {}", other, option));
 }
 
 std::vector<std::string> preset_names() {
@@ -182,6 +194,8 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   finish_engine(config.engine, texts, command_line);
   finish_training(config.training, texts);
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
+  for (const std::string& plan : texts.plans) config.plans.push_back(parse_plan(plan));
+  if (!texts.plans.empty()) refuse_beside_plan(app, "--plans");
   config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
   config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
   if (texts.quick && app.count("--runs") == 0) config.runs = 5;
@@ -218,6 +232,8 @@ Command define_study(CLI::App& app) {
       ->capture_default_str();
   study->add_option("--devices", texts.devices,
                     "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
+  study->add_option("--plans,--plan", texts.plans,
+                    "Plans to compare with one device and each other, for example dp2 tp2 pp2,1f1b,m4");
   study->add_option("--batch-sizes", texts.batch_sizes, "Global batches (weak scaling: per device)")
       ->capture_default_str();
   study->add_option("--scaling", texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
@@ -256,6 +272,7 @@ Command define_train(CLI::App& app) {
   add_talk(train, args.talk);
   train->add_option("--devices", config.devices, "Number of devices (default: 1, or all ranks of a launched job)")
       ->check(kWhole);
+  train->add_option("--plan", texts.plan, "Parallel plan, for example dp2.pp2,1f1b,m4,zero1 (default: --strategy)");
   train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
   train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Fraction of the rows held out for validation")
@@ -279,6 +296,10 @@ Command define_train(CLI::App& app) {
               throw Error(Cause::usage, "--devices is 0", "at least 1");
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
+            if (!parsed->texts.plan.empty()) {
+              refuse_beside_plan(*train, "--plan");
+              use_plan(chosen.training, parse_plan(parsed->texts.plan));
+            }
             if (chosen.resume && chosen.checkpoint_dir.empty() && chosen.output_dir.empty())
               throw Error(Cause::usage, "--resume does not say which training",
                           "--checkpoint-dir DIR, or --output-dir DIR of the run to go on with");

@@ -58,6 +58,27 @@ StudyCellSpec cell_of(const StudyConfig& config, int64_t global_batch, int64_t d
   return cell;
 }
 
+/// One device, and every plan, for each batch size.
+std::vector<std::vector<StudyCellSpec>> plan_groups(const StudyConfig& config) {
+  std::vector<std::vector<StudyCellSpec>> groups;
+  std::set<int64_t> planned;
+  for (const int64_t batch : config.batch_sizes) {
+    if (!planned.insert(batch).second) continue;  // duplicate
+    std::vector<StudyCellSpec> group{cell_of(config, batch, 1)};
+    for (const ParallelPlan& plan : config.plans) {
+      if (plan.num_devices() == 1 && plan == parse_plan("dp1")) continue;  // measured anyway
+      const int64_t rows = config.scaling == Scaling::weak ? batch * plan.num_devices() : batch;
+      StudyCellSpec cell = cell_of(config, rows, plan.num_devices());
+      const bool is_usual = plan.mesh.tp == 1 && plan.mesh.pp == 1 && static_cast<PlanOptions>(plan) == PlanOptions{};
+      cell.strategy = is_usual ? plan.strategy : format_plan(plan);  // one name for one kind of cell in all studies
+      cell.plan = plan;
+      if (std::find(group.begin(), group.end(), cell) == group.end()) group.push_back(std::move(cell));
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 std::vector<std::vector<StudyCellSpec>> make_groups(const StudyConfig& config, const Modes& modes) {
   const std::set<int64_t> devices(config.devices.begin(), config.devices.end());
   std::vector<std::vector<StudyCellSpec>> groups;
@@ -131,8 +152,9 @@ StudyGrid plan_grid(const StudyConfig& config, const ModelSpec& model) {
   if (config.variants != "auto" && config.variants != "none")
     throw Error(Cause::usage, fmt::format("unknown variants '{}'", config.variants),
                 choices_hint(config.variants, {"auto", "none"}));
-  Modes modes = choose_modes(config, model);
-  StudyGrid grid{make_groups(config, modes), std::move(modes.decision), {}};
+  Modes modes = config.plans.empty() ? choose_modes(config, model) : Modes{};
+  StudyGrid grid{
+      config.plans.empty() ? make_groups(config, modes) : plan_groups(config), std::move(modes.decision), {}};
   if (config.variants == "none" || !one_device(grid.groups)) return grid;
   add_extras(config, grid.groups);
   grid.note = fmt::format(

@@ -101,6 +101,9 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
 std::map<std::string, std::string> study_identity(const StudyConfig& config, const StudySettings& settings,
                                                   const Dataset& data) {
   std::map<std::string, std::string> identity = training_identity(config.engine, config.training, settings.model, data);
+  std::vector<std::string> plans;
+  for (const ParallelPlan& plan : config.plans) plans.push_back(format_plan(plan));
+  if (!plans.empty()) identity["plans"] = fmt::format("{}", fmt::join(plans, " "));
   identity.insert({{"mode", config.mode},
                    {"devices", fmt::format("{}", fmt::join(config.devices, ","))},
                    {"batch_sizes", fmt::format("{}", fmt::join(config.batch_sizes, ","))},

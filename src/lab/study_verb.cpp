@@ -7,6 +7,7 @@
 #include <set>
 
 #include "amdahl/amdahl.h"
+#include "base/plan_rules.h"
 #include "lab/backends.h"
 #include "lab/data_files.h"
 #include "lab/evidence.h"
@@ -68,10 +69,9 @@ void check_counts(const StudyConfig& config) {
 void check_feasible(const StudySettings& settings) {
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& cell : group) {
-      ParallelPlan plan = settings.trainer.plan;
-      plan.mesh.dp = cell.devices;
-      plan.global_batch = cell.global_batch;
-      const Feasibility feasible = find_strategy(cell.strategy).feasible(plan);
+      const ParallelPlan plan = plan_of(settings, cell);
+      if (cell.plan) require_plan_feasible(plan, settings.model);
+      const Feasibility feasible = find_strategy(plan.strategy).feasible(plan);
       if (!feasible.ok)
         throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");
     }
@@ -129,11 +129,22 @@ JobFacts job_facts(const StudyConfig& config, const Prepared& prepared) {
   return facts;
 }
 
+void take_devices_of_plans(StudyConfig& config) {
+  if (config.plans.empty()) return;
+  if (!config.devices.empty() || config.mode == "single" || config.mode == "auto")
+    throw Error(Cause::usage, "`plans` say how many devices a cell has", "`plans` without `devices` and `mode`");
+  for (const ParallelPlan& plan : config.plans) config.devices.push_back(plan.num_devices());
+  config.mode = "multi";
+  if (std::all_of(config.devices.begin(), config.devices.end(), [](int64_t devices) { return devices == 1; }))
+    config.mode = "single", config.variants = "none";
+}
+
 Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
   // Replicas stay equal only if every device computes the same bits.
   if (config.training.strategy == "replicated") config.engine.deterministic = true;
+  take_devices_of_plans(config);
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);
   choose_mode(config);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "amdahl/amdahl.h"
+#include "base/plan_rules.h"
 #include "base/record_values.h"
 #include "files/safetensors.h"
 #include "lab/backends.h"
@@ -51,9 +52,16 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   settings.checkpoint_every = config.checkpoint_every;
   settings.validation_fraction = config.validation_fraction;
   settings.trainer = make_trainer_options(config.engine, config.training, model);
-  settings.trainer.plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
-  settings.trainer.plan.mesh.dp = config.devices;
-  settings.trainer.plan.global_batch = config.batch_size;
+  ParallelPlan& plan = settings.trainer.plan;
+  plan.strategy = config.devices == 1 ? "single" : config.training.strategy;
+  plan.mesh.dp = config.devices;
+  plan.global_batch = config.batch_size;
+  if (config.training.mesh.dp > 0) {
+    plan.strategy = config.training.strategy;
+    plan.mesh = config.training.mesh;
+    require_plan_feasible(plan, model);
+    return settings;
+  }
   const Feasibility feasible = find_strategy(settings.trainer.plan.strategy).feasible(settings.trainer.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, fewer devices, or another `strategy`");
   return settings;
@@ -62,6 +70,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
 /// What must be equal on all ranks of a launched job.
 JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   JobFacts facts = training_identity(config.engine, config.training, setup.model, setup.data);
+  if (config.training.mesh.dp > 0) facts["mesh"] = mesh_text(config.training.mesh);
   facts.insert({{"command", "train"},
                 {"devices", std::to_string(config.devices)},
                 {"batch_size", std::to_string(config.batch_size)},
@@ -74,6 +83,29 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   return facts;
 }
 
+/// The strategy as an axis of Records: its name, or a plan that divides the model.
+std::string strategy_text(const TrainConfig& config) {
+  const Mesh& mesh = config.training.mesh;
+  if (mesh.tp > 1 || mesh.pp > 1) return format_plan({config.training.plan, config.training.strategy, mesh, 0});
+  return config.devices == 1 ? "single" : config.training.strategy;
+}
+
+/// Sets the number of devices: that of the plan's mesh, which must be the job's.
+void choose_devices(TrainConfig& config) {
+  const int launched = detect_launch(config.engine.environment).world_size;
+  const Mesh& mesh = config.training.mesh;
+  if (mesh.dp == 0) {
+    if (config.devices == 0) config.devices = launched;
+    return;
+  }
+  const int given = config.devices > 0 ? config.devices : launched > 1 ? launched : mesh.size();
+  if (given != mesh.size())
+    throw Error(Cause::usage,
+                fmt::format("plan {} has {} devices, and there are {}", mesh_text(mesh), mesh.size(), given),
+                fmt::format("a plan whose sizes have the product {}", given));
+  config.devices = given;
+}
+
 Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
                     const MemoryParts& modelled, const Provenance& provenance) {
   Record record;
@@ -83,7 +115,7 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
                  {"num_parameters", model.num_parameters()},
                  {"global_batch", config.batch_size},
                  {"devices", static_cast<int64_t>(config.devices)},
-                 {"strategy", config.devices == 1 ? std::string("single") : config.training.strategy},
+                 {"strategy", strategy_text(config)},
                  {"epoch", static_cast<int64_t>(epoch.epoch)}};
   record.series = {{"train_loss", "1", {epoch.train_loss}},
                    {"seconds", "s", {epoch.seconds}},
@@ -122,7 +154,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);
-  if (config.devices == 0) config.devices = detect_launch(config.engine.environment).world_size;
+  choose_devices(config);
   TrainingSetup setup = load_training_setup(config.training, kSyntheticRows, config.engine.seed);
   TrainSettings settings = make_settings(config, setup.model);
   const Split split = split_data(setup.data, config.validation_fraction, config.engine.seed);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/plan_rules.h"
 #include "lab/data_files.h"
 #include "parallel/data/strategy.h"
 #include "spec/json.h"
@@ -119,6 +120,8 @@ void check_training(const TrainingConfig& config) {
     throw Error(Cause::usage, fmt::format("unknown optimizer '{}'", config.optimizer),
                 choices_hint(config.optimizer, {"adam", "adamw", "sgd"}));
   check_plan_options(config.plan);
+  if (const Feasibility act = fields_act({config.plan, "zero1", config.mesh, 0}); !act.ok)
+    throw Error(Cause::usage, act.reason, "`plan=pp2,1f1b`, or no such option");
   // The optimizers compute in 32 bits: a smaller rate would be rounded to zero.
   constexpr double kLeast = std::numeric_limits<float>::min(), kMost = std::numeric_limits<float>::max();
   if (!(config.learning_rate >= kLeast && config.learning_rate <= kMost))

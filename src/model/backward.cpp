@@ -48,19 +48,19 @@ void Model::backward(Stream& stream, const BatchView& batch, bool accumulate, co
 void Model::backward_inputs(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
   const BackwardOptions options;
   const Pass pass{stream, batch, accumulate, options, slots_[static_cast<size_t>(slot)]};
-  for (size_t i = layout_.range.last; i-- > layout_.range.first;)
+  for (size_t i = range_.last; i-- > range_.first;)
     if (has_input_gradient(i)) backward_input(pass, i);
 }
 
 void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumulate, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  for (size_t i = layout_.range.last; i-- > layout_.range.first;)
+  for (size_t i = range_.last; i-- > range_.first;)
     layer(i).backward_weight(stream, rows_of(batch, true), input_of(batch, slot, i), state(slot, i),
-                             {0, layout_.layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
+                             {0, layout().layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
 }
 
 void Model::backward_layerwise(const Pass& pass) {
-  for (size_t i = layout_.range.last; i-- > layout_.range.first;) {
+  for (size_t i = range_.last; i-- > range_.first;) {
     const LayerRows rows = rows_of(pass.batch, true);
     const float* input = input_of(pass.batch, pass.slot, i);
     {
@@ -71,15 +71,15 @@ void Model::backward_layerwise(const Pass& pass) {
         layer(i).backward(pass.stream, rows, input, state(pass.slot, i), input_gradient_of(pass.slot, i),
                           epilogue_below(pass.batch, pass.slot, i), has_own_bias(i), pass.accumulate);
     }
-    tell_ready(pass.options, layout_.layers[i].begin, layout_.layers[i].end, pass.stream);
+    tell_ready(pass.options, layout().layers[i].begin, layout().layers[i].end, pass.stream);
   }
 }
 
 void Model::backward_dgrad_first(const Pass& pass) {
-  for (size_t i = layout_.range.last; i-- > layout_.range.first;)
+  for (size_t i = range_.last; i-- > range_.first;)
     if (has_input_gradient(i)) backward_input(pass, i);
   std::vector<GradientPiece> ordered = *pass.options.pieces;
-  const auto layer_floats = [&](size_t index) { return layout_.layers[index].end - layout_.layers[index].begin; };
+  const auto layer_floats = [&](size_t index) { return layout().layers[index].end - layout().layers[index].begin; };
   std::stable_sort(ordered.begin(), ordered.end(), [&](const GradientPiece& a, const GradientPiece& b) {
     return layer_floats(a.layer) > layer_floats(b.layer);
   });
@@ -90,8 +90,8 @@ void Model::backward_two_streams(const Pass& pass) {
   Stream& second = *pass.options.second_stream;
   const std::vector<GradientPiece>& pieces = *pass.options.pieces;
   size_t next = 0;  // pieces are in layout order: last layer first
-  for (size_t i = layout_.range.last; i-- > layout_.range.first;) {
-    Event& output_gradient_done = *chain_[i - layout_.range.first];
+  for (size_t i = range_.last; i-- > range_.first;) {
+    Event& output_gradient_done = *chain_[i - range_.first];
     pass.stream.record(output_gradient_done);
     second.wait(output_gradient_done);
     if (has_input_gradient(i)) backward_input(pass, i);

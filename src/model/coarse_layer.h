@@ -62,7 +62,9 @@ struct LayerContext {
 
 class CoarseLayer : public Layer {
  public:
-  explicit CoarseLayer(const LayerContext& context) : context_(context), type_(context.ops.compute_type()) {}
+  explicit CoarseLayer(const LayerContext& context) : CoarseLayer(context, context.ops.compute_type()) {}
+  /// `type`: in which the layer computes.
+  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {}
 
   int64_t input_width() const final { return count_of(context_.input); }
   int64_t output_width() const final { return count_of(context_.output); }

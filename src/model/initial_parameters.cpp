@@ -76,8 +76,8 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
   std::vector<float> params(static_cast<size_t>(layout.num_floats), 0.0f);
   for (size_t i = layout.range.first; i < layout.range.last; ++i) {
     const LayerSlice& slice = layout.layers[i];
-    const LayerSpec& layer = spec.layers[i];
-    const int64_t width = spec.layer_input_width(i);
+    const size_t source = slice.is_table_copy ? 0 : i;
+    const double he_sd = std::sqrt(2.0 / static_cast<double>(spec.layer_input_width(source)));
     for (size_t t = 0; t < slice.tensors.size(); ++t) {
       const TensorSlice& tensor = slice.tensors[t];
       float* values = params.data() + tensor.begin;
@@ -86,24 +86,20 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
         std::fill_n(values, tensor.spec.num_parameters(), 1.0f);
         continue;
       }
-      const double he_sd = std::sqrt(2.0 / static_cast<double>(width));
-      if (layer.kind == LayerKind::dense) {  // draws are indexed in the whole weight, not the shard
-        const WeightShard& shard = slice.shard;
-        const int64_t count = layer.units * width;
-        draw(tensor.spec, count, he_sd, seed, i, t, [&](int64_t at, double value) {
-          const int64_t row = at / width, column = at % width;
-          if (at >= count || row < shard.row_begin || row >= shard.row_end || column < shard.column_begin ||
-              column >= shard.column_end)
-            return;
-          values[(row - shard.row_begin) * shard.columns() + column - shard.column_begin] = static_cast<float>(value);
+      // Draws are indexed in the whole tensor, not the shard.
+      const int64_t count = tensor.whole.num_parameters();
+      const double scale = residual_scale(spec, spec.layers[source], tensor.spec.name);
+      if (tensor.shard.axis < 0) {
+        draw(tensor.spec, count, he_sd, seed, source, t, [&](int64_t at, double value) {
+          if (at < count) values[at] = static_cast<float>(scale * value);
         });
         continue;
       }
-      const int64_t count = tensor.spec.num_parameters();
-      const double scale = residual_scale(spec, layer, tensor.spec.name);
-      draw(tensor.spec, count, he_sd, seed, i, t, [&](int64_t at, double value) {
-        if (at < count) values[at] = static_cast<float>(scale * value);
+      std::vector<float> whole(static_cast<size_t>(count));
+      draw(tensor.spec, count, he_sd, seed, source, t, [&](int64_t at, double value) {
+        if (at < count) whole[static_cast<size_t>(at)] = static_cast<float>(scale * value);
       });
+      for_each_run(tensor, [&](int64_t from, int64_t to, int64_t n) { std::copy_n(whole.data() + from, n, values + to); });
     }
   }
   return params;

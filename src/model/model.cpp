@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/dense_layer.h"
 
 namespace amdahl {
@@ -11,22 +13,27 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 
 }  // namespace
 
+ParameterStorage::ParameterStorage(Device& device, ParameterLayout placed)
+    : layout(std::move(placed)),
+      params(device.allocate(float_bytes(layout.num_floats))),
+      grads(device.allocate(float_bytes(layout.num_floats))),
+      step(device.allocate(sizeof(uint64_t))) {}
+
 Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
     : spec_(spec),
-      layout_(make_layout(spec, options.layers, options.shards)),
+      storage_(options.storage ? options.storage
+                               : std::make_shared<ParameterStorage>(
+                                     device, make_layout(spec, options.layers, options.shards))),
+      range_{options.layers.first, std::min(options.layers.last, spec.layers.size())},
       device_(device),
       ops_(ops),
       options_(options),
       scratch_(device) {
   spec_.validate();
-  params_ = device_.allocate(float_bytes(layout_.num_floats));
-  grads_ = device_.allocate(float_bytes(layout_.num_floats));
-  step_ = device_.allocate(sizeof(uint64_t));
   stats_ = device_.allocate(float_bytes(kLossStats));
   weights_done_ = device_.make_event();
-  const LayerRange range = layout_.range;
-  for (size_t i = range.first; i < range.last; ++i) {
-    const LayerSlice& slice = layout_.layers[i];
+  for (size_t i = range_.first; i < range_.last; ++i) {
+    const LayerSlice& slice = layout().layers[i];
     const auto bias = [&](float* base) { return slice.bias >= 0 ? base + slice.bias : nullptr; };
     LayerParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
     if (spec_.layers[i].kind != LayerKind::dense)
@@ -41,14 +48,14 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (int s = 0; s < options_.num_slots; ++s) {
     Slot& slot = slots_.emplace_back();
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
-    if (has_input_gradient(range.first))
+    if (has_input_gradient(range_.first))
       slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
   }
   scratch_.allocate();
 }
 
 LayerContext Model::coarse_context(size_t index) {
-  const LayerSlice& slice = layout_.layers[index];
+  const LayerSlice& slice = layout().layers[index];
   LayerContext context{spec_.layers[index],
                        index,
                        spec_.layer_input_shape(index),
@@ -59,23 +66,23 @@ LayerContext Model::coarse_context(size_t index) {
                        device_,
                        ops_,
                        scratch_,
-                       index == 0 && spec_.layers.back().tied,
+                       index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
                        options_.recompute};
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
   };
   for (const TensorSlice& tensor : slice.tensors) add(tensor);
-  if (!spec_.layers[index].tied) return context;
-  if (layout_.range.first > 0)
-    throw Error(Cause::usage, "the classifier shares its weight with the embedding, which is on another device",
-                "\"tied\": false in the model's token_head, or no pipeline stages");
-  add(layout_.layers.front().tensors.front());
+  if (spec_.layers[index].tied && !slice.is_table_copy) {
+    if (layout().layers.front().tensors.empty())
+      throw Error(Cause::internal, "the table that a classifier shares with the embedding is not on this device");
+    add(layout().layers.front().tensors.front());
+  }
   return context;
 }
 
 std::vector<NamedBuffer> Model::buffers() {
   std::vector<NamedBuffer> all;
-  for (size_t i = layout_.range.first; i < layout_.range.last; ++i)
+  for (size_t i = range_.first; i < range_.last; ++i)
     for (NamedBuffer& buffer : layer(i).buffers()) {
       buffer.name = fmt::format("layers.{}.{}", i, buffer.name);
       all.push_back(std::move(buffer));
@@ -84,10 +91,10 @@ std::vector<NamedBuffer> Model::buffers() {
 }
 
 void Model::initialise(Stream& stream, Deadline deadline) {
-  const std::vector<float> values = initial_parameters(spec_, layout_, options_.seed);
-  device_.copy_in(stream, params_->data(), values.data(), params_->bytes());
-  device_.fill_zero(stream, grads_->data(), grads_->bytes());
-  device_.fill_zero(stream, step_->data(), step_->bytes());
+  const std::vector<float> values = initial_parameters(spec_, layout(), options_.seed);
+  device_.copy_in(stream, params(), values.data(), storage_->params->bytes());
+  device_.fill_zero(stream, grads(), storage_->grads->bytes());
+  device_.fill_zero(stream, step_counter(), storage_->step->bytes());
   device_.fill_zero(stream, stats_->data(), stats_->bytes());
   std::vector<std::vector<float>> initial;  // kept until the device has read it
   for (const NamedBuffer& buffer : buffers()) {
@@ -98,20 +105,20 @@ void Model::initialise(Stream& stream, Deadline deadline) {
 }
 
 LayerRows Model::rows_of(const BatchView& batch, bool training) const {
-  return {batch.rows, batch.row_offset, options_.seed, step_->as<uint64_t>(), training};
+  return {batch.rows, batch.row_offset, options_.seed, storage_->step->as<uint64_t>(), training};
 }
 
 const float* Model::input_of(const BatchView& batch, Slot& slot, size_t layer) const {
-  return layer == layout_.range.first ? batch.features : state(slot, layer - 1).out();
+  return layer == range_.first ? batch.features : state(slot, layer - 1).out();
 }
 
 float* Model::input_gradient_of(Slot& slot, size_t layer) const {
   if (!has_input_gradient(layer)) return nullptr;
-  return layer == layout_.range.first ? slot.d_input->as<float>() : state(slot, layer - 1).d_out();
+  return layer == range_.first ? slot.d_input->as<float>() : state(slot, layer - 1).d_out();
 }
 
 GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_t layer_index) const {
-  if (layer_index > layout_.range.first) return layer(layer_index - 1).epilogue(state(slot, layer_index - 1));
+  if (layer_index > range_.first) return layer(layer_index - 1).epilogue(state(slot, layer_index - 1));
   if (!has_input_gradient(layer_index)) return {};
   // The layer below is on another device, but its output is the input here: the epilogue is applied here, except for
   // the bias gradient.
@@ -124,7 +131,7 @@ GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_
 void Model::forward(Stream& stream, const BatchView& batch, bool training, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
   const LayerRows rows = rows_of(batch, training);
-  for (size_t i = layout_.range.first; i < layout_.range.last; ++i)
+  for (size_t i = range_.first; i < range_.last; ++i)
     layer(i).forward(stream, rows, input_of(batch, slot, i), state(slot, i));
 }
 

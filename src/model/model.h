@@ -45,6 +45,14 @@ struct BackwardOptions {
   std::function<void(bool begins, const char* gemm, size_t layer, Stream& stream)> around = nullptr;
 };
 
+/// Parameters, gradients and step count of a rank, which the models of its pipeline stages share.
+struct ParameterStorage {
+  ParameterStorage(Device& device, ParameterLayout placed);
+  ParameterLayout layout;
+  std::shared_ptr<Buffer> params, grads;
+  std::unique_ptr<Buffer> step;
+};
+
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
@@ -54,7 +62,8 @@ struct ModelOptions {
   int num_slots = 1;     // micro-batches in flight
   Recompute recompute = Recompute::none;
   std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
-  LayerFactory make_layer = nullptr;  // null: layers without tensor parallelism
+  LayerFactory make_layer = nullptr;  // of dense layers; null: layers without tensor parallelism
+  std::shared_ptr<ParameterStorage> storage = nullptr;  // null: of its own, for `layers` and `shards`
 };
 
 class Model {
@@ -63,16 +72,18 @@ class Model {
   Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options);
 
   const ModelSpec& spec() const { return spec_; }
-  const ParameterLayout& layout() const { return layout_; }
-  float* params() { return params_->as<float>(); }
-  float* grads() { return grads_->as<float>(); }
+  const ParameterLayout& layout() const { return storage_->layout; }
+  /// The layers held here, of those in the layout.
+  const LayerRange& range() const { return range_; }
+  float* params() { return storage_->params->as<float>(); }
+  float* grads() { return storage_->grads->as<float>(); }
   /// For other devices that access these arrays, which may then outlive the model.
-  std::shared_ptr<Buffer> shared_params() { return params_; }
-  std::shared_ptr<Buffer> shared_grads() { return grads_; }
+  std::shared_ptr<Buffer> shared_params() { return storage_->params; }
+  std::shared_ptr<Buffer> shared_grads() { return storage_->grads; }
   /// What the layers held here keep besides parameters, by names as "layers.3.norm.running_mean". With data parallelism
   /// the values of rank 0 are the ones to save.
   std::vector<NamedBuffer> buffers();
-  uint64_t* step_counter() { return step_->as<uint64_t>(); }
+  uint64_t* step_counter() { return storage_->step->as<uint64_t>(); }
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
   const float* loss_stats() const { return stats_->as<float>(); }
 
@@ -91,6 +102,8 @@ class Model {
   void forward(Stream& stream, const BatchView& batch, bool training, int slot = 0);
   /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
+  /// Zeroes loss_stats, of a model part that computes no loss.
+  void clear_loss(Stream& stream) { device_.fill_zero(stream, stats_->data(), stats_->bytes()); }
   /// Gradients of the slot's last forward; adds to grads when `accumulate`. Includes the gradient of the features where
   /// another device holds the layers below.
   void backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options, int slot = 0);
@@ -115,8 +128,12 @@ class Model {
   };
 
   std::vector<LayerState>& slot_states(int slot) { return slots_[static_cast<size_t>(slot)].states; }
-  LayerState& state(Slot& slot, size_t layer) const { return slot.states[layer - layout_.range.first]; }
-  Layer& layer(size_t index) const { return *layers_[index - layout_.range.first]; }
+  LayerState& state(Slot& slot, size_t layer) const { return slot.states[layer - range_.first]; }
+  Layer& layer(size_t index) const { return *layers_[index - range_.first]; }
+  /// Whether the layer's own parameters are in this rank's layout, so that a tied table is one array here.
+  bool is_held(size_t layer) const {
+    return layer >= layout().range.first && layer < layout().range.last && !layout().layers[layer].is_table_copy;
+  }
   LayerContext coarse_context(size_t index);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
@@ -125,7 +142,7 @@ class Model {
   bool has_input_gradient(size_t layer) const { return layer > 0; }
   float* input_gradient_of(Slot& slot, size_t layer) const;
   GradientEpilogue epilogue_below(const BatchView& batch, Slot& slot, size_t layer) const;
-  bool has_own_bias(size_t layer) const { return layer + 1 == layout_.range.last; }
+  bool has_own_bias(size_t layer) const { return layer + 1 == range_.last; }
 
   void backward_layerwise(const Pass& pass);
   void backward_dgrad_first(const Pass& pass);
@@ -134,14 +151,14 @@ class Model {
   void backward_piece(const Pass& pass, Stream& stream, const GradientPiece& piece, bool first);
 
   ModelSpec spec_;
-  ParameterLayout layout_;
+  std::shared_ptr<ParameterStorage> storage_;
+  LayerRange range_;
   Device& device_;
   Ops& ops_;
   ModelOptions options_;
-  std::shared_ptr<Buffer> params_, grads_;
-  std::unique_ptr<Buffer> step_, stats_;
+  std::unique_ptr<Buffer> stats_;
   Scratch scratch_;
-  std::vector<std::unique_ptr<Layer>> layers_;  // of layout().range
+  std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream
   std::unique_ptr<Event> weights_done_;

@@ -6,10 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "amdahl/model_spec.h"
 #include "base/layer_kinds.h"
+#include "base/shards.h"
+#include "base/stages.h"
 
 namespace amdahl {
 
@@ -28,8 +31,10 @@ struct WeightShard {
 
 /// A tensor of a layer in the layout.
 struct TensorSlice {
-  ParameterSpec spec;  // of the shard, for a dense layer
-  int64_t begin = 0;   // first float; spec.stored_floats() follow
+  ParameterSpec spec;    // as held here: of the shard
+  int64_t begin = 0;     // first float; spec.stored_floats() follow
+  ParameterSpec whole{}; // of all shards together
+  TensorShard shard{};   // the part of `whole` held here
 };
 
 struct LayerSlice {
@@ -39,21 +44,28 @@ struct LayerSlice {
   int64_t weight = 0;  // offset of w[rows, columns] of the shard
   int64_t bias = -1;   // offset of b[rows], -1 without bias
   WeightShard shard;
-};
-
-/// Layers [first, last) of a model.
-struct LayerRange {
-  size_t first = 0, last = SIZE_MAX;  // clamped to the model's layers
+  bool is_table_copy = false;  // of a tied head: its tensor is a copy of the embedding's table, which is elsewhere
 };
 
 struct ParameterLayout {
-  LayerRange range;                // the layers whose parameters the array holds
+  LayerRange range;                // from the first to after the last layer that the array holds
   std::vector<LayerSlice> layers;  // by layer index, first layer first; empty outside of the range
   int64_t num_floats = 0;
 };
 
 /// `shards`: by layer index; empty: whole layers.
 ParameterLayout make_layout(const ModelSpec& spec, LayerRange range = {}, const std::vector<WeightShard>& shards = {});
+
+/// The part of a model that a rank of a mesh holds.
+struct ModelPart {
+  std::vector<LayerRange> stages;  // ascending; of a tied head whose embedding is elsewhere, a copy of the table too
+  std::vector<TensorRole> roles;   // by layer: tensor_roles
+  TensorPlace tensor;
+};
+ParameterLayout make_layout(const ModelSpec& spec, const ModelPart& part);
+
+/// Calls copy(index in the whole tensor, index in the shard, count) for runs of floats that cover the shard.
+void for_each_run(const TensorSlice& tensor, const std::function<void(int64_t, int64_t, int64_t)>& copy);
 
 /// A part of one layer's gradients that is computed, and can be sent, by itself: some rows of a dense layer's weight,
 /// or a whole layer of another kind. The last piece of a layer carries its bias and padding too.

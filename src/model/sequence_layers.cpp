@@ -1,4 +1,5 @@
 // Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
+#include "base/layer_memory.h"
 #include "model/coarse_layer.h"
 
 namespace amdahl {
@@ -35,7 +36,8 @@ class EmbeddingLayer final : public CoarseLayer {
 /// [rows, steps, features] -> [rows, steps, units].
 class ProjectionLayer final : public CoarseLayer {
  public:
-  explicit ProjectionLayer(const LayerContext& context) : CoarseLayer(context) {}
+  explicit ProjectionLayer(const LayerContext& context)
+      : CoarseLayer(context, projection_type(context.input, context.ops.compute_type())) {}
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);

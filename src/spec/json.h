@@ -14,6 +14,7 @@
 #include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
+#include "amdahl/plans.h"
 #include "amdahl/record.h"
 #include "amdahl/scaling.h"
 #include "amdahl/sensor_comparison.h"
@@ -64,6 +65,8 @@ std::string sensor_comparison_to_json(const SensorComparison& comparison);
 std::string advice_to_json(const Advice& advice);
 /// Format: docs/schema/outlook.schema.json; write-only.
 std::string outlook_to_json(const ScalingOutlook& outlook);
+/// Format: docs/schema/plans.schema.json; write-only.
+std::string plans_to_json(const PlansOutcome& outcome);
 
 /// The JSON output of `amdahl sensor voxelize`, `resample` and `fuse`; write-only.
 std::string voxelize_to_json(const VoxelizeOutcome& outcome);

@@ -7,6 +7,7 @@
 
 #include "amdahl/units.h"
 #include "base/layer_kinds.h"
+#include "base/plan_rules.h"
 
 namespace amdahl {
 namespace {
@@ -41,11 +42,17 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
+  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) {
+    const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper));
+    return {memory.parameters, memory.gradients, memory.optimizer, memory.activations,
+            backend == BackendKind::cuda ? kGpuWorkspace : 0, 0};
+  }
   const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
   const MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
   MemoryParts parts;
-  parts.parameters = parts.gradients = make_layout(model).num_floats * kF32;
-  for (const FloatRange& range : row.owned(options.plan, model, 0))
+  const ParameterLayout layout = make_layout(model);
+  parts.parameters = parts.gradients = layout.num_floats * kF32;
+  for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerMemory memory = row_of(model.layers[i].kind).memory(model.layers[i], model.layer_input_shape(i), choice);

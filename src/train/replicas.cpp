@@ -16,10 +16,9 @@ struct NamedRange {
   int64_t begin = 0, count = 0;  // floats of the layout
 };
 
-std::vector<NamedRange> tensors_of(const ModelSpec& model) {
+std::vector<NamedRange> tensors_of(const ParameterLayout& layout) {
   std::vector<NamedRange> tensors;
-  const ParameterLayout layout = make_layout(model);
-  for (size_t i = 0; i < model.layers.size(); ++i) {
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
     for (const TensorSlice& tensor : layout.layers[i].tensors)
       tensors.push_back(
           {fmt::format("{} of layer {}", tensor.spec.name, i), tensor.begin, tensor.spec.num_parameters()});
@@ -49,17 +48,17 @@ uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
 
 }  // namespace
 
-TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters) {
+TensorHashes hash_tensors(const ParameterLayout& layout, const std::vector<float>& parameters) {
   TensorHashes hashes;
-  for (const NamedRange& tensor : tensors_of(model))
+  for (const NamedRange& tensor : tensors_of(layout))
     hashes.push_back(digest_of({reinterpret_cast<const char*>(parameters.data() + tensor.begin),
                                 static_cast<size_t>(tensor.count) * sizeof(float)}));
   return hashes;
 }
 
-std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
+std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std::vector<TensorHashes>& by_rank,
                                         std::string_view when) {
-  const std::vector<NamedRange> tensors = tensors_of(model);
+  const std::vector<NamedRange> tensors = tensors_of(layout);
   std::string first;
   std::vector<int> odd;  // ranks, in the first tensor that differs
   size_t different = 0;
@@ -82,13 +81,15 @@ std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vecto
       "amdahl doctor and amdahl links for a faulty device or link, then the run again", odd.front());
 }
 
-void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
-  if (rank.world_size < 2 || !find_strategy(options.plan.strategy).replicas) return;
-  const std::string mine = pack(hash_tensors(options.model, trainer.parameters()));
+void check_replicas(const RankContext&, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
+  Communicator& replicas = trainer.replicas();
+  if (replicas.world_size() < 2 || !find_strategy(options.plan.strategy).replicas) return;
+  const ParameterLayout& layout = trainer.model().layout();
+  const std::string mine = pack(hash_tensors(layout, trainer.parameters()));
   std::vector<TensorHashes> by_rank;
-  for (const std::string& bytes : rank.communicator.exchange(mine, Deadline::after_seconds(options.timeout_seconds)))
+  for (const std::string& bytes : replicas.exchange(mine, Deadline::after_seconds(options.timeout_seconds)))
     by_rank.push_back(unpack(bytes));
-  if (const auto error = compare_replicas(options.model, by_rank, when)) throw Error(*error);
+  if (const auto error = compare_replicas(layout, by_rank, when)) throw Error(*error);
 }
 
 }  // namespace amdahl

@@ -11,12 +11,20 @@ namespace amdahl {
 
 /// A digest of each tensor of the model, in order of layers: weight, then bias where there is one.
 using TensorHashes = std::vector<uint64_t>;
-TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters);
+TensorHashes hash_tensors(const ParameterLayout& layout, const std::vector<float>& parameters);
+inline TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float>& parameters) {
+  return hash_tensors(make_layout(model), parameters);
+}
 
 /// Returns Error{check_failed} that names the ranks that differ from most others and the first tensor that differs, or
 /// null. `by_rank`: hash_tensors of every rank. `when` ends the message: "after step 500".
-std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
+std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std::vector<TensorHashes>& by_rank,
                                         std::string_view when);
+
+inline std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
+                                               std::string_view when) {
+  return compare_replicas(make_layout(model), by_rank, when);
+}
 
 /// Collective over the trainer's ranks; blocks. Throws the error of compare_replicas on every rank. Does nothing for
 /// one rank, and for strategies whose ranks hold different parameters.

@@ -22,6 +22,13 @@ int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
+std::unique_ptr<DividedModel> make_divided(const RankContext& rank, const TrainerOptions& options, Stream& compute) {
+  if (options.plan.mesh.tp == 1 && options.plan.mesh.pp == 1) return nullptr;
+  return std::make_unique<DividedModel>(DividedContext{options.model, options.plan, rank.device, *rank.ops,
+                                                       rank.communicator, compute, options.seed,
+                                                       options.timeout_seconds});
+}
+
 }  // namespace
 
 AutoTimeouts auto_timeouts(double longest_step_seconds, int64_t queued_steps) {
@@ -37,31 +44,32 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       compute_(rank.device.make_stream("compute")),
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
-      model_(options.model, rank.device, *rank.ops,
-             {.max_rows = max_micro_rows(options.plan, row_),
-              .seed = options.seed,
-              .recompute = static_cast<Recompute>(options.plan.recompute)}),
+      divided_(make_divided(rank, options_, *compute_)),
+      whole_model_(divided_ ? nullptr
+                            : std::make_unique<Model>(options.model, rank.device, *rank.ops,
+                                                      ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
+                                                                   .seed = options.seed,
+                                                                   .recompute = static_cast<Recompute>(
+                                                                       options.plan.recompute)})),
+      model_(divided_ ? divided_->model() : *whole_model_),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
       order_(choose_order()),
       pieces_(make_pieces(model_.layout(), piece_bytes(options.plan, row_))),
       stamps_(rank.device) {
-  if (options_.plan.mesh.tp > 1 || options_.plan.mesh.pp > 1)
-    throw Error(Cause::usage,
-                fmt::format("the mesh has {} tensor-parallel ranks and {} pipeline stages; the trainer divides steps "
-                            "along the data axis alone",
-                            options_.plan.mesh.tp, options_.plan.mesh.pp),
-                "a mesh of dp ranks");
   const Feasibility feasible = row_.feasible(options_.plan);
   if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "a larger batch, or fewer devices");
   if (options_.launch == LaunchMode::graph) {
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
+    if (has_stages())
+      throw Error(Cause::usage, "launch mode graph: steps over pipeline stages are not captured", "`launch=eager`");
   }
-  strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
-                          *comm_, options_.timeout_seconds, options_.keep_gradients});
+  RangeOptimizer& optimizer = divided_ ? divided_->shared(*optimizer_) : *optimizer_;
+  strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
+                          options_.timeout_seconds, options_.keep_gradients, is_divided()});
   if (row_.data_on_root) {
-    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank).rows();
+    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, dp_rank()).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
     staged_targets_ = rank_.device.allocate(float_bytes(rows * options_.model.target_width()));
   }
@@ -88,22 +96,26 @@ Trainer::~Trainer() {
 void Trainer::reset() {
   synchronize();
   optimizer_->reset(*compute_);
-  model_.initialise(*compute_, deadline());
+  if (divided_)
+    divided_->initialise();
+  else
+    model_.initialise(*compute_, deadline());
 }
 
-std::vector<FloatRange> Trainer::owned() const { return row_.owned(options_.plan, options_.model, rank_.rank); }
+std::vector<FloatRange> Trainer::owned() const { return owned_by(dp_rank()); }
 
 RowRange Trainer::rows_to_provide() const {
   if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
   if (row_.data_on_root) return rank_.rank == 0 ? RowRange{0, options_.plan.global_batch} : RowRange{0, 0};
-  return even_share(options_.plan.global_batch, options_.plan.mesh.dp, rank_.rank);
+  return even_share(options_.plan.global_batch, options_.plan.mesh.dp, dp_rank());
 }
 
 void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part) {
+  if (has_stages()) return enqueue_stages(features, targets, stamps, part);
   const ParallelPlan& plan = options_.plan;
-  const RowRange first = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, 0);
+  const RowRange first = micro_batch_rows(plan, row_.full_batch_everywhere, dp_rank(), 0);
   for (int micro = 0; micro < plan.accumulate; ++micro) {
-    const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, rank_.rank, micro);
+    const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, dp_rank(), micro);
     const int64_t skip = rows.begin - first.begin;
     const BatchView batch{.features = features + skip * options_.model.input_width,
                           .targets = targets + skip * options_.model.target_width(),
@@ -261,6 +273,7 @@ StampedTimes Trainer::stamped_times(const float* features, const float* targets)
 }
 
 StepStats Trainer::evaluate(const float* features, const float* targets, int64_t rows) {
+  if (has_stages()) return evaluate_stages(features, targets, rows);
   StepStats total;
   const int64_t chunk = max_micro_rows(options_.plan, row_);
   for (int64_t begin = 0; begin < rows; begin += chunk) {
@@ -271,19 +284,19 @@ StepStats Trainer::evaluate(const float* features, const float* targets, int64_t
                           .global_rows = rows};
     model_.forward(*compute_, batch, false);
     model_.loss(*compute_, batch, false);
-    const StepStats part = local_stats();
+    const StepStats part = read_stats(model_);
     total.loss += part.loss;
     total.correct += part.correct;
-    if (options_.model.loss == LossKind::mse) total.absolute_error += absolute_error(batch);
+    if (options_.model.loss == LossKind::mse) total.absolute_error += absolute_error(model_, batch);
   }
   return total;
 }
 
 /// The part of the mean absolute error of batch.global_rows rows that these rows contribute. Blocks.
-double Trainer::absolute_error(const BatchView& batch) {
+double Trainer::absolute_error(Model& model, const BatchView& batch) {
   const int64_t values = batch.rows * options_.model.output_width();
   std::vector<float> outputs(static_cast<size_t>(values)), targets(outputs.size());
-  rank_.device.copy_out(*compute_, outputs.data(), model_.outputs(), float_bytes(values));
+  rank_.device.copy_out(*compute_, outputs.data(), model.outputs(), float_bytes(values));
   rank_.device.copy_out(*compute_, targets.data(), batch.targets, float_bytes(values));
   compute_->synchronize(deadline());
   double sum = 0;
@@ -296,23 +309,35 @@ void Trainer::synchronize() {
   comm_->synchronize(deadline());
 }
 
-StepStats Trainer::local_stats() {
+StepStats Trainer::read_stats(Model& model) {
   float host[kLossStats] = {};
-  rank_.device.copy_out(*compute_, host, model_.loss_stats(), sizeof(host));
+  rank_.device.copy_out(*compute_, host, model.loss_stats(), sizeof(host));
   compute_->synchronize(deadline());
   return {host[0], host[1]};
 }
 
+StepStats Trainer::local_stats() {
+  if (!divided_) return read_stats(model_);
+  if (divided_->counts_loss()) return read_stats(*divided_->loss_model());
+  compute_->synchronize(deadline());
+  return {};
+}
+
 StepStats Trainer::sum_over_ranks(const StepStats& local) {
-  if (rank_.world_size == 1 || row_.full_batch_everywhere) return local;
+  if (!divided_ && (rank_.world_size == 1 || row_.full_batch_everywhere)) return local;
+  return sum_over(rank_.communicator, local);
+}
+
+StepStats Trainer::sum_over(Communicator& ranks, const StepStats& local) {
   const std::string mine(reinterpret_cast<const char*>(&local), sizeof(local));
   StepStats total;
-  for (const std::string& bytes : rank_.communicator.exchange(mine, deadline())) {
+  for (const std::string& bytes : ranks.exchange(mine, deadline())) {
     StepStats part;
     if (bytes.size() != sizeof(part)) throw Error(Cause::collective_mismatch, "a rank sent no statistics of a step");
     std::memcpy(&part, bytes.data(), sizeof(part));
     total.loss += part.loss;
     total.correct += part.correct;
+    total.absolute_error += part.absolute_error;
   }
   return total;
 }

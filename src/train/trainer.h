@@ -8,6 +8,7 @@
 
 #include "amdahl/tensor.h"
 #include "parallel/data/strategy.h"
+#include "train/divided_model.h"
 #include "train/optimizer.h"
 
 namespace amdahl {
@@ -121,8 +122,11 @@ class Trainer {
   /// The sum of all ranks' parts, on every rank. Collective; blocks.
   StepStats sum_over_ranks(const StepStats& local);
   StepStats stats() { return sum_over_ranks(local_stats()); }
-  std::vector<float> parameters();        // layout order; blocks
+  std::vector<float> parameters();        // held here, in the order of model().layout(); blocks
+  /// All parameters in the order of make_layout(model), on rank 0; other ranks get nothing. Collective; blocks.
+  std::vector<float> whole_parameters();
   std::vector<NamedArray> buffers();      // Model::buffers of this rank; blocks
+  std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // the ranges that this rank updates
   /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
@@ -130,6 +134,15 @@ class Trainer {
   /// Continues from the state that rank 0 passes; other ranks' argument is ignored. The number of ranks and the
   /// strategy may differ from those of save_state. Collective; blocks.
   void load_state(const TrainerState& state);
+  /// Whether tensor or pipeline parallelism divides the model, so that evaluate is collective over the replica of rank
+  /// 0: `evaluates` says who takes part.
+  bool is_divided() const { return divided_ != nullptr; }
+  bool evaluates() const { return divided_ ? divided_->place().dp == 0 : rank_.rank == 0; }
+  bool has_stages() const { return divided_ && divided_->stages(); }
+  /// The ranks that hold the same parameters as this one.
+  Communicator& replicas() { return divided_ ? divided_->dp() : rank_.communicator; }
+  /// Payload bytes that this rank has passed to communicators since the last call.
+  size_t take_traffic();
   Stream& compute_stream() { return *compute_; }
   Model& model() { return model_; }
   /// Number of nodes of the part's graph without stamps; 0 when none was captured.
@@ -137,13 +150,19 @@ class Trainer {
 
  private:
   GradientOrder choose_order() const;
-  std::vector<FloatRange> owned_by(int rank) const;
+  std::vector<FloatRange> owned_by(int dp_rank) const;
+  int dp_rank() const { return divided_ ? divided_->place().dp : rank_.rank; }
+  void enqueue_stages(const float* features, const float* targets, StepStamps* stamps, StepPart part);
+  StepStats evaluate_stages(const float* features, const float* targets, int64_t rows);
+  std::vector<float> gather_whole(const std::vector<float>& held);
+  std::vector<float> distribute_whole(const std::vector<float>* whole);
   bool state_is_divided() const;
   std::vector<float> read_floats(const float* from, int64_t count);
   void write_floats(float* to, const std::vector<float>& values);
   std::vector<float> gather_state(const float* array);
   void distribute_state(float* array, const std::vector<float>* whole);
   void load_buffers(const std::vector<NamedArray>& saved);
+  void load_divided_buffers(const std::vector<NamedArray>& saved);
 
   using BatchKey = std::tuple<const float*, const StepStamps*, StepPart>;  // features pointer, stamps or null
 
@@ -154,7 +173,9 @@ class Trainer {
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part = StepPart::full);
   void enqueue_forward(const BatchView& batch, bool accumulate);
-  double absolute_error(const BatchView& batch);
+  StepStats read_stats(Model& model);
+  StepStats sum_over(Communicator& ranks, const StepStats& local);
+  double absolute_error(Model& model, const BatchView& batch);
   BackwardOptions silent_backward_options();
   BackwardOptions backward_options(bool last, StepStamps* stamps);
   // Longer than a collective's own deadline, whose error names the missing ranks.
@@ -164,7 +185,9 @@ class Trainer {
   TrainerOptions options_;
   const StrategyRow& row_;
   std::unique_ptr<Stream> compute_, second_, comm_;
-  Model model_;
+  std::unique_ptr<DividedModel> divided_;  // null where the mesh has a data axis alone
+  std::unique_ptr<Model> whole_model_;     // else
+  Model& model_;                           // of this rank: its layout and parameters
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientSync> strategy_;
   GradientOrder order_;

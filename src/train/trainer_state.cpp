@@ -32,10 +32,12 @@ std::vector<float> collect(const std::vector<float>& whole, const std::vector<Fl
 
 }  // namespace
 
-std::vector<FloatRange> Trainer::owned_by(int rank) const { return row_.owned(options_.plan, options_.model, rank); }
+std::vector<FloatRange> Trainer::owned_by(int dp_rank) const {
+  return row_.owned(options_.plan, model_.layout(), dp_rank);
+}
 
 bool Trainer::state_is_divided() const {
-  return rank_.world_size > 1 && floats_in(owned_by(0)) < model_.layout().num_floats;
+  return options_.plan.mesh.dp > 1 && floats_in(owned_by(0)) < model_.layout().num_floats;
 }
 
 std::vector<float> Trainer::read_floats(const float* from, int64_t count) {
@@ -54,34 +56,35 @@ TrainerState Trainer::save_state() {
   synchronize();
   TrainerState state;
   const bool root = rank_.rank == 0;
-  if (root) state.parameters = parameters();
-  if (root) state.buffers = buffers();
+  state.parameters = whole_parameters();
+  state.buffers = whole_buffers();
   rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
   for (float* const array : optimizer_->state()) {
     std::vector<float> whole = gather_state(array);
+    if (divided_) whole = gather_whole(whole);
     if (root) state.optimizer.push_back(std::move(whole));
   }
   synchronize();
   return state;
 }
 
-/// The array over the whole layout on rank 0; empty on other ranks. Where several ranks hold a parameter's state, the
+/// The array over the layout of this rank on data-parallel rank 0; empty on other ranks. Where several ranks hold a parameter's state, the
 /// lowest rank's counts: it is the one that updates it under every strategy.
 std::vector<float> Trainer::gather_state(const float* array) {
   std::vector<float> whole;
-  if (rank_.rank != 0) {
+  if (dp_rank() != 0) {
     const int64_t mine = floats_in(owned());
     if (state_is_divided() && mine > 0)
-      rank_.communicator.send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
+      replicas().send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
     synchronize();
     return whole;
   }
   whole.resize(static_cast<size_t>(model_.layout().num_floats));
-  for (int rank = rank_.world_size - 1; rank > 0 && state_is_divided(); --rank) {
+  for (int rank = options_.plan.mesh.dp - 1; rank > 0 && state_is_divided(); --rank) {
     const int64_t floats = floats_in(owned_by(rank));
     if (floats == 0) continue;
     const auto received = rank_.device.allocate(static_cast<size_t>(floats) * sizeof(float));
-    rank_.communicator.recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
+    replicas().recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
     spread(read_floats(received->as<float>(), floats), owned_by(rank), whole);
   }
   spread(read_floats(array, floats_in(owned())), owned(), whole);
@@ -91,7 +94,7 @@ std::vector<float> Trainer::gather_state(const float* array) {
 void Trainer::load_state(const TrainerState& state) {
   synchronize();
   const bool root = rank_.rank == 0;
-  const auto floats = static_cast<size_t>(model_.layout().num_floats);
+  const auto floats = static_cast<size_t>(divided_ ? make_layout(options_.model).num_floats : model_.layout().num_floats);
   const std::vector<float*> arrays = optimizer_->state();
   if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
     throw Error(Cause::internal, "the state of another trainer");
@@ -99,6 +102,12 @@ void Trainer::load_state(const TrainerState& state) {
   const std::string agreed = rank_.communicator.exchange(root ? step : std::string(), deadline()).front();
   rank_.device.copy_in(*compute_, model_.step_counter(), agreed.data(), agreed.size());
   synchronize();
+  if (divided_) {
+    write_floats(model_.params(), distribute_whole(root ? &state.parameters : nullptr));
+    for (size_t i = 0; i < arrays.size(); ++i)
+      write_floats(arrays[i], collect(distribute_whole(root ? &state.optimizer[i] : nullptr), owned()));
+    return load_buffers(state.buffers);
+  }
   if (root) write_floats(model_.params(), state.parameters);
   if (rank_.world_size > 1) rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
@@ -108,13 +117,14 @@ void Trainer::load_state(const TrainerState& state) {
 
 std::vector<NamedArray> Trainer::buffers() {
   std::vector<NamedArray> arrays;
-  for (const NamedBuffer& buffer : model_.buffers())
+  for (const NamedBuffer& buffer : divided_ ? divided_->buffers() : model_.buffers())
     arrays.push_back({buffer.name, {buffer.count}, read_floats(buffer.data, buffer.count)});
   return arrays;
 }
 
 /// `saved` counts on rank 0 alone.
 void Trainer::load_buffers(const std::vector<NamedArray>& saved) {
+  if (divided_) return load_divided_buffers(saved);
   for (const NamedBuffer& buffer : model_.buffers()) {
     const auto found =
         std::find_if(saved.begin(), saved.end(), [&](const NamedArray& array) { return array.name == buffer.name; });

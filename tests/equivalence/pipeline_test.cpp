@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parallel/pipeline/stage_runner.h"
-#include "parallel/pipeline/stages.h"
+#include "base/stages.h"
 #include "reference_mlp.h"
 #include "small_job.h"
 

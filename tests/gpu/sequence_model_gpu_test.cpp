@@ -30,7 +30,12 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 
 /// Largest accepted difference of a gradient, relative to the largest gradient of the model: rounding of the operands
 /// (2^-24, 2^-11, 2^-9 relative) through two blocks of about ten operations each.
-double tolerance(MathMode math) { return math == MathMode::fp32 ? 2e-5 : math == MathMode::tf32 ? 8e-3 : 4e-2; }
+/// In bf16 the small convolutional model has ReLUs whose sign rounding decides, before normalisations over 54 values:
+/// PyTorch's autocast differs from float64 by 0.07 of the largest gradient in the median of 20 seeds, by 0.24 at most.
+double tolerance(MathMode math, const std::string& model = "") {
+  if (model == "resnet" && math == MathMode::bf16) return 0.3;
+  return math == MathMode::fp32 ? 2e-5 : math == MathMode::tf32 ? 8e-3 : 4e-2;
+}
 
 class GpuSequenceModels : public ::testing::TestWithParam<Case> {
  protected:
@@ -76,7 +81,7 @@ TEST_P(GpuSequenceModels, LossAndGradientsEqualFloat64) {
         const auto i = static_cast<size_t>(tensor.begin + k);
         largest = std::max(largest, std::abs(result.first_gradients[i] - expected.gradients[i]));
       }
-      EXPECT_LT(largest, tolerance(GetParam().math) * norm) << "layer " << l << " " << tensor.spec.name;
+      EXPECT_LT(largest, tolerance(GetParam().math, GetParam().model.name) * norm) << "layer " << l << " " << tensor.spec.name;
     }
 }
 

@@ -91,7 +91,7 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
   if (!options.keep_gradients) return result;
   const StrategyRow& row = find_strategy(options.plan.strategy);
   for (int rank = 1; rank < world; ++rank)
-    for (const FloatRange& range : row.owned(options.plan, options.model, rank))
+    for (const FloatRange& range : row.owned(options.plan, make_layout(options.model), rank))
       std::copy(gradients[static_cast<size_t>(rank)].begin() + range.begin,
                 gradients[static_cast<size_t>(rank)].begin() + range.end, result.first_gradients.begin() + range.begin);
   return result;

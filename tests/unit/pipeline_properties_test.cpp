@@ -13,7 +13,7 @@
 #include "errors.h"
 #include "parallel/data/buckets.h"
 #include "parallel/pipeline/simulate.h"
-#include "parallel/pipeline/stages.h"
+#include "base/stages.h"
 #include "parallel/shares.h"
 
 namespace amdahl {

@@ -158,9 +158,9 @@ RankRun StudyCellRank::measure(int steps) {
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
   trainer_.reset();
-  rank_.communicator.reset_traffic();
+  trainer_.take_traffic();
   trainer_.step(pool_.features(0), pool_.targets(0));
-  if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(rank_.communicator.traffic().payload_bytes);
+  if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(trainer_.take_traffic());
   run.comm_bytes = comm_bytes_;
   run.loss_first = trainer_.stats().loss;
   const int lead = std::min(kLeadSteps, settings_.warmup);

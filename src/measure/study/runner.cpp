@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cell_axes.h"
+#include "base/plan_rules.h"
 #include "measure/study/cell.h"
 #include "measure/study/cell_memory.h"
 #include "measure/study/step_account.h"
@@ -369,6 +370,15 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
     }
   }
   return seconds;
+}
+
+ParallelPlan plan_of(const StudySettings& settings, const StudyCellSpec& cell) {
+  ParallelPlan plan = settings.trainer.plan;
+  plan.strategy = cell.strategy;
+  plan.mesh.dp = cell.devices;
+  if (cell.plan) plan = *cell.plan;
+  plan.global_batch = cell.global_batch;
+  return plan;
 }
 
 }  // namespace amdahl

@@ -22,7 +22,8 @@ struct StudyCellSpec {
   LaunchMode launch = LaunchMode::eager;
   MathMode math = MathMode::fp32;
   bool extra = false;  // only shows an alternative on one device; has no influence on when a study stops
-  int every = 1;       // measured in every `every`-th run, so that drift affects all cells of its group equally
+  std::optional<ParallelPlan> plan{};  // a plan of its own, in place of the study's options; `strategy` is its text
+  int every = 1;  // measured in every `every`-th run, so that drift affects all cells of its group equally
 
   bool operator==(const StudyCellSpec&) const = default;
 };
@@ -54,6 +55,9 @@ struct StudySettings {
 
   int runs_end() const { return end_run < 0 ? runs : end_run; }
 };
+
+/// The plan of a cell.
+ParallelPlan plan_of(const StudySettings& settings, const StudyCellSpec& cell);
 
 /// Identifies a run of a cell; a resumed study recognises its records by this key.
 std::string run_key(const StudyCellSpec& cell, int64_t run);

@@ -175,16 +175,15 @@ class TrainRank {
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
     const double loss = trainer_.sum_over_ranks(local).loss;
-    if (rank_.rank != 0) return;  // rank 0 has the weights under every strategy
     EpochResult result;
     result.epoch = epoch;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
     result.samples_per_second = static_cast<double>((steps_ - begin) * batch) / result.seconds;
     result.train_loss = loss;
     result.memory_peak_bytes = static_cast<int64_t>(rank_.device.peak_allocated_bytes() - bytes_before_);
-    require_finite(loss, "loss", epoch);
-    validate(result);
-    events_.finished(result);
+    if (rank_.rank == 0) require_finite(loss, "loss", epoch);
+    if (trainer_.evaluates()) validate(result);  // rank 0 has the weights under every strategy, or a part of them
+    if (rank_.rank == 0) events_.finished(result);
   }
 
   void validate(EpochResult& result) {
@@ -264,9 +263,11 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
       rank.communicator.barrier(Deadline::after_seconds(settings.trainer.timeout_seconds));  // before any allocates
       TrainRank training(rank, data, settings, split, counted);
       training.run();
+      std::vector<float> parameters = training.trainer().whole_parameters();
+      std::vector<NamedArray> buffers = training.trainer().whole_buffers();
       if (rank.rank != 0) return;
-      trained.parameters = training.trainer().parameters();
-      trained.buffers = training.trainer().buffers();
+      trained.parameters = std::move(parameters);
+      trained.buffers = std::move(buffers);
     });
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;

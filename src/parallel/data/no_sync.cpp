@@ -10,7 +10,7 @@ class NoCommunication final : public GradientSync {
  public:
   explicit NoCommunication(const SyncContext& context) : context_(context) {
     const ModelSpec& model = context.model.spec();
-    if (!model.is_mlp()) return;
+    if (!model.is_mlp() || context.is_divided) return;
     const int64_t in = model.input_width, out = model.layers.front().units;
     const bool last_too = model.layers.size() == 1;  // the last layer's bias gradient is part of the same call
     if (!context.optimizer.is_adam() || context.optimizer.clips() || context.plan.accumulate > 1 ||

@@ -25,12 +25,12 @@ Feasibility a_row_for_every_device(const ParallelPlan& plan) {
                              plan.accumulate)};
 }
 
-std::vector<FloatRange> all_parameters(const ParallelPlan&, const ModelSpec& model, int) {
-  return {{0, make_layout(model).num_floats}};
+std::vector<FloatRange> all_parameters(const ParallelPlan&, const ParameterLayout& layout, int) {
+  return {{0, layout.num_floats}};
 }
 
-std::vector<FloatRange> all_parameters_on_root(const ParallelPlan& plan, const ModelSpec& model, int rank) {
-  return rank == 0 ? all_parameters(plan, model, rank) : std::vector<FloatRange>{};
+std::vector<FloatRange> all_parameters_on_root(const ParallelPlan& plan, const ParameterLayout& layout, int rank) {
+  return rank == 0 ? all_parameters(plan, layout, rank) : std::vector<FloatRange>{};
 }
 
 }  // namespace

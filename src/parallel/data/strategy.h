@@ -65,6 +65,7 @@ struct SyncContext {
   Stream& comm;  // second stream, for communication that overlaps compute
   double timeout_seconds = 60;
   bool keep_gradients = false;  // the model's gradients must be complete after a step
+  bool is_divided = false;      // by tensor or pipeline parallelism: no update is fused into backward
 };
 
 class GradientSync {
@@ -109,8 +110,8 @@ struct StrategyRow {
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Payload bytes of the collective that adds up the norm of a clipped gradient, where no rank has all of it.
   int64_t norm_bytes = 0;
-  /// Ascending, disjoint ranges of the layout that `rank` updates, and for which it holds optimizer state.
-  std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ModelSpec& model, int rank);
+  /// Ascending, disjoint ranges of the layout that data-parallel `rank` updates, and for which it holds optimizer state.
+  std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
   std::unique_ptr<GradientSync> (*build)(const SyncContext& context);
 };
 
@@ -130,7 +131,7 @@ std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& cont
 std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank);
+std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 
 }  // namespace amdahl

@@ -168,9 +168,9 @@ int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec&
   return static_cast<int64_t>(bytes);
 }
 
-std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ModelSpec& model, int rank) {
+std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank) {
   std::vector<FloatRange> owned;
-  for (const Bucket& bucket : make_buckets(make_layout(model), plan)) {
+  for (const Bucket& bucket : make_buckets(layout, plan)) {
     const Shards shards = divide(bucket, plan.mesh.dp);
     for (const FloatRange& range : {shards.front(), shards.part(rank)}) {
       if (range.floats() <= 0) continue;

@@ -1,15 +1,15 @@
 // Schedules of pipeline parallelism: which forward and backward passes a rank computes, in which order, as plain data.
 //
 // A schedule holds no devices and no times: `simulate.h` computes how long it takes with given times and detects
-// deadlocks, and an executor runs `actions[rank]` in order. A kind is a row of the table in schedule.cpp: to add one,
-// write its function there and add the row; the tests then cover it without further edits.
+// deadlocks, and an executor runs `actions[rank]` in order. A kind is a row of the table in base/pipeline_kinds.cpp and
+// one in schedule.cpp with its function; the tests then cover it without further edits.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "amdahl/error.h"
+#include "base/pipeline_kinds.h"
 
 namespace amdahl {
 
@@ -33,23 +33,6 @@ struct Action {
 /// "forward of stage 1, micro-batch 2".
 std::string describe(const Action& action);
 
-enum class ScheduleKind {
-  gpipe,        // all forwards, then all backwards (Huang et al., 2019, arXiv:1811.06965)
-  one_f_one_b,  // one forward, one backward, with a flush: PipeDream-flush (Narayanan et al., 2021, arXiv:2006.09503)
-  interleaved,  // 1F1B with several chunks of the model per rank (Narayanan et al., 2021, arXiv:2104.04473)
-  zb_h1,        // 1F1B with weight gradients in the bubble, same memory (Qi et al., 2023, arXiv:2401.10241, 2.1)
-  zb_v,         // two chunks per rank in the shape of a V, no bubble at equal times (the same, section 6)
-};
-
-/// Every kind, in the order above.
-const std::vector<ScheduleKind>& schedule_kinds();
-
-/// "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v".
-std::string_view to_string(ScheduleKind kind);
-
-/// The kind of that name. Error{usage} with the nearest name and the list.
-ScheduleKind find_schedule_kind(std::string_view name);
-
 struct PipelineSchedule {
   ScheduleKind kind = ScheduleKind::gpipe;
   int num_ranks = 0;
@@ -59,16 +42,6 @@ struct PipelineSchedule {
   std::vector<std::vector<Action>> actions;  // by rank, in the order of execution
   bool operator==(const PipelineSchedule&) const = default;
 };
-
-/// Whether the kind is defined for these numbers. If not, the reason names the nearest numbers that are feasible.
-///
-/// `chunks` is the number of stages that every rank holds: 1 for gpipe, 1f1b and zb-h1, at least 2 for interleaved
-/// (rank r holds stages r, p + r, 2p + r, ... of p ranks; micro-batches must be a multiple of the ranks) and 2 for zb-v
-/// (rank r holds stages r and 2p - 1 - r). More than 2^24 forwards of all ranks together are not feasible.
-Feasibility schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks);
-
-/// Throws Error{usage} with the reason when the numbers are not feasible.
-void require_schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks);
 
 /// Makes the schedule; it passes `check_schedule` and has no deadlock. Error{usage} when it is not feasible.
 PipelineSchedule make_schedule(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks = 1);

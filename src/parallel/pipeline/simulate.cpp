@@ -193,25 +193,4 @@ std::optional<double> bubble_formula(ScheduleKind kind, int num_ranks, int num_m
   return work_us > 0 ? idle_us / (work_us + idle_us) : 0;
 }
 
-int peak_activations_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks, int rank) {
-  require_schedule_feasible(kind, num_ranks, num_micro_batches, chunks);
-  if (rank < 0 || rank >= num_ranks)
-    throw Error(Cause::usage, fmt::format("rank {} is not one of {} ranks", rank, num_ranks),
-                fmt::format("0 to {}", num_ranks - 1));
-  const int behind = num_ranks - 1 - rank;
-  switch (kind) {
-    case ScheduleKind::gpipe:
-      return num_micro_batches;
-    case ScheduleKind::one_f_one_b:
-      return std::min(num_micro_batches, behind + 1);
-    case ScheduleKind::interleaved:
-      return std::min(chunks * num_micro_batches, 2 * behind + (chunks - 1) * num_ranks + 1);
-    case ScheduleKind::zb_h1:
-      return std::min(num_micro_batches, num_ranks);
-    case ScheduleKind::zb_v:
-      return std::min({2 * num_micro_batches, 2 * num_ranks, num_micro_batches + 1 + rank});
-  }
-  throw Error(Cause::internal, "a kind of pipeline schedule has no formula");
-}
-
 }  // namespace amdahl

@@ -63,17 +63,4 @@ SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes
 std::optional<double> bubble_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks,
                                      const StageTimes& stage);
 
-/// `peak_activations` of `make_schedule`'s schedule on one rank, in activations of one micro-batch in one stage; p
-/// ranks, m micro-batches, v chunks:
-/// - gpipe: m;
-/// - 1f1b: min(m, p - rank) (Narayanan et al., 2021, arXiv:2006.09503);
-/// - interleaved: min(v m, 2 (p - 1 - rank) + (v - 1) p + 1), its forwards before the first backward (Narayanan et al.,
-///   2021, arXiv:2104.04473);
-/// - zb-h1: min(m, p) on every rank, as rank 0 of 1f1b (Qi et al., 2023, arXiv:2401.10241, section 2);
-/// - zb-v: min(2m, 2p, m + 1 + rank), of halves of a rank's part, so that for m >= 2p - 1 every rank holds as much as
-///   rank 0 of 1f1b (the same, section 6; found for this schedule where m is less).
-///
-/// Error{usage} where the schedule is not feasible or the rank does not exist.
-int peak_activations_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks, int rank);
-
 }  // namespace amdahl

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "parallel/pipeline/stages.h"
+#include "base/stages.h"
 #include "parallel/shares.h"
 
 namespace amdahl {
@@ -71,7 +71,8 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
       schedule_(schedule),
       context_(context),
       options_(options),
-      compute_(context.device.make_stream("compute")) {
+      own_compute_(context.compute ? nullptr : context.device.make_stream("compute")),
+      compute_(context.compute ? context.compute : own_compute_.get()) {
   check_schedule(schedule_);
   if (schedule_.num_ranks != context_.pipeline.world_size())
     throw Error(
@@ -84,7 +85,8 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
         fmt::format("batch {} is smaller than {} micro-batches", options_.global_batch, schedule_.num_micro_batches),
         "a larger batch, or fewer micro-batches");
   if (options_.layers.empty()) options_.layers = balance_stages(layer_flops(spec_), schedule_.num_stages);
-  const int64_t max_rows = even_share(options_.global_batch, schedule_.num_micro_batches, 0).rows();
+  if (options_.all_rows == 0) options_.all_rows = options_.global_batch;
+  max_rows_ = even_share(options_.global_batch, schedule_.num_micro_batches, 0).rows();
   const auto& actions = schedule_.actions[static_cast<size_t>(context_.pipeline.rank())];
   for (int number = 0; number < schedule_.num_stages; ++number) {
     if (schedule_.rank_of_stage[static_cast<size_t>(number)] != context_.pipeline.rank()) continue;
@@ -94,14 +96,20 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
     const LayerRange layers = options_.layers[static_cast<size_t>(number)];
     stage.model = std::make_unique<Model>(
         spec_, context_.device, context_.ops,
-        ModelOptions{.max_rows = max_rows, .seed = options_.seed, .layers = layers, .num_slots = stage.slots.count});
+        ModelOptions{.max_rows = max_rows_,
+                     .seed = options_.seed,
+                     .layers = layers,
+                     .num_slots = stage.slots.count,
+                     .recompute = options_.recompute,
+                     .make_layer = options_.make_layer,
+                     .storage = options_.storage});
     for (int s = 0; s < stage.slots.count; ++s) {
       Stage::SlotEvents& events = stage.events.emplace_back();
       for (auto* event : {&events.input_arrived, &events.output_done, &events.gradient_arrived,
                           &events.input_gradient_done, &events.input_gradient_sent, &events.free})
         *event = context_.device.make_event();
       if (number > 0)
-        stage.inputs.push_back(context_.device.allocate(float_bytes(max_rows * spec_.layer_input_width(layers.first))));
+        stage.inputs.push_back(context_.device.allocate(float_bytes(max_rows_ * spec_.layer_input_width(layers.first))));
     }
   }
   connect();
@@ -160,61 +168,110 @@ void StageRunner::synchronize() {
       if (channel->stream) channel->stream->synchronize(deadline());
 }
 
-void StageRunner::enqueue_gradients(const float* features, const float* targets) {
+void StageRunner::enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks) {
   for (const auto& stage : stages_) stage->inputs_done = stage->weights_done = 0;
   for (const Action& action : schedule_.actions[static_cast<size_t>(context_.pipeline.rank())]) {
     Stage& stage = stage_of(action.stage);
     if (action.kind == ActionKind::forward)
-      forward(stage, action.micro_batch, features, targets);
+      forward(stage, action, features, targets, hooks);
     else
-      backward(stage, action, features, targets);
+      backward(stage, action, features, targets, hooks);
   }
+}
+
+void StageRunner::evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows) {
+  for (const auto& each : stages_) {
+    Stage& stage = *each;
+    const Action action{ActionKind::forward, stage.number, 0};
+    const bool first = stage.number == 0, last = stage.number + 1 == schedule_.num_stages;
+    const BatchView batch{first ? features : stage.input_of(0), last ? targets : nullptr, rows, 0, all_rows};
+    if (!first) receive_input(stage, action, rows, {});
+    stage.model->forward(*compute_, batch, false, stage.slot_of(0));
+    if (last)
+      stage.model->loss(*compute_, batch, false, stage.slot_of(0));
+    else if (stage.output.stream)
+      send_output(stage, 0, rows);
+    compute_->record(*stage.events_of(0).free);
+  }
+  synchronize();
+}
+
+size_t StageRunner::take_traffic() {
+  size_t bytes = 0;
+  for (const auto& stage : stages_)
+    for (Channel* channel : {&stage->input, &stage->output, &stage->output_gradient, &stage->input_gradient})
+      if (channel->communicator) {
+        bytes += channel->communicator->traffic().payload_bytes;
+        channel->communicator->reset_traffic();
+      }
+  return bytes;
 }
 
 BatchView StageRunner::batch_of(const Stage& stage, int micro_batch, const float* features,
                                 const float* targets) const {
   const RowRange rows = even_share(options_.global_batch, schedule_.num_micro_batches, micro_batch);
-  const int64_t target_width = spec_.loss == LossKind::mse ? spec_.output_width() : 1;
   const bool first = stage.number == 0, last = stage.number + 1 == schedule_.num_stages;
   return {.features = first ? features + rows.begin * spec_.input_width : stage.input_of(micro_batch),
-          .targets = last ? targets + rows.begin * target_width : nullptr,
+          .targets = last ? targets + rows.begin * spec_.target_width() : nullptr,
           .rows = rows.rows(),
-          .row_offset = rows.begin,
-          .global_rows = options_.global_batch};
+          .row_offset = options_.first_row + rows.begin,
+          .global_rows = options_.all_rows};
 }
 
-void StageRunner::forward(Stage& stage, int micro_batch, const float* features, const float* targets) {
+void StageRunner::forward(Stage& stage, const Action& action, const float* features, const float* targets,
+                          const StageHooks& hooks) {
+  const int micro_batch = action.micro_batch, slot = stage.slot_of(micro_batch);
   const BatchView batch = batch_of(stage, micro_batch, features, targets);
-  const int slot = stage.slot_of(micro_batch);
-  if (stage.number > 0) receive_input(stage, micro_batch, batch.rows);
+  if (stage.number > 0) receive_input(stage, action, batch.rows, hooks);
+  if (hooks.around) hooks.around(true, action);
   stage.model->forward(*compute_, batch, true, slot);
-  if (batch.targets)
-    stage.model->loss(*compute_, batch, micro_batch > 0, slot);
-  else if (stage.output.stream)
-    send_output(stage, micro_batch, batch.rows);
+  if (batch.targets) stage.model->loss(*compute_, batch, micro_batch > 0, slot);
+  if (hooks.around) hooks.around(false, action);
+  if (!batch.targets && stage.output.stream) send_output(stage, micro_batch, batch.rows);
 }
 
-void StageRunner::backward(Stage& stage, const Action& action, const float* features, const float* targets) {
+void StageRunner::backward(Stage& stage, const Action& action, const float* features, const float* targets,
+                           const StageHooks& hooks) {
   const int micro_batch = action.micro_batch, slot = stage.slot_of(micro_batch);
   const BatchView batch = batch_of(stage, micro_batch, features, targets);
   Stage::SlotEvents& events = stage.events_of(micro_batch);
-  if (action.kind != ActionKind::backward_weight) {
-    if (stage.output_gradient.stream) receive_gradient(stage, micro_batch, batch.rows);
+  const bool weights_alone = action.kind == ActionKind::backward_weight;
+  bool last = false;
+  if (!weights_alone) {
+    if (stage.output_gradient.stream) receive_gradient(stage, action, batch.rows, hooks);
     if (stage.input_gradient.stream) compute_->wait(*events.input_gradient_sent);  // of the slot's previous micro-batch
-    const bool accumulate = stage.inputs_done++ > 0;
-    if (action.kind == ActionKind::backward)
-      stage.model->backward(*compute_, batch, accumulate, {}, slot);
-    else
-      stage.model->backward_inputs(*compute_, batch, accumulate, slot);
-    if (stage.number > 0) send_input_gradient(stage, micro_batch, batch.rows);
-  } else {
-    stage.model->backward_weights(*compute_, batch, stage.weights_done++ > 0, slot);
   }
+  if (hooks.around) hooks.around(true, action);
+  if (weights_alone) {
+    stage.model->backward_weights(*compute_, batch, stage.weights_done++ > 0, slot);
+    last = stage.weights_done == schedule_.num_micro_batches;
+  } else {
+    const bool accumulate = stage.inputs_done++ > 0;
+    if (action.kind == ActionKind::backward_input) {
+      stage.model->backward_inputs(*compute_, batch, accumulate, slot);
+    } else {
+      last = stage.inputs_done == schedule_.num_micro_batches;
+      BackwardOptions options;
+      if (last) options.ready = hooks.ready;
+      stage.model->backward(*compute_, batch, accumulate, options, slot);
+    }
+  }
+  if (hooks.around) hooks.around(false, action);
+  if (!weights_alone && stage.number > 0) send_input_gradient(stage, micro_batch, batch.rows);
+  if (last && weights_alone) tell_ready(stage, hooks);
   if (ends_backward(action.kind)) compute_->record(*events.free);
 }
 
-void StageRunner::receive_input(Stage& stage, int micro_batch, int64_t rows) {
-  const int64_t floats = rows * spec_.layer_input_width(stage.model->layout().range.first);
+void StageRunner::tell_ready(const Stage& stage, const StageHooks& hooks) {
+  if (!hooks.ready) return;
+  const ParameterLayout& layout = stage.model->layout();
+  for (size_t i = stage.model->range().last; i-- > stage.model->range().first;)
+    hooks.ready(layout.layers[i].begin, layout.layers[i].end, *compute_);
+}
+
+void StageRunner::receive_input(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks) {
+  const int micro_batch = action.micro_batch;
+  const int64_t floats = rows * spec_.layer_input_width(stage.model->range().first);
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   if (!stage.input.stream) {
     Stage& below = stage_of(stage.number - 1);
@@ -225,31 +282,36 @@ void StageRunner::receive_input(Stage& stage, int micro_batch, int64_t rows) {
   stream.wait(*events.free);
   stage.input.communicator->recv(stage.input_of(micro_batch), static_cast<size_t>(floats), DType::f32, 0, stream);
   stream.record(*events.input_arrived);
+  if (hooks.waits) hooks.waits(true, action);
   compute_->wait(*events.input_arrived);
+  if (hooks.waits) hooks.waits(false, action);
 }
 
 void StageRunner::send_output(Stage& stage, int micro_batch, int64_t rows) {
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   compute_->record(*events.output_done);
   stage.output.stream->wait(*events.output_done);
-  const int64_t width = spec_.layer_output_width(stage.model->layout().range.last - 1);
+  const int64_t width = spec_.layer_output_width(stage.model->range().last - 1);
   stage.output.communicator->send(stage.model->outputs(stage.slot_of(micro_batch)), static_cast<size_t>(rows * width),
                                   DType::f32, 1, *stage.output.stream);
 }
 
-void StageRunner::receive_gradient(Stage& stage, int micro_batch, int64_t rows) {
-  const int64_t floats = rows * spec_.layer_output_width(stage.model->layout().range.last - 1);
+void StageRunner::receive_gradient(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks) {
+  const int micro_batch = action.micro_batch;
+  const int64_t floats = rows * spec_.layer_output_width(stage.model->range().last - 1);
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.output_gradient.stream;
   stream.wait(*events.free);  // the slot's previous micro-batch has read its gradient
   stage.output_gradient.communicator->recv(gradient, static_cast<size_t>(floats), DType::f32, 1, stream);
   stream.record(*events.gradient_arrived);
+  if (hooks.waits) hooks.waits(true, action);
   compute_->wait(*events.gradient_arrived);
+  if (hooks.waits) hooks.waits(false, action);
 }
 
 void StageRunner::send_input_gradient(Stage& stage, int micro_batch, int64_t rows) {
-  const int64_t floats = rows * spec_.layer_input_width(stage.model->layout().range.first);
+  const int64_t floats = rows * spec_.layer_input_width(stage.model->range().first);
   const float* gradient = stage.model->input_gradient(stage.slot_of(micro_batch));
   if (!stage.input_gradient.stream) {
     Stage& below = stage_of(stage.number - 1);

@@ -5,6 +5,7 @@
 // tensors are copied. Not thread-safe: one per rank. A call enqueues a whole step and returns.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,12 +21,28 @@ struct StageContext {
   Ops& ops;
   Communicator& pipeline;  // over the schedule's ranks, in rank order
   double timeout_seconds = 60;
+  Stream* compute = nullptr;  // null: a stream of the runner's own
 };
 
 struct StageOptions {
-  int64_t global_batch = 0;        // rows per step, cut into the schedule's micro-batches
+  int64_t global_batch = 0;        // rows per step of this pipeline, cut into the schedule's micro-batches
   uint64_t seed = 42;              // of parameters and dropout: draws equal those of one device
   std::vector<LayerRange> layers;  // of each stage; empty: balanced by layer_flops
+  int64_t first_row = 0;           // of these rows in the batch of all pipelines
+  int64_t all_rows = 0;            // of the batch of all pipelines; 0: this one's
+  Recompute recompute = Recompute::none;
+  std::shared_ptr<ParameterStorage> storage = nullptr;  // of all stages of this rank; null: each has its own
+  LayerFactory make_layer = nullptr;                    // see ModelOptions
+};
+
+/// Callbacks of a step; each may be null.
+struct StageHooks {
+  /// Gradients [begin, end) of the layout are complete over all micro-batches, in the order of `stream`.
+  std::function<void(int64_t begin, int64_t end, Stream& stream)> ready;
+  /// Before (`begins`) and after an action is enqueued on the compute stream.
+  std::function<void(bool begins, const Action& action)> around;
+  /// Before (`begins`) and after the compute stream waits for what another rank sends.
+  std::function<void(bool begins, const Action& action)> waits;
 };
 
 class StageRunner {
@@ -40,7 +57,13 @@ class StageRunner {
   void initialise();
   /// Enqueues forward, loss and backward of all micro-batches. `features` [global_batch, input width] is read on the
   /// rank of the first stage, `targets` on the rank of the last one. Each stage's model then holds its gradients.
-  void enqueue_gradients(const float* features, const float* targets);
+  void enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks = {});
+  /// Forward and loss without dropout of `rows` rows, at most those of a micro-batch; the loss is a mean over
+  /// `all_rows`. Blocks. All ranks call it.
+  void evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows);
+  int64_t micro_batch_rows() const { return max_rows_; }
+  /// Payload bytes that this rank has sent and received since the last call.
+  size_t take_traffic();
   /// Blocks until all enqueued work is done.
   void synchronize();
 
@@ -57,10 +80,13 @@ class StageRunner {
   Stage& stage_of(int number);
   void connect();
   BatchView batch_of(const Stage& stage, int micro_batch, const float* features, const float* targets) const;
-  void forward(Stage& stage, int micro_batch, const float* features, const float* targets);
-  void backward(Stage& stage, const Action& action, const float* features, const float* targets);
-  void receive_input(Stage& stage, int micro_batch, int64_t rows);
-  void receive_gradient(Stage& stage, int micro_batch, int64_t rows);
+  void forward(Stage& stage, const Action& action, const float* features, const float* targets,
+               const StageHooks& hooks);
+  void backward(Stage& stage, const Action& action, const float* features, const float* targets,
+                const StageHooks& hooks);
+  void tell_ready(const Stage& stage, const StageHooks& hooks);
+  void receive_input(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks);
+  void receive_gradient(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks);
   void send_output(Stage& stage, int micro_batch, int64_t rows);
   void send_input_gradient(Stage& stage, int micro_batch, int64_t rows);
   Deadline deadline() const { return Deadline::after_seconds(context_.timeout_seconds + 2.0); }
@@ -69,7 +95,9 @@ class StageRunner {
   PipelineSchedule schedule_;
   StageContext context_;
   StageOptions options_;
-  std::unique_ptr<Stream> compute_;
+  std::unique_ptr<Stream> own_compute_;
+  Stream* compute_;
+  int64_t max_rows_ = 0;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
 

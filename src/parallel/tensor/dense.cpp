@@ -10,14 +10,6 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kGroup = 4;  // units that share one dropout draw
-
-/// The units of a column-parallel layer that a rank holds.
-RowRange units_of(int64_t units, int num_ranks, int rank) {
-  const RowRange groups = even_share((units + kGroup - 1) / kGroup, num_ranks, rank);
-  return {std::min(units, groups.begin * kGroup), std::min(units, groups.end * kGroup)};
-}
-
 void sum_over(Communicator& tp, float* data, int64_t count, Stream& stream) {
   tp.all_reduce(data, static_cast<size_t>(count), DType::f32, ReduceOp::sum, stream);
 }
@@ -128,39 +120,16 @@ class RowDense final : public Layer {
 
 }  // namespace
 
-std::vector<TensorRole> tensor_roles(const ModelSpec& model) {
-  std::vector<TensorRole> roles(model.layers.size(), TensorRole::whole);
-  for (size_t i = 0; i + 1 < model.layers.size(); i += 2) {
-    roles[i] = TensorRole::column;
-    roles[i + 1] = TensorRole::row;
-  }
-  return roles;
-}
-
-Feasibility tensor_feasible(const ModelSpec& model, int num_ranks) {
-  if (num_ranks < 1) return {false, fmt::format("{} tensor-parallel ranks", num_ranks)};
-  if (num_ranks > 1 && !model.is_mlp())
-    return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
-  const std::vector<TensorRole> roles = tensor_roles(model);
-  for (size_t i = 0; i < roles.size(); ++i) {
-    const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
-    if (roles[i] == TensorRole::column && groups < num_ranks)
-      return {false,
-              fmt::format("layer {} has {} units: at most {} tensor-parallel ranks", i, model.layers[i].units, groups)};
-  }
-  return {};
-}
-
-std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank) {
-  const std::vector<TensorRole> roles = tensor_roles(model);
+std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank,
+                                       const std::vector<TensorRole>& roles) {
   std::vector<WeightShard> shards;
   for (size_t i = 0; i < roles.size(); ++i) {
     WeightShard shard{0, model.layers[i].units, 0, model.layer_input_width(i)};
     if (roles[i] == TensorRole::column) {
-      const RowRange units = units_of(shard.row_end, num_ranks, rank);
+      const RowRange units = column_units(shard.row_end, {num_ranks, rank});
       shard.row_begin = units.begin, shard.row_end = units.end;
     } else if (roles[i] == TensorRole::row) {
-      const RowRange units = units_of(shard.column_end, num_ranks, rank);
+      const RowRange units = column_units(shard.column_end, {num_ranks, rank});
       shard.column_begin = units.begin, shard.column_end = units.end;
     }
     shards.push_back(shard);
@@ -179,20 +148,25 @@ int64_t tensor_traffic_bytes(const ModelSpec& model, int num_ranks, int64_t rows
   return floats * rows * static_cast<int64_t>(sizeof(float));
 }
 
-ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options) {
-  const int num_ranks = context.tp.world_size();
-  const Feasibility feasible = tensor_feasible(model, num_ranks);
-  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "fewer tensor-parallel ranks, or wider layers");
-  if (num_ranks == 1) return options;
-  options.shards = tensor_shards(model, num_ranks, context.tp.rank());
-  options.make_layer = [model, context, roles = tensor_roles(model), shards = options.shards](
-                           size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
+LayerFactory tensor_layers(const ModelSpec& model, const std::vector<TensorRole>& roles, const TensorContext& context) {
+  return [model, context, roles,
+          shards = tensor_shards(model, context.tp.world_size(), context.tp.rank(), roles)](
+             size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
     const LayerSpec& spec = model.layers[i];
     if (roles[i] == TensorRole::column) return std::make_unique<ColumnDense>(spec, shards[i], i, parameters, context);
     if (roles[i] == TensorRole::row) return std::make_unique<RowDense>(spec, shards[i], i, parameters, context);
     return std::make_unique<DenseLayer>(spec, model.layer_input_width(i), i, parameters, context.device,
                                         context.ops.gemm());
   };
+}
+
+ModelOptions tensor_parallel(const ModelSpec& model, const TensorContext& context, ModelOptions options) {
+  const int num_ranks = context.tp.world_size();
+  const Feasibility feasible = tensor_feasible(model, num_ranks);
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "fewer tensor-parallel ranks, or wider layers");
+  if (num_ranks == 1) return options;
+  options.shards = tensor_shards(model, num_ranks, context.tp.rank());
+  options.make_layer = tensor_layers(model, tensor_roles(model), context);
   return options;
 }
 

@@ -10,21 +10,19 @@
 
 #include <vector>
 
+#include "base/shards.h"
 #include "comm/communicator.h"
 #include "model/model.h"
 
 namespace amdahl {
 
-enum class TensorRole { whole, column, row };
-/// The role of each layer.
-std::vector<TensorRole> tensor_roles(const ModelSpec& model);
-
-/// Whether every rank gets at least one group of units of every pair. If not, the reason names the layer.
-Feasibility tensor_feasible(const ModelSpec& model, int num_ranks);
-
 /// The part of each layer's weight that `rank` holds. Units are divided in groups of four, because one dropout draw
 /// covers four.
-std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank);
+std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank,
+                                       const std::vector<TensorRole>& roles);
+inline std::vector<WeightShard> tensor_shards(const ModelSpec& model, int num_ranks, int rank) {
+  return tensor_shards(model, num_ranks, rank, tensor_roles(model));
+}
 
 /// Bytes that each rank passes to all-reduces in one step of `rows` rows.
 int64_t tensor_traffic_bytes(const ModelSpec& model, int num_ranks, int64_t rows);
@@ -35,6 +33,9 @@ struct TensorContext {
   Ops& ops;
   Communicator& tp;
 };
+
+/// Makes the dense layers of a Model on this rank.
+LayerFactory tensor_layers(const ModelSpec& model, const std::vector<TensorRole>& roles, const TensorContext& context);
 
 /// `options` for a Model that holds this rank's shards: its forward gives every rank the whole output, its loss is the
 /// same on every rank, and its gradients are those of the shards. Error{usage} when not feasible (tensor_feasible).

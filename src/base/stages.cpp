@@ -1,4 +1,4 @@
-#include "parallel/pipeline/stages.h"
+#include "base/stages.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,17 @@
 #include "base/layer_kinds.h"
 
 namespace amdahl {
+namespace {
+
+/// Indices of the transformer blocks.
+std::vector<size_t> blocks_of(const ModelSpec& model) {
+  std::vector<size_t> blocks;
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (model.layers[i].kind == LayerKind::transformer_block) blocks.push_back(i);
+  return blocks;
+}
+
+}  // namespace
 
 std::vector<double> layer_flops(const ModelSpec& model) {
   std::vector<double> flops;
@@ -43,6 +54,33 @@ std::vector<LayerRange> balance_stages(const std::vector<double>& work, int num_
   for (size_t s = stages; s > 0; --s) {
     ranges[s - 1] = {cut[s][end], end};
     end = cut[s][end];
+  }
+  return ranges;
+}
+
+Feasibility stages_feasible(const ModelSpec& model, int num_stages, StageSplit split) {
+  const size_t blocks = blocks_of(model).size(), layers = model.layers.size();
+  if (num_stages < 1) return {false, fmt::format("{} pipeline stages", num_stages)};
+  const auto stages = static_cast<size_t>(num_stages);
+  if (layers < stages)
+    return {false,
+            fmt::format("the {} layers of '{}' cannot be cut into {} pipeline stages", layers, model.name, num_stages)};
+  if (split == StageSplit::blocks && blocks > 0 && blocks % stages != 0)
+    return {false, fmt::format("the {} blocks of '{}' cannot be divided evenly among {} pipeline stages", blocks,
+                               model.name, num_stages)};
+  return {};
+}
+
+std::vector<LayerRange> stage_layers(const ModelSpec& model, int num_stages, StageSplit split) {
+  const Feasibility feasible = stages_feasible(model, num_stages, split);
+  if (!feasible.ok) throw Error(Cause::usage, feasible.reason, "fewer stages, or `split=flops`");
+  const std::vector<size_t> blocks = blocks_of(model);
+  if (split == StageSplit::flops || blocks.empty()) return balance_stages(layer_flops(model), num_stages);
+  const auto stages = static_cast<size_t>(num_stages);
+  std::vector<LayerRange> ranges(stages);
+  for (size_t s = 0; s < stages; ++s) {
+    ranges[s].first = s == 0 ? 0 : ranges[s - 1].last;
+    ranges[s].last = s + 1 == stages ? model.layers.size() : blocks[(s + 1) * blocks.size() / stages];
   }
   return ranges;
 }

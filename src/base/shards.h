@@ -1,0 +1,52 @@
+// Tensor parallelism as data: which part of each parameter a rank holds.
+//
+// Dense layers form pairs (Shoeybi et al., 2019, Megatron-LM): the first one is column-parallel, each rank holds some
+// of its units; the second one is row-parallel, each rank holds the weights of the inputs that it has. A layer without
+// a partner is whole on every rank.
+#pragma once
+
+#include <vector>
+
+#include "amdahl/model_spec.h"
+#include "base/layer_kinds.h"
+#include "base/shares.h"
+#include "base/stages.h"
+
+namespace amdahl {
+
+enum class TensorRole {
+  whole,    // on every rank
+  column,   // dense: some of its units
+  row,      // dense: some of its inputs
+  divided,  // another kind, divided within
+};
+
+/// The place of a rank in a tensor-parallel group.
+struct TensorPlace {
+  int size = 1, rank = 0;
+};
+
+/// The part of a parameter tensor that a rank holds.
+struct TensorShard {
+  int axis = -1;                // -1: the whole tensor
+  std::vector<RowRange> parts;  // indices of the axis, ascending; stored one after another
+};
+
+/// The role of each layer. `stages`: pipeline stages, which no pair crosses; empty: one stage.
+std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<LayerRange>& stages = {});
+
+/// Whether every rank of `num_ranks` gets a part of each divided layer. If not, the reason names the layer and the
+/// nearest number that is feasible.
+Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::vector<LayerRange>& stages = {});
+
+/// The units of a column-parallel layer that a rank holds, in groups of four, because one dropout draw covers four.
+RowRange column_units(int64_t units, const TensorPlace& place);
+
+/// The shard of each parameter of a layer, in the order of parameters_of.
+std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, TensorRole role,
+                                          const TensorPlace& place);
+/// The parameters as a rank stores them: `shape` and `padded_rows` are those of the shard.
+std::vector<ParameterSpec> shard_parameters(const ModelSpec& model, size_t layer, TensorRole role,
+                                            const TensorPlace& place);
+
+}  // namespace amdahl

@@ -1,0 +1,197 @@
+#include "train/divided_model.h"
+
+#include <algorithm>
+
+#include "base/plan_rules.h"
+#include "parallel/tensor/dense.h"
+
+namespace amdahl {
+namespace {
+
+/// The parts of `ranges` that are in `counted`; both ascending and disjoint.
+std::vector<FloatRange> common_parts(const std::vector<FloatRange>& ranges, const std::vector<FloatRange>& counted) {
+  std::vector<FloatRange> parts;
+  for (const FloatRange& range : ranges)
+    for (const FloatRange& each : counted) {
+      const FloatRange part{std::max(range.begin, each.begin), std::min(range.end, each.end)};
+      if (part.floats() > 0) parts.push_back(part);
+    }
+  return parts;
+}
+
+/// Clips by the norm over the ranks of a replica, each of which adds the squares of its `counted` gradients.
+class ReplicaOptimizer final : public RangeOptimizer {
+ public:
+  ReplicaOptimizer(RangeOptimizer& own, Communicator& replica, std::vector<FloatRange> counted)
+      : own_(own), replica_(replica), counted_(std::move(counted)) {}
+
+  void update(Stream& stream, int64_t begin, int64_t end) override { own_.update(stream, begin, end); }
+  bool is_adam() const override { return own_.is_adam(); }
+  AdamStep adam_step(int64_t begin, int64_t end) override { return own_.adam_step(begin, end); }
+  bool clips() const override { return own_.clips(); }
+  float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) override {
+    return sum_ = own_.sum_of_squares(stream, common_parts(ranges, counted_));
+  }
+  void clip(Stream& stream) override {
+    replica_.all_reduce(sum_, 1, DType::f32, ReduceOp::sum, stream);
+    own_.clip(stream);
+  }
+
+ private:
+  RangeOptimizer& own_;
+  Communicator& replica_;
+  std::vector<FloatRange> counted_;
+  float* sum_ = nullptr;
+};
+
+std::vector<LayerRange> stages_of(const ModelSpec& model, const ParallelPlan& plan) {
+  if (plan.mesh.pp == 1) return {LayerRange{0, model.layers.size()}};
+  return stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
+}
+
+const ParallelPlan& checked(const DividedContext& context) {
+  require_plan_feasible(context.plan, context.model);
+  return context.plan;
+}
+
+}  // namespace
+
+ModelPart part_of(const ModelSpec& model, const ParallelPlan& plan, int rank) {
+  const MeshPlace place = place_of(plan.mesh, rank);
+  const std::vector<LayerRange> stages = stages_of(model, plan);
+  ModelPart part{{}, tensor_roles(model, stages), {plan.mesh.tp, place.tp}};
+  for (size_t s = 0; s < stages.size(); ++s)
+    if (plan.mesh.pp == 1 || rank_of_stage(schedule_of(plan), plan.mesh.pp, static_cast<int>(s)) == place.pp)
+      part.stages.push_back(stages[s]);
+  return part;
+}
+
+DividedModel::DividedModel(const DividedContext& context)
+    : context_(context),
+      mesh_(context.world, checked(context).mesh, Deadline::after_seconds(context.timeout_seconds)) {
+  const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
+  const ParallelPlan& plan = context_.plan;
+  replica_ = context.world.split(place().dp, context.world.rank(), deadline);
+  const ModelPart part = part_of(context.model, plan, context.world.rank());
+  const auto storage = std::make_shared<ParameterStorage>(context.device, make_layout(context.model, part));
+  LayerFactory make_layer = nullptr;
+  if (plan.mesh.tp > 1)
+    make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp()});
+  const RowRange rows = even_share(plan.global_batch, plan.mesh.dp, place().dp);
+  const auto recompute = static_cast<Recompute>(plan.recompute);
+  if (plan.mesh.pp == 1) {
+    model_ = std::make_unique<Model>(context.model, context.device, context.ops,
+                                     ModelOptions{.max_rows = even_share(rows.rows(), plan.accumulate, 0).rows(),
+                                                  .seed = context.seed,
+                                                  .recompute = recompute,
+                                                  .make_layer = make_layer,
+                                                  .storage = storage});
+    return;
+  }
+  const PipelineSchedule schedule =
+      make_schedule(schedule_of(plan), plan.mesh.pp, static_cast<int>(plan.accumulate), chunks_of(plan));
+  runner_ = std::make_unique<StageRunner>(
+      context.model, schedule,
+      StageContext{context.device, context.ops, mesh_.pp(), context.timeout_seconds, &context.compute},
+      StageOptions{.global_batch = rows.rows(),
+                   .seed = context.seed,
+                   .layers = stages_of(context.model, plan),
+                   .first_row = rows.begin,
+                   .all_rows = plan.global_batch,
+                   .recompute = recompute,
+                   .storage = storage,
+                   .make_layer = make_layer});
+  connect_tables(deadline);
+}
+
+void DividedModel::connect_tables(Deadline deadline) {
+  const ModelSpec& spec = context_.model;
+  const Mesh& mesh = context_.plan.mesh;
+  const int last = rank_of_stage(schedule_of(context_.plan), mesh.pp, num_stages(context_.plan) - 1);
+  if (!spec.layers.back().tied || last == 0) return;  // the first stage is on pipeline rank 0
+  const bool takes_part = place().pp == 0 || place().pp == last;
+  tables_ = context_.world.split(takes_part ? place().dp * mesh.tp + place().tp : -1, place().pp, deadline);
+}
+
+FloatRange DividedModel::shared_table() const {
+  if (!tables_) return {};
+  const ParameterLayout& layout = (runner_ ? runner_->model(0) : *model_).layout();
+  const LayerSlice& slice = place().pp == 0 ? layout.layers.front() : layout.layers.back();
+  return {slice.tensors[0].begin, slice.tensors[0].begin + slice.tensors[0].spec.stored_floats()};
+}
+
+Model* DividedModel::loss_model() {
+  if (!runner_) return model_.get();
+  const int stage = runner_->loss_stage();
+  return stage < 0 ? nullptr : &runner_->model(static_cast<size_t>(stage));
+}
+
+std::vector<NamedBuffer> DividedModel::buffers() {
+  if (!runner_) return model_->buffers();
+  std::vector<NamedBuffer> all;
+  for (size_t s = 0; s < runner_->num_stages(); ++s)
+    for (NamedBuffer& buffer : runner_->model(s).buffers()) all.push_back(std::move(buffer));
+  return all;
+}
+
+void DividedModel::initialise() {
+  if (runner_)
+    runner_->initialise();
+  else
+    model_->initialise(context_.compute, Deadline::after_seconds(context_.timeout_seconds + 2.0));
+}
+
+void DividedModel::enqueue_gradients(const float* features, const float* targets, StageHooks hooks) {
+  const FloatRange table = shared_table();
+  if (table.floats() == 0) return runner_->enqueue_gradients(features, targets, hooks);
+  std::vector<FloatRange> held_back;
+  const auto ready = hooks.ready;
+  if (ready)
+    hooks.ready = [&](int64_t begin, int64_t end, Stream& stream) {
+      if (begin < table.end && end > table.begin)
+        held_back.push_back({begin, end});
+      else
+        ready(begin, end, stream);
+    };
+  runner_->enqueue_gradients(features, targets, hooks);
+  tables_->all_reduce(model().grads() + table.begin, static_cast<size_t>(table.floats()), DType::f32, ReduceOp::sum,
+                      context_.compute);
+  for (const FloatRange& range : held_back) ready(range.begin, range.end, context_.compute);
+}
+
+/// Gradients that no other rank of the replica counts: copies and replicated tensors count once.
+std::vector<FloatRange> DividedModel::counted_ranges() const {
+  std::vector<FloatRange> ranges;
+  const ParameterLayout& layout = (runner_ ? runner_->model(0) : *model_).layout();
+  for (size_t i = layout.layers.size(); i-- > 0;) {  // the last layer comes first in memory, as its last tensor
+    const LayerSlice& slice = layout.layers[i];
+    if (slice.is_table_copy) continue;
+    for (size_t t = slice.tensors.size(); t-- > 0;) {
+      const TensorSlice& tensor = slice.tensors[t];
+      if (tensor.shard.axis < 0 && place().tp > 0) continue;
+      const int64_t end = tensor.begin + (tensor.spec.stored_floats() + 63) / 64 * 64;  // the padding is zero
+      if (!ranges.empty() && ranges.back().end == tensor.begin)
+        ranges.back().end = end;
+      else
+        ranges.push_back({tensor.begin, end});
+    }
+  }
+  return ranges;
+}
+
+RangeOptimizer& DividedModel::shared(RangeOptimizer& optimizer) {
+  optimizer_ = std::make_unique<ReplicaOptimizer>(optimizer, *replica_, counted_ranges());
+  return *optimizer_;
+}
+
+size_t DividedModel::take_traffic() {
+  size_t bytes = runner_ ? runner_->take_traffic() : 0;
+  for (Communicator* communicator : {&mesh_.dp(), &mesh_.tp(), &mesh_.pp(), replica_.get(), tables_.get()}) {
+    if (!communicator) continue;
+    bytes += communicator->traffic().payload_bytes;
+    communicator->reset_traffic();
+  }
+  return bytes;
+}
+
+}  // namespace amdahl

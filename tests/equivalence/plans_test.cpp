@@ -1,0 +1,163 @@
+// Any plan of a mesh equals one device: loss, gradients and the weights after ten steps against float64, for small
+// models of every kind of layer; and plans drawn at random.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "base/plan_rules.h"
+#include "plan_job.h"
+#include "sequence_models.h"
+
+namespace amdahl::test {
+namespace {
+
+constexpr int64_t kRows = 24;  // for batch normalisation divisible by every number of micro-batches that is tested
+constexpr int kSteps = 10;
+// float32 against float64: a few hundred roundings of 6e-8 each, and ten steps of them.
+constexpr double kLossTolerance = 5e-6, kGradientTolerance = 1e-5, kWeightTolerance = 5e-5;
+
+/// Six dense layers of odd widths with dropout.
+ModelSpec plan_mlp(LossKind loss) {
+  ModelSpec model;
+  model.name = "deep-mlp";
+  model.input_width = 13;
+  for (const int64_t units : {31, 24, 40, 19, 33})
+    model.layers.push_back({units, units != 40, Activation::relu, units % 2 == 0 ? 0.25 : 0.0});
+  model.layers.push_back({5, true, Activation::none, 0.0});
+  model.loss = loss;
+  return model;
+}
+
+std::vector<SmallModel> plan_models() {
+  std::vector<SmallModel> models = small_sequence_models();
+  models.push_back({"mlp", plan_mlp(LossKind::mse)});
+  models.push_back({"classifier_mlp", plan_mlp(LossKind::softmax_cross_entropy)});
+  return models;
+}
+
+bool normalises_batches(const ModelSpec& model) {
+  for (const LayerSpec& layer : model.layers)
+    if (layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block) return true;
+  return false;
+}
+
+TrainerOptions plan_options(const ModelSpec& model, const ParallelPlan& plan) {
+  TrainerOptions options;
+  options.model = model;
+  options.plan = plan;
+  options.plan.global_batch = kRows;
+  options.plan.bucket_bytes = 6000;  // several buckets
+  options.hyper.learning_rate = 1e-2f;
+  // Some gradients are zero in exact arithmetic (the bias of attention's keys): Adam would amplify their rounding.
+  options.hyper.epsilon = 1e-4f;
+  options.hyper.clip_norm = 0.5f;
+  options.seed = 7;
+  options.keep_gradients = true;
+  return options;
+}
+
+/// The micro-batches of all ranks together, which batch normalisation depends on; 0: parts of unequal size.
+int64_t parts_of(const ModelSpec& model, const ParallelPlan& plan) {
+  if (!normalises_batches(model)) return 1;
+  const int64_t parts = plan.mesh.dp * plan.accumulate;
+  return kRows % parts == 0 ? parts : 0;
+}
+
+const PlanReference& reference_of(const SmallModel& small, const JobData& data, int64_t parts) {
+  static std::map<std::pair<std::string, int64_t>, PlanReference> references;
+  const auto [found, added] = references.try_emplace({small.name, parts});
+  if (added) {
+    ParallelPlan plan;
+    found->second = reference_run(plan_options(small.spec, plan), data, kSteps, parts);
+  }
+  return found->second;
+}
+
+/// Everything that is to be equal under a plan; `text` names it in messages.
+void expect_equal_to_one_device(const SmallModel& small, const ParallelPlan& plan, const std::string& text) {
+  const int64_t parts = parts_of(small.spec, plan);
+  if (parts == 0) return;
+  const JobData data = random_data(small.spec, kRows, 11);
+  const PlanReference& reference = reference_of(small, data, parts);
+  const TrainerOptions options = plan_options(small.spec, plan);
+  const PlanResult result = run_plan(options, data, kSteps);
+  for (int step = 0; step < kSteps; ++step)
+    EXPECT_NEAR(result.losses[static_cast<size_t>(step)], reference.losses[static_cast<size_t>(step)],
+                kLossTolerance * std::max(1.0, reference.losses[static_cast<size_t>(step)]))
+        << text << ", step " << step;
+  EXPECT_LT(relative_difference(result.gradients, reference.gradients), kGradientTolerance) << text;
+  EXPECT_LT(relative_difference(result.parameters, reference.parameters), kWeightTolerance) << text;
+  for (int rank = 0; rank < plan.num_devices(); ++rank) {  // replicas hold the same bits
+    MeshPlace first = place_of(plan.mesh, rank);
+    first.dp = 0;
+    EXPECT_EQ(result.replica[static_cast<size_t>(rank)], result.replica[static_cast<size_t>(rank_of(plan.mesh, first))])
+        << text << ", rank " << rank;
+  }
+}
+
+std::vector<ParallelPlan> plans_of(const ModelSpec& model, int devices) {
+  return enumerate_plans(
+      model, {.num_devices = devices, .global_batch = kRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
+}
+
+class Plans : public ::testing::TestWithParam<std::tuple<SmallModel, int>> {};
+
+TEST_P(Plans, EqualOneDeviceInFloat64) {
+  const auto& [small, devices] = GetParam();
+  for (const ParallelPlan& plan : plans_of(small.spec, devices))
+    expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, format_plan(plan)));
+}
+
+INSTANTIATE_TEST_SUITE_P(SmallModels, Plans,
+                         ::testing::Combine(::testing::ValuesIn(plan_models()), ::testing::Values(1, 2, 3, 4, 6, 8)),
+                         [](const auto& which) {
+                           return fmt::format("{}_on{}", std::get<0>(which.param).name, std::get<1>(which.param));
+                         });
+
+TEST(PlanCount, IsAtLeast200) {
+  size_t count = 0;
+  for (const SmallModel& small : plan_models())
+    for (const int devices : {1, 2, 3, 4, 6, 8})
+      for (const ParallelPlan& plan : plans_of(small.spec, devices)) count += parts_of(small.spec, plan) > 0;
+  EXPECT_GE(count, 200U);
+}
+
+/// The seed of the plans that are drawn; PLAN_SEED in the environment makes it another one.
+uint64_t plan_seed() {
+  const char* given = std::getenv("PLAN_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 20261125;
+}
+
+TEST(RandomPlans, EqualOneDeviceInFloat64) {
+  constexpr int kPlans = 24;
+  std::mt19937_64 random(plan_seed());
+  const auto pick = [&](auto& from) -> auto& { return from[random() % from.size()]; };
+  std::vector<SmallModel> models = plan_models();
+  for (int tried = 0, found = 0; found < kPlans && tried < 100000; ++tried) {
+    const SmallModel& small = pick(models);
+    ParallelPlan plan;
+    plan.mesh = {static_cast<int>(1 + random() % 4), static_cast<int>(1 + random() % 4),
+                 static_cast<int>(1 + random() % 4)};
+    if (plan.num_devices() > 8) continue;
+    plan.accumulate = static_cast<int64_t>(1 + random() % 8);
+    if (plan.mesh.pp > 1) {
+      plan.schedule = static_cast<int64_t>(random() % schedule_kinds().size());
+      plan.split = static_cast<int64_t>(random() % 2);
+      plan.chunks = static_cast<int64_t>(random() % 3);
+    }
+    plan.recompute = static_cast<int64_t>(random() % 3);
+    plan.overlap = random() % 2 == 0;
+    plan.strategy = plan.mesh.dp == 1 ? "single" : random() % 2 == 0 ? "ddp" : "zero1";
+    plan.global_batch = kRows;
+    if (!plan_feasible(plan, small.spec).ok || parts_of(small.spec, plan) == 0) continue;
+    ++found;
+    expect_equal_to_one_device(small, plan,
+                               fmt::format("{} under {} (PLAN_SEED={})", small.name, format_plan(plan), plan_seed()));
+  }
+}
+
+}  // namespace
+}  // namespace amdahl::test

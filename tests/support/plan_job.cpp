@@ -1,0 +1,156 @@
+#include "plan_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "reference_mlp.h"
+#include "reference_model.h"
+
+namespace amdahl::test {
+namespace {
+
+/// Copies the owned parts of what a rank holds to their places in the whole layout.
+void place_owned(const std::vector<float>& held, const ParameterLayout& layout, const std::vector<FloatRange>& owned,
+                 const ParameterLayout& all, std::vector<float>& whole) {
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
+    if (layout.layers[i].is_table_copy) continue;
+    for (size_t t = 0; t < layout.layers[i].tensors.size(); ++t) {
+      const TensorSlice& tensor = layout.layers[i].tensors[t];
+      const int64_t to = all.layers[i].tensors[t].begin;
+      for_each_run(tensor, [&](int64_t in_whole, int64_t in_shard, int64_t count) {
+        for (int64_t k = 0; k < count; ++k) {
+          const int64_t at = tensor.begin + in_shard + k;
+          for (const FloatRange& range : owned)
+            if (at >= range.begin && at < range.end)
+              whole[static_cast<size_t>(to + in_whole + k)] = held[static_cast<size_t>(at)];
+        }
+      });
+    }
+  }
+}
+
+/// Adam or SGD with momentum in float64, clipped.
+struct Float64Optimizer {
+  Hyper hyper;
+  std::vector<double> m{}, v{};
+  int step = 0;
+
+  void update(std::vector<double>& parameters, std::vector<double> gradients) {
+    m.resize(parameters.size(), 0.0), v.resize(parameters.size(), 0.0);
+    double squares = 0;
+    for (const double g : gradients) squares += g * g;
+    if (hyper.clip_norm > 0 && std::sqrt(squares) > static_cast<double>(hyper.clip_norm))
+      for (double& g : gradients) g *= static_cast<double>(hyper.clip_norm) / std::sqrt(squares);
+    ++step;
+    const auto rate = static_cast<double>(hyper.learning_rate);
+    const auto beta1 = static_cast<double>(hyper.beta1), beta2 = static_cast<double>(hyper.beta2);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const double g = gradients[i];
+      if (hyper.optimizer == "sgd") {
+        m[i] = static_cast<double>(hyper.momentum) * m[i] + g;
+        parameters[i] -= rate * m[i];
+        continue;
+      }
+      m[i] = beta1 * m[i] + (1 - beta1) * g;
+      v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+      parameters[i] -= rate * m[i] / (1 - std::pow(beta1, step)) /
+                       (std::sqrt(v[i] / (1 - std::pow(beta2, step))) + static_cast<double>(hyper.epsilon));
+    }
+  }
+};
+
+std::vector<float> part_of_rows(const std::vector<float>& values, int64_t part, int64_t parts) {
+  const auto size = static_cast<std::ptrdiff_t>(values.size()) / parts;
+  return {values.begin() + part * size, values.begin() + (part + 1) * size};
+}
+
+}  // namespace
+
+PlanResult run_plan(const TrainerOptions& options, const JobData& data, int steps) {
+  const int world = options.plan.num_devices();
+  JobDevices job = cpu_job_devices(world);
+  const ParameterLayout all = make_layout(options.model);
+  PlanResult result;
+  result.gradients.resize(static_cast<size_t>(all.num_floats));
+  result.replica.resize(static_cast<size_t>(world));
+  std::mutex lock;
+  run_rank_threads(
+      world,
+      [&](int index) {
+        const auto r = static_cast<size_t>(index);
+        Device& device = *job.devices[r];
+        device.bind_thread();
+        RankContext rank{index, world, device, *job.ops[r], *job.communicators[r]};
+        Trainer trainer(rank, options);
+        const RowRange mine = trainer.rows_to_provide();
+        const auto upload = [&](const std::vector<float>& values, int64_t width) {
+          auto buffer = device.allocate(static_cast<size_t>(mine.rows() * width) * sizeof(float));
+          device.copy_in(trainer.compute_stream(), buffer->data(), values.data() + mine.begin * width, buffer->bytes());
+          trainer.synchronize();
+          return buffer;
+        };
+        const auto features = upload(data.features, options.model.input_width);
+        const auto targets = upload(data.targets, options.model.target_width());
+        for (int step = 0; step < steps; ++step) {
+          trainer.step(features->as<float>(), targets->as<float>());
+          const StepStats stats = trainer.stats();
+          if (step == 0 && options.keep_gradients) {
+            const std::vector<float> gradients = trainer.gradients();
+            const std::lock_guard held(lock);
+            place_owned(gradients, trainer.model().layout(), trainer.owned(), all, result.gradients);
+          }
+          if (index != 0) continue;
+          result.losses.push_back(stats.loss);
+          result.correct = stats.correct;
+        }
+        result.replica[r] = trainer.parameters();
+        std::vector<float> whole = trainer.whole_parameters();
+        if (index == 0) result.parameters = std::move(whole);
+      },
+      [&](const Error& cause) {
+        for (auto& communicator : job.communicators) communicator->abort(cause);
+      });
+  return result;
+}
+
+PlanReference reference_run(const TrainerOptions& options, const JobData& data, int steps, int64_t micro_batches) {
+  PlanReference result;
+  const int64_t rows = options.plan.global_batch;
+  if (options.model.is_mlp()) {
+    ReferenceMlp reference(options.model, options.hyper, options.seed);
+    for (int step = 0; step < steps; ++step) {
+      result.losses.push_back(reference.gradients(data.features, data.targets, rows, true));
+      if (step == 0) result.gradients = reference.grads();
+      reference.update();
+    }
+    result.parameters = reference.params();
+    return result;
+  }
+  const std::vector<float> initial = initial_parameters(options.model, make_layout(options.model), options.seed);
+  result.parameters.assign(initial.begin(), initial.end());
+  const ReferenceModel reference(options.model);
+  Float64Optimizer optimizer{options.hyper};
+  for (int step = 0; step < steps; ++step) {
+    std::vector<double> gradients(result.parameters.size(), 0.0);
+    double loss = 0;
+    const double share = 1.0 / static_cast<double>(micro_batches);
+    for (int64_t part = 0; part < micro_batches; ++part) {
+      const auto each = reference.run(result.parameters, part_of_rows(data.features, part, micro_batches),
+                                      part_of_rows(data.targets, part, micro_batches), rows / micro_batches);
+      loss += share * each.loss;
+      for (size_t i = 0; i < gradients.size(); ++i) gradients[i] += share * each.gradients[i];
+    }
+    result.losses.push_back(loss);
+    if (step == 0) result.gradients = gradients;
+    optimizer.update(result.parameters, gradients);
+  }
+  return result;
+}
+
+double relative_difference(const std::vector<float>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::nan("");
+  return relative_error(a, b, 0);
+}
+
+}  // namespace amdahl::test

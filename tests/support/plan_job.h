@@ -1,0 +1,34 @@
+// A small training job under any plan of a mesh, and its float64 reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "small_job.h"
+
+namespace amdahl::test {
+
+/// What a job ends with, in the layout of one device.
+struct PlanResult {
+  std::vector<double> losses;               // per step
+  double correct = 0;                       // of the last step
+  std::vector<float> gradients;             // of the first step
+  std::vector<float> parameters;            // after the last step
+  std::vector<std::vector<float>> replica;  // what each rank holds
+};
+
+/// Runs `steps` steps on the same batch on CPU virtual devices; options.plan is complete.
+PlanResult run_plan(const TrainerOptions& options, const JobData& data, int steps);
+
+/// Losses, gradients of the first step and parameters after the last one of a single device in float64. With
+/// `micro_batches` above 1 the batch is cut into as many equal parts, for models with batch normalisation.
+struct PlanReference {
+  std::vector<double> losses;
+  std::vector<double> gradients, parameters;
+};
+PlanReference reference_run(const TrainerOptions& options, const JobData& data, int steps, int64_t micro_batches = 1);
+
+/// ||a - b|| / ||b||.
+double relative_difference(const std::vector<float>& a, const std::vector<double>& b);
+
+}  // namespace amdahl::test
