@@ -9,17 +9,20 @@
 namespace amdahl {
 namespace {
 
-constexpr int kCopies = 8, kReplays = 5;
+/// Executions of the work in a graph and replays of the graph; of work that takes longer than kLongUs, fewer: the
+/// algorithms of one large GEMM would be timed for seconds.
+constexpr int kCopies = 8, kReplays = 5, kLongReplays = 3;
+constexpr double kLongUs = 500;
 constexpr auto kPatience = std::chrono::milliseconds(20);
 
-/// A graph of `kCopies` copies of the work.
+/// A graph of copies of the work.
 class Replay {
  public:
-  Replay(int device_index, cudaStream_t stream, const std::function<void(cudaStream_t)>& work) {
+  Replay(int device_index, cudaStream_t stream, int copies, const std::function<void(cudaStream_t)>& work) {
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), device_index,
                "cudaStreamBeginCapture");
     try {
-      for (int i = 0; i < kCopies; ++i) work(stream);
+      for (int i = 0; i < copies; ++i) work(stream);
     } catch (...) {
       cudaStreamEndCapture(stream, &graph_);
       release();
@@ -68,19 +71,27 @@ void CudaTuner::let_finish(cudaStream_t stream) {
   cudaGetLastError();  // clears cudaErrorNotReady; a real failure is reported again by the next call
 }
 
+double CudaTuner::elapsed_us(const std::function<void()>& enqueue) {
+  cuda_check(cudaEventRecord(start_, stream_), device_index_, "cudaEventRecord");
+  enqueue();
+  cuda_check(cudaEventRecord(end_, stream_), device_index_, "cudaEventRecord");
+  synchronize();
+  float milliseconds = 0;
+  cuda_check(cudaEventElapsedTime(&milliseconds, start_, end_), device_index_, "cudaEventElapsedTime");
+  return milliseconds * 1e3;
+}
+
 double CudaTuner::time_us(const std::function<void(cudaStream_t)>& work) {
   work(stream_);  // loads code, and reports errors of the work here
   synchronize();
-  const Replay replay(device_index_, stream_, work);
+  const bool is_long = elapsed_us([&] { work(stream_); }) > kLongUs;
+  const int copies = is_long ? 1 : kCopies, replays = is_long ? kLongReplays : kReplays;
+  const Replay replay(device_index_, stream_, copies, work);
   double best = 1e30;
-  for (int i = 0; i <= kReplays; ++i) {
-    cuda_check(cudaEventRecord(start_, stream_), device_index_, "cudaEventRecord");
-    cuda_check(cudaGraphLaunch(replay.handle(), stream_), device_index_, "cudaGraphLaunch");
-    cuda_check(cudaEventRecord(end_, stream_), device_index_, "cudaEventRecord");
-    synchronize();
-    float milliseconds = 0;
-    cuda_check(cudaEventElapsedTime(&milliseconds, start_, end_), device_index_, "cudaEventElapsedTime");
-    if (i > 0) best = std::min(best, milliseconds * 1e3 / kCopies);
+  for (int i = 0; i <= replays; ++i) {
+    const double us =
+        elapsed_us([&] { cuda_check(cudaGraphLaunch(replay.handle(), stream_), device_index_, "cudaGraphLaunch"); });
+    if (i > 0) best = std::min(best, us / copies);
   }
   return best;
 }

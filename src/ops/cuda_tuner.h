@@ -31,7 +31,7 @@ class CudaTuner {
 
   cudaStream_t stream() const { return stream_; }
   /// Device time of one `work` in us: the best of several replays of a graph that holds several copies, so that
-  /// launches by the host do not count.
+  /// launches by the host do not count; of one copy where that takes long.
   double time_us(const std::function<void(cudaStream_t)>& work);
   void synchronize();
   /// Waits for earlier work of `stream`, so that it does not disturb the timing; for a limited time only, because that
@@ -39,6 +39,9 @@ class CudaTuner {
   void let_finish(cudaStream_t stream);
 
  private:
+  /// Device time in us of what `enqueue` puts on the tuner's stream.
+  double elapsed_us(const std::function<void()>& enqueue);
+
   int device_index_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr, end_ = nullptr;
