@@ -14,6 +14,8 @@ std::string_view to_string(MathMode mode) {
       return "tf32";
     case MathMode::bf16:
       return "bf16";
+    case MathMode::fp16:
+      return "fp16";
     case MathMode::fp32:
       break;
   }
@@ -67,6 +69,17 @@ const std::vector<PlanField>& plan_fields() {
              constexpr const char* kWords[] = {"no recomputation", "recomputed blocks", "selective recomputation"};
              return std::string(kWords[o.recompute]);
            }},
+      {.name = "input",
+       .word = "input",
+       .help = "Where batches come from: resident (the device's memory) or prefetch (the host's memory, copied by a "
+               "second stream while the step before runs)",
+       .member = &PlanOptions::input,
+       .most = 1,
+       .of_several = false,
+       .is_omitted = true,
+       .choices = {"resident", "prefetch"},
+       .words =
+           [](const PlanOptions& o) { return std::string(o.input == 0 ? "resident batches" : "prefetched batches"); }},
       {.name = "peer_blocks",
        .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",

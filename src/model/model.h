@@ -89,6 +89,8 @@ class Model {
 
   /// `training` applies dropout.
   void forward(Stream& stream, const BatchView& batch, bool training, int slot = 0);
+  /// A float on the device that `loss` multiplies the gradient by (LossScale); null: 1.
+  void scale_gradient(const float* scale) { gradient_scale_ = scale; }
   /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
   /// Gradients of the slot's last forward; adds to grads when `accumulate`. Includes the gradient of the features where
@@ -138,6 +140,7 @@ class Model {
   Device& device_;
   Ops& ops_;
   ModelOptions options_;
+  const float* gradient_scale_ = nullptr;
   std::shared_ptr<Buffer> params_, grads_;
   std::unique_ptr<Buffer> step_, stats_;
   Scratch scratch_;

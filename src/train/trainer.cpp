@@ -58,6 +58,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
   }
+  if (const LossScale* scale = optimizer_->loss_scale()) model_.scale_gradient(&scale->scale);
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, *optimizer_, rank_.communicator, *compute_,
                           *comm_, options_.timeout_seconds, options_.keep_gradients});
   if (row_.data_on_root) {
@@ -180,7 +181,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     const ProfilerRange range("finish step");  // waits for buckets, runs the optimizer
     strategy_->finish_step(stamps);
   }
-  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
+  end_step();
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
@@ -194,7 +195,13 @@ void Trainer::enqueue_part(const float* features, const float* targets, StepPart
     strategy_->finish_step(nullptr);
   else
     strategy_->update_alone();
-  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
+  end_step();
+}
+
+// A step that the loss scale skips does not count.
+void Trainer::end_step() {
+  const LossScale* scale = optimizer_->loss_scale();
+  rank_.ops->elementwise().increment(*compute_, model_.step_counter(), scale ? &scale->skip : nullptr);
 }
 
 void Trainer::part_step(const float* features, const float* targets, StepPart part, LaunchMode mode) {
@@ -315,6 +322,14 @@ StepStats Trainer::sum_over_ranks(const StepStats& local) {
     total.correct += part.correct;
   }
   return total;
+}
+
+std::optional<LossScale> Trainer::loss_scale() {
+  if (!optimizer_->loss_scale()) return std::nullopt;
+  LossScale host;
+  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
+  synchronize();
+  return host;
 }
 
 std::vector<float> Trainer::parameters() {
