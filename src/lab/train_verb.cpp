@@ -108,12 +108,18 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
   return record;
 }
 
+/// What a row of the batch is.
+std::string_view rows_word(const ModelSpec& model) {
+  if (model.input_shape.size() == 2) return "windows";
+  return model.input_shape.size() == 3 ? "images" : "samples";
+}
+
 std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model) {
   std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}", epoch.epoch, config.epochs, epoch.train_loss);
   if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
   if (epoch.validation_mae >= 0) line += fmt::format("  MAE {:.4f}", epoch.validation_mae);
   if (epoch.validation_accuracy >= 0) line += fmt::format("  accuracy {:.2f} %", 100 * epoch.validation_accuracy);
-  line += fmt::format("  {:.0f} samples/s", epoch.samples_per_second);
+  line += fmt::format("  {:.0f} {}/s", epoch.samples_per_second, rows_word(model));
   if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
     line += fmt::format(" = {:.0f} tokens/s", tokens);
   if (epoch.loss_scale > 0)

@@ -20,6 +20,11 @@ int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
   return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
 }
 
+/// " transformer_block"; empty in a model of dense layers alone.
+std::string kind_text(const ModelSpec& model, size_t layer) {
+  return model.is_mlp() ? std::string() : fmt::format(" {}", row_of(model.layers[layer].kind).name);
+}
+
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 }  // namespace
@@ -148,7 +153,7 @@ BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
     options.around = [=, this](bool begins, const char* product, size_t layer, Stream& stream) {
       const char* name = &stream == second_.get() ? "weights" : "compute";
       if (begins)
-        stamps->begin_piece(stream, name, fmt::format("{} {}", product, layer));
+        stamps->begin_piece(stream, name, fmt::format("{} {}{}", product, layer, kind_text(options_.model, layer)));
       else
         stamps->end_piece(stream);
     };

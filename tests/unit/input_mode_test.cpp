@@ -32,7 +32,7 @@ TrainerOptions input_options(const InputCase& c, const ModelSpec& model, InputMo
 }
 
 /// Calls `work` on every rank of a job.
-void on_ranks(const TrainerOptions& options, const std::function<void(RankContext&)>& work) {
+void on_every_rank(const TrainerOptions& options, const std::function<void(RankContext&)>& work) {
   const int world = options.plan.num_devices();
   JobDevices job = cpu_job_devices(world);
   run_rank_threads(
@@ -56,7 +56,7 @@ Trained train_epochs(const TrainerOptions& options, double validation) {
   const Dataset data = make_model_data(options.model, 67, 5);
   const Split split = split_data(data, validation, 5);
   Trained result;
-  on_ranks(options, [&](RankContext& rank) {
+  on_every_rank(options, [&](RankContext& rank) {
     Trainer trainer(rank, options);
     const auto input = make_training_data(rank, trainer, data, split, options.plan, input_deadline());
     const auto steps = static_cast<int64_t>(split.train.size()) / options.plan.global_batch;
@@ -95,7 +95,7 @@ TEST(InputMode, TimedStepsCycleThroughTheSameBatches) {
       for (const InputMode mode : {InputMode::resident, InputMode::prefetch}) {
         const TrainerOptions options = input_options(c, odd_model(LossKind::mse), mode);
         const Dataset data = make_model_data(options.model, 60, 9);
-        on_ranks(options, [&](RankContext& rank) {
+        on_every_rank(options, [&](RankContext& rank) {
           Trainer trainer(rank, options);
           BatchPool pool(trainer, rank.device, data, options.plan, batches, input_deadline());
           for (const size_t batch : {0, 0, 1, 2, 3, 0, 1, 0, 2, 2, 1}) {

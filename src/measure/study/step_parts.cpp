@@ -100,6 +100,7 @@ void PartTimer::one_round(int steps, Rounds& rounds) {
 }
 
 PartTimes PartTimer::measure(double step_us) {
+  pool_.settle();
   prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const int steps =
@@ -119,6 +120,7 @@ PartTimes PartTimer::measure(double step_us) {
   times.noise = (*most - *least) / 2;
   times.fused_update = trainer_.fuses_update();
   if (trainer_.local_part() == StepPart::full) return times;
+  pool_.settle();
   const StepBatch batch = pool_.place(0);
   trainer_.stamped_times(batch.features, batch.targets);  // creates the events, or captures the graph
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
