@@ -162,6 +162,8 @@ struct EpochResult {
   double validation_accuracy = -1;  // in [0, 1]; negative for regression
   double seconds = 0, samples_per_second = 0;
   int64_t memory_peak_bytes = 0;  // so far, on the first device
+  double loss_scale = 0;          // of the next step, in fp16; 0: none
+  int64_t skipped_steps = 0;      // so far, because a gradient was not finite, in fp16
 };
 
 struct TrainOutcome {

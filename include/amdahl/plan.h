@@ -19,7 +19,9 @@ namespace amdahl {
 
 enum class BackendKind { cpu, cuda };
 enum class LaunchMode { eager, graph };
-enum class MathMode { fp32, tf32, bf16 };
+/// Of matrix products and convolutions; parameters, their gradients and the optimizer are f32 in every mode. fp16
+/// scales the loss dynamically.
+enum class MathMode { fp32, tf32, bf16, fp16 };
 enum class Scaling { strong, weak };
 
 AMDAHL_API std::string_view to_string(BackendKind kind);
@@ -40,6 +42,12 @@ enum class StageSplit : int64_t {
   flops,   // by FLOP of forward and backward, so that stages may hold unequal numbers of blocks
 };
 
+/// Where a step's batch comes from.
+enum class InputMode : int64_t {
+  resident,  // the device's memory, which holds the data from the start
+  prefetch,  // the host's memory: a second stream copies the next batch while a step runs
+};
+
 /// How a step divides its work and when it communicates. `plan_fields()` has a row for each member. A new option needs
 /// a member, a row and the code that implements it.
 struct PlanOptions {
@@ -50,6 +58,7 @@ struct PlanOptions {
   int64_t schedule = 1;             // of micro-batches over pipeline stages: a ScheduleKind, by default 1f1b
   int64_t chunks = 0;               // pipeline stages per rank; 0: the fewest that the schedule is defined for
   int64_t split = 0;                // layers of the pipeline stages: a StageSplit
+  int64_t input = 0;                // where batches come from: an InputMode
   int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 
   auto operator<=>(const PlanOptions&) const = default;

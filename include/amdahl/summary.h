@@ -123,8 +123,11 @@ struct StudyCell {
   int64_t steps = 0;   // timed steps of one run
   int64_t warmup = 0;  // untimed steps before them
   SampleSummary step_time_us;
-  SampleSummary throughput;                   // samples/s over all devices
-  std::optional<double> memory_peak_bytes;    // per device, largest over runs
+  SampleSummary throughput;                 // samples/s over all devices
+  std::optional<double> memory_peak_bytes;  // per device, largest over runs
+  std::optional<double> memory_modelled_bytes;
+  std::optional<double> tokens_per_s;         // mean over runs; of models of tokens
+  std::optional<double> model_flops_per_s;    // mean over runs: ModelSpec::step_flops per second
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
   std::optional<double> loss_last;

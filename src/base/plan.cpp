@@ -24,6 +24,8 @@ std::string_view to_string(MathMode mode) {
       return "tf32";
     case MathMode::bf16:
       return "bf16";
+    case MathMode::fp16:
+      return "fp16";
     case MathMode::fp32:
       break;
   }
@@ -107,6 +109,17 @@ const std::vector<PlanField>& plan_fields() {
        .is_omitted = true,
        .choices = {"blocks", "flops"},
        .words = [](const PlanOptions& o) { return std::string(o.split == 0 ? "equal blocks" : "equal work"); }},
+      {.name = "input",
+       .word = "input",
+       .help = "Where batches come from: resident (the device's memory) or prefetch (the host's memory, copied by a "
+               "second stream while the step before runs)",
+       .member = &PlanOptions::input,
+       .most = 1,
+       .of_several = false,
+       .is_omitted = true,
+       .choices = {"resident", "prefetch"},
+       .words =
+           [](const PlanOptions& o) { return std::string(o.input == 0 ? "resident batches" : "prefetched batches"); }},
       {.name = "peer_blocks",
        .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",

@@ -31,7 +31,9 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
   app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
-  app->add_option("--math", texts.math, "Matrix products (GEMM) in fp32, tf32 or bf16")->capture_default_str();
+  app->add_option("--math", texts.math,
+                  "Matrix products (GEMM) in fp32, tf32, bf16 or fp16 (with dynamic loss scaling)")
+      ->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
@@ -42,7 +44,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
       ->capture_default_str();
   offer(app, "--backend", {"auto", "cpu", "cuda"});
   offer(app, "--launch", {"eager", "graph"});
-  offer(app, "--math", {"fp32", "tf32", "bf16"});
+  offer(app, "--math", {"fp32", "tf32", "bf16", "fp16"});
   offer_files(app, {"--machine"});
   offer_lists(app, {"--gpus"});
 }
@@ -173,8 +175,9 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
   use_machine(texts.machine, engine.machine);
   engine.launch =
       one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
-  engine.math = one_of<MathMode>("--math", texts.math,
-                                 {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
+  engine.math = one_of<MathMode>(
+      "--math", texts.math,
+      {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}, {"fp16", MathMode::fp16}});
   engine.environment = process_environment();
   engine.command_line = command_line;
   engine.on_fatal = end_at_once;

@@ -127,6 +127,12 @@ std::optional<int64_t> CpuDevice::host_time_ns(const Event& event) {
   return passed.mark()->time_ns;
 }
 
+/// Uncounted, and in an account of its own: it is no memory of the device.
+std::unique_ptr<Buffer> CpuDevice::allocate_host(size_t bytes) {
+  CpuDevice host(spec_.index);
+  return host.allocate(bytes);
+}
+
 int64_t CpuDevice::free_bytes() const { return available_memory_bytes(); }
 
 std::unique_ptr<Buffer> CpuDevice::allocate(size_t bytes) {

@@ -64,6 +64,29 @@ class CudaBuffer final : public Buffer {
   void* data_ = nullptr;
 };
 
+/// Pinned memory of the host.
+class PinnedBuffer final : public Buffer {
+ public:
+  PinnedBuffer(int device_index, size_t bytes) : bytes_(bytes) {
+    const cudaError_t code = cudaHostAlloc(&data_, round_up(bytes), cudaHostAllocPortable);
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw Error(Cause::out_of_memory, fmt::format("the host has no {} bytes of pinned memory", round_up(bytes)),
+                  "a smaller batch");
+    }
+    cuda_check(code, device_index, "cudaHostAlloc");
+  }
+  ~PinnedBuffer() override { cudaFreeHost(data_); }
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  void* data() override { return data_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  size_t bytes_;
+  void* data_ = nullptr;
+};
+
 std::string format_uuid(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -131,6 +154,10 @@ class CudaDevice final : public Device {
     bind_thread();
     return std::make_unique<CudaBuffer>(spec_.index, bytes, account_);
   }
+  std::unique_ptr<Buffer> allocate_host(size_t bytes) override {
+    bind_thread();
+    return std::make_unique<PinnedBuffer>(spec_.index, bytes);
+  }
   int64_t free_bytes() const override {
     cuda_check(cudaSetDevice(spec_.index), spec_.index, "cudaSetDevice");
     size_t free = 0, total = 0;
@@ -147,6 +174,11 @@ class CudaDevice final : public Device {
     CudaStream& queue = as_cuda_stream(stream);
     if (!queue.capturing() && staging_->copy_in(queue.handle(), device_destination, host_source, bytes)) return;
     copy(queue, device_destination, host_source, bytes, cudaMemcpyHostToDevice);
+  }
+  void copy_in_pinned(Stream& stream, void* device_destination, const void* host_source, size_t bytes) override {
+    if (bytes == 0) return;
+    bind_thread();
+    copy(as_cuda_stream(stream), device_destination, host_source, bytes, cudaMemcpyHostToDevice);
   }
   void copy_out(Stream& stream, void* host_destination, const void* device_source, size_t bytes) override {
     if (bytes == 0) return;

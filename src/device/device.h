@@ -104,6 +104,8 @@ class Device {
 
   /// Throws Error{out_of_memory} that names the requested and the free size. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  /// Host memory from which copies to this device run beside its work: pinned on CUDA.
+  virtual std::unique_ptr<Buffer> allocate_host(size_t bytes) = 0;
   /// Bytes that could be allocated now, as far as the system tells.
   virtual int64_t free_bytes() const = 0;
   virtual size_t allocated_bytes() const = 0;
@@ -112,6 +114,10 @@ class Device {
 
   /// Asynchronous copies in stream order. Host memory must stay valid until the stream passes them.
   virtual void copy_in(Stream& stream, void* device_destination, const void* host_source, size_t bytes) = 0;
+  /// copy_in from memory of allocate_host.
+  virtual void copy_in_pinned(Stream& stream, void* device_destination, const void* host_source, size_t bytes) {
+    copy_in(stream, device_destination, host_source, bytes);
+  }
   virtual void copy_out(Stream& stream, void* host_destination, const void* device_source, size_t bytes) = 0;
   virtual void copy_within(Stream& stream, void* destination, const void* source, size_t bytes) = 0;
   virtual void fill_zero(Stream& stream, void* destination, size_t bytes) = 0;

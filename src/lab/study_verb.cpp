@@ -217,7 +217,7 @@ StudyCellSpec cell_spec_of(const Record& record) {
   cell.devices = static_cast<int>(axis_of<int64_t>(record, "devices"));
   cell.strategy = axis_of<std::string>(record, "strategy");
   cell.launch = axis_of<std::string>(record, "launch") == "graph" ? LaunchMode::graph : LaunchMode::eager;
-  for (const MathMode math : {MathMode::fp32, MathMode::tf32, MathMode::bf16})
+  for (const MathMode math : {MathMode::fp32, MathMode::tf32, MathMode::bf16, MathMode::fp16})
     if (axis_of<std::string>(record, "math") == to_string(math)) cell.math = math;
   return cell;
 }

@@ -106,6 +106,11 @@ void choose_devices(TrainConfig& config) {
   config.devices = given;
 }
 
+/// 0 for a model of anything but tokens.
+double tokens_per_second(const EpochResult& epoch, const ModelSpec& model) {
+  return model.vocabulary() > 0 ? epoch.samples_per_second * static_cast<double>(model.input_width) : 0;
+}
+
 Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
                     const MemoryParts& modelled, const Provenance& provenance) {
   Record record;
@@ -122,6 +127,12 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
                    {"throughput", "samples/s", {epoch.samples_per_second}},
                    {"memory_peak", "bytes", {static_cast<double>(epoch.memory_peak_bytes)}},
                    {"memory_modelled", "bytes", {static_cast<double>(modelled.total())}}};
+  if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
+    record.series.push_back({"token_throughput", "tokens/s", {tokens}});
+  if (epoch.loss_scale > 0) {
+    record.series.push_back({"loss_scale", "1", {epoch.loss_scale}});
+    record.series.push_back({"skipped_steps", "1", {static_cast<double>(epoch.skipped_steps)}});
+  }
   if (config.validation_fraction > 0) record.series.push_back({"validation_loss", "1", {epoch.validation_loss}});
   if (epoch.validation_mae >= 0) record.series.push_back({"validation_mae", "1", {epoch.validation_mae}});
   if (epoch.validation_accuracy >= 0)
@@ -129,12 +140,24 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
   return record;
 }
 
-std::string epoch_line(const EpochResult& epoch, const TrainConfig& config) {
+/// What a row of the batch is.
+std::string_view rows_word(const ModelSpec& model) {
+  if (model.input_shape.size() == 2) return "windows";
+  return model.input_shape.size() == 3 ? "images" : "samples";
+}
+
+std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model) {
   std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}", epoch.epoch, config.epochs, epoch.train_loss);
   if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
   if (epoch.validation_mae >= 0) line += fmt::format("  MAE {:.4f}", epoch.validation_mae);
   if (epoch.validation_accuracy >= 0) line += fmt::format("  accuracy {:.2f} %", 100 * epoch.validation_accuracy);
-  return line + fmt::format("  {:.0f} samples/s", epoch.samples_per_second);
+  line += fmt::format("  {:.0f} {}/s", epoch.samples_per_second, rows_word(model));
+  if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
+    line += fmt::format(" = {:.0f} tokens/s", tokens);
+  if (epoch.loss_scale > 0)
+    line += fmt::format("  loss scale {:.0f}, {} step{} skipped", epoch.loss_scale, epoch.skipped_steps,
+                        epoch.skipped_steps == 1 ? "" : "s");
+  return line;
 }
 
 /// Opens the run folder: a new one, or on resuming the one that is there, whose epochs are put into `recorded`.
@@ -191,7 +214,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   events.finished = [&](const EpochResult& epoch) {
     outcome.records.push_back(epoch_record(epoch, config, setup.model, modelled, provenance));
     if (folder && !recorded.contains(epoch.epoch)) folder->append(outcome.records.back());
-    observer.note(epoch_line(epoch, config));
+    observer.note(epoch_line(epoch, config, setup.model));
   };
   events.checkpoint = [&](const TrainingPoint& point, const TrainerState& state) { checkpoints.save(point, state); };
   TrainedModel trained = run_training(*fleet, setup.data, settings, events);

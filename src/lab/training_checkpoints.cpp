@@ -14,6 +14,9 @@ namespace {
 constexpr const char* kSharedFacts[] = {"model",       "num_parameters", "layers", "data_hash",  "rows",
                                         "input_shape", "optimizer",      "seed",   "batch_size", "validation"};
 
+/// The loss scale of fp16: scale, good steps, skipped steps.
+constexpr const char* kLossScaleName = "fp16/loss_scale";
+
 std::string state_prefix(const Hyper& hyper, int array) { return state_name(hyper, array) + "/"; }
 
 }  // namespace
@@ -74,6 +77,11 @@ TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const s
   for (int i = 0; i < num_state_arrays(hyper_); ++i)
     state.optimizer.push_back(place_weights(model_, checkpoint.state, state_prefix(hyper_, i), file));
   state.buffers = checkpoint.weights;  // those of other names are weights
+  for (const NamedArray& array : checkpoint.state) {
+    if (array.name != kLossScaleName || array.values.size() != 3) continue;
+    state.loss_scale = LossScale{array.values[0], array.values[1], array.values[2], 0};
+    state.step -= static_cast<uint64_t>(state.loss_scale->skipped_steps);
+  }
   return state;
 }
 
@@ -85,6 +93,8 @@ void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& s
       array.name = state_prefix(hyper_, static_cast<int>(i)) + array.name;
       checkpoint.state.push_back(std::move(array));
     }
+  if (const auto& scale = state.loss_scale)
+    checkpoint.state.push_back({kLossScaleName, {3}, {scale->scale, scale->good_steps, scale->skipped_steps}});
   folder_->save(checkpoint);
 }
 

@@ -48,6 +48,16 @@ RateSchedule find_schedule(const std::string& name) {
               choices_hint(name, {"constant", "linear", "cosine"}));
 }
 
+/// Error{usage} for layers that fp16 does not cover.
+void require_half_precision(const ModelSpec& model) {
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (model.layers[i].kind == LayerKind::lstm || model.layers[i].kind == LayerKind::gru)
+      throw Error(Cause::usage,
+                  fmt::format("model '{}': layer {} ({}) does not compute in fp16", model.name, i,
+                              row_of(model.layers[i].kind).name),
+                  "`math=bf16`, tf32 or fp32");
+}
+
 TrainingSetup fitted(ModelSpec model, Dataset data) {
   require_kind_of_input(model, data);
   // Dense layers take the values of any shape as one row.
@@ -89,6 +99,7 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
 
 TrainerOptions make_trainer_options(const EngineConfig& engine, const TrainingConfig& training,
                                     const ModelSpec& model) {
+  if (engine.math == MathMode::fp16) require_half_precision(model);
   TrainerOptions options;
   options.model = model;
   static_cast<PlanOptions&>(options.plan) = training.plan;

@@ -148,16 +148,17 @@ void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int sl
                  .stride = padded_vocabulary(width),
                  .scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * labels)),
                  .type = ops_.compute_type(),
-                 .accumulate = accumulate});
+                 .accumulate = accumulate,
+                 .gradient_scale = gradient_scale_});
   }
   const auto share = [&](int64_t values) { return static_cast<float>(1.0 / static_cast<double>(values)); };
   float *const outputs_ = outputs(slot), *const gradient = output_gradient(slot), *const stats = stats_->as<float>();
   if (spec_.loss == LossKind::mse)
     ops_.loss().mse_loss(stream, {outputs_, batch.targets, gradient, stats, batch.rows, width,
-                                  share(batch.global_rows * width), accumulate});
+                                  share(batch.global_rows * width), accumulate, gradient_scale_});
   else
-    ops_.loss().cross_entropy_loss(
-        stream, {outputs_, batch.targets, gradient, stats, batch.rows, width, share(batch.global_rows), accumulate});
+    ops_.loss().cross_entropy_loss(stream, {outputs_, batch.targets, gradient, stats, batch.rows, width,
+                                            share(batch.global_rows), accumulate, gradient_scale_});
 }
 
 }  // namespace amdahl

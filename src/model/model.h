@@ -100,6 +100,8 @@ class Model {
 
   /// `training` applies dropout.
   void forward(Stream& stream, const BatchView& batch, bool training, int slot = 0);
+  /// A float on the device that `loss` multiplies the gradient by (LossScale); null: 1.
+  void scale_gradient(const float* scale) { gradient_scale_ = scale; }
   /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient.
   void loss(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
   /// Zeroes loss_stats, of a model part that computes no loss.
@@ -156,6 +158,7 @@ class Model {
   Device& device_;
   Ops& ops_;
   ModelOptions options_;
+  const float* gradient_scale_ = nullptr;
   std::unique_ptr<Buffer> stats_;
   Scratch scratch_;
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()

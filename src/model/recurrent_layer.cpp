@@ -1,4 +1,6 @@
 // LSTM and GRU over [rows, steps, features]: one call of RecurrentOps each way.
+#include <fmt/format.h>
+
 #include "model/coarse_layer.h"
 
 namespace amdahl {
@@ -6,7 +8,12 @@ namespace {
 
 class RecurrentLayer final : public CoarseLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  explicit RecurrentLayer(const LayerContext& context) : CoarseLayer(context) {
+    if (type() == DType::f16)
+      throw Error(Cause::usage,
+                  fmt::format("layer {} ({}) does not compute in fp16", context.index, row_of(context.spec.kind).name),
+                  "`math=bf16`, tf32 or fp32");
+  }
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);

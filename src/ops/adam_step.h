@@ -8,7 +8,8 @@ namespace amdahl {
 /// What an optimizer reads on the device in each step, so that a captured graph follows a schedule and the gradients.
 struct StepFactors {
   const float* rate = nullptr;        // learning rate in place of `lr`; null: `lr`
-  const float* grad_scale = nullptr;  // of every gradient (clipping); null: 1
+  const float* grad_scale = nullptr;  // of every gradient (clipping, loss scaling); null: 1
+  const float* skip = nullptr;        // not 0: the step changes nothing (LossScale); null: 0
 };
 
 inline constexpr int64_t kDecayLine = 64;  // floats of the layout that share a flag in AdamStep::decays

@@ -96,7 +96,7 @@ void mask_and_column_sums(const DenseBackwardInput& a) {
 void mse_loss(const MseLoss& a) {
   double loss = 0.0;
   const int64_t count = a.batch * a.out;
-  const float factor = 2.0f * a.scale;
+  const float factor = 2.0f * a.scale * (a.gradient_scale ? *a.gradient_scale : 1.0f);
   for (int64_t i = 0; i < count; ++i) {
     const float difference = a.prediction[i] - a.target[i];
     loss += static_cast<double>(difference) * difference;

@@ -7,6 +7,7 @@
 namespace amdahl {
 
 void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
+  const double scale = static_cast<double>(a.scale) * (a.gradient_scale ? static_cast<double>(*a.gradient_scale) : 1.0);
   double loss = 0.0;
   int64_t correct = 0;
   for (int64_t row = 0; row < a.batch; ++row) {
@@ -21,7 +22,7 @@ void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
       sum += static_cast<double>(gradient[c]);
     }
     loss += std::log(sum) + static_cast<double>(*largest) - static_cast<double>(logits[label]);
-    const auto factor = static_cast<float>(static_cast<double>(a.scale) / sum);
+    const auto factor = static_cast<float>(scale / sum);
     for (int64_t c = 0; c < a.classes; ++c) gradient[c] *= factor;
     // p - 1 is computed from the other classes where p is close to 1, to avoid cancellation.
     double others = 0.0;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "device/cpu_device.h"
+#include "ops/cpu_half_ops.h"
 #include "ops/cpu_losses.h"
 
 namespace amdahl {
@@ -44,10 +45,14 @@ class CpuLossOps final : public LossOps {
 class CpuOptimizerOps final : public OptimizerOps {
  public:
   void adam_step(Stream& stream, const AdamStep& a) override {
-    as_cpu(stream).enqueue([this, a] { kernels_.adam_step(a, *a.step); });
+    as_cpu(stream).enqueue([this, a] {
+      if (!skips(a.factors)) kernels_.adam_step(a, *a.step);
+    });
   }
   void sgd_step(Stream& stream, const SgdStep& a) override {
-    as_cpu(stream).enqueue([this, a] { kernels_.sgd_step(a); });
+    as_cpu(stream).enqueue([this, a] {
+      if (!skips(a.factors)) kernels_.sgd_step(a);
+    });
   }
   void set_rate(Stream& stream, const SetRate& a) override {
     as_cpu(stream).enqueue([a] { *a.rate = rate_of_step(a.plan, a.base, *a.step); });
@@ -59,10 +64,15 @@ class CpuOptimizerOps final : public OptimizerOps {
     });
   }
   void clip_scale(Stream& stream, const ClipScale& a) override {
-    as_cpu(stream).enqueue([a] { *a.scale = std::min(1.0f, a.limit / (std::sqrt(*a.sum) + kClipEpsilon)); });
+    as_cpu(stream).enqueue([a] {
+      *a.scale = a.loss_scale ? advance_loss_scale(*a.loss_scale, *a.sum, a.limit, kClipEpsilon)
+                              : std::min(1.0f, a.limit / (std::sqrt(*a.sum) + kClipEpsilon));
+    });
   }
 
  private:
+  static bool skips(const StepFactors& factors) { return factors.skip && *factors.skip != 0.0f; }
+
   const CpuKernels& kernels_ = best_cpu_kernels();
 };
 
@@ -82,8 +92,10 @@ class CpuElementwiseOps final : public ElementwiseOps {
                    int64_t width) override {
     as_cpu(stream).enqueue([=] { cpu_gather_rows(table, indices, out, rows, width); });
   }
-  void increment(Stream& stream, uint64_t* counter) override {
-    as_cpu(stream).enqueue([counter] { ++*counter; });
+  void increment(Stream& stream, uint64_t* counter, const float* unless) override {
+    as_cpu(stream).enqueue([=] {
+      if (!unless || *unless == 0.0f) ++*counter;
+    });
   }
 
  private:
@@ -118,22 +130,24 @@ void require_f32(DType type, const char* what) {
                 fmt::format("CPU virtual devices compute {} in f32, not in {}", what, to_string(type)));
 }
 
-std::unique_ptr<Ops> make_cpu_ops(Device&, const OpsOptions& options) {
-  if (options.math != MathMode::fp32)
-    throw Error(
-        Cause::usage,
-        fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32", to_string(options.math)),
-        "`math=fp32`, or `backend=cuda`");
-  return std::make_unique<Ops>(Ops::Families{.gemm = make_cpu_gemm_ops(),
-                                             .elementwise = std::make_unique<CpuElementwiseOps>(),
-                                             .loss = std::make_unique<CpuLossOps>(),
-                                             .optimizer = std::make_unique<CpuOptimizerOps>(),
-                                             .matmul = make_cpu_matmul_ops(),
-                                             .norm = make_cpu_norm_ops(),
-                                             .attention = make_cpu_attention_ops(),
-                                             .sequence = make_cpu_sequence_ops(),
-                                             .recurrent = make_cpu_recurrent_ops(),
-                                             .conv = make_cpu_conv_ops()});
+std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options) {
+  if (options.math != MathMode::fp32 && options.math != MathMode::fp16)
+    throw Error(Cause::usage,
+                fmt::format("math mode {} needs a CUDA device; CPU virtual devices compute in fp32 and fp16",
+                            to_string(options.math)),
+                "`math=fp32`, or `backend=cuda`");
+  Ops::Families families{.gemm = make_cpu_gemm_ops(),
+                         .elementwise = std::make_unique<CpuElementwiseOps>(),
+                         .loss = std::make_unique<CpuLossOps>(),
+                         .optimizer = std::make_unique<CpuOptimizerOps>(),
+                         .matmul = make_cpu_matmul_ops(),
+                         .norm = make_cpu_norm_ops(),
+                         .attention = make_cpu_attention_ops(),
+                         .sequence = make_cpu_sequence_ops(),
+                         .recurrent = make_cpu_recurrent_ops(),
+                         .conv = make_cpu_conv_ops()};
+  if (options.math == MathMode::fp16) use_half_precision(device, families);
+  return std::make_unique<Ops>(std::move(families));
 }
 
 }  // namespace amdahl

@@ -304,6 +304,7 @@ inline double exp_sum(float* row, float top, int64_t count, bool keep) {
 
 // p - 1 of the label is computed as minus the sum of the other classes, without cancellation where p is close to 1.
 AMDAHL_KERNEL void token_loss(const TokenLoss& a) {
+  const double scale = static_cast<double>(a.scale) * (a.gradient_scale ? static_cast<double>(*a.gradient_scale) : 1.0);
   double loss = 0.0;
   int64_t correct = 0;
   for (int64_t r = 0; r < a.rows; ++r) {
@@ -317,9 +318,9 @@ AMDAHL_KERNEL void token_loss(const TokenLoss& a) {
     const double sum = others + exp(static_cast<double>(of_label - top));
     loss += log(sum) + static_cast<double>(top) - static_cast<double>(of_label);
     if (!a.gradient) continue;
-    const auto factor = static_cast<float>(static_cast<double>(a.scale) / sum);
+    const auto factor = static_cast<float>(scale / sum);
     for_each_vector(a.classes, [&](int64_t i, auto n) { store(row + i, load(row + i, n) * factor, n); });
-    row[label] = static_cast<float>(-others / sum * static_cast<double>(a.scale));
+    row[label] = static_cast<float>(-others / sum * scale);
     for (int64_t i = a.classes; i < a.stride; ++i) row[i] = 0.0f;
   }
   const auto scaled = static_cast<float>(loss * static_cast<double>(a.scale));

@@ -30,6 +30,8 @@ cublasComputeType_t compute_type(MathMode math, DType type) {
       return CUBLAS_COMPUTE_32F_FAST_TF32;
     case MathMode::bf16:
       return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case MathMode::fp16:
+      return CUBLAS_COMPUTE_32F_FAST_16F;
   }
   return CUBLAS_COMPUTE_32F;
 }

@@ -172,10 +172,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void increment_kernel(uint64_t* counter) {
+__global__ void increment_kernel(uint64_t* counter, const float* unless) {
   let_successor_start();
   wait_for_predecessor();
-  *counter += 1;
+  if (!unless || *unless == 0.0f) *counter += 1;
 }
 
 template <class T, int kPerThread>
@@ -246,8 +246,8 @@ void launch_transpose(const KernelLaunch& launch, const float* in, int64_t strid
                       columns);
 }
 
-void launch_increment(const KernelLaunch& launch, uint64_t* counter) {
-  launch_early(launch, 1, 1, increment_kernel, "increment_kernel", counter);
+void launch_increment(const KernelLaunch& launch, uint64_t* counter, const float* unless) {
+  launch_early(launch, 1, 1, increment_kernel, "increment_kernel", counter, unless);
 }
 
 void preload_elementwise(int device_index) {

@@ -51,7 +51,7 @@ bool transposes(const float* in, int64_t rows, int64_t columns, int64_t stride);
 /// out[columns, rows] = in^T; `in` has a row stride of `stride` floats.
 void launch_transpose(const KernelLaunch& launch, const float* in, int64_t stride, float* out, int64_t rows,
                       int64_t columns);
-void launch_increment(const KernelLaunch& launch, uint64_t* counter);
+void launch_increment(const KernelLaunch& launch, uint64_t* counter, const float* unless);
 
 /// Loads the code of the kernels, so that it is not loaded during a capture or a measurement.
 void preload_kernels(int device_index);

@@ -53,8 +53,8 @@ class CudaElementwiseOps final : public ElementwiseOps {
                    int64_t width) override {
     launch_gather_rows(context_->begin(stream).launch, table, indices, out, rows, width);
   }
-  void increment(Stream& stream, uint64_t* counter) override {
-    launch_increment(context_->begin(stream).launch, counter);
+  void increment(Stream& stream, uint64_t* counter, const float* unless) override {
+    launch_increment(context_->begin(stream).launch, counter, unless);
   }
 
  private:

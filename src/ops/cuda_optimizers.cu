@@ -11,11 +11,14 @@ struct Range {
   int64_t head, num_vectors, n;
 };
 
+__device__ __forceinline__ bool skips(const StepFactors& factors) { return factors.skip && *factors.skip != 0.0f; }
+
 __global__ void __launch_bounds__(kThreads, 5)
     adam_kernel(float* __restrict__ params, const float* __restrict__ grads, float* __restrict__ m,
                 float* __restrict__ v, Range range, AdamParameters p) {
   let_successor_start();
   wait_for_predecessor();
+  if (skips(p.factors)) return;
   const AdamRule rule(p);
   const int64_t first = thread_index(), stride = thread_count();
 #pragma unroll 1
@@ -41,6 +44,7 @@ __global__ void __launch_bounds__(kThreads, 6)
                float base_lr, float momentum, StepFactors factors) {
   let_successor_start();
   wait_for_predecessor();
+  if (skips(factors)) return;
   const float lr = factors.rate ? *factors.rate : base_lr;
   const float scale = factors.grad_scale ? *factors.grad_scale : 1.0f;
   const auto rule = [=](float& w, float g, float& u) {
@@ -76,7 +80,8 @@ __global__ void set_rate_kernel(SetRate a) {
 __global__ void clip_scale_kernel(ClipScale a) {
   let_successor_start();
   wait_for_predecessor();
-  *a.scale = fminf(1.0f, a.limit / (sqrtf(*a.sum) + kClipEpsilon));
+  *a.scale = a.loss_scale ? advance_loss_scale(*a.loss_scale, *a.sum, a.limit, kClipEpsilon)
+                          : fminf(1.0f, a.limit / (sqrtf(*a.sum) + kClipEpsilon));
 }
 
 constexpr int64_t kSquaresPerThread = 16;

@@ -110,11 +110,12 @@ __global__ void __launch_bounds__(kThreads) mse_kernel(MseLoss a, double2* parti
   let_successor_start();
   wait_for_predecessor();
   const int64_t n = a.batch * a.out;
+  const float factor = 2.0f * a.scale * (a.gradient_scale ? *a.gradient_scale : 1.0f);
   float loss = 0;
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const float difference = a.prediction[i] - a.target[i];
     loss += difference * difference;
-    a.d_prediction[i] = 2.0f * a.scale * difference;
+    a.d_prediction[i] = factor * difference;
   }
   finish_stats<kThreads>(loss, 0.0, a.scale, a.accumulate, a.stats, partials, counter);
 }
@@ -141,6 +142,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_predecessor();
   const int lane = threadIdx.x % kWarp;
   const int64_t num_warps = thread_count() / kWarp;
+  const float scale = a.scale * (a.gradient_scale ? *a.gradient_scale : 1.0f);
   float loss = 0, correct = 0;
   for (int64_t row = thread_index() / kWarp; row < a.batch; row += num_warps) {
     const float* logits = a.logits + row * a.classes;
@@ -156,7 +158,7 @@ __global__ void __launch_bounds__(kThreads)
     const int label = valid ? static_cast<int>(raw_label) : 0;
     for (int64_t c = lane; c < a.classes; c += kWarp) {
       const float probability = expf(logits[c] - best.value) / sum;
-      a.d_logits[row * a.classes + c] = a.scale * (probability - (c == label ? 1.0f : 0.0f));
+      a.d_logits[row * a.classes + c] = scale * (probability - (c == label ? 1.0f : 0.0f));
     }
     if (lane == 0) {
       loss += valid ? logf(sum) - (logits[label] - best.value) : NAN;  // a label that is no class gives NaN

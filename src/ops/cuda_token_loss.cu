@@ -131,6 +131,7 @@ __global__ void __launch_bounds__(kRowThreads == kWarp ? kThreads : kRowThreads,
   wait_for_predecessor();
   const int lane = threadIdx.x % kRowThreads, classes = static_cast<int>(a.classes);
   const int groups = (classes + kVec - 1) / kVec, all_groups = static_cast<int>(a.stride / kVec);
+  const float scale = a.scale * (a.gradient_scale ? *a.gradient_scale : 1.0f);
   double loss = 0, correct = 0;
   int turn = 0;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kRowThreads; row < a.rows;
@@ -163,12 +164,12 @@ __global__ void __launch_bounds__(kRowThreads == kWarp ? kThreads : kRowThreads,
       keep_packed(cached[i]);
       const int first = (lane + i * kRowThreads) * kVec;
       if (lane + i * kRowThreads < groups)
-        store_floats(logits + first, gradient_of(to_floats(cached[i]), first, classes, part, label, a.scale));
+        store_floats(logits + first, gradient_of(to_floats(cached[i]), first, classes, part, label, scale));
     }
 #pragma unroll 2
     for (int group = lane + kCached * kRowThreads; group < groups; group += kRowThreads)
       store_floats(logits + group * kVec,
-                   gradient_of(load_floats<kVec>(logits + group * kVec), group * kVec, classes, part, label, a.scale));
+                   gradient_of(load_floats<kVec>(logits + group * kVec), group * kVec, classes, part, label, scale));
     for (int group = groups + lane; group < all_groups; group += kRowThreads)
       store_floats(logits + group * kVec, Floats<kVec>{});
   }

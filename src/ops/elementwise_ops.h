@@ -37,8 +37,9 @@ class ElementwiseOps {
   /// out[i, :] = table[indices[i], :] for `rows` rows of `width` floats.
   virtual void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                            int64_t width) = 0;
-  /// *counter += 1, in stream order.
-  virtual void increment(Stream& stream, uint64_t* counter) = 0;
+  /// *counter += 1, in stream order, unless *unless is not 0 (null: 0).
+  virtual void increment(Stream& stream, uint64_t* counter, const float* unless) = 0;
+  void increment(Stream& stream, uint64_t* counter) { increment(stream, counter, nullptr); }
 };
 
 }  // namespace amdahl

@@ -10,7 +10,8 @@ namespace amdahl {
 inline constexpr int64_t kLossStats = 2;  // floats
 
 /// prediction[B,O] against target[B,O]: sets stats[0] to sum((p-t)^2) * scale (adds it when `accumulate`) and writes
-/// d_prediction = 2 * scale * (p-t). For the mean over the global batch, scale = 1 / (global_batch * O).
+/// d_prediction = 2 * scale * (p-t), times *gradient_scale. For the mean over the global batch, scale = 1 /
+/// (global_batch * O).
 struct MseLoss {
   const float* prediction;
   const float* target;
@@ -19,10 +20,12 @@ struct MseLoss {
   int64_t batch, out;
   float scale;
   bool accumulate;
+  const float* gradient_scale = nullptr;  // on the device, of the gradient alone (LossScale); null: 1
 };
 
 /// logits[B,C] against labels[B] (class index as float, as the data set stores targets): stats[0] += sum(-log p) *
-/// scale, stats[1] += rows whose largest logit is the label (first on ties), d_logits = scale * (softmax - onehot).
+/// scale, stats[1] += rows whose largest logit is the label (first on ties), d_logits = scale * (softmax - onehot),
+/// times *gradient_scale.
 struct CrossEntropyLoss {
   const float* logits;
   const float* labels;
@@ -31,6 +34,7 @@ struct CrossEntropyLoss {
   int64_t batch, classes;
   float scale;
   bool accumulate;
+  const float* gradient_scale = nullptr;
 };
 
 class LossOps {

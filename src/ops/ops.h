@@ -71,7 +71,9 @@ class Ops {
 };
 
 /// What layers convert parameters and activations to before a GEMM in this math mode.
-inline DType compute_type_of(MathMode math) { return math == MathMode::bf16 ? DType::bf16 : DType::f32; }
+inline DType compute_type_of(MathMode math) {
+  return math == MathMode::bf16 ? DType::bf16 : math == MathMode::fp16 ? DType::f16 : DType::f32;
+}
 
 /// Ops may time alternatives at the first use of a problem outside a capture: run each step once eagerly before
 /// capturing or timing it.
@@ -93,7 +95,7 @@ class OpsOnDemand {
   std::function<Ops&()> find_;
 };
 
-/// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 only).
+/// Throws Error{usage} for a math mode that the backend lacks (CPU has fp32 and fp16).
 std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options);
 std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options);
 Availability cpu_ops_availability();

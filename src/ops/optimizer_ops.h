@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "ops/adam_step.h"
 #include "ops/learning_rate.h"
+#include "ops/loss_scale.h"
 #include "ops/peer_update.h"
 
 namespace amdahl {
@@ -33,11 +34,13 @@ struct SumOfSquares {
 
 inline constexpr float kClipEpsilon = 1e-6f;  // keeps the scale finite for gradients of zero
 
-/// *scale = min(1, limit / (sqrt(*sum) + kClipEpsilon)): gradients times it have a norm of at most `limit`.
+/// *scale = min(1, limit / (sqrt(*sum) + kClipEpsilon)): gradients times it have a norm of at most `limit`. With a loss
+/// scale, advance_loss_scale instead; a limit of 0 then clips nothing.
 struct ClipScale {
   const float* sum;  // of the squares of all gradients
   float limit;
   float* scale;
+  LossScale* loss_scale = nullptr;
 };
 
 class OptimizerOps {

@@ -67,8 +67,8 @@ struct PoolStepsGradient {
 };
 
 /// Softmax cross-entropy of tokens. stats[0] += sum(-log p[label]) * scale, stats[1] += rows whose largest logit is the
-/// label (first on ties); logits are overwritten with scale * (softmax - onehot), zero in columns >= classes. stats is
-/// set instead of added to without `accumulate`. Null `stats` is not allowed.
+/// label (first on ties); logits are overwritten with scale * *gradient_scale * (softmax - onehot), zero in columns >=
+/// classes. stats is set instead of added to without `accumulate`. Null `stats` is not allowed.
 struct TokenLoss {
   void* logits;         // [rows, stride] of `type`
   const float* labels;  // [rows] class indices
@@ -77,7 +77,8 @@ struct TokenLoss {
   float scale;
   DType type = DType::f32;
   bool accumulate = false;
-  bool gradient = true;  // false: logits stay
+  bool gradient = true;                   // false: logits stay
+  const float* gradient_scale = nullptr;  // on the device (LossScale); null: 1
 };
 
 /// *stat = sum(|prediction - target|) * scale: the mean absolute error for scale = 1 / (rows * width).

@@ -48,6 +48,9 @@ json cell_json(const StudyCell& cell) {
   if (cell.step_time_us.n > 0) object["step_time_us"] = sample_summary_json(cell.step_time_us);
   if (cell.throughput.n > 0) object["throughput_samples_per_s"] = sample_summary_json(cell.throughput);
   put(object, "memory_peak_bytes", cell.memory_peak_bytes);
+  put(object, "memory_modelled_bytes", cell.memory_modelled_bytes);
+  put(object, "tokens_per_s", cell.tokens_per_s);
+  put(object, "model_flops_per_s", cell.model_flops_per_s);
   put(object, "utilisation_percent", cell.utilisation_percent);
   put(object, "loss_first", cell.loss_first);
   put(object, "loss_last", cell.loss_last);

@@ -56,6 +56,9 @@ StudyCell read_cell(const Fields& f) {
   if (f.has("step_time_us")) cell.step_time_us = read_sample_summary(f.object("step_time_us"));
   if (f.has("throughput_samples_per_s")) cell.throughput = read_sample_summary(f.object("throughput_samples_per_s"));
   cell.memory_peak_bytes = f.maybe_number("memory_peak_bytes");
+  cell.memory_modelled_bytes = f.maybe_number("memory_modelled_bytes");
+  cell.tokens_per_s = f.maybe_number("tokens_per_s");
+  cell.model_flops_per_s = f.maybe_number("model_flops_per_s");
   cell.utilisation_percent = f.maybe_number("utilisation_percent");
   cell.loss_first = f.maybe_number("loss_first");
   cell.loss_last = f.maybe_number("loss_last");

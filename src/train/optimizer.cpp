@@ -35,17 +35,26 @@ class StateArray {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// What every optimizer reads on the device in a step: the learning rate of a schedule, and the scale that clips.
+/// What every optimizer reads on the device in a step: the learning rate of a schedule, the scale that clips, and in
+/// fp16 the scale of the loss, for which the norm of the whole gradient is needed too: it is finite where every
+/// gradient is.
 class StepInputs {
  public:
   StepInputs(const Hyper& hyper, Device& device, Ops& ops, Model& model)
       : hyper_(hyper), device_(device), ops_(ops), model_(model) {
+    if (ops.compute_type() == DType::f16) loss_scale_ = device.allocate(sizeof(LossScale));
     if (has_rate() || clips()) values_ = device.allocate(kNumValues * sizeof(float));
   }
 
-  bool clips() const { return hyper_.clip_norm > 0; }
+  bool clips() const { return hyper_.clip_norm > 0 || loss_scale_; }
+  LossScale* loss_scale() const { return loss_scale_ ? loss_scale_->as<LossScale>() : nullptr; }
+  void reset(Stream& stream) {
+    if (loss_scale_) device_.copy_in(stream, loss_scale_->data(), &first_loss_scale_, sizeof first_loss_scale_);
+  }
   StepFactors factors() const {
-    return {.rate = has_rate() ? at(kRate) : nullptr, .grad_scale = clips() ? at(kScale) : nullptr};
+    return {.rate = has_rate() ? at(kRate) : nullptr,
+            .grad_scale = clips() ? at(kScale) : nullptr,
+            .skip = loss_scale_ ? &loss_scale()->skip : nullptr};
   }
   void begin_step(Stream& stream) {
     clipped_ = false;
@@ -62,7 +71,7 @@ class StepInputs {
     return at(kSum);
   }
   void clip(Stream& stream) {
-    ops_.optimizer().clip_scale(stream, {at(kSum), hyper_.clip_norm, at(kScale)});
+    ops_.optimizer().clip_scale(stream, {at(kSum), hyper_.clip_norm, at(kScale), loss_scale()});
     clipped_ = true;
   }
   /// An update before the norm is known would use the scale of the step before.
@@ -79,7 +88,8 @@ class StepInputs {
   Device& device_;
   Ops& ops_;
   Model& model_;
-  std::unique_ptr<Buffer> values_;
+  const LossScale first_loss_scale_{};
+  std::unique_ptr<Buffer> values_, loss_scale_;
   bool clipped_ = false;  // in the step that is being enqueued
 };
 
@@ -90,6 +100,7 @@ class OptimizerBase : public Optimizer {
 
   void begin_step(Stream& stream) override { inputs_.begin_step(stream); }
   bool clips() const override { return inputs_.clips(); }
+  LossScale* loss_scale() override { return inputs_.loss_scale(); }
   float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) override {
     return inputs_.sum_of_squares(stream, ranges);
   }
@@ -127,6 +138,7 @@ class Adam final : public OptimizerBase {
 
   void reset(Stream& stream) override {
     if (decays_) device_.copy_in(stream, decays_->data(), flags_.data(), flags_.size());
+    inputs_.reset(stream);
     m_.reset(stream);
     v_.reset(stream);
   }
@@ -166,7 +178,10 @@ class Sgd final : public OptimizerBase {
   Sgd(const Hyper& hyper, Device& device, Ops& ops, Model& model, const std::vector<FloatRange>& owned)
       : OptimizerBase(hyper, device, ops, model), velocity_(device, owned) {}
 
-  void reset(Stream& stream) override { velocity_.reset(stream); }
+  void reset(Stream& stream) override {
+    inputs_.reset(stream);
+    velocity_.reset(stream);
+  }
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
     inputs_.require_clipped();

@@ -20,6 +20,11 @@ int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
   return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
 }
 
+/// " transformer_block"; empty in a model of dense layers alone.
+std::string kind_text(const ModelSpec& model, size_t layer) {
+  return model.is_mlp() ? std::string() : fmt::format(" {}", row_of(model.layers[layer].kind).name);
+}
+
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 std::unique_ptr<DividedModel> make_divided(const RankContext& rank, const TrainerOptions& options, Stream& compute) {
@@ -64,6 +69,12 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
     if (has_stages())
       throw Error(Cause::usage, "launch mode graph: steps over pipeline stages are not captured", "`launch=eager`");
+  }
+  if (const LossScale* scale = optimizer_->loss_scale()) {
+    if (divided_)
+      throw Error(Cause::usage, "math fp16: the loss of a model that is divided among devices is not scaled yet",
+                  "`math=bf16`, or a plan without tp and pp");
+    model_.scale_gradient(&scale->scale);
   }
   RangeOptimizer& optimizer = divided_ ? divided_->shared(*optimizer_) : *optimizer_;
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
@@ -159,7 +170,7 @@ BackwardOptions Trainer::backward_options(bool last, StepStamps* stamps) {
     options.around = [=, this](bool begins, const char* product, size_t layer, Stream& stream) {
       const char* name = &stream == second_.get() ? "weights" : "compute";
       if (begins)
-        stamps->begin_piece(stream, name, fmt::format("{} {}", product, layer));
+        stamps->begin_piece(stream, name, fmt::format("{} {}{}", product, layer, kind_text(options_.model, layer)));
       else
         stamps->end_piece(stream);
     };
@@ -192,7 +203,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     const ProfilerRange range("finish step");  // waits for buckets, runs the optimizer
     strategy_->finish_step(stamps);
   }
-  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
+  end_step();
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
@@ -206,7 +217,13 @@ void Trainer::enqueue_part(const float* features, const float* targets, StepPart
     strategy_->finish_step(nullptr);
   else
     strategy_->update_alone();
-  rank_.ops->elementwise().increment(*compute_, model_.step_counter());
+  end_step();
+}
+
+// A step that the loss scale skips does not count.
+void Trainer::end_step() {
+  const LossScale* scale = optimizer_->loss_scale();
+  rank_.ops->elementwise().increment(*compute_, model_.step_counter(), scale ? &scale->skip : nullptr);
 }
 
 void Trainer::part_step(const float* features, const float* targets, StepPart part, LaunchMode mode) {
@@ -340,6 +357,14 @@ StepStats Trainer::sum_over(Communicator& ranks, const StepStats& local) {
     total.absolute_error += part.absolute_error;
   }
   return total;
+}
+
+std::optional<LossScale> Trainer::loss_scale() {
+  if (!optimizer_->loss_scale()) return std::nullopt;
+  LossScale host;
+  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
+  synchronize();
+  return host;
 }
 
 std::vector<float> Trainer::parameters() {

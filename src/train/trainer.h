@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct TrainerState {
   std::vector<float> parameters;              // layout order
   std::vector<std::vector<float>> optimizer;  // by state array, see Optimizer::state; layout order
   std::vector<NamedArray> buffers;            // what layers keep besides parameters: Model::buffers
+  std::optional<LossScale> loss_scale;        // in fp16
   uint64_t step = 0;                          // finished optimizer steps
 };
 
@@ -87,6 +89,7 @@ class Trainer {
   /// Rows of the global batch that the features and targets passed to `step` must hold on this rank: its share, or the
   /// whole batch on rank 0 of strategies with `data_on_root` (other ranks pass null).
   RowRange rows_to_provide() const;
+  const ParallelPlan& plan() const { return options_.plan; }
 
   /// Enqueues one optimizer step on device-resident rows. Graph launch captures one graph per distinct `features`
   /// pointer.
@@ -127,6 +130,8 @@ class Trainer {
   std::vector<float> whole_parameters();
   std::vector<NamedArray> buffers();      // Model::buffers of this rank; blocks
   std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
+  /// In fp16: the scale of the loss and the steps skipped so far, equal on all ranks. Blocks.
+  std::optional<LossScale> loss_scale();
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
   std::vector<FloatRange> owned() const;  // the ranges that this rank updates
   /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
@@ -170,6 +175,7 @@ class Trainer {
   void enqueue_part(const float* features, const float* targets, StepPart part);
   void enqueue_input(const float*& features, const float*& targets, bool hand_out, StepStamps* stamps);
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part);
+  void end_step();
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part = StepPart::full);
   void enqueue_forward(const BatchView& batch, bool accumulate);

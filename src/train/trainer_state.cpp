@@ -58,6 +58,7 @@ TrainerState Trainer::save_state() {
   const bool root = rank_.rank == 0;
   state.parameters = whole_parameters();
   state.buffers = whole_buffers();
+  state.loss_scale = loss_scale();
   rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
   for (float* const array : optimizer_->state()) {
     std::vector<float> whole = gather_state(array);
@@ -98,9 +99,12 @@ void Trainer::load_state(const TrainerState& state) {
   const std::vector<float*> arrays = optimizer_->state();
   if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
     throw Error(Cause::internal, "the state of another trainer");
-  const std::string step(reinterpret_cast<const char*>(&state.step), sizeof state.step);
-  const std::string agreed = rank_.communicator.exchange(root ? step : std::string(), deadline()).front();
-  rank_.device.copy_in(*compute_, model_.step_counter(), agreed.data(), agreed.size());
+  std::string mine(reinterpret_cast<const char*>(&state.step), sizeof state.step);
+  if (state.loss_scale) mine.append(reinterpret_cast<const char*>(&*state.loss_scale), sizeof(LossScale));
+  const std::string agreed = rank_.communicator.exchange(root ? mine : std::string(), deadline()).front();
+  rank_.device.copy_in(*compute_, model_.step_counter(), agreed.data(), sizeof state.step);
+  if (LossScale* scale = optimizer_->loss_scale(); scale && agreed.size() > sizeof state.step)
+    rank_.device.copy_in(*compute_, scale, agreed.data() + sizeof state.step, sizeof *scale);
   synchronize();
   if (divided_) {
     write_floats(model_.params(), distribute_whole(root ? &state.parameters : nullptr));

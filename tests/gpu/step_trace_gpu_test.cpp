@@ -45,7 +45,7 @@ StepTrace traced(int num_devices, LaunchMode launch) {
         RankContext rank{index, num_devices, *job.devices[r], *job.ops[r], *job.communicators[r]};
         std::vector<std::unique_ptr<StepStamps>> stamps;
         Trainer trainer(rank, options);
-        BatchPool pool(trainer, rank.device, data, 64, 4, Deadline::after_seconds(60));
+        BatchPool pool(trainer, rank.device, data, options.plan, 4, Deadline::after_seconds(60));
         const RankTrace mine = trace_steps(rank, trainer, pool, {3, 7, launch, 60}, stamps);
         StepTrace all = gather_traces(rank.communicator, mine, Deadline::after_seconds(60));
         if (index == 0) result = std::move(all);

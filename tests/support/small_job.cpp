@@ -32,10 +32,10 @@ ModelSpec odd_model(LossKind loss, double dropout) {
   return model;
 }
 
-JobDevices cpu_job_devices(int count) {
+JobDevices cpu_job_devices(int count, MathMode math) {
   JobDevices job;
   job.devices = make_cpu_devices(count);
-  for (auto& device : job.devices) job.ops.push_back(make_cpu_ops(*device, {}));
+  for (auto& device : job.devices) job.ops.push_back(make_cpu_ops(*device, {math}));
   if (count == 1)  // as in fleets
     job.communicators.push_back(make_lone_communicator(*job.devices[0]));
   else

@@ -36,7 +36,7 @@ struct JobDevices {
   std::vector<std::unique_ptr<Ops>> ops;
   std::vector<std::unique_ptr<Communicator>> communicators;
 };
-JobDevices cpu_job_devices(int count);
+JobDevices cpu_job_devices(int count, MathMode math = MathMode::fp32);
 
 /// Runs `steps` optimizer steps on the same global batch. The result has the gradients if `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);

@@ -39,12 +39,12 @@ std::vector<After> after(const TrainerOptions& options, StepPart part) {
         const auto r = static_cast<size_t>(index);
         RankContext rank{index, options.plan.num_devices(), *job.devices[r], *job.ops[r], *job.communicators[r]};
         Trainer trainer(rank, options);
-        BatchPool pool(trainer, rank.device, data, options.plan.global_batch, 1, Deadline::after_seconds(60));
-        trainer.step(pool.features(0), pool.targets(0));
+        BatchPool pool(trainer, rank.device, data, options.plan, 1, Deadline::after_seconds(60));
+        trainer.step(pool.place(0).features, pool.place(0).targets);
         result[r].before = trainer.parameters();
         rank.communicator.barrier(Deadline::after_seconds(60));
         rank.communicator.reset_traffic();
-        trainer.part_step(pool.features(0), pool.targets(0), part, LaunchMode::eager);
+        trainer.part_step(pool.place(0).features, pool.place(0).targets, part, LaunchMode::eager);
         result[r].after = trainer.parameters();
         result[r].calls = rank.communicator.traffic().num_calls;
         rank.communicator.barrier(Deadline::after_seconds(60));
@@ -95,9 +95,11 @@ TEST_P(PartsOfAStep, LeaveNoTraceInTheRunsThatCount) {
         const auto r = static_cast<size_t>(index);
         RankContext rank{index, options.plan.num_devices(), *plain.devices[r], *plain.ops[r], *plain.communicators[r]};
         Trainer trainer(rank, options);
-        BatchPool pool(trainer, rank.device, data, options.plan.global_batch, 4, Deadline::after_seconds(60));
+        BatchPool pool(trainer, rank.device, data, options.plan, 4, Deadline::after_seconds(60));
         const auto step = [&](size_t i) {
-          trainer.step(pool.features(i % pool.size()), pool.targets(i % pool.size()));
+          const StepBatch batch = pool.take(i % pool.size());
+          trainer.step(batch.features, batch.targets);
+          pool.done();
         };
         step(0);
         const double first = trainer.stats().loss;

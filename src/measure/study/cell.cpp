@@ -38,7 +38,7 @@ void visit_fields(Archive& archive, RankRun& run) {
   archive(run.step_us, run.loss_first, run.loss_last, run.memory_peak_bytes, run.utilisation_percent, run.comm_bytes,
           run.clock_before_mhz, run.clock_after_mhz, run.temperature_c, run.power_w, run.energy_j, run.throttle_reasons,
           run.warmup_steps, run.warmup_us, run.warmup_drift_percent, run.warmup_settled, run.warmup_rehearsals,
-          run.host_load, run.parts);
+          run.loss_scale, run.skipped_steps, run.host_load, run.parts);
 }
 
 namespace {
@@ -69,12 +69,18 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
       settings_(settings),
       bytes_before_(rank.device.allocated_bytes()),
       trainer_(rank, options),
-      pool_(trainer_, rank.device, data, options.plan.global_batch, settings.pool_batches, deadline_of(options)),
+      pool_(trainer_, rank.device, data, options.plan, settings.pool_batches, deadline_of(options)),
       parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds),
       own_bytes_(rank.device.allocated_bytes() - bytes_before_),
       given_timeout_seconds_(options.timeout_seconds),
       start_(rank.device.make_event()),
       end_(rank.device.make_event()) {}
+
+void StudyCellRank::one_step(size_t batch) {
+  const StepBatch input = pool_.take(batch);
+  trainer_.step(input.features, input.targets);
+  pool_.done();
+}
 
 double StudyCellRank::timed_steps(int lead, int steps, RankRun* run) {
   trainer_.synchronize();
@@ -91,7 +97,7 @@ double StudyCellRank::timed_steps(int lead, int steps, RankRun* run) {
     if (i == lead) stream.stamp(*start_);
     if (rank_.device.stop_asked()) trainer_.synchronize();  // throws, and drops the queued steps
     const size_t batch = static_cast<size_t>(i < lead ? i : i - lead) % pool_.size();
-    trainer_.step(pool_.features(batch), pool_.targets(batch));
+    one_step(batch);
   }
   stream.stamp(*end_);
   if (run) {  // while the steps run
@@ -159,7 +165,7 @@ RankRun StudyCellRank::measure(int steps) {
   const size_t bytes_at_start = rank_.device.allocated_bytes();
   trainer_.reset();
   trainer_.take_traffic();
-  trainer_.step(pool_.features(0), pool_.targets(0));
+  one_step(0);
   if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(trainer_.take_traffic());
   run.comm_bytes = comm_bytes_;
   run.loss_first = trainer_.stats().loss;
@@ -167,6 +173,10 @@ RankRun StudyCellRank::measure(int steps) {
   if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
   run.step_us = timed_steps(lead, steps, &run);
   run.loss_last = trainer_.stats().loss;
+  if (const auto scale = trainer_.loss_scale()) {
+    run.loss_scale = static_cast<double>(scale->scale);
+    run.skipped_steps = static_cast<double>(scale->skipped_steps);
+  }
   if (rank_.rank == 0 && !std::isfinite(run.loss_last))
     throw Error(Cause::non_finite,
                 fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
@@ -180,13 +190,13 @@ RankRun StudyCellRank::measure(int steps) {
 }
 
 RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
-  trainer_.step(pool_.features(0), pool_.targets(0));  // lets Ops choose algorithms if no run has
+  one_step(0);  // lets Ops choose algorithms if no run has
   trainer_.reset();
   return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
 }
 
 double StudyCellRank::probe(int steps) {
-  trainer_.step(pool_.features(0), pool_.targets(0));
+  one_step(0);
   return timed_steps(0, steps, nullptr);
 }
 

@@ -25,7 +25,8 @@ struct RankRun {
   double throttle_reasons = 0;
   double warmup_steps = -1, warmup_us = -1, warmup_drift_percent = 0, warmup_settled = 0;  // negative: no warm-up
   double warmup_rehearsals = 0;
-  ProcessLoad host_load;  // during the timed steps; of CPU virtual devices
+  double loss_scale = 0, skipped_steps = 0;  // in fp16; a scale of 0: none
+  ProcessLoad host_load;                     // during the timed steps; of CPU virtual devices
   PartTimes parts;
 };
 
@@ -51,6 +52,7 @@ class StudyCellRank {
 
  private:
   RankRun measure(int steps);
+  void one_step(size_t batch);
   /// Sets the deadlines of later waits: `collective_seconds` of a collective, `host_seconds` of the host.
   void limit_waits(double collective_seconds, double host_seconds);
   WarmUp warm_up();

@@ -19,8 +19,10 @@ MemoryParts cell_memory(const StudySettings& settings, const StudyCellSpec& cell
   const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
                                 ? cell.global_batch
                                 : even_share(cell.global_batch, options.plan.mesh.dp, 0).rows();
-  parts.data += pool_batches(data_rows, cell.global_batch, settings.pool_batches) * pool_rows *
-                (settings.model.input_width + settings.model.target_width()) * static_cast<int64_t>(sizeof(float));
+  const bool prefetches = options.plan.input == static_cast<int64_t>(InputMode::prefetch);
+  const int64_t batches = prefetches ? 2 : pool_batches(data_rows, cell.global_batch, settings.pool_batches);
+  parts.data += batches * pool_rows * (settings.model.input_width + settings.model.target_width()) *
+                static_cast<int64_t>(sizeof(float));
   return parts;
 }
 

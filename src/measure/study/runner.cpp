@@ -121,7 +121,8 @@ void add_contention(Record& record, const std::vector<RankRun>& ranks) {
   record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
 }
 
-void fill_record(Record& record, const std::vector<RankRun>& ranks, int64_t global_batch, int64_t modelled) {
+void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelSpec& model, int64_t global_batch,
+                 int64_t modelled) {
   double step_us = 0, memory = 0;
   for (const RankRun& rank : ranks) {
     step_us = std::max(step_us, rank.step_us);
@@ -134,10 +135,19 @@ void fill_record(Record& record, const std::vector<RankRun>& ranks, int64_t glob
                    {"memory_peak", "bytes", {memory}},
                    {"memory_modelled", "bytes", {static_cast<double>(modelled)}},
                    {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
+  const double seconds = step_us / 1e6;
+  record.series.push_back({"model_flop_rate", "TFLOP/s", {model.step_flops(global_batch) / seconds / 1e12}});
+  if (model.vocabulary() > 0)
+    record.series.push_back(
+        {"token_throughput", "tokens/s", {static_cast<double>(global_batch * model.input_width) / seconds}});
   add_account(record, ranks);
   add_health(record, ranks);
   add_contention(record, ranks);
   const RankRun& root = ranks.front();
+  if (root.loss_scale > 0) {
+    record.series.push_back({"loss_scale", "1", {root.loss_scale}});
+    record.series.push_back({"skipped_steps", "1", {root.skipped_steps}});
+  }
   if (root.warmup_steps < 0) return;
   record.series.push_back({"warmup_steps", "1", {root.warmup_steps}});
   record.series.push_back({"warmup_time", "us", {root.warmup_us}});
@@ -278,7 +288,7 @@ class GroupRunner {
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
-      fill_record(record, ranks, spec.global_batch, cell.memory.total());
+      fill_record(record, ranks, settings_.model, spec.global_batch, cell.memory.total());
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;

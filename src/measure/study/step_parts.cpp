@@ -21,11 +21,12 @@ struct PartTimer::Rounds {
   std::vector<double> full, staged, local, local_work, backward_work, forward_work, floor;
 };
 
-PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool& pool, LaunchMode launch,
+PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch,
                      double timeout_seconds)
     : rank_(rank),
       trainer_(trainer),
       pool_(pool),
+      prefetches_(trainer.plan().input == static_cast<int64_t>(InputMode::prefetch)),
       launch_(launch),
       work_(rank.device.supports_graphs().ok ? LaunchMode::graph : launch),
       timeout_seconds_(timeout_seconds),
@@ -36,22 +37,25 @@ PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool&
 void PartTimer::prepare() {
   if (prepared_) return;
   for (const StepPart part : {StepPart::forward, StepPart::backward, trainer_.local_part()})
-    trainer_.part_step(pool_.features(0), pool_.targets(0), part, LaunchMode::eager);
+    trainer_.part_step(pool_.place(0).features, pool_.place(0).targets, part, LaunchMode::eager);
   trainer_.synchronize();
   prepared_ = true;
 }
 
-PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps) {
+PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps, bool with_input) {
   Stream& stream = trainer_.compute_stream();
   const auto step = [&](int i) {
     rank_.device.throw_if_stopped();
-    const size_t batch = static_cast<size_t>(i) % pool_.size();
-    trainer_.part_step(pool_.features(batch), pool_.targets(batch), part, mode);
+    const auto number = static_cast<size_t>(i);
+    const StepBatch batch = with_input ? pool_.take(number % pool_.size()) : pool_.place(number % pool_.num_places());
+    trainer_.part_step(batch.features, batch.targets, part, mode);
+    if (with_input) pool_.done();
   };
   // Captures the graphs now rather than at their first launch, which would be timed.
   if (mode == LaunchMode::graph)
-    for (size_t batch = 0; batch < pool_.size(); ++batch)
-      trainer_.prepare_part(pool_.features(batch), pool_.targets(batch), part);
+    for (size_t i = 0; i < pool_.num_places(); ++i)
+      trainer_.prepare_part(pool_.place(i).features, pool_.place(i).targets, part);
+  pool_.settle();
   trainer_.synchronize();
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
   const double busy_before = stream.busy_us();
@@ -83,18 +87,20 @@ void PartTimer::one_round(int steps, Rounds& rounds) {
   const Block local = timed(local_part, launch_, steps);
   rounds.local.push_back(local.wall_us);
   rounds.local_work.push_back(work_ == launch_ ? local.work_us() : timed(local_part, work_, steps).work_us());
-  if (local_part == StepPart::full) {
-    rounds.full.push_back(local.wall_us);
+  const bool sends = local_part != StepPart::full;
+  rounds.full.push_back(sends || prefetches_ ? timed(StepPart::full, launch_, steps, prefetches_).wall_us
+                                             : local.wall_us);
+  if (!sends)
     rounds.staged.push_back(local.wall_us);
-  } else {
-    rounds.full.push_back(timed(StepPart::full, launch_, steps).wall_us);
-    rounds.staged.push_back(trainer_.hands_out_input() ? timed(StepPart::staged, launch_, steps).wall_us
-                                                       : rounds.full.back());
-  }
+  else if (trainer_.hands_out_input())
+    rounds.staged.push_back(timed(StepPart::staged, launch_, steps).wall_us);
+  else
+    rounds.staged.push_back(prefetches_ ? timed(StepPart::full, launch_, steps).wall_us : rounds.full.back());
   if (trainer_.graph_nodes(local_part) > 0) rounds.floor.push_back(timed_floor(steps));
 }
 
 PartTimes PartTimer::measure(double step_us) {
+  pool_.settle();
   prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const int steps =
@@ -114,9 +120,11 @@ PartTimes PartTimer::measure(double step_us) {
   times.noise = (*most - *least) / 2;
   times.fused_update = trainer_.fuses_update();
   if (trainer_.local_part() == StepPart::full) return times;
-  trainer_.stamped_times(pool_.features(0), pool_.targets(0));  // creates the events, or captures the graph
+  pool_.settle();
+  const StepBatch batch = pool_.place(0);
+  trainer_.stamped_times(batch.features, batch.targets);  // creates the events, or captures the graph
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
-  times.communication = trainer_.stamped_times(pool_.features(0), pool_.targets(0));
+  times.communication = trainer_.stamped_times(batch.features, batch.targets);
   return times;
 }
 

@@ -17,7 +17,7 @@ constexpr int kLeadSteps = 3;
 /// time.
 struct PartTimes {
   double full = 0;             // the step as it trains
-  double staged = 0;           // without scattering the input; equals `full` where none is scattered
+  double staged = 0;           // without scattering or copying the input; equals `full` where it is in place
   double local = 0;            // without communication; equals `staged` where there is none
   double local_work = 0;       // the same without launch gaps
   double backward_work = 0;    // forward, loss and backward
@@ -32,8 +32,7 @@ struct PartTimes {
 class PartTimer {
  public:
   /// `launch`: the launch mode of the study. All references must outlive the timer.
-  PartTimer(const RankContext& rank, Trainer& trainer, const BatchPool& pool, LaunchMode launch,
-            double timeout_seconds);
+  PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch, double timeout_seconds);
 
   /// Medians over a few rounds; each round times a block of steps per part, so that drift affects all parts equally.
   /// `step_us`: approximate time of a step. Collective over the ranks. Leaves parameters that training would not
@@ -50,12 +49,14 @@ class PartTimer {
   void prepare();
   double agreed(double step_us);
   void one_round(int steps, Rounds& rounds);
-  Block timed(StepPart part, LaunchMode mode, int steps);
+  /// `with_input`: the batches come as in training; else every step finds one on the device.
+  Block timed(StepPart part, LaunchMode mode, int steps, bool with_input = false);
   double timed_floor(int steps);
 
   RankContext rank_;
   Trainer& trainer_;
-  const BatchPool& pool_;
+  BatchPool& pool_;
+  const bool prefetches_;           // equal on all ranks, also those that get their rows from rank 0
   const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times
   const double timeout_seconds_;
   bool prepared_ = false;

@@ -27,7 +27,7 @@ std::string host_name() {
 
 class RankTracer {
  public:
-  RankTracer(const RankContext& rank, Trainer& trainer, const BatchPool& pool, const TracedSteps& steps,
+  RankTracer(const RankContext& rank, Trainer& trainer, BatchPool& pool, const TracedSteps& steps,
              std::vector<std::unique_ptr<StepStamps>>& stamps)
       : rank_(rank),
         trainer_(trainer),
@@ -39,7 +39,9 @@ class RankTracer {
   RankTrace run() {
     for (int64_t step = 0; step < steps_.first; ++step) {
       rank_.device.throw_if_stopped();
-      trainer_.step(features(step), targets(step));
+      const StepBatch batch = take(step);
+      trainer_.step(batch.features, batch.targets);
+      pool_.done();
     }
     prepare();
     set_clock();
@@ -52,8 +54,7 @@ class RankTracer {
   }
 
  private:
-  const float* features(int64_t step) const { return pool_.features(static_cast<size_t>(step) % pool_.size()); }
-  const float* targets(int64_t step) const { return pool_.targets(static_cast<size_t>(step) % pool_.size()); }
+  StepBatch take(int64_t step) { return pool_.take(static_cast<size_t>(step) % pool_.size()); }
   StepStamps& stamps(int64_t step) { return *stamps_[static_cast<size_t>((step - steps_.first) % kStepsAtOnce)]; }
   Deadline deadline() const { return Deadline::after_seconds(steps_.timeout_seconds); }
   // Converts a host time to the time base of the events.
@@ -64,7 +65,10 @@ class RankTracer {
     const auto wanted = static_cast<size_t>(std::min(kStepsAtOnce, steps_.end - steps_.first));
     while (stamps_.size() < wanted) stamps_.push_back(std::make_unique<StepStamps>(rank_.device, true));
     for (int64_t step = steps_.first; step < steps_.first + static_cast<int64_t>(wanted); ++step)
-      trainer_.stamped_step(features(step), targets(step), steps_.launch, stamps(step), true);
+      for (size_t place = 0; place < pool_.num_places(); ++place)
+        if (pool_.prefetches() || place == static_cast<size_t>(step) % pool_.size())
+          trainer_.stamped_step(pool_.place(place).features, pool_.place(place).targets, steps_.launch, stamps(step),
+                                true);
     trainer_.synchronize();
   }
 
@@ -99,7 +103,9 @@ class RankTracer {
     rank_.communicator.barrier(deadline());
     for (int64_t step = begin; step < end; ++step) {
       const double start = now_us();
-      trainer_.stamped_step(features(step), targets(step), steps_.launch, stamps(step));
+      const StepBatch batch = take(step);
+      trainer_.stamped_step(batch.features, batch.targets, steps_.launch, stamps(step));
+      pool_.done();
       add_host(fmt::format("{} step {}", steps_.launch == LaunchMode::graph ? "launch graph of" : "enqueue", step),
                step, start);
     }
@@ -118,7 +124,7 @@ class RankTracer {
 
   const RankContext& rank_;
   Trainer& trainer_;
-  const BatchPool& pool_;
+  BatchPool& pool_;
   const TracedSteps& steps_;
   std::vector<std::unique_ptr<StepStamps>>& stamps_;
   std::unique_ptr<Event> origin_;
@@ -127,7 +133,7 @@ class RankTracer {
 
 }  // namespace
 
-RankTrace trace_steps(const RankContext& rank, Trainer& trainer, const BatchPool& pool, const TracedSteps& steps,
+RankTrace trace_steps(const RankContext& rank, Trainer& trainer, BatchPool& pool, const TracedSteps& steps,
                       std::vector<std::unique_ptr<StepStamps>>& stamps) {
   return RankTracer(rank, trainer, pool, steps, stamps).run();
 }

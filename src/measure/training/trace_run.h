@@ -18,7 +18,7 @@ struct TracedSteps {
 
 /// The host does not wait between steps, except after every 60th. Collective over the ranks of the trainer's plan.
 /// `stamps` receives the stamps used and must outlive the trainer.
-RankTrace trace_steps(const RankContext& rank, Trainer& trainer, const BatchPool& pool, const TracedSteps& steps,
+RankTrace trace_steps(const RankContext& rank, Trainer& trainer, BatchPool& pool, const TracedSteps& steps,
                       std::vector<std::unique_ptr<StepStamps>>& stamps);
 
 /// All ranks' traces on one clock, on every rank.

@@ -9,76 +9,13 @@
 #include <numeric>
 
 #include "measure/sampling/rank_sampler.h"
+#include "measure/training/training_data.h"
 #include "train/replicas.h"
 
 namespace amdahl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
-// The data set on a rank's device, and the staging buffers of the current batch.
-class ResidentData {
- public:
-  ResidentData(RankContext& rank, Trainer& trainer, const Dataset& data, const Split& split, Deadline deadline)
-      : rank_(rank),
-        trainer_(trainer),
-        width_(data.input_width),
-        target_floats_(data.target_floats()),
-        mine_(trainer.rows_to_provide()) {
-    features_ = upload(data.features, deadline);
-    targets_ = upload(data.targets, deadline);
-    indices_ = rank_.device.allocate(std::max(split.train.size(), split.validation.size()) * sizeof(int32_t));
-    batch_features_ = rank_.device.allocate(float_bytes(std::max<int64_t>(mine_.rows(), 1) * width_));
-    batch_targets_ = rank_.device.allocate(float_bytes(std::max<int64_t>(mine_.rows(), 1) * target_floats_));
-    const auto validation_rows = static_cast<int64_t>(split.validation.size());
-    validation_features_ = rank_.device.allocate(float_bytes(std::max<int64_t>(validation_rows, 1) * width_));
-    validation_targets_ = rank_.device.allocate(float_bytes(std::max<int64_t>(validation_rows, 1) * target_floats_));
-    select(split.validation, deadline);
-    gather(0, validation_rows, *validation_features_, *validation_targets_);
-    trainer_.synchronize();
-  }
-
-  /// Sets the row order of an epoch.
-  void select(const std::vector<int32_t>& rows, Deadline deadline) {
-    if (rows.empty()) return;
-    rank_.device.copy_in(stream(), indices_->data(), rows.data(), rows.size() * sizeof(int32_t));
-    stream().synchronize(deadline);
-  }
-  /// Runs one step on rows [first, first + global batch) of the epoch's order.
-  void step(int64_t first) {
-    if (mine_.rows() > 0) gather(first + mine_.begin, mine_.rows(), *batch_features_, *batch_targets_);
-    trainer_.step(batch_features_->as<float>(), batch_targets_->as<float>());
-  }
-  StepStats validate(int64_t rows) {
-    return trainer_.evaluate(validation_features_->as<float>(), validation_targets_->as<float>(), rows);
-  }
-
- private:
-  Stream& stream() { return trainer_.compute_stream(); }
-
-  std::unique_ptr<Buffer> upload(const std::vector<float>& values, Deadline deadline) {
-    std::unique_ptr<Buffer> buffer = rank_.device.allocate(values.size() * sizeof(float));
-    rank_.device.copy_in(stream(), buffer->data(), values.data(), buffer->bytes());
-    stream().synchronize(deadline);
-    return buffer;
-  }
-  void gather(int64_t first, int64_t rows, Buffer& features, Buffer& targets) {
-    if (rows == 0) return;
-    const int32_t* order = indices_->as<int32_t>() + first;
-    rank_.ops->elementwise().gather_rows(stream(), features_->as<float>(), order, features.as<float>(), rows, width_);
-    rank_.ops->elementwise().gather_rows(stream(), targets_->as<float>(), order, targets.as<float>(), rows,
-                                         target_floats_);
-  }
-
-  RankContext& rank_;
-  Trainer& trainer_;
-  int64_t width_, target_floats_;
-  RowRange mine_;
-  std::unique_ptr<Buffer> features_, targets_, indices_, batch_features_, batch_targets_, validation_features_,
-      validation_targets_;
-};
 
 std::vector<int32_t> epoch_order(const std::vector<int32_t>& rows, uint64_t seed, int epoch) {
   std::vector<int32_t> order = permutation(static_cast<int64_t>(rows.size()), seed, static_cast<uint64_t>(epoch));
@@ -128,7 +65,7 @@ class TrainRank {
         events_(events),
         bytes_before_(rank.device.allocated_bytes()),
         trainer_(rank, settings.trainer),
-        resident_(rank, trainer_, data, split, patience()),
+        input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, patience())),
         steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
         done_(settings.start.step) {
     if (done_ > 0) trainer_.load_state(settings.state);
@@ -163,9 +100,9 @@ class TrainRank {
     const auto start = Clock::now();
     const int64_t batch = settings_.trainer.plan.global_batch;
     other_seconds_ = 0;
-    resident_.select(epoch_order(split_.train, settings_.trainer.seed, epoch), patience());
+    input_->select(epoch_order(split_.train, settings_.trainer.seed, epoch), patience());
     for (int64_t step = begin; step < steps_; ++step) {
-      resident_.step(step * batch);
+      input_->step(step * batch);
       local.loss += trainer_.local_stats().loss / static_cast<double>(steps_);
       ++done_;
       if (timed) clock_.step_ended();
@@ -175,11 +112,16 @@ class TrainRank {
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
     const double loss = trainer_.sum_over_ranks(local).loss;
+    const std::optional<LossScale> scale = trainer_.loss_scale();
     EpochResult result;
     result.epoch = epoch;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
     result.samples_per_second = static_cast<double>((steps_ - begin) * batch) / result.seconds;
     result.train_loss = loss;
+    if (scale) {
+      result.loss_scale = static_cast<double>(scale->scale);
+      result.skipped_steps = static_cast<int64_t>(scale->skipped_steps);
+    }
     result.memory_peak_bytes = static_cast<int64_t>(rank_.device.peak_allocated_bytes() - bytes_before_);
     if (rank_.rank == 0) require_finite(loss, "loss", epoch);
     if (trainer_.evaluates()) validate(result);  // rank 0 has the weights under every strategy, or a part of them
@@ -189,7 +131,7 @@ class TrainRank {
   void validate(EpochResult& result) {
     const auto rows = static_cast<int64_t>(split_.validation.size());
     if (rows == 0) return;
-    const StepStats validation = resident_.validate(rows);
+    const StepStats validation = input_->validate();
     result.validation_loss = validation.loss;
     require_finite(validation.loss, "validation loss", result.epoch);
     if (data_.loss == LossKind::softmax_cross_entropy)
@@ -225,7 +167,7 @@ class TrainRank {
   const TrainEvents& events_;
   const size_t bytes_before_;  // allocated on the device by others
   Trainer trainer_;
-  ResidentData resident_;
+  const std::unique_ptr<TrainingData> input_;
   const int64_t steps_;       // of an epoch
   int64_t done_;              // steps
   double other_seconds_ = 0;  // of the epoch, spent on comparisons and checkpoints
@@ -240,8 +182,9 @@ MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, 
   const int64_t batch_rows = row.full_batch_everywhere || row.data_on_root
                                  ? plan.global_batch
                                  : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
-  const double validation_rows = static_cast<double>(data.num_rows) * settings.validation_fraction;
-  const int64_t rows = data.num_rows + batch_rows + std::llround(validation_rows);
+  const int64_t validation_rows = std::llround(static_cast<double>(data.num_rows) * settings.validation_fraction);
+  const bool prefetches = plan.input == static_cast<int64_t>(InputMode::prefetch);
+  const int64_t rows = validation_rows + (prefetches ? 2 * batch_rows : data.num_rows + batch_rows);
   MemoryParts parts = trainer_memory(settings.trainer, backend, type);
   parts.data += rows * (data.input_width + data.target_floats()) * static_cast<int64_t>(sizeof(float));
   return parts;

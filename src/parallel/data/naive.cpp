@@ -29,6 +29,8 @@ class NaiveDataParallel final : public GradientSync {
     if (stamps) stamps->end(context_.compute, stamps->stalls[0]);
     if (stamps) stamps->start(context_.compute, StepStamps::at(stamps->updates, 0));
     update_alone();
+    if (LossScale* scale = context_.optimizer.loss_scale())  // rank 0 decides whether the step counts
+      context_.communicator.broadcast(scale, sizeof(LossScale) / sizeof(float), DType::f32, 0, context_.compute);
     if (stamps) stamps->end(context_.compute, stamps->updates[0]);
   }
 

@@ -31,10 +31,15 @@ class RangeOptimizer {
     throw Error(Cause::internal, "this optimizer is not Adam");
   }
 
-  /// Whether the gradients are clipped by the norm of the whole gradient. No update of a step may then be enqueued, and
-  /// no `adam_step` asked for, before all gradients of the global batch are final on their owners: a strategy calls
-  /// `sum_of_squares`, adds up the sums of ranks that hold different parts of the gradient, and calls `clip`, all in
-  /// the order of the streams that run the updates. Error{internal} from an update before `clip`.
+  /// On the device, in fp16; else null. `clip` brings it to the next step, so that a rank that does not clip has to get
+  /// it from one that does.
+  virtual LossScale* loss_scale() { return nullptr; }
+
+  /// Whether the norm of the whole gradient is needed before an update, to clip or in fp16. No update of a step may
+  /// then be enqueued, and no `adam_step` asked for, before all gradients of the global batch are final on their
+  /// owners: a strategy calls `sum_of_squares`, adds up the sums of ranks that hold different parts of the gradient,
+  /// and calls `clip`, all in the order of the streams that run the updates. Error{internal} from an update before
+  /// `clip`.
   virtual bool clips() const { return false; }
   /// Enqueues the sum of the squares of the gradients in `ranges`; returns where it will be: one float on the device.
   virtual float* sum_of_squares(Stream& stream, const std::vector<FloatRange>& ranges) {

@@ -11,6 +11,7 @@
 #include "report/common/words.h"
 #include "report/study/break_even.h"
 #include "report/study/method.h"
+#include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
 #include "report/study/summary.h"
@@ -311,7 +312,9 @@ std::string study_markdown(const StudySummary& summary) {
                         escape_markdown(a.launch), a.devices, device_text(summary.device_kind).many,
                         format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
                         average_text(a, summary.device_kind));
-  if (!summary.averages.empty()) text += "\n";
+  const std::vector<std::string> rates = model_rate_sentences(summary);
+  for (const std::string& sentence : rates) text += fmt::format("- {}.\n", escape_markdown(sentence));
+  if (!summary.averages.empty() || !rates.empty()) text += "\n";
   return text + results_section(summary) + averages_section(summary) + break_even_section(summary) +
          serial_markdown(summary) + account_section(summary) + cells_section(summary) + missing_section(summary) +
          provenance_section(summary) + method_section(summary);

@@ -8,6 +8,7 @@
 #include "amdahl/units.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
+#include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 
 namespace amdahl {
@@ -232,9 +233,8 @@ std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset ch
                             format_plus_minus(cell.step_time_us.mean, cell.step_time_us.ci, charset),
                             std::to_string(cell.step_time_us.n),
                             cell.utilisation_percent ? fmt::format("{:.0f} %", *cell.utilisation_percent) : "-",
-                            cell.memory_peak_bytes ? format_bytes(*cell.memory_peak_bytes) : "-",
-                            row.launch_share ? format_percent(*row.launch_share) : "-", bound_text(row),
-                            row.two_devices ? bound_method(*row.two_devices) : "-"});
+                            memory_peak_text(cell), row.launch_share ? format_percent(*row.launch_share) : "-",
+                            bound_text(row), row.two_devices ? bound_method(*row.two_devices) : "-"});
   }
   std::vector<TextTable> tables{std::move(batches)};
   if (one.alternatives.empty()) return tables;

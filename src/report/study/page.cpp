@@ -19,6 +19,7 @@
 #include "report/page/page_parts.h"
 #include "report/study/break_even.h"
 #include "report/study/method.h"
+#include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
 #include "report/study/summary.h"
@@ -79,10 +80,10 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
   for (const StudyCell& cell : summary.cells) {
     if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
     const SampleSummary &rate = cell.throughput, &step = cell.step_time_us;
-    table.table.rows.push_back(
-        {cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.mean, bound(rate.ci, true),
-         bound(rate.ci, false), step.mean, bound(step.ci, true), bound(step.ci, false), rate.n, step.num_outliers,
-         cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue()});
+    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.mean,
+                                bound(rate.ci, true), bound(rate.ci, false), step.mean, bound(step.ci, true),
+                                bound(step.ci, false), rate.n, step.num_outliers,
+                                cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue()});
   }
   fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory"});
   return table;

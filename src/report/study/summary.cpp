@@ -111,6 +111,9 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
   cell.throughput = summarise_processes(runs.throughput_by_process);
   if (const std::vector<double> peaks = values_of(runs.ok, "memory_peak"); !peaks.empty())
     cell.memory_peak_bytes = *std::max_element(peaks.begin(), peaks.end());
+  cell.memory_modelled_bytes = mean_value(runs.ok, "memory_modelled");
+  cell.tokens_per_s = mean_value(runs.ok, "token_throughput");
+  if (const auto rate = mean_value(runs.ok, "model_flop_rate")) cell.model_flops_per_s = *rate * 1e12;
   cell.utilisation_percent = mean_value(runs.ok, "utilisation");
   cell.loss_first = mean_value(runs.ok, "loss_first");
   cell.loss_last = mean_value(runs.ok, "loss_last");

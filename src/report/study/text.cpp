@@ -5,6 +5,7 @@
 #include "amdahl/units.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
+#include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
 #include "report/study/summary.h"
@@ -58,6 +59,7 @@ std::string study_text(const StudySummary& summary, bool ascii) {
     text += "\n";
     for (const std::string& sentence : one_device_sentences(summary)) text += sentence + "\n";
   }
+  for (const std::string& sentence : model_rate_sentences(summary)) text += printable(sentence) + "\n";
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
       text += fmt::format("{}: {}: {}\n", cell.status.kind == Status::Kind::waived ? "waived" : "failed",

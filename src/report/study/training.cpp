@@ -27,6 +27,20 @@ std::string accuracy_of(const Record& record) {
   return value ? fmt::format("{:.2f} %", 100 * *value) : "";
 }
 
+/// What earlier Records lack: rate of tokens, memory, and the loss scale of fp16.
+std::string last_epoch_facts(const Record& last) {
+  std::string text;
+  if (const auto tokens = last.value("token_throughput"))
+    text += fmt::format("- Last epoch: {} tokens/s\n", format_number(*tokens));
+  if (const auto peak = last.value("memory_peak"); peak && last.value("memory_modelled"))
+    text += fmt::format("- Memory of the first device: {} at its peak, {} modelled\n", format_bytes(*peak),
+                        format_bytes(*last.value("memory_modelled")));
+  if (const auto scale = last.value("loss_scale"))
+    text += fmt::format("- Loss scale of fp16: {} at the end, {} steps skipped\n", format_number(*scale),
+                        format_number(last.value("skipped_steps").value_or(0)));
+  return text;
+}
+
 }  // namespace
 
 std::string training_subject(const Record& record) {
@@ -60,6 +74,7 @@ std::string training_markdown(const std::vector<Record>& records) {
         "| {} | {} | {} | {} | {} | {} | {} |\n", count_of(record, "epoch"), loss_of(record, "train_loss"),
         loss_of(record, "validation_loss"), loss_of(record, "validation_mae"), accuracy_of(record),
         format_number(record.value("throughput").value_or(0)), format_number(record.value("seconds").value_or(0)));
+  if (const std::string facts = last_epoch_facts(last); !facts.empty()) text += "\n" + facts;
   return text + fmt::format("\nCommand: `{}`\n", last.provenance.command_line);
 }
 

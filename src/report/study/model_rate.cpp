@@ -1,0 +1,49 @@
+#include "report/study/model_rate.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "amdahl/units.h"
+#include "report/common/words.h"
+
+namespace amdahl {
+namespace {
+
+std::string flop_rate_text(double flops) {
+  for (const auto& [unit, factor] : {std::pair{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}})
+    if (flops >= factor) return fmt::format("{:.3g} {}", flops / factor, unit);
+  return fmt::format("{:.3g} MFLOP/s", flops / 1e6);
+}
+
+}  // namespace
+
+std::vector<std::string> model_rate_sentences(const StudySummary& summary) {
+  std::map<std::string, const StudyCell*> fastest;
+  for (const StudyCell& cell : summary.cells) {
+    if (cell.throughput.n == 0 || !cell.model_flops_per_s) continue;
+    const StudyCell*& best = fastest[cell.key.model];
+    if (!best || cell.throughput.mean > best->throughput.mean) best = &cell;
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [model, cell] : fastest) {
+    const int64_t devices = cell->key.devices;
+    std::string text =
+        fmt::format("{} at global batch {} on {} device{}: {} samples/s", model, with_thousands(cell->key.global_batch),
+                    devices, devices == 1 ? "" : "s", format_number(cell->throughput.mean));
+    if (cell->tokens_per_s) text += fmt::format(", {} tokens/s", format_number(*cell->tokens_per_s));
+    text += fmt::format(", {} of matrix products and convolutions, forward and backward",
+                        flop_rate_text(*cell->model_flops_per_s));
+    sentences.push_back(std::move(text));
+  }
+  return sentences;
+}
+
+std::string memory_peak_text(const StudyCell& cell) {
+  if (!cell.memory_peak_bytes) return "-";
+  if (!cell.memory_modelled_bytes) return format_bytes(*cell.memory_peak_bytes);
+  return fmt::format("{} (modelled {})", format_bytes(*cell.memory_peak_bytes),
+                     format_bytes(*cell.memory_modelled_bytes));
+}
+
+}  // namespace amdahl
