@@ -226,11 +226,13 @@ AMDAHL_KERNEL void scale_rows(float* x, const float* factors, int64_t rows, int6
 AMDAHL_KERNEL void embedding_forward(const EmbeddingForward& a) {
   for (int64_t r = 0; r < a.rows; ++r)
     for (int64_t t = 0; t < a.steps; ++t) {
-      const float* entry = a.table + static_cast<int64_t>(a.tokens[r * a.steps + t]) * a.width;
+      const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
+      const bool is_here = !a.is_shard || (token >= 0 && token < a.vocabulary);
+      const float* entry = a.table + (is_here ? token : 0) * a.width;
       const float* position = a.positions ? a.positions + t * a.width : nullptr;
       float* out = a.out + (r * a.steps + t) * a.width;
       for_each_vector(a.width, [&](int64_t i, auto n) {
-        Lanes v = load(entry + i, n);
+        Lanes v = is_here ? load(entry + i, n) : Lanes{};
         if (position) v += load(position + i, n);
         if (a.common) v += load(a.common + i, n);
         store(out + i, v, n);
@@ -250,7 +252,8 @@ AMDAHL_KERNEL void embedding_backward(const EmbeddingBackward& a) {
   for (int64_t r = 0; r < a.rows; ++r)
     for (int64_t t = 0; t < a.steps; ++t) {
       const float* d_out = a.d_out + (r * a.steps + t) * a.width;
-      add_to(a.d_table + static_cast<int64_t>(a.tokens[r * a.steps + t]) * a.width, d_out, a.width);
+      const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
+      if (!a.is_shard || (token >= 0 && token < a.vocabulary)) add_to(a.d_table + token * a.width, d_out, a.width);
       if (a.d_positions) add_to(a.d_positions + t * a.width, d_out, a.width);
       if (a.d_common) add_to(a.d_common, d_out, a.width);
     }
@@ -327,6 +330,51 @@ AMDAHL_KERNEL void token_loss(const TokenLoss& a) {
   a.stats[1] = (a.accumulate ? a.stats[1] : 0.0f) + static_cast<float>(correct);
 }
 
+AMDAHL_KERNEL void token_loss_parts(const TokenLossShard& a) {
+  for (int64_t r = 0; r < a.rows; ++r) {
+    float* row = static_cast<float*>(a.logits) + r * a.stride;
+    float* part = a.parts + r * kShardLossFloats;
+    const float top = largest_in(row, a.classes);
+    int64_t at = 0;
+    while (at + 1 < a.classes && row[at] != top) ++at;
+    const int64_t label = static_cast<int64_t>(a.labels[r]) - a.first;
+    part[0] = top;
+    part[1] = static_cast<float>(a.first + at);
+    part[2] = static_cast<float>(exp_sum(row, top, a.classes, false));
+    part[3] = label >= 0 && label < a.classes ? row[label] : 0.0f;
+  }
+}
+
+AMDAHL_KERNEL void token_loss_of_parts(const TokenLossShard& a) {
+  double loss = 0.0;
+  int64_t correct = 0;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const auto part = [&](int shard) { return a.parts + (shard * a.rows + r) * kShardLossFloats; };
+    float top = part(0)[0], best = part(0)[1], of_label = 0.0f;
+    for (int s = 1; s < a.shards; ++s)
+      if (part(s)[0] > top) top = part(s)[0], best = part(s)[1];
+    double sum = 0.0;
+    for (int s = 0; s < a.shards; ++s) {
+      sum += static_cast<double>(part(s)[2]) * exp(static_cast<double>(part(s)[0] - top));
+      of_label += part(s)[3];  // zero but for one
+    }
+    correct += best == a.labels[r];
+    loss += log(sum) + static_cast<double>(top) - static_cast<double>(of_label);
+    float* row = static_cast<float*>(a.logits) + r * a.stride;
+    const int64_t label = static_cast<int64_t>(a.labels[r]) - a.first;
+    const bool is_here = label >= 0 && label < a.classes;
+    exp_sum(row, top, a.classes, true);
+    const double others = sum - exp(static_cast<double>(of_label - top));
+    const auto factor = static_cast<float>(static_cast<double>(a.scale) / sum);
+    for_each_vector(a.classes, [&](int64_t i, auto n) { store(row + i, load(row + i, n) * factor, n); });
+    if (is_here) row[label] = static_cast<float>(-others / sum * static_cast<double>(a.scale));
+    for (int64_t i = a.classes; i < a.stride; ++i) row[i] = 0.0f;
+  }
+  const auto scaled = static_cast<float>(loss * static_cast<double>(a.scale));
+  a.stats[0] = a.accumulate ? a.stats[0] + scaled : scaled;
+  a.stats[1] = (a.accumulate ? a.stats[1] : 0.0f) + static_cast<float>(correct);
+}
+
 AMDAHL_KERNEL void absolute_error(const AbsoluteError& a) {
   const int64_t count = a.rows * a.width;
   double total = 0.0;
@@ -343,9 +391,25 @@ AMDAHL_KERNEL void absolute_error(const AbsoluteError& a) {
 
 }  // namespace
 
-const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{
-    transpose, add_bias,           bias_gelu,        gelu_gradient, row_sums,   layer_norm_forward, layer_norm_backward,
-    add,       softmax_rows,       softmax_gradient, row_dots,      scale_rows, embedding_forward,  embedding_backward,
-    pool_mean, pool_mean_gradient, token_loss,       absolute_error};
+const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{transpose,
+                                                     add_bias,
+                                                     bias_gelu,
+                                                     gelu_gradient,
+                                                     row_sums,
+                                                     layer_norm_forward,
+                                                     layer_norm_backward,
+                                                     add,
+                                                     softmax_rows,
+                                                     softmax_gradient,
+                                                     row_dots,
+                                                     scale_rows,
+                                                     embedding_forward,
+                                                     embedding_backward,
+                                                     pool_mean,
+                                                     pool_mean_gradient,
+                                                     token_loss,
+                                                     token_loss_parts,
+                                                     token_loss_of_parts,
+                                                     absolute_error};
 
 }  // namespace amdahl

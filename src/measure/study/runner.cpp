@@ -69,7 +69,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
 }
 
 // Adds the step account to a Record, see AccountedStep.
-void add_account(Record& record, const std::vector<RankRun>& ranks) {
+void add_account(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan) {
   std::vector<PartTimes> times;
   for (const RankRun& rank : ranks) times.push_back(rank.parts);
   const AccountedStep account = account_step(times);
@@ -86,6 +86,13 @@ void add_account(Record& record, const std::vector<RankRun>& ranks) {
                                                              {"total_communication", account.total_communication},
                                                              {"account_noise", account.noise}})
     record.series.push_back({name, "us", {us}});
+  const Mesh& mesh = plan.mesh;
+  if (mesh.tp > 1 || mesh.pp > 1) {
+    record.series.push_back({"dp_communication", "us", {account.dp_communication}});
+    if (mesh.tp > 1) record.series.push_back({"tp_communication", "us", {account.tp_communication}});
+    if (mesh.pp > 1) record.series.push_back({"pp_communication", "us", {account.pp_communication}});
+    if (mesh.pp > 1) record.series.push_back({"bubble", "us", {account.bubble}});
+  }
   record.series.push_back({"account_by_differences", "1", {1}});  // earlier Records: by stamps
   if (account.launch_kernels > 0) {
     record.series.push_back({"launch_floor", "us", {account.launch_floor}});
@@ -125,19 +132,19 @@ void add_contention(Record& record, const std::vector<RankRun>& ranks) {
   record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
 }
 
-void fill_record(Record& record, const std::vector<RankRun>& ranks, int64_t global_batch) {
+void fill_record(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan) {
   double step_us = 0, memory = 0;
   for (const RankRun& rank : ranks) {
     step_us = std::max(step_us, rank.step_us);
     memory = std::max(memory, rank.memory_peak_bytes);
   }
   record.series = {{"step_time", "us", {step_us}},
-                   {"throughput", "samples/s", {static_cast<double>(global_batch) / step_us * 1e6}},
+                   {"throughput", "samples/s", {static_cast<double>(plan.global_batch) / step_us * 1e6}},
                    {"loss_first", "1", {ranks.front().loss_first}},
                    {"loss_last", "1", {ranks.front().loss_last}},
                    {"memory_peak", "bytes", {memory}},
                    {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
-  add_account(record, ranks);
+  add_account(record, ranks, plan);
   add_health(record, ranks);
   add_contention(record, ranks);
   const RankRun& root = ranks.front();
@@ -276,7 +283,7 @@ class GroupRunner {
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
-      fill_record(record, ranks, spec.global_batch);
+      fill_record(record, ranks, plan_of(settings_, spec));
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
