@@ -6,10 +6,10 @@ from harness import main, records_of
 from schema_support import valid
 
 TOKENS = {"version": 1, "name": "tokens", "loss": "softmax_cross_entropy", "input_width": 9, "input_shape": [9],
-          "layers": [{"kind": "embedding", "units": 16, "vocabulary": 21},
+          "layers": [{"kind": "embedding", "units": 16, "vocabulary": 37},
                      {"kind": "transformer_block", "units": 16, "heads": 4, "causal": True},
                      {"kind": "transformer_block", "units": 16, "heads": 4, "causal": True}, {"kind": "layer_norm"},
-                     {"kind": "token_head", "vocabulary": 21, "tied": True}]}
+                     {"kind": "token_head", "vocabulary": 37, "tied": True}]}
 TRAIN = ("train", "--backend", "cpu", "--optimizer", "sgd", "--lr", "0.05", "--batch-size", "64", "-q")
 
 
