@@ -150,19 +150,19 @@ void DividedModel::initialise() {
 void DividedModel::enqueue_gradients(const float* features, const float* targets, StageHooks hooks) {
   const FloatRange table = shared_table();
   if (table.floats() == 0) return runner_->enqueue_gradients(features, targets, hooks);
-  std::vector<FloatRange> held_back;
+  std::vector<FloatRange> deferred;
   const auto ready = hooks.ready;
   if (ready)
     hooks.ready = [&](int64_t begin, int64_t end, Stream& stream) {
       if (begin < table.end && end > table.begin)
-        held_back.push_back({begin, end});
+        deferred.push_back({begin, end});
       else
         ready(begin, end, stream);
     };
   runner_->enqueue_gradients(features, targets, hooks);
   tables_->all_reduce(model().grads() + table.begin, static_cast<size_t>(table.floats()), DType::f32, ReduceOp::sum,
                       context_.compute);
-  for (const FloatRange& range : held_back) ready(range.begin, range.end, context_.compute);
+  for (const FloatRange& range : deferred) ready(range.begin, range.end, context_.compute);
 }
 
 /// Gradients that no other rank of the replica counts: copies and replicated tensors count once.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/cell_axes.h"
-#include "base/plan_rules.h"
 #include "measure/study/cell.h"
 #include "measure/study/step_account.h"
 #include "stats/stopping.h"
@@ -377,24 +376,10 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
   return seconds;
 }
 
-ParallelPlan plan_of(const StudySettings& settings, const StudyCellSpec& cell) {
-  ParallelPlan plan = settings.trainer.plan;
-  plan.strategy = cell.strategy;
-  plan.mesh.dp = cell.devices;
-  if (cell.plan) plan = *cell.plan;
-  plan.global_batch = cell.global_batch;
-  return plan;
-}
-
 int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec& cell, int64_t data_rows) {
   const TrainerOptions options = options_of(settings, cell);
   const StrategyRow& row = find_strategy(options.plan.strategy);
-  const int64_t row_width = settings.model.input_width + settings.model.target_width();
-  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1)
-    return plan_memory(options.plan, settings.model, num_state_arrays(options.hyper)).total() +
-           pool_batches(data_rows, cell.global_batch, settings.pool_batches) *
-               even_share(cell.global_batch, options.plan.mesh.dp, 0).rows() * row_width *
-               static_cast<int64_t>(sizeof(float));
+  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) return divided_memory_bytes(settings, options, data_rows);
   int64_t owned = 0;
   for (const FloatRange& range : row.owned(options.plan, make_layout(settings.model), 0)) owned += range.floats();
   const int64_t parameters = 2 * make_layout(settings.model).num_floats + num_state_arrays(options.hyper) * owned;
@@ -402,7 +387,7 @@ int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec
   const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
                                 ? cell.global_batch
                                 : even_share(cell.global_batch, cell.devices, 0).rows();
-  const int64_t row_floats = row_width;
+  const int64_t row_floats = settings.model.input_width + settings.model.target_width();
   const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
   const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
   return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
