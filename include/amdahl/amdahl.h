@@ -161,6 +161,7 @@ struct EpochResult {
   double validation_mae = -1;       // mean absolute error; negative for classification
   double validation_accuracy = -1;  // in [0, 1]; negative for regression
   double seconds = 0, samples_per_second = 0;
+  int64_t memory_peak_bytes = 0;  // so far, on the first device
 };
 
 struct TrainOutcome {

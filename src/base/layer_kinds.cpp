@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/layer_memory.h"
+
 namespace amdahl {
 namespace {
 
@@ -26,7 +28,6 @@ double gemm_flops(int64_t rows, int64_t in, int64_t out) {
 }
 double no_flops(const LayerSpec&, const Shape&) { return 0; }
 std::vector<ParameterSpec> no_parameters(const LayerSpec&, const Shape&) { return {}; }
-int64_t nothing_saved(const LayerSpec&, const Shape&, Recompute) { return 0; }
 Shape same_shape(const LayerSpec&, const Shape& input) { return input; }
 
 ParameterSpec normal(std::string name, Shape shape, double scale = kNormal) {
@@ -109,21 +110,12 @@ double block_flops(const LayerSpec& layer, const Shape& input) {
   // Scores and weighted values: half of the pairs under a causal mask are not needed but counted, as is customary.
   return gemm_flops(steps, d, 12 * d) + 2 * gemm_flops(steps, steps, d);
 }
-// Per step, in `units` floats: attention's q, k, v and output and the sum after it; two normalised inputs, and input
-// and output of GELU. Besides, two means, two deviations, and a sum of exponentials per head.
-int64_t block_saved(const LayerSpec& layer, const Shape& input, Recompute recompute) {
-  if (recompute == Recompute::block) return 0;
-  const int64_t attention = 5 * layer.units + layer.heads + 2;
-  return input[0] * (recompute == Recompute::selective ? attention : attention + 10 * layer.units + 2);
-}
-
 std::string norm_problem(const LayerSpec&, const Shape& input) {
   return input.size() == 2 ? "" : fmt::format("its input is {}, not [steps, units]", shape_text(input));
 }
 std::vector<ParameterSpec> norm_parameters(const LayerSpec&, const Shape& input) {
   return {ones("weight", {input[1]}), zeros("bias", {input[1]})};
 }
-int64_t norm_saved(const LayerSpec&, const Shape& input, Recompute) { return 2 * input[0]; }
 Shape pool_output(const LayerSpec&, const Shape& input) { return {input[1]}; }
 
 // LSTM and GRU, in PyTorch's definition with two biases.
@@ -145,9 +137,6 @@ std::vector<ParameterSpec> recurrent_parameters(const LayerSpec& layer, const Sh
 }
 double recurrent_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(input[0], input[1] + layer.units, gates_of(layer) * layer.units);
-}
-int64_t recurrent_saved(const LayerSpec& layer, const Shape& input, Recompute) {
-  return input[0] * layer.units * (gates_of(layer) + 2);
 }
 
 // Images.
@@ -172,10 +161,6 @@ std::vector<ParameterSpec> conv_parameters(const LayerSpec& layer, const Shape& 
 double conv_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(pixels_of(conv_output(layer, input)), layer.kernel * layer.kernel * input[2], layer.units);
 }
-int64_t conv_saved(const LayerSpec& layer, const Shape& input, Recompute) {
-  return count_of(conv_output(layer, input)) + 2 * layer.units;
-}
-bool has_shortcut(const LayerSpec& layer, const Shape& input) { return layer.stride > 1 || input[2] != layer.units; }
 std::vector<ParameterSpec> residual_parameters(const LayerSpec& layer, const Shape& input) {
   const int64_t c = layer.units;
   std::vector<ParameterSpec> all{
@@ -192,10 +177,6 @@ double residual_flops(const LayerSpec& layer, const Shape& input) {
   const int64_t pixels = pixels_of(conv_output(layer, input)), c = layer.units;
   return gemm_flops(pixels, 9 * input[2], c) + gemm_flops(pixels, 9 * c, c) +
          (has_shortcut(layer, input) ? gemm_flops(pixels, input[2], c) : 0);
-}
-int64_t residual_saved(const LayerSpec& layer, const Shape& input, Recompute) {
-  const int64_t out = count_of(conv_output(layer, input));
-  return (has_shortcut(layer, input) ? 4 : 3) * out + 6 * layer.units;
 }
 std::string image_problem(const LayerSpec&, const Shape& input) {
   return input.size() == 3 ? "" : fmt::format("its input is {}, not [height, width, channels]", shape_text(input));
@@ -249,7 +230,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        dense_output,
        dense_parameters,
        dense_flops,
-       nothing_saved},
+       output_memory},
       {LayerKind::embedding,
        "embedding",
        "table of token vectors, and learned positions",
@@ -259,7 +240,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        embedding_output,
        embedding_parameters,
        no_flops,
-       nothing_saved},
+       output_memory},
       {LayerKind::projection,
        "projection",
        "dense layer of every step, and learned positions",
@@ -268,7 +249,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        embedding_output,
        projection_parameters,
        projection_flops,
-       nothing_saved},
+       projection_memory},
       {LayerKind::transformer_block,
        "transformer_block",
        "attention and two dense layers with GELU",
@@ -278,7 +259,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        same_shape,
        block_parameters,
        block_flops,
-       block_saved},
+       block_memory},
       {LayerKind::layer_norm,
        "layer_norm",
        "normalisation of every step",
@@ -287,7 +268,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        same_shape,
        norm_parameters,
        no_flops,
-       norm_saved},
+       norm_memory},
       {LayerKind::pool,
        "pool",
        "mean over the steps, or one of them",
@@ -296,7 +277,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        pool_output,
        no_parameters,
        no_flops,
-       nothing_saved},
+       output_memory},
       {LayerKind::lstm,
        "lstm",
        "long short-term memory",
@@ -305,7 +286,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        recurrent_output,
        recurrent_parameters,
        recurrent_flops,
-       recurrent_saved},
+       recurrent_memory},
       {LayerKind::gru,
        "gru",
        "gated recurrent unit",
@@ -314,7 +295,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        recurrent_output,
        recurrent_parameters,
        recurrent_flops,
-       recurrent_saved},
+       recurrent_memory},
       {LayerKind::conv,
        "conv",
        "convolution, batch normalisation, ReLU",
@@ -323,7 +304,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        conv_output,
        conv_parameters,
        conv_flops,
-       conv_saved},
+       conv_memory},
       {LayerKind::residual_block,
        "residual_block",
        "two convolutions and a shortcut",
@@ -332,7 +313,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        conv_output,
        residual_parameters,
        residual_flops,
-       residual_saved},
+       residual_memory},
       {LayerKind::average_pool,
        "average_pool",
        "mean over the pixels",
@@ -341,7 +322,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        channels_output,
        no_parameters,
        no_flops,
-       nothing_saved},
+       output_memory},
       {LayerKind::token_head,
        "token_head",
        "logits of every step",
@@ -350,7 +331,7 @@ const std::vector<LayerKindRow>& layer_kinds() {
        head_output,
        head_parameters,
        head_flops,
-       nothing_saved},
+       head_memory},
   };
   return rows;
 }

@@ -9,6 +9,7 @@
 
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
+#include "amdahl/tensor.h"
 
 namespace amdahl {
 
@@ -44,6 +45,19 @@ struct LayerField {
   int64_t least = 0;
 };
 
+/// What the memory of a layer depends on besides its description.
+struct MemoryChoice {
+  Recompute recompute = Recompute::none;
+  DType type = DType::f32;  // what layers convert to before a GEMM: Ops::compute_type
+};
+
+/// Device memory of a layer in bytes, besides its parameters in f32 and their gradients.
+struct LayerMemory {
+  int64_t kept = 0;    // per row of a micro-batch in flight: output, its gradient, and what backward reads
+  int64_t shared = 0;  // per row, of memory that the layers use one after another
+  int64_t fixed = 0;   // independent of the rows: parameters in the compute type, statistics of a normalisation
+};
+
 struct LayerKindRow {
   LayerKind kind;
   std::string_view name;
@@ -55,14 +69,17 @@ struct LayerKindRow {
   std::vector<ParameterSpec> (*parameters)(const LayerSpec& layer, const Shape& input);
   /// FLOP of forward per row: matrix products and convolutions only.
   double (*forward_flops)(const LayerSpec& layer, const Shape& input);
-  /// Floats per row that forward keeps for backward, besides its output.
-  int64_t (*saved_floats)(const LayerSpec& layer, const Shape& input, Recompute recompute);
+  LayerMemory (*memory)(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice);
 };
 
 const std::vector<LayerKindRow>& layer_kinds();
 const LayerKindRow& row_of(LayerKind kind);
 inline std::vector<ParameterSpec> parameters_of(const LayerSpec& layer, const Shape& input) {
   return row_of(layer.kind).parameters(layer, input);
+}
+/// Whether the second path of a residual block is a convolution, because the sizes of input and output differ.
+inline bool has_shortcut(const LayerSpec& layer, const Shape& input) {
+  return layer.stride > 1 || input[2] != layer.units;
 }
 /// Rows of an embedding table or a token head in memory: a multiple of 128, so that GEMMs over the vocabulary run on
 /// aligned tiles.

@@ -179,11 +179,12 @@ double ModelSpec::step_flops(int64_t batch) const {
 }
 
 int64_t ModelSpec::activation_bytes(int64_t batch, Recompute recompute) const {
-  int64_t floats = 0;
-  for (size_t i = 0; i < layers.size(); ++i)
-    floats +=
-        2 * layer_output_width(i) + row_of(layers[i].kind).saved_floats(layers[i], layer_input_shape(i), recompute);
-  return floats * batch * static_cast<int64_t>(sizeof(float));
+  int64_t bytes = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerMemory memory = row_of(layers[i].kind).memory(layers[i], layer_input_shape(i), {recompute, DType::f32});
+    bytes += batch * memory.kept + memory.fixed;
+  }
+  return bytes;
 }
 
 void ModelSpec::validate() const {

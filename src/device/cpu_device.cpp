@@ -127,6 +127,8 @@ std::optional<int64_t> CpuDevice::host_time_ns(const Event& event) {
   return passed.mark()->time_ns;
 }
 
+int64_t CpuDevice::free_bytes() const { return available_memory_bytes(); }
+
 std::unique_ptr<Buffer> CpuDevice::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) throw_out_of_memory(spec_.name, bytes);
   if (bytes >= kCheckedBytes && static_cast<int64_t>(bytes) > available_memory_bytes())

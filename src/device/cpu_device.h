@@ -24,6 +24,7 @@ class CpuDevice : public Device {
   std::optional<int64_t> host_time_ns(const Event& event) override;
 
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
+  int64_t free_bytes() const override;
   size_t allocated_bytes() const override { return memory_->current.load(); }
   size_t peak_allocated_bytes() const override { return memory_->peak.load(); }
   void reset_peak() override { memory_->peak.store(memory_->current.load()); }

@@ -131,6 +131,12 @@ class CudaDevice final : public Device {
     bind_thread();
     return std::make_unique<CudaBuffer>(spec_.index, bytes, account_);
   }
+  int64_t free_bytes() const override {
+    cuda_check(cudaSetDevice(spec_.index), spec_.index, "cudaSetDevice");
+    size_t free = 0, total = 0;
+    cuda_check(cudaMemGetInfo(&free, &total), spec_.index, "cudaMemGetInfo");
+    return static_cast<int64_t>(free);
+  }
   size_t allocated_bytes() const override { return account_->now; }
   size_t peak_allocated_bytes() const override { return account_->peak; }
   void reset_peak() override { account_->peak = account_->now.load(); }

@@ -104,6 +104,8 @@ class Device {
 
   /// Throws Error{out_of_memory} that names the requested and the free size. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  /// Bytes that could be allocated now, as far as the system tells.
+  virtual int64_t free_bytes() const = 0;
   virtual size_t allocated_bytes() const = 0;
   virtual size_t peak_allocated_bytes() const = 0;
   virtual void reset_peak() = 0;

@@ -18,6 +18,7 @@
 #include "lab/study_identity.h"
 #include "lab/trace_files.h"
 #include "lab/training_setup.h"
+#include "measure/study/cell_memory.h"
 #include "measure/study/runner.h"
 #include "planner/advise.h"
 #include "report/common/record_checks.h"
@@ -169,9 +170,11 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   prepared.fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*prepared.fleet, config.engine.launch);
   StudySettings& settings = prepared.settings;
-  const std::vector<int64_t> too_large = drop_extras_that_do_not_fit(
-      settings.groups, prepared.fleet->devices().front().memory_bytes,
-      [&](const StudyCellSpec& cell) { return modelled_memory_bytes(settings, cell, prepared.setup.data.num_rows); });
+  const auto modelled_bytes = [&](const StudyCellSpec& cell) {
+    return cell_memory(settings, cell, backend_of(*prepared.fleet), prepared.setup.data.num_rows).total();
+  };
+  const std::vector<int64_t> too_large =
+      drop_extras_that_do_not_fit(settings.groups, prepared.fleet->devices().front().memory_bytes, modelled_bytes);
   if (const std::string extras = extras_text(settings.groups); !extras.empty()) prepared.identity["variants"] = extras;
   prepared.settings.provenance = make_provenance(config.engine, *prepared.fleet);
   add_origin(prepared.identity, prepared.settings.provenance);
@@ -185,8 +188,7 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   plan.is_root = prepared.fleet->is_root();
   for (const auto& group : prepared.settings.groups)
     for (const StudyCellSpec& cell : group)
-      plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy,
-                            modelled_memory_bytes(prepared.settings, cell, prepared.setup.data.num_rows),
+      plan.cells.push_back({cell.global_batch, cell.devices, cell.strategy, modelled_bytes(cell),
                             runs_of(prepared.settings, cell), std::string(to_string(cell.launch)),
                             std::string(to_string(cell.math))});
   if (prepared.settings.trace) plan.notes.push_back(trace_note(*prepared.settings.trace));

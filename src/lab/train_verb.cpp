@@ -107,7 +107,7 @@ void choose_devices(TrainConfig& config) {
 }
 
 Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
-                    const Provenance& provenance) {
+                    const MemoryParts& modelled, const Provenance& provenance) {
   Record record;
   record.kind = "train-epoch";
   record.provenance = provenance;
@@ -119,7 +119,9 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
                  {"epoch", static_cast<int64_t>(epoch.epoch)}};
   record.series = {{"train_loss", "1", {epoch.train_loss}},
                    {"seconds", "s", {epoch.seconds}},
-                   {"throughput", "samples/s", {epoch.samples_per_second}}};
+                   {"throughput", "samples/s", {epoch.samples_per_second}},
+                   {"memory_peak", "bytes", {static_cast<double>(epoch.memory_peak_bytes)}},
+                   {"memory_modelled", "bytes", {static_cast<double>(modelled.total())}}};
   if (config.validation_fraction > 0) record.series.push_back({"validation_loss", "1", {epoch.validation_loss}});
   if (epoch.validation_mae >= 0) record.series.push_back({"validation_mae", "1", {epoch.validation_mae}});
   if (epoch.validation_accuracy >= 0)
@@ -181,14 +183,21 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root() && !config.output_dir.empty())
     folder = open_folder(config, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}}, recorded);
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
+  const MemoryParts modelled =
+      training_memory(settings, setup.data, backend_of(*fleet), compute_type_of(config.engine.math));
+  observer.note(fmt::format("memory per device: {} (modelled): {}", format_bytes(static_cast<double>(modelled.total())),
+                            memory_text(modelled)));
   TrainEvents events;
   events.finished = [&](const EpochResult& epoch) {
-    outcome.records.push_back(epoch_record(epoch, config, setup.model, provenance));
+    outcome.records.push_back(epoch_record(epoch, config, setup.model, modelled, provenance));
     if (folder && !recorded.contains(epoch.epoch)) folder->append(outcome.records.back());
     observer.note(epoch_line(epoch, config));
   };
   events.checkpoint = [&](const TrainingPoint& point, const TrainerState& state) { checkpoints.save(point, state); };
   TrainedModel trained = run_training(*fleet, setup.data, settings, events);
+  if (!trained.epochs.empty())
+    observer.note(fmt::format("memory per device: {} at its peak (measured)",
+                              format_bytes(static_cast<double>(trained.epochs.back().memory_peak_bytes))));
   outcome.epochs = std::move(trained.epochs);
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   outcome.weights.insert(outcome.weights.end(), trained.buffers.begin(), trained.buffers.end());

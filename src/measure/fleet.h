@@ -2,6 +2,7 @@
 // launcher started. The composition root (src/lab) builds one; measurements use only this interface.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,5 +37,14 @@ class Fleet {
   /// The root's value on every process. Collective.
   virtual std::string agree(const std::string& root_value) = 0;
 };
+
+inline BackendKind backend_of(const Fleet& fleet) {
+  return fleet.device_kind() == "cuda" ? BackendKind::cuda : BackendKind::cpu;
+}
+
+/// How many of the first `num_devices` devices of this process share a memory: those of a CPU.
+inline int devices_sharing_memory(const Fleet& fleet, int num_devices) {
+  return fleet.device_kind() == "cuda" ? 1 : std::min(num_devices, static_cast<int>(fleet.devices().size()));
+}
 
 }  // namespace amdahl

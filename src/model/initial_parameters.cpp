@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/philox.h"
 #include "model/model.h"
@@ -10,14 +13,17 @@ namespace {
 
 constexpr uint32_t kInitStream = 0x1417;  // separates initialisation draws from dropout draws of the same seed
 
-/// Calls `set(index, value)` for `count` draws of the layer's tensor, in order; the draws depend on seed, layer, tensor
-/// and index alone.
+/// A large tensor is drawn by all processors: 124 million normal values take seconds on one.
+constexpr int64_t kDrawsPerThread = int64_t{1} << 20;
+
+/// Calls `set(index, value)` for the draws [begin, end) of the layer's tensor; the draws depend on seed, layer, tensor
+/// and index alone. begin is a multiple of 4; up to 3 draws beyond the end are made.
 template <class Set>
-void draw(const ParameterSpec& spec, int64_t count, double he_sd, uint64_t seed, size_t layer, size_t tensor,
-          Set&& set) {
+void draw_range(const ParameterSpec& spec, int64_t begin, int64_t end, double he_sd, uint64_t seed, size_t layer,
+                size_t tensor, const Set& set) {
   const auto stream = static_cast<uint32_t>(kInitStream + (tensor << 16));
   const double sd = spec.initial == Initial::he_normal ? he_sd : spec.scale;
-  for (int64_t first = 0; first < count; first += 4) {
+  for (int64_t first = begin; first < end; first += 4) {
     const Philox4 bits = philox(seed, static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32),
                                 static_cast<uint32_t>(layer), stream);
     if (spec.initial == Initial::uniform) {
@@ -32,6 +38,27 @@ void draw(const ParameterSpec& spec, int64_t count, double he_sd, uint64_t seed,
       set(first + 2 * pair + 1, sd * radius * std::sin(angle));
     }
   }
+}
+
+/// All `count` draws of a tensor. `set` may be called by several threads, each with indices of its own.
+template <class Set>
+void draw(const ParameterSpec& spec, int64_t count, double he_sd, uint64_t seed, size_t layer, size_t tensor,
+          const Set& set) {
+  const int64_t most = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 32);
+  const int64_t threads = std::clamp<int64_t>(count / kDrawsPerThread, 1, most);
+  const int64_t share = (count / threads + 3) / 4 * 4 + 4;
+  std::vector<std::jthread> others;
+  for (int64_t begin = share; begin < count; begin += share) {
+    const auto work = [=, &spec, &set] {
+      draw_range(spec, begin, std::min(count, begin + share), he_sd, seed, layer, tensor, set);
+    };
+    try {
+      others.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads: this one does it
+      work();
+    }
+  }
+  draw_range(spec, 0, std::min(count, share), he_sd, seed, layer, tensor, set);
 }
 
 /// Residual branches of pre-norm transformers are scaled down by 1 / sqrt(2 x blocks), as GPT-2's.

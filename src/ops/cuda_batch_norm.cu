@@ -72,26 +72,32 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_statistics_kernel(Batc
     const double2 both = combined(sums, first_mean, static_cast<double>(g.rows_of(blockIdx.y)));
     mean = both.x, squares = both.y;
   }
-  if (gridDim.y > 1) {
-    if (has_own)
-      g.partials[blockIdx.y * a.channels + own] = make_float2(static_cast<float>(mean), static_cast<float>(squares));
-    if (!arrives_last(&g.counters[blockIdx.x], gridDim.y)) return;
-    const bool in_range = own < a.channels;
-    const double first_mean = in_range ? __ldcg(&g.partials[own]).x : 0;
-    double sums[3];
-    sum_over_parts(
-        columns, static_cast<int>(gridDim.y),
-        [&](int part, double(&s)[3]) {
-          if (!in_range) return;
-          const float2 value = __ldcg(&g.partials[part * a.channels + own]);
-          const double rows = static_cast<double>(g.rows_of(part)), d = value.x - first_mean;
-          s[0] += rows * d, s[1] += rows * d * d, s[2] += value.y;
-        },
-        sums);
-    const double2 both = combined(sums, first_mean, static_cast<double>(a.count));
-    mean = both.x, squares = both.y;
+  if (!has_own) return;
+  if (gridDim.y > 1)
+    g.partials[blockIdx.y * a.channels + own] = make_float2(static_cast<float>(mean), static_cast<float>(squares));
+  else
+    finish_statistics(a, own, mean, squares);
+}
+
+// Several parts: a warp per channel, a lane per part.
+__global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormForward a, ChannelGrid g, int parts) {
+  let_successor_start();
+  wait_for_predecessor();
+  const int64_t channel = thread_index() / kWarp;
+  if (channel >= a.channels) return;
+  const double first_mean = __ldcg(&g.partials[channel]).x;
+  double sums[3] = {};
+#pragma unroll 4
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+    const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
+    const double rows = static_cast<double>(g.rows_of(part)), d = value.x - first_mean;
+    sums[0] += rows * d, sums[1] += rows * d * d, sums[2] += value.y;
   }
-  if (has_own) finish_statistics(a, own, mean, squares);
+#pragma unroll
+  for (double& sum : sums) sum = warp_sum(sum);
+  if (threadIdx.x % kWarp > 0) return;
+  const double2 both = combined(sums, first_mean, static_cast<double>(a.count));
+  finish_statistics(a, channel, both.x, both.y);
 }
 
 template <class X, class Y, int kVec>
@@ -154,6 +160,13 @@ struct GradientRow {
   }
 };
 
+__device__ __forceinline__ void finish_sums(const BatchNormBackward& a, int64_t channel, double sum, double weighted,
+                                            float2* sums_out) {
+  sums_out[channel] = make_float2(static_cast<float>(sum), static_cast<float>(weighted));
+  a.dbeta[channel] = static_cast<float>(sum) + (a.accumulate ? a.dbeta[channel] : 0.0f);
+  a.dgamma[channel] = static_cast<float>(weighted * a.rstd[channel]) + (a.accumulate ? a.dgamma[channel] : 0.0f);
+}
+
 /// Per channel the sum of the gradient and of its product with x - mean: into `sums` [channels] for the next kernel,
 /// and as the gradients of beta and gamma.
 template <class X, class Y, int kVec>
@@ -188,23 +201,28 @@ __global__ void __launch_bounds__(kThreads, 2)
       const float2 part = lane_sums[r * columns + threadIdx.x];
       sums[0] += part.x, sums[1] += part.y;
     }
-  if (gridDim.y > 1) {
-    if (has_own)
-      g.partials[blockIdx.y * a.channels + own] = make_float2(static_cast<float>(sums[0]), static_cast<float>(sums[1]));
-    if (!arrives_last(&g.counters[blockIdx.x], gridDim.y)) return;
-    sum_over_parts(
-        columns, static_cast<int>(gridDim.y),
-        [&](int part, double(&s)[2]) {
-          if (!in_range) return;
-          const float2 value = __ldcg(&g.partials[part * a.channels + own]);
-          s[0] += value.x, s[1] += value.y;
-        },
-        sums);
-  }
   if (!has_own) return;
-  sums_out[own] = make_float2(static_cast<float>(sums[0]), static_cast<float>(sums[1]));
-  a.dbeta[own] = static_cast<float>(sums[0]) + (a.accumulate ? a.dbeta[own] : 0.0f);
-  a.dgamma[own] = static_cast<float>(sums[1] * a.rstd[own]) + (a.accumulate ? a.dgamma[own] : 0.0f);
+  if (gridDim.y > 1)
+    g.partials[blockIdx.y * a.channels + own] = make_float2(static_cast<float>(sums[0]), static_cast<float>(sums[1]));
+  else
+    finish_sums(a, own, sums[0], sums[1], sums_out);
+}
+
+// Several parts: a warp per channel, a lane per part.
+__global__ void __launch_bounds__(kThreads)
+    finish_sums_kernel(BatchNormBackward a, ChannelGrid g, int parts, float2* sums_out) {
+  let_successor_start();
+  wait_for_predecessor();
+  const int64_t channel = thread_index() / kWarp;
+  if (channel >= a.channels) return;
+  double sum = 0, weighted = 0;
+#pragma unroll 4
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+    const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
+    sum += value.x, weighted += value.y;
+  }
+  sum = warp_sum(sum), weighted = warp_sum(weighted);
+  if (threadIdx.x % kWarp == 0) finish_sums(a, channel, sum, weighted, sums_out);
 }
 
 // dx = scale (d - mean of d - (x - mean) slope)
@@ -263,6 +281,9 @@ void launch_forward(const KernelLaunch& launch, const BatchNormForward& a) {
     const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, true);
     launch_early_shared(launch, shape_of<kVec>(g), batch_norm_statistics_kernel<X, kVec>,
                         "batch_norm_statistics_kernel", a, g);
+    if (const int parts = g.parts(); parts > 1)
+      launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_statistics_kernel,
+                   "finish_statistics_kernel", a, g, parts);
   }
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_kernel<X, Y, kVec>, "batch_norm_kernel", a, g);
@@ -274,6 +295,9 @@ void launch_backward(const KernelLaunch& launch, const BatchNormBackward& a) {
   const ChannelGrid summing = channel_grid<kVec>(launch, a.count, a.channels, true);
   launch_early_shared(launch, shape_of<kVec>(summing), batch_norm_sums_kernel<X, Y, kVec>, "batch_norm_sums_kernel", a,
                       summing, sums);
+  if (const int parts = summing.parts(); parts > 1)
+    launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_sums_kernel, "finish_sums_kernel",
+                 a, summing, parts, sums);
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_gradient_kernel<X, Y, kVec>, "batch_norm_gradient_kernel",
                       a, g, static_cast<const float2*>(sums));

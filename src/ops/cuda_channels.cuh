@@ -13,8 +13,9 @@ namespace amdahl {
 struct ChannelGrid {
   int64_t count, channels, rows_per_block;
   int lanes;
-  float2* partials;    // [parts, channels]
-  unsigned* counters;  // [tiles]
+  float2* partials;  // [parts, channels]
+
+  int parts() const { return static_cast<int>((count + rows_per_block - 1) / rows_per_block); }
 
   __device__ int row_lanes() const { return kThreads / lanes; }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes - 1); }
@@ -42,38 +43,17 @@ __device__ __forceinline__ void for_each_row(const ChannelGrid& g, const Load& l
   }
 }
 
-/// Sums term(part, sums) over all parts for each column of the block, in a fixed order; valid in threads below
-/// `columns`, a power of two.
-template <int kSums, class Term>
-__device__ __forceinline__ void sum_over_parts(int columns, int parts, const Term& term, double (&total)[kSums]) {
-  __shared__ double slices[kSums][kThreads];
-  const int slice = static_cast<int>(threadIdx.x) / columns, num_slices = kThreads / columns;
-  double sums[kSums] = {};
-#pragma unroll 8
-  for (int part = slice; part < parts; part += num_slices) term(part, sums);
-#pragma unroll
-  for (int k = 0; k < kSums; ++k) slices[k][threadIdx.x] = sums[k];
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < kSums; ++k) total[k] = 0;
-  if (slice > 0) return;
-  for (int s = 0; s < num_slices; ++s)
-#pragma unroll
-    for (int k = 0; k < kSums; ++k) total[k] += slices[k][s * columns + threadIdx.x];
-}
-
-/// Few blocks for each SM, with several rows for each thread: that fills the memory's queues, and the last block of a
-/// grid that sums has few parts to add. Such a grid has no more parts than its partial sums have room for.
+/// Few blocks for each SM, with several rows for each thread: that fills the memory's queues. A grid that sums has no
+/// more parts than its partial sums have room for.
 template <int kVec>
 ChannelGrid channel_grid(const KernelLaunch& launch, int64_t count, int64_t channels, bool sums) {
   constexpr int kMostLanes = 32, kBlocksPerSm = 2, kRowsPerThread = 4;
-  ChannelGrid g{count, channels, count, 1, reinterpret_cast<float2*>(launch.scratch.partials), launch.scratch.counters};
+  ChannelGrid g{count, channels, count, 1, reinterpret_cast<float2*>(launch.scratch.partials)};
   while (g.lanes < kMostLanes && g.lanes * kVec < channels) g.lanes *= 2;
   const int64_t tiles = num_blocks(channels, g.lanes * kVec), row_lanes = kThreads / g.lanes;
   int64_t parts =
       std::min<int64_t>((sums ? 1 : 2) * kBlocksPerSm * launch.num_sms / tiles, count / (row_lanes * kRowsPerThread));
-  if (sums)
-    parts = tiles > KernelScratch::kNumCounters ? 1 : std::min(parts, KernelScratch::kPartialFloats / (2 * channels));
+  if (sums) parts = std::min(parts, KernelScratch::kPartialFloats / (2 * channels));
   parts = std::clamp<int64_t>(parts, 1, 65535);
   g.rows_per_block = (count + parts - 1) / parts;
   return g;

@@ -1,6 +1,7 @@
 // Device code of a pass over the rows of a matrix that sums its columns, in a fixed order.
 #pragma once
 
+#include "ops/cuda_column_finish.h"
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_reduce.cuh"
 #include "ops/cuda_typed.cuh"
@@ -17,8 +18,7 @@ struct ColumnGrid {
   bool accumulate;
   // Set by launch_column_pass.
   int64_t rows_per_block = 0;
-  float* partials = nullptr;     // [batches, parts, width]
-  unsigned* counters = nullptr;  // [batches, tiles]
+  float* partials = nullptr;  // [batches, parts, width]
 };
 
 inline constexpr int kColumnRowLanes = kThreads / kWarp;
@@ -59,36 +59,33 @@ __global__ void __launch_bounds__(kThreads) column_pass_kernel(Pass pass, Column
   float total = 0;
   if (has_own)
     for (int r = 0; r < kColumnRowLanes; ++r) total += sums[r][threadIdx.x];
-  if (gridDim.y > 1) {
-    float* partials = grid.partials + batch * gridDim.y * grid.width + own;
-    if (has_own) partials[blockIdx.y * grid.width] = total;
-    if (!arrives_last(&grid.counters[batch * gridDim.x + blockIdx.x], gridDim.y)) return;
-    total = 0;
-    if (has_own)
-#pragma unroll 8
-      for (unsigned part = 0; part < gridDim.y; ++part) total += __ldcg(&partials[part * grid.width]);
-  }
   if (!has_own) return;
+  if (gridDim.y > 1) {
+    grid.partials[(batch * gridDim.y + blockIdx.y) * grid.width + own] = total;
+    return;
+  }
   float* out = grid.out + batch * grid.out_stride + own;
   *out = total * grid.scale + (grid.accumulate ? *out : 0.0f);
 }
 
-/// Enough blocks to fill the GPU, each with at least four unrolled passes over its rows; few rows are one part.
+/// Enough blocks to fill the GPU, each with at least one unrolled pass over its rows. Several parts are added by a
+/// kernel of their own: in the last block to arrive, hundreds of dependent loads would take longer than the pass.
 template <class Pass>
 void launch_column_pass(const KernelLaunch& launch, const Pass& pass, ColumnGrid grid, int64_t batches,
                         const char* name) {
-  constexpr int64_t kColumns = kWarp * Pass::kVec;
+  constexpr int64_t kColumns = kWarp * Pass::kVec, kRowsPerPass = 4 * kColumnRowLanes, kBlocksPerSm = 4;
   const int64_t tiles = num_blocks(grid.width, kColumns) * batches;
-  const bool has_room = !grid.out || tiles <= KernelScratch::kNumCounters;
   const int64_t most = grid.out ? KernelScratch::kPartialFloats / (grid.width * batches) : 65535;
-  const int64_t filling = has_room ? 6 * launch.num_sms / tiles : 1, wanted = (grid.rows + 127) / 128;
-  const int64_t parts = std::max<int64_t>(1, std::min({wanted, most, filling, int64_t{65535}}));
+  const int64_t filling = kBlocksPerSm * launch.num_sms / tiles, wanted = num_blocks(grid.rows, kRowsPerPass);
+  int64_t parts = std::max<int64_t>(1, std::min({wanted, most, filling, int64_t{65535}}));
   grid.rows_per_block = std::max<int64_t>(1, (grid.rows + parts - 1) / parts);
+  parts = num_blocks(grid.rows, grid.rows_per_block);
   grid.partials = launch.scratch.partials;
-  grid.counters = launch.scratch.counters;
-  const dim3 blocks(num_blocks(grid.width, kColumns), num_blocks(grid.rows, grid.rows_per_block),
-                    static_cast<unsigned>(batches));
+  const dim3 blocks(num_blocks(grid.width, kColumns), static_cast<unsigned>(parts), static_cast<unsigned>(batches));
   launch_early_shared(launch, {blocks, kThreads, 0}, column_pass_kernel<Pass>, name, pass, grid);
+  if (grid.out && parts > 1)
+    launch_column_finish(
+        launch, {grid.partials, grid.out, parts, grid.width, batches, grid.out_stride, grid.scale, grid.accumulate});
 }
 
 }  // namespace amdahl

@@ -38,11 +38,16 @@ std::string text_of(const ConvKey& k) {
                      k.height, k.width, k.in_channels, k.out_channels, k.kernel, k.kernel, k.stride, to_string(k.type));
 }
 
-/// The graph of a problem, and its algorithms that are built.
-struct ConvPlan {
-  std::shared_ptr<fe::graph::Graph> graph;
+/// A graph of a problem with one type of its result.
+struct ConvGraph {
+  fe::graph::Graph graph;
   DType result_type = DType::f32;
+};
+
+/// The algorithms of a problem that are built.
+struct ConvPlan {
   struct Algorithm {
+    std::shared_ptr<ConvGraph> graph;
     int64_t index = 0;  // in the graph's plans
     size_t workspace_bytes = 0;
   };
@@ -148,55 +153,56 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
     ConvPlan& plan = plan_for(key, call);
     if (!plan.chosen && !is_capturing(stream)) choose(stream, key, plan, call);
     // cuDNN sets its result: what adds to the target, or has another type, is computed beside it.
-    const bool beside = call.accumulate || plan.result_type != call.result_type;
-    const size_t workspace = whole_lines(plan.algorithms.front().workspace_bytes);
-    const size_t result = beside ? result_bytes(plan, call) : 0;
+    const ConvPlan::Algorithm& algorithm = plan.algorithms.front();
+    const DType type = algorithm.graph->result_type;
+    const bool beside = call.accumulate || type != call.result_type;
+    const size_t workspace = whole_lines(algorithm.workspace_bytes);
+    const size_t result = beside ? result_bytes(type, call) : 0;
     auto* scratch = static_cast<std::byte*>(context_.workspace(memory, workspace + result));
     void* target = beside ? scratch + workspace : call.result;
-    execute(plan, plan.algorithms.front(), memory.launch.stream, scratch, call, target);
+    execute(algorithm, memory.launch.stream, scratch, call, target);
     if (beside)
-      launch_copy_or_add(memory.launch, target, plan.result_type, call.result, call.result_type,
+      launch_copy_or_add(memory.launch, target, type, call.result, call.result_type,
                          result_values(call.product, call.shape), call.accumulate);
   }
 
   static size_t whole_lines(size_t bytes) { return (bytes + 255) / 256 * 256; }
-  static size_t result_bytes(const ConvPlan& plan, const Call& call) {
-    return static_cast<size_t>(result_values(call.product, call.shape)) * size_of(plan.result_type);
+  static size_t result_bytes(DType type, const Call& call) {
+    return static_cast<size_t>(result_values(call.product, call.shape)) * size_of(type);
   }
 
   ConvPlan& plan_for(const ConvKey& key, const Call& call) {
     std::unique_ptr<ConvPlan>& plan = plans_[key];
     if (plan) return *plan;
-    // Gradients of filters in f32 where cuDNN computes them from inputs of 16 bits, else rounded to those.
+    // Gradients of filters from inputs of 16 bits: rounded to those as PyTorch's are, or in f32; the faster is used.
     std::string problem;
-    auto made = make_plan(call, call.result_type, problem);
-    if (!made && call.result_type != call.shape.type) made = make_plan(call, call.shape.type, problem);
-    if (!made)
+    auto made = std::make_unique<ConvPlan>();
+    add_algorithms(*made, call, call.shape.type, problem);
+    const bool one_is_enough = context_.options().deterministic && !made->algorithms.empty();
+    if (call.result_type != call.shape.type && !one_is_enough) add_algorithms(*made, call, call.result_type, problem);
+    if (made->algorithms.empty())
       throw Error(Cause::environment_missing, fmt::format("cuDNN has no algorithm for a {}: {}", text_of(key), problem),
                   "another math mode, a newer cuDNN, or a CPU backend");
+    made->chosen = made->algorithms.size() == 1;
     plan = std::move(made);
     return *plan;
   }
 
-  std::unique_ptr<ConvPlan> make_plan(const Call& call, DType result_type, std::string& problem) {
+  void add_algorithms(ConvPlan& plan, const Call& call, DType result_type, std::string& problem) {
     const RelaxedCapture relaxed;  // building loads code
-    auto plan = std::make_unique<ConvPlan>();
-    plan->graph = std::make_shared<fe::graph::Graph>();
-    plan->result_type = result_type;
+    const auto graph = std::make_shared<ConvGraph>();
+    graph->result_type = result_type;
     try {
-      build(*plan, call, problem);
+      build(plan, graph, call, problem);
     } catch (const std::exception& error) {  // a function that this version of the library lacks
       problem = error.what();
     }
     cudaGetLastError();  // a trial that failed leaves no error for the next call
-    if (plan->algorithms.empty()) return nullptr;
-    plan->chosen = plan->algorithms.size() == 1;
-    return plan;
   }
 
-  void build(ConvPlan& plan, const Call& call, std::string& problem) {
-    fe::graph::Graph& graph = *plan.graph;
-    describe(graph, call.product, call.shape, plan.result_type);
+  void build(ConvPlan& plan, const std::shared_ptr<ConvGraph>& owner, const Call& call, std::string& problem) {
+    fe::graph::Graph& graph = owner->graph;
+    describe(graph, call.product, call.shape, owner->result_type);
     const auto good = [&](fe::error_t result) {
       if (!result.is_good()) problem = result.get_message();
       return result.is_good();
@@ -205,11 +211,11 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
         !good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
       return;
     graph.deselect_workspace_greater_than(kMostWorkspace).deselect_numeric_notes(unwanted(call.shape.type));
-    const size_t wanted = context_.options().deterministic ? 1 : kMostTimed;
+    const size_t wanted = plan.algorithms.size() + (context_.options().deterministic ? 1 : kMostTimed);
     for (int64_t i = 0; i < graph.get_execution_plan_count() && plan.algorithms.size() < wanted; ++i) {
       int64_t bytes = 0;
       if (good(graph.build_plan_at_index(i)) && good(graph.get_workspace_size_plan_at_index(i, bytes)))
-        plan.algorithms.push_back({i, static_cast<size_t>(std::max<int64_t>(bytes, 0))});
+        plan.algorithms.push_back({owner, i, static_cast<size_t>(std::max<int64_t>(bytes, 0))});
     }
   }
 
@@ -230,7 +236,7 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
     size_t workspace = 0;
     for (const auto& algorithm : plan.algorithms)
       workspace = std::max(workspace, whole_lines(algorithm.workspace_bytes));
-    const TunerMemory memory(context_.tuner(), context_.index(), workspace + result_bytes(plan, call));
+    const TunerMemory memory(context_.tuner(), context_.index(), workspace + result_bytes(DType::f32, call));
     auto* scratch = reinterpret_cast<std::byte*>(memory.data());
     std::optional<ConvPlan::Algorithm> best;
     double best_us = 0;
@@ -238,7 +244,7 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
     for (const auto& algorithm : plan.algorithms) {
       try {
         const double us = context_.tuner().time_us(
-            [&](cudaStream_t timed) { execute(plan, algorithm, timed, scratch, call, scratch + workspace); });
+            [&](cudaStream_t timed) { execute(algorithm, timed, scratch, call, scratch + workspace); });
         if (!best || us < best_us) best = algorithm, best_us = us;
       } catch (const Error& error) {  // it builds but does not run here
         if (error.cause() == Cause::out_of_memory) throw;
@@ -250,21 +256,21 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
       throw Error(Cause::environment_missing, fmt::format("cuDNN does not run a {}: {}", text_of(key), problem),
                   "another math mode, or a newer cuDNN");
     std::string name;
-    if (!plan.graph->get_plan_name_at_index(best->index, name).is_good()) name = "unnamed";
-    context_.note_choice(
-        fmt::format("{}: {} ({:.2f} us, fastest of {})", text_of(key), name, best_us, plan.algorithms.size()));
-    plan.algorithms.assign(1, *best);
+    if (!best->graph->graph.get_plan_name_at_index(best->index, name).is_good()) name = "unnamed";
+    context_.note_choice(fmt::format("{}: {} to {} ({:.2f} us, fastest of {})", text_of(key), name,
+                                     to_string(best->graph->result_type), best_us, plan.algorithms.size()));
+    plan.algorithms.assign(1, ConvPlan::Algorithm(*best));
     plan.chosen = true;
   }
 
-  void execute(const ConvPlan& plan, const ConvPlan::Algorithm& algorithm, cudaStream_t stream, void* workspace,
-               const Call& call, void* result) {
+  void execute(const ConvPlan::Algorithm& algorithm, cudaStream_t stream, void* workspace, const Call& call,
+               void* result) {
     const cudnnHandle_t handle = handle_->on(stream);
     std::unordered_map<int64_t, void*> pointers{
         {kFirst, const_cast<void*>(call.first)}, {kSecond, const_cast<void*>(call.second)}, {kResult, result}};
     std::string problem;
     try {
-      auto status = plan.graph->execute_plan_at_index(handle, pointers, workspace, algorithm.index);
+      auto status = algorithm.graph->graph.execute_plan_at_index(handle, pointers, workspace, algorithm.index);
       if (status.is_good()) return;
       problem = status.get_message();
     } catch (const std::runtime_error& error) {

@@ -1,8 +1,8 @@
 // Layer normalisation: a row is read once and kept in registers.
 #include "ops/cuda_norm.h"
 
+#include "ops/cuda_column_finish.h"
 #include "ops/cuda_launch.cuh"
-#include "ops/cuda_matmul.h"
 #include "ops/cuda_reduce.cuh"
 #include "ops/cuda_typed.cuh"
 
@@ -89,11 +89,11 @@ struct RowInputs {
   float mean = 0, rstd = 0;
 };
 
-template <class Dy, int kChunks, int kVec>
+template <class Dy, int kRowThreads, int kChunks, int kVec>
 __device__ __forceinline__ void load_row(const LayerNormBackward& a, int64_t row, RowInputs<Dy, kChunks, kVec>& in) {
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    const int64_t column = (static_cast<int64_t>(c) * blockDim.x + threadIdx.x) * kVec;
+    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x % kRowThreads) * kVec;
     in.dy[c] = {}, in.x[c] = {}, in.residual[c] = {};
     if (row >= a.rows || column >= a.width) continue;
     in.x[c] = load_elements<kVec>(a.x + row * a.width + column);
@@ -104,29 +104,39 @@ __device__ __forceinline__ void load_row(const LayerNormBackward& a, int64_t row
   in.mean = a.mean[row], in.rstd = a.rstd[row];
 }
 
+/// Rows that a warp covers share a block.
+template <int kRowThreads>
+inline constexpr int kBlockThreads = kRowThreads == kWarp ? kThreads : kRowThreads;
 /// All blocks of backward run at once: its grid is as large as the GPU.
-constexpr int blocks_per_sm(int row_threads) { return std::max(1, 640 / row_threads); }
+template <int kRowThreads>
+inline constexpr int kBlocksPerSm = std::max(1, 640 / kBlockThreads<kRowThreads>);
 
-/// A block has one row at a time and keeps its sums of dgamma and dbeta; the next row is loaded meanwhile. partials is
-/// [2, blocks, width].
+/// kRowThreads threads have one row at a time and keep its part of the sums of dgamma and dbeta; their next row is
+/// loaded meanwhile. partials is [2, blocks, width].
 template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
-__global__ void __launch_bounds__(kRowThreads, blocks_per_sm(kRowThreads))
+__global__ void __launch_bounds__(kBlockThreads<kRowThreads>, kBlocksPerSm<kRowThreads>)
     layer_norm_gradient_kernel(LayerNormBackward a, float* partials) {
+  constexpr int kRows = kBlockThreads<kRowThreads> / kRowThreads;
   let_successor_start();
   wait_for_predecessor();
+  const int lane = static_cast<int>(threadIdx.x) % kRowThreads,
+            row_of_block = static_cast<int>(threadIdx.x) / kRowThreads;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kRows;
+  const auto column_of = [lane](int c) { return (static_cast<int64_t>(c) * kRowThreads + lane) * kVec; };
   Floats<kVec> gamma[kChunks], dgamma[kChunks], dbeta[kChunks];
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
+    const int64_t column = column_of(c);
     gamma[c] = {}, dgamma[c] = {}, dbeta[c] = {};
     if (column < a.width) gamma[c] = load_floats<kVec>(a.gamma + column);
   }
   RowInputs<Dy, kChunks, kVec> next;
-  load_row(a, blockIdx.x, next);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kRows + row_of_block;
+  load_row<Dy, kRowThreads>(a, first, next);
   int turn = 0;
-  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
+  for (int64_t row = first; row < a.rows; row += step, turn ^= 1) {
     const RowInputs<Dy, kChunks, kVec> in = next;
-    load_row(a, row + gridDim.x, next);
+    load_row<Dy, kRowThreads>(a, row + step, next);
     float2 sums = {0, 0};  // of g = dy * gamma, and of g * x_hat
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
@@ -142,7 +152,7 @@ __global__ void __launch_bounds__(kRowThreads, blocks_per_sm(kRowThreads))
     const float mean_g = sums.x / static_cast<float>(a.width), mean_gx = sums.y / static_cast<float>(a.width);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
-      const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
+      const int64_t column = column_of(c);
       if (column >= a.width) continue;
       const Floats<kVec> dy = to_floats(in.dy[c]);
       Floats<kVec> dx;
@@ -155,12 +165,34 @@ __global__ void __launch_bounds__(kRowThreads, blocks_per_sm(kRowThreads))
       if (a.dx_typed) store_floats(static_cast<Dx*>(a.dx_typed) + row * a.width + column, dx);
     }
   }
+  float* const gamma_sums = partials + blockIdx.x * a.width;
+  float* const beta_sums = partials + (gridDim.x + blockIdx.x) * a.width;
+  if constexpr (kRows == 1) {
 #pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    const int64_t column = (static_cast<int64_t>(c) * kRowThreads + threadIdx.x) * kVec;
-    if (column >= a.width) continue;
-    store_floats(partials + blockIdx.x * a.width + column, dgamma[c]);
-    store_floats(partials + (gridDim.x + blockIdx.x) * a.width + column, dbeta[c]);
+    for (int c = 0; c < kChunks; ++c) {
+      if (column_of(c) >= a.width) continue;
+      store_floats(gamma_sums + column_of(c), dgamma[c]);
+      store_floats(beta_sums + column_of(c), dbeta[c]);
+    }
+  } else {
+    constexpr int kColumns = kRowThreads * kChunks * kVec;
+    __shared__ float sums[2][kRows][kColumns];
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) {
+        sums[0][row_of_block][column_of(c) + i] = dgamma[c].v[i];
+        sums[1][row_of_block][column_of(c) + i] = dbeta[c].v[i];
+      }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * kColumns; i += kBlockThreads<kRowThreads>) {
+      const int column = i % kColumns, which = i / kColumns;
+      if (column >= a.width) continue;
+      float total = 0;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) total += sums[which][r][column];
+      (which == 0 ? gamma_sums : beta_sums)[column] = total;
+    }
   }
 }
 
@@ -189,9 +221,12 @@ bool all_aligned(std::initializer_list<const void*> pointers) {
 
 template <class Dy, class Dx, int kRowThreads, int kChunks, int kVec>
 unsigned launch_gradient(const KernelLaunch& launch, const LayerNormBackward& a, float* partials) {
-  const unsigned blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, blocks_per_sm(kRowThreads) * launch.num_sms));
-  launch_early(launch, blocks, kRowThreads, layer_norm_gradient_kernel<Dy, Dx, kRowThreads, kChunks, kVec>,
-               "layer_norm_gradient_kernel", a, partials);
+  constexpr int kRows = kBlockThreads<kRowThreads> / kRowThreads;
+  const unsigned blocks =
+      std::min(num_blocks(a.rows, kRows), static_cast<unsigned>(kBlocksPerSm<kRowThreads> * launch.num_sms));
+  launch_early(launch, blocks, kBlockThreads<kRowThreads>,
+               layer_norm_gradient_kernel<Dy, Dx, kRowThreads, kChunks, kVec>, "layer_norm_gradient_kernel", a,
+               partials);
   return blocks;
 }
 
@@ -225,7 +260,8 @@ void launch_layer_norm_gradient(const KernelLaunch& launch, const GemmWorkspace&
       using Dy = typename decltype(dy)::type;
       using Dx = typename decltype(dx)::type;
       if (vector)
-        blocks = a.width <= 1024   ? launch_gradient<Dy, Dx, 128, 1, kGroup>(launch, a, partials)
+        blocks = a.width <= 256    ? launch_gradient<Dy, Dx, kWarp, 1, kGroup>(launch, a, partials)
+                 : a.width <= 1024 ? launch_gradient<Dy, Dx, 128, 1, kGroup>(launch, a, partials)
                  : a.width <= 4096 ? launch_gradient<Dy, Dx, 512, 1, kGroup>(launch, a, partials)
                                    : launch_gradient<Dy, Dx, 1024, 1, kGroup>(launch, a, partials);
       else
@@ -235,14 +271,13 @@ void launch_layer_norm_gradient(const KernelLaunch& launch, const GemmWorkspace&
   // dbeta is the second matrix of the sums; both are arrays of one parameter buffer or of two.
   const int64_t distance = (reinterpret_cast<intptr_t>(a.dbeta) - reinterpret_cast<intptr_t>(a.dgamma)) /
                            static_cast<intptr_t>(sizeof(float));
-  launch_column_sums(launch, {.x = partials,
-                              .type = DType::f32,
-                              .out = a.dgamma,
-                              .rows = blocks,
-                              .width = a.width,
-                              .batches = 2,
-                              .out_stride = distance,
-                              .accumulate = a.accumulate});
+  launch_column_finish(launch, {.partials = partials,
+                                .out = a.dgamma,
+                                .parts = blocks,
+                                .width = a.width,
+                                .batches = 2,
+                                .out_stride = distance,
+                                .accumulate = a.accumulate});
 }
 
 void launch_residual_add(const KernelLaunch& launch, const ResidualAdd& a) {

@@ -76,7 +76,7 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .sequence = make_cuda_sequence_ops(context),
                                              .recurrent = make_cuda_recurrent_ops(context),
                                              .conv = make_cuda_conv_ops(context),
-                                             .compute_type = options.math == MathMode::bf16 ? DType::bf16 : DType::f32,
+                                             .compute_type = compute_type_of(options.math),
                                              .gains_from_second_stream = true});
 }
 

@@ -70,6 +70,9 @@ class Ops {
   Families families_;
 };
 
+/// What layers convert parameters and activations to before a GEMM in this math mode.
+inline DType compute_type_of(MathMode math) { return math == MathMode::bf16 ? DType::bf16 : DType::f32; }
+
 /// Ops may time alternatives at the first use of a problem outside a capture: run each step once eagerly before
 /// capturing or timing it.
 struct OpsOptions {

@@ -127,6 +127,37 @@ def check_nothing_fits(case):
     harness.check_error(result.stderr, "out-of-memory")
 
 
+def check_a_model_that_does_not_fit_is_refused_with_its_parts(case):
+    """Before anything is allocated: the message says what needs the memory, and what would need less."""
+    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--devices", "2", "--batch-size", "6144", "--epochs",
+                      "1", "-q", "-o", "r", code=3)
+    harness.check_error(result.stderr, "out-of-memory",
+                        ["gpt2", "3072 rows per device", "parameters 497.9 MB", "gradients 497.9 MB", "optimizer 995.8 MB",
+                         "activations", "workspace", "data", "free for 2 devices", "a smaller batch", "--accumulate",
+                         "--recompute block", "--strategy zero1"])
+    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--batch-size", "6144", "--recompute", "block",
+                      "--epochs", "1", "-q", "-o", "r", code=3)
+    assert "--recompute" not in result.stderr and "zero1" not in result.stderr, result.stderr
+
+
+def check_layers_that_do_not_chain(case):
+    def model(*layers, shape=(8, 3)):
+        width = 1
+        for extent in shape:
+            width *= extent
+        return json.dumps({"version": 1, "name": "m", "input_width": width, "input_shape": list(shape), "layers": list(layers)})
+    last = {"units": 2}
+    lstm = {"kind": "lstm", "units": 8, "last_step_only": True}
+    for text, says in ((model(lstm, {"kind": "pool"}, last), ["layer 1 (pool)", "[8]"]),
+                       (model({"kind": "conv", "units": 4}, last), ["layer 0 (conv)", "[8, 3]"]),
+                       (model({"kind": "projection", "units": 9}, {"kind": "transformer_block", "units": 9, "heads": 2}, last),
+                        ["layer 1 (transformer_block)", "2 heads"]),
+                       (model(last, lstm), ["layer 1 (lstm)", "[2]"])):
+        case.write("m.json", text)
+        for verb in ("train", "study"):
+            case.refused(2, "usage", verb, "--backend", "cpu", "--model", "m.json", "-o", "r", says=["m.json", *says])
+
+
 def check_ignored_columns(case):
     rows = "".join(f"row{i},{i % 7},{(i * 5) % 11},{i % 2}\n" for i in range(200))
     case.write("d.csv", "id,a,b,y\n" + rows)

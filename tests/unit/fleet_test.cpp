@@ -33,6 +33,7 @@ class PlainDevice final : public Device {
   std::unique_ptr<Event> make_event() override { return nullptr; }
   double elapsed_us(const Event&, const Event&) override { return 0; }
   std::unique_ptr<Buffer> allocate(size_t) override { return nullptr; }
+  int64_t free_bytes() const override { return 0; }
   size_t allocated_bytes() const override { return 0; }
   size_t peak_allocated_bytes() const override { return 0; }
   void reset_peak() override {}

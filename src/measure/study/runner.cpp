@@ -9,6 +9,7 @@
 
 #include "base/cell_axes.h"
 #include "measure/study/cell.h"
+#include "measure/study/cell_memory.h"
 #include "measure/study/step_account.h"
 #include "stats/stopping.h"
 
@@ -29,16 +30,11 @@ struct Cell {
   std::vector<std::unique_ptr<Ops>> ops;              // by rank, for a math mode other than the fleet's; else null
   std::vector<std::unique_ptr<StudyCellRank>> ranks;  // by rank; other processes' ranks stay null
   std::vector<double> step_times_us;
+  MemoryParts memory;     // modelled, of one device
+  int sharing = 1;        // devices that share a memory
   bool prepared = false;  // warmed up
   bool dropped = false;   // did not fit into memory
 };
-
-TrainerOptions options_of(const StudySettings& settings, const StudyCellSpec& spec) {
-  TrainerOptions options = settings.trainer;
-  options.launch = spec.launch;
-  options.plan = plan_of(settings, spec);
-  return options;
-}
 
 Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& fleet, int run) {
   Record record;
@@ -131,7 +127,7 @@ void add_contention(Record& record, const std::vector<RankRun>& ranks) {
   record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
 }
 
-void fill_record(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan) {
+void fill_record(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan, int64_t modelled) {
   double step_us = 0, memory = 0;
   for (const RankRun& rank : ranks) {
     step_us = std::max(step_us, rank.step_us);
@@ -142,6 +138,7 @@ void fill_record(Record& record, const std::vector<RankRun>& ranks, const Parall
                    {"loss_first", "1", {ranks.front().loss_first}},
                    {"loss_last", "1", {ranks.front().loss_last}},
                    {"memory_peak", "bytes", {memory}},
+                   {"memory_modelled", "bytes", {static_cast<double>(modelled)}},
                    {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
   add_account(record, ranks, plan);
   add_health(record, ranks);
@@ -163,11 +160,15 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
     cell.ops[i] = settings.make_ops(rank.device, cell.spec.math);
     context.ops = *cell.ops[i];
   }
+  require_device_memory(rank.device, cell.sharing, cell.options, cell.memory);
+  rank.communicator.barrier(Deadline::after_seconds(cell.options.timeout_seconds));  // before any rank allocates
   cell.ranks[i] = std::make_unique<StudyCellRank>(context, cell.options, data, settings);
   return *cell.ranks[i];
 }
 
-void make_room(Cell& cell) {
+void make_room(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
+  cell.memory = cell_memory(settings, cell.spec, backend_of(fleet), data.num_rows);
+  cell.sharing = devices_sharing_memory(fleet, cell.spec.devices);
   cell.ops.resize(static_cast<size_t>(cell.spec.devices));
   cell.ranks.resize(static_cast<size_t>(cell.spec.devices));
 }
@@ -184,7 +185,7 @@ void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settin
 // One run of one cell over all its ranks. Returns the measurements of every rank.
 std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
   std::vector<RankRun> result;
-  make_room(cell);
+  make_room(fleet, data, settings, cell);
   prepare_cell(fleet, data, settings, cell, used);
   fleet.run(cell.spec.devices, [&](RankContext& rank) {
     const RankRun mine = cell_rank(rank, data, settings, cell).run();
@@ -199,7 +200,7 @@ std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySett
 StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
   StepTrace result;
   const TraceRequest& wanted = *settings.trace;
-  make_room(cell);
+  make_room(fleet, data, settings, cell);
   fleet.run(cell.spec.devices, [&](RankContext& rank) {
     const RankTrace mine = cell_rank(rank, data, settings, cell).trace(wanted.first, wanted.end);
     StepTrace all = gather_traces(rank.communicator, mine, Deadline::after_seconds(cell.options.timeout_seconds));
@@ -243,7 +244,8 @@ class GroupRunner {
         progress_(progress) {}
 
   void run(const std::vector<StudyCellSpec>& specs) {
-    for (const StudyCellSpec& spec : specs) cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, false});
+    for (const StudyCellSpec& spec : specs)
+      cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, {}, 1, false});
     const int before = progress_->finished;
     for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
       for (const size_t i : order_of_run(specs, run)) one_run(cells_[i], run);
@@ -282,7 +284,7 @@ class GroupRunner {
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
-      fill_record(record, ranks, plan_of(settings_, spec));
+      fill_record(record, ranks, plan_of(settings_, spec), cell.memory.total());
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
@@ -363,8 +365,8 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
   double seconds = 0;
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& spec : group) {
-      Cell cell{spec, options_of(settings, spec), {}, {}, {}, false};
-      make_room(cell);
+      Cell cell{spec, options_of(settings, spec), {}, {}, {}, {}, 1, false};
+      make_room(fleet, data, settings, cell);
       double step_us = 0;
       fleet.run(spec.devices, [&](RankContext& rank) {
         const double mine = cell_rank(rank, data, settings, cell).probe(kProbeSteps);
@@ -374,24 +376,6 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
     }
   }
   return seconds;
-}
-
-int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec& cell, int64_t data_rows) {
-  const TrainerOptions options = options_of(settings, cell);
-  const StrategyRow& row = find_strategy(options.plan.strategy);
-  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) return divided_memory_bytes(settings, options, data_rows);
-  int64_t owned = 0;
-  for (const FloatRange& range : row.owned(options.plan, make_layout(settings.model), 0)) owned += range.floats();
-  const int64_t parameters = 2 * make_layout(settings.model).num_floats + num_state_arrays(options.hyper) * owned;
-  const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
-  const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
-                                ? cell.global_batch
-                                : even_share(cell.global_batch, cell.devices, 0).rows();
-  const int64_t row_floats = settings.model.input_width + settings.model.target_width();
-  const int64_t batches = pool_batches(data_rows, cell.global_batch, settings.pool_batches);
-  const int64_t staging = row.data_on_root ? even_share(cell.global_batch, cell.devices, 0).rows() * row_floats : 0;
-  return (parameters + batches * pool_rows * row_floats + staging) * static_cast<int64_t>(sizeof(float)) +
-         settings.model.activation_bytes(rows, static_cast<Recompute>(options.plan.recompute));
 }
 
 }  // namespace amdahl

@@ -83,10 +83,4 @@ int runs_of(const StudySettings& settings, const StudyCellSpec& cell);
 /// Expected duration of all runs of the grid in seconds, extrapolated from a few probe steps of each cell.
 double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings);
 
-/// Modelled bytes per device: parameters, gradients and optimizer state, activations, resident batches, staging.
-int64_t modelled_memory_bytes(const StudySettings& settings, const StudyCellSpec& cell, int64_t data_rows);
-
-/// The same of a cell whose plan divides the model.
-int64_t divided_memory_bytes(const StudySettings& settings, const TrainerOptions& options, int64_t data_rows);
-
 }  // namespace amdahl

@@ -126,6 +126,7 @@ class TrainRank {
         settings_(settings),
         split_(split),
         events_(events),
+        bytes_before_(rank.device.allocated_bytes()),
         trainer_(rank, settings.trainer),
         resident_(rank, trainer_, data, split, patience()),
         steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
@@ -179,6 +180,7 @@ class TrainRank {
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
     result.samples_per_second = static_cast<double>((steps_ - begin) * batch) / result.seconds;
     result.train_loss = loss;
+    result.memory_peak_bytes = static_cast<int64_t>(rank_.device.peak_allocated_bytes() - bytes_before_);
     if (rank_.rank == 0) require_finite(loss, "loss", epoch);
     if (trainer_.evaluates()) validate(result);  // rank 0 has the weights under every strategy, or a part of them
     if (rank_.rank == 0) events_.finished(result);
@@ -221,6 +223,7 @@ class TrainRank {
   const TrainSettings& settings_;
   const Split& split_;
   const TrainEvents& events_;
+  const size_t bytes_before_;  // allocated on the device by others
   Trainer trainer_;
   ResidentData resident_;
   const int64_t steps_;       // of an epoch
@@ -231,6 +234,19 @@ class TrainRank {
 
 }  // namespace
 
+MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, DType type) {
+  const ParallelPlan& plan = settings.trainer.plan;
+  const StrategyRow& row = find_strategy(plan.strategy);
+  const int64_t batch_rows = row.full_batch_everywhere || row.data_on_root
+                                 ? plan.global_batch
+                                 : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
+  const double validation_rows = static_cast<double>(data.num_rows) * settings.validation_fraction;
+  const int64_t rows = data.num_rows + batch_rows + std::llround(validation_rows);
+  MemoryParts parts = trainer_memory(settings.trainer, backend, type);
+  parts.data += rows * (data.input_width + data.target_floats()) * static_cast<int64_t>(sizeof(float));
+  return parts;
+}
+
 TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events) {
   const Split split = split_data(data, settings.validation_fraction, settings.trainer.seed);
   TrainedModel trained;
@@ -240,7 +256,11 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
     events.finished(result);
   };
   try {
-    fleet.run(settings.trainer.plan.num_devices(), [&](RankContext& rank) {
+    const int devices = settings.trainer.plan.num_devices();
+    fleet.run(devices, [&](RankContext& rank) {
+      require_device_memory(rank.device, devices_sharing_memory(fleet, devices), settings.trainer,
+                            training_memory(settings, data, rank.device.backend(), rank.ops->compute_type()));
+      rank.communicator.barrier(Deadline::after_seconds(settings.trainer.timeout_seconds));  // before any allocates
       TrainRank training(rank, data, settings, split, counted);
       training.run();
       std::vector<float> parameters = training.trainer().whole_parameters();

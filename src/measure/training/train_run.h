@@ -7,6 +7,7 @@
 #include "measure/fleet.h"
 #include "train/checkpoint.h"
 #include "train/dataset.h"
+#include "train/device_memory.h"
 
 namespace amdahl {
 
@@ -37,6 +38,9 @@ struct TrainedModel {
   std::vector<NamedArray> buffers;  // what the layers keep besides parameters, after the last epoch
   std::vector<float> parameters;    // after the last epoch, in layout order
 };
+/// Modelled memory of the first device: the trainer, the data set and the current batch.
+MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, DType type);
+
 TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events);
 
 }  // namespace amdahl

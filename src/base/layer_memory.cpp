@@ -1,0 +1,84 @@
+#include "base/layer_memory.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int64_t kF32 = sizeof(float);
+
+int64_t bytes_of(DType type) { return static_cast<int64_t>(size_of(type)); }
+bool converts(const MemoryChoice& choice) { return choice.type != DType::f32; }
+
+/// Bytes of the layer's parameters in the compute type; none where that is f32.
+int64_t typed_parameters(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  if (!converts(choice)) return 0;
+  int64_t floats = 0;
+  for (const ParameterSpec& parameter : parameters_of(layer, input)) floats += parameter.stored_floats();
+  return floats * bytes_of(choice.type);
+}
+
+/// A copy of the input in the compute type; none where that is f32.
+int64_t typed_input(const Shape& input, const MemoryChoice& choice) {
+  return converts(choice) ? count_of(input) * bytes_of(choice.type) : 0;
+}
+
+}  // namespace
+
+LayerMemory output_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice&) {
+  return {2 * count_of(row_of(layer.kind).output(layer, input)) * kF32, 0, 0};
+}
+
+LayerMemory projection_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const int64_t values = input[0] * layer.units;
+  return {2 * values * kF32 + typed_input(input, choice), values * bytes_of(choice.type),
+          typed_parameters(layer, input, choice)};
+}
+
+// Per step: attention's q, k, v and output in the compute type, the sum after it, and a sum of exponentials per head;
+// two normalised inputs, and input and output of GELU in the compute type; means and deviations of the normalisations.
+// A block that normalises after its additions keeps two more rows of f32.
+LayerMemory block_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const int64_t steps = input[0], d = layer.units, typed = bytes_of(choice.type), post_norm = layer.post_norm ? 1 : 0;
+  const int64_t attention = 4 * d * typed + (d + layer.heads + 2 + post_norm * d) * kF32;
+  const int64_t others = 10 * d * typed + (2 + post_norm * d) * kF32;
+  const int64_t gradients = 6 * d * typed + 2 * d * kF32;
+  int64_t kept = 2 * d * kF32, shared = gradients;
+  (choice.recompute == Recompute::block ? shared : kept) += attention;
+  (choice.recompute == Recompute::none ? kept : shared) += others;
+  return {steps * kept, steps * shared, typed_parameters(layer, input, choice)};
+}
+
+LayerMemory norm_memory(const LayerSpec&, const Shape& input, const MemoryChoice&) {
+  return {2 * (count_of(input) + input[0]) * kF32, 0, 0};
+}
+
+// Activations of the gates and two states of each step, whose rows a CPU pads to 16 floats.
+LayerMemory recurrent_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const auto padded = [](int64_t width) { return (width + 15) / 16 * 16; };
+  const int64_t gates = layer.kind == LayerKind::lstm ? 4 : 3;
+  LayerMemory memory = output_memory(layer, input, choice);
+  memory.kept += input[0] * (padded(gates * layer.units) + 2 * padded(layer.units)) * kF32;
+  return memory;
+}
+
+LayerMemory conv_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const int64_t values = count_of(row_of(layer.kind).output(layer, input)), typed = bytes_of(choice.type);
+  const int64_t shared =
+      values * typed + typed_input(input, choice);  // also the size of what is kept of one convolution
+  return {2 * values * kF32 + shared, shared, 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
+}
+
+LayerMemory residual_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const int64_t values = count_of(row_of(layer.kind).output(layer, input)), typed = bytes_of(choice.type);
+  const int64_t shortcut = has_shortcut(layer, input) ? 1 : 0;
+  return {2 * values * kF32 + (3 + shortcut) * values * typed + typed_input(input, choice),
+          2 * values * typed + typed_input(input, choice) + shortcut * values * kF32,
+          (2 + shortcut) * 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
+}
+
+// The loss overwrites the logits with their gradient.
+LayerMemory head_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
+  const int64_t padded = padded_vocabulary(layer.vocabulary), typed = bytes_of(choice.type);
+  return {input[0] * padded * typed + typed_input(input, choice), 0, converts(choice) ? padded * input[1] * typed : 0};
+}
+
+}  // namespace amdahl

@@ -1,0 +1,87 @@
+#include "train/device_memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "base/layer_kinds.h"
+#include "base/plan_rules.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int64_t kF32 = sizeof(float);
+/// GEMM workspaces and scratch of the two streams on which a GPU computes; see CudaContext.
+constexpr int64_t kGpuWorkspace = int64_t{2} * (72 << 20);
+
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+
+bool has_blocks(const ModelSpec& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(),
+                     [](const LayerSpec& layer) { return layer.kind == LayerKind::transformer_block; });
+}
+
+/// What of this plan could be changed to need less.
+std::string remedies(const TrainerOptions& options, BackendKind backend, const MemoryParts& parts) {
+  const ParallelPlan& plan = options.plan;
+  std::vector<std::string> all;
+  if (plan.local_rows() > 1) all.emplace_back("a smaller batch");
+  if (plan.local_rows() > 1 && parts.activations > parts.total() / 2) all.emplace_back("`accumulate`");
+  if (has_blocks(options.model) && plan.recompute != static_cast<int64_t>(Recompute::block))
+    all.emplace_back("`recompute=block`");
+  if (backend == BackendKind::cuda && !options.model.is_mlp()) all.emplace_back("`math=bf16`");
+  if (plan.mesh.dp > 1 && plan.strategy != "zero1") all.emplace_back("`strategy=zero1`");
+  all.emplace_back(backend == BackendKind::cuda ? "a smaller model" : "fewer devices or a smaller model");
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+}  // namespace
+
+MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type) {
+  const StrategyRow& row = find_strategy(options.plan.strategy);
+  const ModelSpec& model = options.model;
+  MemoryParts parts;
+  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) {
+    const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper), type);
+    parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
+    if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;
+    return parts;
+  }
+  const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
+  const MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
+  parts.parameters = parts.gradients = make_layout(model).num_floats * kF32;
+  for (const FloatRange& range : row.owned(options.plan, make_layout(model), 0))
+    parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerMemory memory = row_of(model.layers[i].kind).memory(model.layers[i], model.layer_input_shape(i), choice);
+    parts.activations += rows * memory.kept + memory.fixed;
+    parts.workspace = std::max(parts.workspace, rows * memory.shared);
+  }
+  if (backend == BackendKind::cuda) parts.workspace += kGpuWorkspace;
+  if (row.data_on_root)
+    parts.data = even_share(options.plan.global_batch, options.plan.mesh.dp, 0).rows() *
+                 (model.input_width + model.target_width()) * kF32;
+  return parts;
+}
+
+std::string memory_text(const MemoryParts& parts) {
+  return fmt::format("parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, data {}",
+                     bytes_text(parts.parameters), bytes_text(parts.gradients), bytes_text(parts.optimizer),
+                     bytes_text(parts.activations), bytes_text(parts.workspace), bytes_text(parts.data));
+}
+
+void require_device_memory(Device& device, int sharing, const TrainerOptions& options, const MemoryParts& parts) {
+  const int64_t free = device.free_bytes();
+  if (parts.total() <= free / sharing) return;
+  const ParallelPlan& plan = options.plan;
+  const std::string rows = fmt::format("{} row{} per device", plan.local_rows(), plan.local_rows() == 1 ? "" : "s");
+  throw Error(Cause::out_of_memory,
+              fmt::format("model '{}' with {} needs {} ({}), and {} has {} free{}", options.model.name, rows,
+                          bytes_text(parts.total()), memory_text(parts), device.spec().name, bytes_text(free),
+                          sharing > 1 ? fmt::format(" for {} devices", sharing) : ""),
+              remedies(options, device.backend(), parts));
+}
+
+}  // namespace amdahl

@@ -1,0 +1,102 @@
+// Modelled memory against the bytes that a device counts, and the refusal of what does not fit.
+#include "train/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "errors.h"
+#include "measure/study/cell_memory.h"
+#include "small_job.h"
+
+namespace amdahl::test {
+namespace {
+
+/// A preset with few layers and small widths, in the shapes of the original.
+ModelSpec narrow(const ModelSpec& preset) {
+  ModelSpec model = preset;
+  const auto smaller = [](int64_t width) { return std::max<int64_t>(width / 12 / 8 * 8, 8); };
+  if (model.vocabulary() > 0) model.input_shape = {24}, model.input_width = 24;
+  if (model.input_shape.size() == 2) model.input_shape[0] = 24, model.input_width = 24 * model.input_shape[1];
+  if (model.layers.size() > 10) model.layers.erase(model.layers.begin() + 4, model.layers.end() - 3);
+  for (LayerSpec& layer : model.layers) {
+    if (&layer != &model.layers.back()) layer.units = smaller(layer.units);
+    if (layer.heads > 0) layer.heads = 2, layer.units = 64;
+    if (layer.kind == LayerKind::embedding || layer.kind == LayerKind::projection) layer.units = 64;
+    if (layer.vocabulary > 0) layer.vocabulary = 300;
+    if (layer.kind == LayerKind::layer_norm || layer.kind == LayerKind::pool || layer.kind == LayerKind::average_pool ||
+        layer.kind == LayerKind::token_head)
+      layer.units = 0;
+  }
+  return model;
+}
+
+TrainerOptions options_for(const ModelSpec& model, Recompute recompute, const std::string& optimizer) {
+  TrainerOptions options;
+  options.model = model;
+  options.plan.global_batch = 16;
+  options.plan.recompute = static_cast<int64_t>(recompute);
+  options.hyper.optimizer = optimizer;
+  return options;
+}
+
+/// The workspace of CPU operations belongs to their streams and appears with the first step, so a new trainer has
+/// exactly what the model describes. The limit leaves room for alignment, counters and the rows that CPU kernels pad.
+TEST(DeviceMemory, IsWithinThreePercentOfTheBytesCounted) {
+  for (const ModelSpec& preset : model_presets())
+    for (const Recompute recompute : {Recompute::none, Recompute::block, Recompute::selective})
+      for (const char* optimizer : {"adam", "sgd"}) {
+        const ModelSpec model = narrow(preset);
+        model.validate();
+        const TrainerOptions options = options_for(model, recompute, optimizer);
+        JobDevices job = cpu_job_devices(1);
+        const RankContext rank{0, 1, *job.devices[0], *job.ops[0], *job.communicators[0]};
+        const Trainer trainer(rank, options);
+        const auto counted = static_cast<double>(job.devices[0]->allocated_bytes());
+        const MemoryParts parts = trainer_memory(options, BackendKind::cpu, DType::f32);
+        const auto layers = static_cast<double>(parts.activations + parts.workspace);
+        const double others = static_cast<double>(parts.total()) - layers;
+        EXPECT_NEAR(layers / (counted - others), 1, 0.03)
+            << preset.name << ", recompute " << static_cast<int>(recompute);
+        EXPECT_NEAR(static_cast<double>(parts.total()) / counted, 1, 0.03)
+            << preset.name << ", recompute " << static_cast<int>(recompute) << ", " << optimizer << ": "
+            << memory_text(parts) << " and counted " << counted;
+      }
+}
+
+TEST(DeviceMemory, RecomputationAndShardsNeedLess) {
+  TrainerOptions options = options_for(find_model_preset("gpt2"), Recompute::none, "adam");
+  const auto total = [&] { return trainer_memory(options, BackendKind::cpu, DType::f32); };
+  const MemoryParts none = total();
+  options.plan.recompute = static_cast<int64_t>(Recompute::selective);
+  const MemoryParts selective = total();
+  options.plan.recompute = static_cast<int64_t>(Recompute::block);
+  const MemoryParts block = total();
+  EXPECT_LT(selective.activations, none.activations);
+  EXPECT_LT(block.activations, selective.activations);
+  EXPECT_GT(block.workspace, none.workspace);
+  EXPECT_EQ(block.parameters, none.parameters);
+  EXPECT_LT(trainer_memory(options, BackendKind::cuda, DType::bf16).activations, block.activations);
+  options.plan.strategy = "zero1", options.plan.mesh.dp = 4;
+  EXPECT_NEAR(static_cast<double>(total().optimizer), static_cast<double>(none.optimizer) / 4, 1e6);
+}
+
+TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsPartsAndRemedies) {
+  TrainerOptions options = options_for(find_model_preset("gpt2"), Recompute::none, "adam");
+  options.plan.strategy = "ddp", options.plan.mesh.dp = 2, options.plan.global_batch = 1 << 20;
+  JobDevices job = cpu_job_devices(1);
+  const MemoryParts parts = trainer_memory(options, BackendKind::cpu, DType::f32);
+  const Error error = error_of([&] { require_device_memory(*job.devices[0], 2, options, parts); });
+  EXPECT_EQ(error.cause(), Cause::out_of_memory);
+  const std::string text = error.what();
+  for (const char* part : {"model 'gpt2' with 524288 rows per device needs", "parameters 497.9 MB",
+                           "gradients 497.9 MB", "optimizer 995.8 MB", "activations ", "workspace ", "data ",
+                           "CPU virtual device 0 has ", " free for 2 devices"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  for (const char* remedy : {"a smaller batch", "`accumulate`", "`recompute=block`", "`strategy=zero1`"})
+    EXPECT_NE(error.remedy().find(remedy), std::string::npos) << remedy << " in " << error.remedy();
+  EXPECT_EQ(error.remedy().find("bf16"), std::string::npos) << "a CPU has no bf16";
+  EXPECT_EQ(job.devices[0]->peak_allocated_bytes(), 0u);
+  require_device_memory(*job.devices[0], 1, options_for(find_model_preset("medium"), Recompute::none, "adam"), {});
+}
+
+}  // namespace
+}  // namespace amdahl::test
