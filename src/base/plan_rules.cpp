@@ -118,8 +118,7 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
   }
   const std::vector<TensorRole> roles = tensor_roles(model, stages);
   if (mesh.tp > 1 && std::all_of(roles.begin(), roles.end(), [](TensorRole r) { return r == TensorRole::whole; }))
-    return no(fmt::format(
-        "no layers of '{}' that tensor parallelism divides are neighbours in one stage: tp is at most 1", model.name));
+    return no(fmt::format("tensor parallelism divides no layer of '{}': tp is at most 1", model.name));
   return tensor_feasible(model, mesh.tp, stages);
 }
 

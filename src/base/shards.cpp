@@ -12,6 +12,42 @@ constexpr int64_t kGroup = 4;  // units that share one dropout draw
 /// A whole shard of each of `count` parameters.
 std::vector<TensorShard> whole_shards(size_t count) { return std::vector<TensorShard>(count); }
 
+int64_t vocabulary_tile(int64_t vocabulary, int num_ranks) {
+  constexpr int64_t kTile = 128, kSmallTile = 8;  // rows of which GEMMs are aligned; of a small vocabulary
+  return vocabulary >= kTile * num_ranks ? kTile : kSmallTile;
+}
+
+int64_t vocabulary_groups(int64_t vocabulary, int num_ranks) {
+  const int64_t tile = vocabulary_tile(vocabulary, num_ranks);
+  return (vocabulary + tile - 1) / tile;
+}
+
+Feasibility divided_feasible(const LayerSpec& layer, size_t index, int num_ranks) {
+  if (layer.kind != LayerKind::transformer_block) {
+    const int64_t most = vocabulary_groups(layer.vocabulary, num_ranks);
+    if (most >= num_ranks) return {};
+    return {false, fmt::format("layer {} has a vocabulary of {}: at most {} tensor-parallel ranks", index,
+                               layer.vocabulary, most)};
+  }
+  if (layer.heads % num_ranks == 0) return {};
+  int64_t below = num_ranks;
+  while (layer.heads % below != 0) --below;
+  return {false, fmt::format("the {} heads of layer {} cannot be divided among {} tensor-parallel ranks; {} can",
+                             layer.heads, index, num_ranks, below)};
+}
+
+/// Parameters of a transformer block, in their order: of q, k and v the rows of the rank's heads, of the first dense
+/// layer the rows of its hidden units, and of the layers behind them the columns.
+std::vector<TensorShard> block_shards(const LayerSpec& layer, const TensorPlace& place) {
+  const int64_t width = layer.units / place.size, hidden = 4 * width, rank = place.rank;
+  TensorShard qkv{0, {}};
+  for (int64_t part = 0; part < 3; ++part)
+    qkv.parts.push_back({part * layer.units + rank * width, part * layer.units + (rank + 1) * width});
+  const TensorShard out{1, {{rank * width, (rank + 1) * width}}}, up{0, {{rank * hidden, (rank + 1) * hidden}}};
+  const TensorShard whole, down{1, up.parts};
+  return {whole, whole, qkv, qkv, out, whole, whole, whole, up, up, down, whole};
+}
+
 }  // namespace
 
 std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<LayerRange>& stages) {
@@ -21,6 +57,9 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<L
     const size_t last = std::min(range.last, model.layers.size());
     const auto is_dense = [&](size_t i) { return i < last && model.layers[i].kind == LayerKind::dense; };
     for (size_t i = range.first; i < last; ++i) {
+      const LayerKind kind = model.layers[i].kind;
+      if (kind == LayerKind::transformer_block || kind == LayerKind::embedding || kind == LayerKind::token_head)
+        roles[i] = TensorRole::divided;
       if (!is_dense(i) || !is_dense(i + 1)) continue;
       roles[i] = TensorRole::column;
       roles[++i] = TensorRole::row;
@@ -32,10 +71,10 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<L
 Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::vector<LayerRange>& stages) {
   if (num_ranks < 1) return {false, fmt::format("{} tensor-parallel ranks", num_ranks)};
   if (num_ranks == 1) return {};
-  if (!model.is_mlp())
-    return {false, fmt::format("model '{}' has layers that tensor parallelism does not divide", model.name)};
   const std::vector<TensorRole> roles = tensor_roles(model, stages);
   for (size_t i = 0; i < roles.size(); ++i) {
+    if (roles[i] == TensorRole::divided)
+      if (Feasibility divides = divided_feasible(model.layers[i], i, num_ranks); !divides.ok) return divides;
     const int64_t groups = (model.layers[i].units + kGroup - 1) / kGroup;
     if (roles[i] == TensorRole::column && groups < num_ranks)
       return {false,
@@ -49,6 +88,13 @@ RowRange column_units(int64_t units, const TensorPlace& place) {
   return {std::min(units, groups.begin * kGroup), std::min(units, groups.end * kGroup)};
 }
 
+RowRange vocabulary_rows(int64_t vocabulary, const TensorPlace& place) {
+  if (place.size == 1) return {0, padded_vocabulary(vocabulary)};
+  const int64_t tile = vocabulary_tile(vocabulary, place.size);
+  const RowRange groups = even_share(vocabulary_groups(vocabulary, place.size), place.size, place.rank);
+  return {groups.begin * tile, groups.end * tile};
+}
+
 std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, TensorRole role,
                                           const TensorPlace& place) {
   const LayerSpec& spec = model.layers[layer];
@@ -59,6 +105,10 @@ std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, 
     for (TensorShard& shard : shards) shard = {0, {column_units(spec.units, place)}};
   } else if (role == TensorRole::row) {
     shards[0] = {1, {column_units(model.layer_input_width(layer), place)}};
+  } else if (spec.kind == LayerKind::transformer_block) {
+    return block_shards(spec, place);
+  } else if (count > 0) {  // a tied head has none
+    shards[0] = {0, {vocabulary_rows(spec.vocabulary, place)}};
   }
   return shards;
 }
@@ -71,8 +121,12 @@ std::vector<ParameterSpec> shard_parameters(const ModelSpec& model, size_t layer
     if (shards[i].axis < 0) continue;
     int64_t held = 0;
     for (const RowRange& part : shards[i].parts) held += part.rows();
-    parameters[i].shape[static_cast<size_t>(shards[i].axis)] = held;
-    if (shards[i].axis == 0) parameters[i].padded_rows = 0;
+    int64_t& extent = parameters[i].shape[static_cast<size_t>(shards[i].axis)];
+    if (parameters[i].padded_rows > 0) {  // of a vocabulary
+      parameters[i].padded_rows = held;
+      held = std::min(extent, shards[i].parts.front().end) - shards[i].parts.front().begin;
+    }
+    extent = held;
   }
   return parameters;
 }

@@ -1,8 +1,9 @@
 // Tensor parallelism as data: which part of each parameter a rank holds.
 //
 // Dense layers form pairs (Shoeybi et al., 2019, Megatron-LM): the first one is column-parallel, each rank holds some
-// of its units; the second one is row-parallel, each rank holds the weights of the inputs that it has. A layer without
-// a partner is whole on every rank.
+// of its units; the second one is row-parallel, each rank holds the weights of the inputs that it has. Transformer
+// blocks are divided by heads and hidden units, embeddings and token heads by the vocabulary. Any other layer, and a
+// dense one without a partner, is whole on every rank.
 #pragma once
 
 #include <vector>
@@ -41,6 +42,9 @@ Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::ve
 
 /// The units of a column-parallel layer that a rank holds, in groups of four, because one dropout draw covers four.
 RowRange column_units(int64_t units, const TensorPlace& place);
+
+/// The rows of an embedding table or token head that a rank holds, some of which may be padding beyond the vocabulary.
+RowRange vocabulary_rows(int64_t vocabulary, const TensorPlace& place);
 
 /// The shard of each parameter of a layer, in the order of parameters_of.
 std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, TensorRole role,

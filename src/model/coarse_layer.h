@@ -7,6 +7,7 @@
 
 #include "base/layer_kinds.h"
 #include "model/layer.h"
+#include "model/tensor_group.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -58,6 +59,7 @@ struct LayerContext {
   Scratch& scratch;
   bool tied = false;  // embedding: the token head uses its table, and its backward runs first
   Recompute recompute = Recompute::none;
+  TensorGroup* tensor = nullptr;  // of a layer that tensor parallelism divides; null: the layer is whole here
 };
 
 class CoarseLayer : public Layer {
@@ -95,6 +97,12 @@ class CoarseLayer : public Layer {
   const LayerSpec& spec() const { return context_.spec; }
   const LayerContext& context() const { return context_; }
   bool computes_in_f32() const { return type_ == DType::f32; }
+  /// The place among the ranks that divide the layer.
+  TensorPlace place() const { return context_.tensor ? context_.tensor->place() : TensorPlace{}; }
+  /// Adds up the ranks' parts of a result. Does nothing in a whole layer.
+  void sum_parts(Stream& stream, void* data, int64_t count, DType type) const {
+    if (context_.tensor) context_.tensor->sum(stream, data, count, type);
+  }
 
   /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32.
   void convert_parameters(Stream& stream);

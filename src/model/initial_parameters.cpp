@@ -99,7 +99,8 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
       draw(tensor.spec, count, he_sd, seed, source, t, [&](int64_t at, double value) {
         if (at < count) whole[static_cast<size_t>(at)] = static_cast<float>(scale * value);
       });
-      for_each_run(tensor, [&](int64_t from, int64_t to, int64_t n) { std::copy_n(whole.data() + from, n, values + to); });
+      for_each_run(tensor,
+                   [&](int64_t from, int64_t to, int64_t n) { std::copy_n(whole.data() + from, n, values + to); });
     }
   }
   return params;

@@ -21,9 +21,9 @@ ParameterStorage::ParameterStorage(Device& device, ParameterLayout placed)
 
 Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
     : spec_(spec),
-      storage_(options.storage ? options.storage
-                               : std::make_shared<ParameterStorage>(
-                                     device, make_layout(spec, options.layers, options.shards))),
+      storage_(options.storage
+                   ? options.storage
+                   : std::make_shared<ParameterStorage>(device, make_layout(spec, options.layers, options.shards))),
       range_{options.layers.first, std::min(options.layers.last, spec.layers.size())},
       device_(device),
       ops_(ops),
@@ -52,6 +52,9 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
   }
   scratch_.allocate();
+  if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
+    loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
+                                               (1 + options_.tensor->place().size)));
 }
 
 LayerContext Model::coarse_context(size_t index) {
@@ -67,7 +70,8 @@ LayerContext Model::coarse_context(size_t index) {
                        ops_,
                        scratch_,
                        index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
-                       options_.recompute};
+                       options_.recompute,
+                       options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
   };
@@ -135,8 +139,33 @@ void Model::forward(Stream& stream, const BatchView& batch, bool training, int s
     layer(i).forward(stream, rows, input_of(batch, slot, i), state(slot, i));
 }
 
+void Model::shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
+  const int64_t rows = batch.rows * spec_.labels_per_row(), vocabulary = spec_.output_width();
+  const TensorPlace place = options_.tensor->place();
+  const RowRange held = vocabulary_rows(vocabulary, place);
+  float* const mine = loss_parts_->as<float>();
+  float* const all = mine + rows * kShardLossFloats;
+  TokenLossShard shard{.logits = slot_states(slot).back().output->data(),
+                       .labels = batch.targets,
+                       .parts = mine,
+                       .rows = rows,
+                       .first = held.begin,
+                       .classes = std::min(held.end, vocabulary) - held.begin,
+                       .stride = held.rows(),
+                       .type = ops_.compute_type()};
+  ops_.sequence().token_loss_parts(stream, shard);
+  options_.tensor->gather(stream, mine, all, rows * kShardLossFloats);
+  shard.parts = all;
+  shard.shards = place.size;
+  shard.stats = stats_->as<float>();
+  shard.scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * spec_.labels_per_row()));
+  shard.accumulate = accumulate;
+  ops_.sequence().token_loss_of_parts(stream, shard);
+}
+
 void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
   const int64_t width = spec_.output_width();
+  if (loss_parts_) return shard_loss(stream, batch, accumulate, slot);
   if (spec_.layers.back().kind == LayerKind::token_head) {
     const int64_t labels = spec_.labels_per_row();
     return ops_.sequence().token_loss(

@@ -61,8 +61,10 @@ struct ModelOptions {
   LayerRange layers{};   // the layers held here: all, or a pipeline stage
   int num_slots = 1;     // micro-batches in flight
   Recompute recompute = Recompute::none;
-  std::vector<WeightShard> shards{};  // the shards held here, by layer index; empty: whole layers
-  LayerFactory make_layer = nullptr;  // of dense layers; null: layers without tensor parallelism
+  std::vector<WeightShard> shards{};                    // the shards held here, by layer index; empty: whole layers
+  LayerFactory make_layer = nullptr;                    // of dense layers; null: layers without tensor parallelism
+  TensorGroup* tensor = nullptr;                        // divides the layers of role `divided`; outlives the model
+  std::vector<TensorRole> roles{};                      // by layer, with `tensor`
   std::shared_ptr<ParameterStorage> storage = nullptr;  // null: of its own, for `layers` and `shards`
 };
 
@@ -137,6 +139,7 @@ class Model {
     return layer >= layout().range.first && layer < layout().range.last && !layout().layers[layer].is_table_copy;
   }
   LayerContext coarse_context(size_t index);
+  void shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
@@ -160,6 +163,7 @@ class Model {
   ModelOptions options_;
   const float* gradient_scale_ = nullptr;
   std::unique_ptr<Buffer> stats_;
+  std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;

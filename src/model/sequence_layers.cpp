@@ -1,4 +1,6 @@
 // Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
+#include <algorithm>
+
 #include "base/layer_memory.h"
 #include "model/coarse_layer.h"
 
@@ -12,21 +14,47 @@ class EmbeddingLayer final : public CoarseLayer {
 
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
-    ops().sequence().embedding_forward(stream, {input, tensor(0).value, value_of(positions()), value_of(types()),
-                                                state.out(), rows.rows, steps(), spec().units, spec().vocabulary});
+    const bool adds = place().rank == 0;  // of the ranks that divide the table, one adds what is not divided
+    ops().sequence().embedding_forward(stream, {.tokens = input,
+                                                .table = tensor(0).value,
+                                                .positions = adds ? value_of(positions()) : nullptr,
+                                                .common = adds ? value_of(types()) : nullptr,
+                                                .out = state.out(),
+                                                .rows = rows.rows,
+                                                .steps = steps(),
+                                                .width = spec().units,
+                                                .vocabulary = held().rows(),
+                                                .first = held().begin,
+                                                .is_shard = context().tensor != nullptr});
+    sum_parts(stream, state.out(), rows.rows * output_width(), DType::f32);
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float*,
                  bool accumulate) override {
     const auto gradient_of = [](const ParameterView* view) { return view ? view->gradient : nullptr; };
-    const auto table_bytes = static_cast<size_t>(padded_vocabulary(spec().vocabulary) * spec().units) * sizeof(float);
+    const auto table_bytes = static_cast<size_t>(table_rows() * spec().units) * sizeof(float);
     if (!accumulate && !context().tied) context().device.fill_zero(stream, tensor(0).gradient, table_bytes);
     // Gradients of token types other than 0 stay zero, as Model::initialise left them.
-    ops().sequence().embedding_backward(
-        stream, {input, state.d_out(), tensor(0).gradient, gradient_of(positions()), gradient_of(types()), rows.rows,
-                 steps(), spec().units, spec().vocabulary, accumulate});
+    ops().sequence().embedding_backward(stream, {.tokens = input,
+                                                 .d_out = state.d_out(),
+                                                 .d_table = tensor(0).gradient,
+                                                 .d_positions = gradient_of(positions()),
+                                                 .d_common = gradient_of(types()),
+                                                 .rows = rows.rows,
+                                                 .steps = steps(),
+                                                 .width = spec().units,
+                                                 .vocabulary = held().rows(),
+                                                 .accumulate = accumulate,
+                                                 .first = held().begin,
+                                                 .is_shard = context().tensor != nullptr});
   }
 
  private:
+  int64_t table_rows() const { return vocabulary_rows(spec().vocabulary, place()).rows(); }
+  /// The tokens whose vectors are here.
+  RowRange held() const {
+    const RowRange rows = vocabulary_rows(spec().vocabulary, place());
+    return {rows.begin, std::min(rows.end, spec().vocabulary)};
+  }
   int64_t steps() const { return context().input[0]; }
   const ParameterView* positions() const { return spec().positions ? &tensor(1) : nullptr; }
   const ParameterView* types() const { return spec().token_types > 0 ? &tensor(spec().positions ? 2 : 1) : nullptr; }
@@ -225,12 +253,13 @@ class TokenHead final : public CoarseLayer {
                                      .n = units(),
                                      .k = padded(),
                                      .type = type()});
+    if (d_input) sum_parts(stream, d_input, rows.rows * input_width(), DType::f32);
   }
 
  private:
   int64_t steps() const { return context().input[0]; }
   int64_t units() const { return context().input[1]; }
-  int64_t padded() const { return padded_vocabulary(spec().vocabulary); }
+  int64_t padded() const { return vocabulary_rows(spec().vocabulary, place()).rows(); }
   const void* typed_table() const { return spec().tied ? typed_table_->data() : typed(0); }
 
   mutable std::unique_ptr<Buffer> typed_table_;

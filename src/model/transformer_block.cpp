@@ -40,7 +40,11 @@ struct Saved {
 class TransformerBlock final : public CoarseLayer {
  public:
   explicit TransformerBlock(const LayerContext& context)
-      : CoarseLayer(context), width_(context.spec.units), steps_(context.input[0]) {}
+      : CoarseLayer(context),
+        width_(context.spec.units),
+        steps_(context.input[0]),
+        attended_(width_ / place().size),
+        hidden_(4 * attended_) {}
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);
@@ -94,7 +98,7 @@ class TransformerBlock final : public CoarseLayer {
       normalise(stream, n, attention_kept ? saved.middle : input, attention_kept ? nullptr : branch,
                 attention_kept ? nullptr : saved.middle, kNorm2Weight, saved.norm2, type(), saved.mean2, saved.rstd2);
     }
-    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
+    linear(stream, n, up_input(saved), width_, kUpWeight, hidden_, saved.gelu, saved.up);
   }
 
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
@@ -126,7 +130,7 @@ class TransformerBlock final : public CoarseLayer {
     Gradients g{};
     g.branch = parts.take(n * width_, type());
     g.narrow = parts.take(n * width_, type());
-    g.wide = parts.take(n * 4 * width_, type());
+    g.wide = parts.take(n * hidden_, type());
     g.middle = parts.floats(n * width_);
     g.unused = parts.floats(n * width_);
     return g;
@@ -138,17 +142,17 @@ class TransformerBlock final : public CoarseLayer {
     ScratchParts& attention = recompute == Recompute::block ? shared : kept;
     ScratchParts& others = recompute == Recompute::none ? kept : shared;
     Saved saved{};
-    saved.qkv = attention.take(n * 3 * width_, type());
-    saved.attention = attention.take(n * width_, type());
+    saved.qkv = attention.take(n * 3 * attended_, type());
+    saved.attention = attention.take(n * attended_, type());
     saved.middle = attention.floats(n * width_);
-    saved.log_sums = attention.floats(n * spec().heads);
+    saved.log_sums = attention.floats(n * heads());
     if (spec().post_norm) saved.last = attention.floats(n * width_), saved.residual = others.floats(n * width_);
     saved.mean2 = attention.floats(n), saved.rstd2 = attention.floats(n);
     saved.mean1 = others.floats(n), saved.rstd1 = others.floats(n);
     saved.norm1 = others.take(n * width_, type());
     saved.norm2 = others.take(n * width_, type());
-    saved.up = others.take(n * 4 * width_, type());
-    saved.gelu = others.take(n * 4 * width_, type());
+    saved.up = others.take(n * hidden_, type());
+    saved.gelu = others.take(n * hidden_, type());
     return saved;
   }
   std::pair<Saved, Gradients> memory_of(const LayerState& state, int64_t n) const {
@@ -173,8 +177,9 @@ class TransformerBlock final : public CoarseLayer {
   void convert(Stream& stream, const float* from, void* to, int64_t count) const {
     if (!computes_in_f32()) ops().matmul().convert(stream, from, to, type(), count);
   }
+  int64_t heads() const { return spec().heads / place().size; }
   AttentionShape attention_shape(int64_t batch) const {
-    return {batch, steps_, spec().heads, width_ / spec().heads, spec().causal, type()};
+    return {batch, steps_, heads(), width_ / spec().heads, spec().causal, type()};
   }
 
   void normalise(Stream& stream, int64_t n, const float* x, const void* delta, float* sum, size_t weight, void* y,
@@ -217,7 +222,7 @@ class TransformerBlock final : public CoarseLayer {
   }
 
   void linear(Stream& stream, int64_t n, const void* x, int64_t in, size_t weight, int64_t out, void* y,
-              void* before_gelu = nullptr) const {
+              void* before_gelu = nullptr, bool adds_bias = true) const {
     ops().matmul().matmul(stream, {.a = x,
                                    .b = typed(weight),
                                    .c = y,
@@ -227,9 +232,16 @@ class TransformerBlock final : public CoarseLayer {
                                    .transpose_b = true,
                                    .type = type(),
                                    .c_type = type(),
-                                   .epilogue = before_gelu ? MatMulEpilogue::bias_gelu : MatMulEpilogue::bias,
-                                   .bias = typed(weight + 1),
+                                   .epilogue = before_gelu ? MatMulEpilogue::bias_gelu
+                                               : adds_bias ? MatMulEpilogue::bias
+                                                           : MatMulEpilogue::none,
+                                   .bias = adds_bias ? typed(weight + 1) : nullptr,
                                    .aux = before_gelu});
+  }
+  /// The second layer of a pair whose hidden values are divided: the ranks' parts are summed, one adds the bias.
+  void joined(Stream& stream, int64_t n, const void* x, int64_t in, size_t weight, void* y) const {
+    linear(stream, n, x, in, weight, width_, y, nullptr, place().rank == 0);
+    sum_parts(stream, y, n * width_, type());
   }
   /// Gradients of weight and bias; `bias_done`: the bias gradient was computed with dy.
   void weight_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, const void* x, int64_t in, size_t weight,
@@ -265,32 +277,34 @@ class TransformerBlock final : public CoarseLayer {
 
   void attention_branch(Stream& stream, int64_t batch, const Saved& saved, void* out) const {
     const int64_t n = batch * steps_;
-    linear(stream, n, saved.norm1, width_, kQkvWeight, 3 * width_, saved.qkv);
+    linear(stream, n, saved.norm1, width_, kQkvWeight, 3 * attended_, saved.qkv);
     ops().attention().attention_forward(stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums});
-    linear(stream, n, saved.attention, width_, kOutWeight, width_, out);
+    joined(stream, n, saved.attention, attended_, kOutWeight, out);
   }
   void mlp_branch(Stream& stream, int64_t n, const Saved& saved, void* out) const {
-    linear(stream, n, up_input(saved), width_, kUpWeight, 4 * width_, saved.gelu, saved.up);
-    linear(stream, n, saved.gelu, 4 * width_, kDownWeight, width_, out);
+    linear(stream, n, up_input(saved), width_, kUpWeight, hidden_, saved.gelu, saved.up);
+    joined(stream, n, saved.gelu, hidden_, kDownWeight, out);
   }
   /// From the gradient of the branch's output to g.narrow, that of its input.
   void mlp_gradients(Stream& stream, int64_t n, const Saved& saved, const Gradients& g, const void* d_out,
                      bool accumulate) const {
-    weight_gradient(stream, n, d_out, width_, saved.gelu, 4 * width_, kDownWeight, accumulate);
-    input_gradient(stream, n, d_out, width_, kDownWeight, 4 * width_, g.wide, saved.up, tensor(kUpBias).gradient,
+    weight_gradient(stream, n, d_out, width_, saved.gelu, hidden_, kDownWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kDownWeight, hidden_, g.wide, saved.up, tensor(kUpBias).gradient,
                    accumulate);
-    weight_gradient(stream, n, g.wide, 4 * width_, up_input(saved), width_, kUpWeight, accumulate, true);
-    input_gradient(stream, n, g.wide, 4 * width_, kUpWeight, width_, g.narrow);
+    weight_gradient(stream, n, g.wide, hidden_, up_input(saved), width_, kUpWeight, accumulate, true);
+    input_gradient(stream, n, g.wide, hidden_, kUpWeight, width_, g.narrow);
+    sum_parts(stream, g.narrow, n * width_, type());
   }
   void attention_gradients(Stream& stream, int64_t batch, const Saved& saved, const Gradients& g, const void* d_out,
                            bool accumulate) const {
     const int64_t n = batch * steps_;
-    weight_gradient(stream, n, d_out, width_, saved.attention, width_, kOutWeight, accumulate);
-    input_gradient(stream, n, d_out, width_, kOutWeight, width_, g.narrow);
+    weight_gradient(stream, n, d_out, width_, saved.attention, attended_, kOutWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kOutWeight, attended_, g.narrow);
     ops().attention().attention_backward(
         stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums, g.narrow, g.wide});
-    weight_gradient(stream, n, g.wide, 3 * width_, saved.norm1, width_, kQkvWeight, accumulate);
-    input_gradient(stream, n, g.wide, 3 * width_, kQkvWeight, width_, g.narrow);
+    weight_gradient(stream, n, g.wide, 3 * attended_, saved.norm1, width_, kQkvWeight, accumulate);
+    input_gradient(stream, n, g.wide, 3 * attended_, kQkvWeight, width_, g.narrow);
+    sum_parts(stream, g.narrow, n * width_, type());
   }
 
   void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, const Saved& saved,
@@ -319,6 +333,7 @@ class TransformerBlock final : public CoarseLayer {
   }
 
   int64_t width_, steps_;
+  int64_t attended_, hidden_;  // width of the heads, and hidden units, that are held here
 };
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "ops/cpu_token_loss_kernels.h"
 #include "ops/cpu_vector.h"
-
-// Every function that a kernel calls becomes part of it: the bodies of its loops are lambdas.
-#define AMDAHL_KERNEL __attribute__((flatten))
 
 namespace amdahl {
 namespace {
@@ -226,11 +224,13 @@ AMDAHL_KERNEL void scale_rows(float* x, const float* factors, int64_t rows, int6
 AMDAHL_KERNEL void embedding_forward(const EmbeddingForward& a) {
   for (int64_t r = 0; r < a.rows; ++r)
     for (int64_t t = 0; t < a.steps; ++t) {
-      const float* entry = a.table + static_cast<int64_t>(a.tokens[r * a.steps + t]) * a.width;
+      const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
+      const bool is_here = !a.is_shard || (token >= 0 && token < a.vocabulary);
+      const float* entry = a.table + (is_here ? token : 0) * a.width;
       const float* position = a.positions ? a.positions + t * a.width : nullptr;
       float* out = a.out + (r * a.steps + t) * a.width;
       for_each_vector(a.width, [&](int64_t i, auto n) {
-        Lanes v = load(entry + i, n);
+        Lanes v = is_here ? load(entry + i, n) : Lanes{};
         if (position) v += load(position + i, n);
         if (a.common) v += load(a.common + i, n);
         store(out + i, v, n);
@@ -250,7 +250,8 @@ AMDAHL_KERNEL void embedding_backward(const EmbeddingBackward& a) {
   for (int64_t r = 0; r < a.rows; ++r)
     for (int64_t t = 0; t < a.steps; ++t) {
       const float* d_out = a.d_out + (r * a.steps + t) * a.width;
-      add_to(a.d_table + static_cast<int64_t>(a.tokens[r * a.steps + t]) * a.width, d_out, a.width);
+      const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
+      if (!a.is_shard || (token >= 0 && token < a.vocabulary)) add_to(a.d_table + token * a.width, d_out, a.width);
       if (a.d_positions) add_to(a.d_positions + t * a.width, d_out, a.width);
       if (a.d_common) add_to(a.d_common, d_out, a.width);
     }
@@ -276,58 +277,6 @@ AMDAHL_KERNEL void pool_mean_gradient(const PoolStepsGradient& a) {
     }
 }
 
-constexpr int64_t kChunk = 512;  // elements that are summed in f32 before they are added in f64
-
-/// The largest of row[0, count), -infinity for none.
-inline float largest_in(const float* row, int64_t count) {
-  const Lanes lowest = broadcast(-INFINITY);
-  Lanes largest = lowest;
-  for_each_vector(count, [&](int64_t i, auto n) { largest = larger(largest, only(load(row + i, n), lowest, n)); });
-  return largest_of(largest);
-}
-
-/// The sum of exp(row - top) over [0, count); writes the terms to the row when `keep`.
-inline double exp_sum(float* row, float top, int64_t count, bool keep) {
-  double total = 0.0;
-  for (int64_t first = 0; first < count; first += kChunk) {
-    Lanes sum{};
-    float* chunk = row + first;
-    for_each_vector(count - first < kChunk ? count - first : kChunk, [&](int64_t i, auto n) {
-      const Lanes e = only(exp_of(load(chunk + i, n) - top), Lanes{}, n);
-      sum += e;
-      if (keep) store(chunk + i, e, n);
-    });
-    total += static_cast<double>(sum_of(sum));
-  }
-  return total;
-}
-
-// p - 1 of the label is computed as minus the sum of the other classes, without cancellation where p is close to 1.
-AMDAHL_KERNEL void token_loss(const TokenLoss& a) {
-  const double scale = static_cast<double>(a.scale) * (a.gradient_scale ? static_cast<double>(*a.gradient_scale) : 1.0);
-  double loss = 0.0;
-  int64_t correct = 0;
-  for (int64_t r = 0; r < a.rows; ++r) {
-    float* row = static_cast<float*>(a.logits) + r * a.stride;
-    const auto label = static_cast<int64_t>(a.labels[r]);
-    const int64_t after = a.classes - label - 1;
-    const float of_label = row[label], before = largest_in(row, label), behind = largest_in(row + label + 1, after);
-    correct += of_label > before && of_label >= behind;
-    const float other = before > behind ? before : behind, top = of_label > other ? of_label : other;
-    const double others = exp_sum(row, top, label, a.gradient) + exp_sum(row + label + 1, top, after, a.gradient);
-    const double sum = others + exp(static_cast<double>(of_label - top));
-    loss += log(sum) + static_cast<double>(top) - static_cast<double>(of_label);
-    if (!a.gradient) continue;
-    const auto factor = static_cast<float>(scale / sum);
-    for_each_vector(a.classes, [&](int64_t i, auto n) { store(row + i, load(row + i, n) * factor, n); });
-    row[label] = static_cast<float>(-others / sum * scale);
-    for (int64_t i = a.classes; i < a.stride; ++i) row[i] = 0.0f;
-  }
-  const auto scaled = static_cast<float>(loss * static_cast<double>(a.scale));
-  a.stats[0] = a.accumulate ? a.stats[0] + scaled : scaled;
-  a.stats[1] = (a.accumulate ? a.stats[1] : 0.0f) + static_cast<float>(correct);
-}
-
 AMDAHL_KERNEL void absolute_error(const AbsoluteError& a) {
   const int64_t count = a.rows * a.width;
   double total = 0.0;
@@ -344,9 +293,25 @@ AMDAHL_KERNEL void absolute_error(const AbsoluteError& a) {
 
 }  // namespace
 
-const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{
-    transpose, add_bias,           bias_gelu,        gelu_gradient, row_sums,   layer_norm_forward, layer_norm_backward,
-    add,       softmax_rows,       softmax_gradient, row_dots,      scale_rows, embedding_forward,  embedding_backward,
-    pool_mean, pool_mean_gradient, token_loss,       absolute_error};
+const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{transpose,
+                                                     add_bias,
+                                                     bias_gelu,
+                                                     gelu_gradient,
+                                                     row_sums,
+                                                     layer_norm_forward,
+                                                     layer_norm_backward,
+                                                     add,
+                                                     softmax_rows,
+                                                     softmax_gradient,
+                                                     row_dots,
+                                                     scale_rows,
+                                                     embedding_forward,
+                                                     embedding_backward,
+                                                     pool_mean,
+                                                     pool_mean_gradient,
+                                                     token_loss,
+                                                     token_loss_parts,
+                                                     token_loss_of_parts,
+                                                     absolute_error};
 
 }  // namespace amdahl

@@ -76,6 +76,8 @@ struct CpuSequenceKernels {
   void (*pool_mean)(const PoolSteps& a);
   void (*pool_mean_gradient)(const PoolStepsGradient& a);
   void (*token_loss)(const TokenLoss& a);
+  void (*token_loss_parts)(const TokenLossShard& a);
+  void (*token_loss_of_parts)(const TokenLossShard& a);
   void (*absolute_error)(const AbsoluteError& a);
 };
 

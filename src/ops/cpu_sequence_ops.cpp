@@ -58,6 +58,14 @@ class CpuSequenceOps final : public SequenceOps {
     require_f32(a.type, "the loss of tokens");
     as_cpu(stream).enqueue([this, a] { kernels_.token_loss(a); });
   }
+  void token_loss_parts(Stream& stream, const TokenLossShard& a) override {
+    require_f32(a.type, "the loss of tokens");
+    as_cpu(stream).enqueue([this, a] { kernels_.token_loss_parts(a); });
+  }
+  void token_loss_of_parts(Stream& stream, const TokenLossShard& a) override {
+    require_f32(a.type, "the loss of tokens");
+    as_cpu(stream).enqueue([this, a] { kernels_.token_loss_of_parts(a); });
+  }
   void absolute_error(Stream& stream, const AbsoluteError& a) override {
     as_cpu(stream).enqueue([this, a] { kernels_.absolute_error(a); });
   }

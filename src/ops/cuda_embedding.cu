@@ -18,12 +18,12 @@ constexpr int kRunThreads = 64, kMostChunk = 64, kLeastChunk = 8;
 constexpr int kAhead = 8;  // rows that are loaded at once
 
 /// keys[i] = token i, or `vocabulary` if it is not in the table; places[i] = i.
-__global__ void __launch_bounds__(kThreads)
-    token_keys_kernel(const float* tokens, uint32_t* keys, uint32_t* places, int64_t count, int64_t vocabulary) {
+__global__ void __launch_bounds__(kThreads) token_keys_kernel(const float* tokens, uint32_t* keys, uint32_t* places,
+                                                              int64_t count, int64_t vocabulary, int64_t first) {
   let_successor_start();
   wait_for_predecessor();
   for (int64_t i = thread_index(); i < count; i += thread_count()) {
-    const float token = tokens[i];
+    const float token = tokens[i] - static_cast<float>(first);
     const bool valid = token >= 0 && token < static_cast<float>(vocabulary);
     keys[i] = static_cast<uint32_t>(valid ? static_cast<int64_t>(token) : vocabulary);
     places[i] = static_cast<uint32_t>(i);
@@ -195,7 +195,7 @@ void launch_embedding_gradient(const KernelLaunch& launch, const GemmWorkspace& 
   if (!partials) too_many(count);
 
   launch_early(launch, streaming_blocks(launch, count), kThreads, token_keys_kernel, "token_keys_kernel", a.tokens,
-               lists[0], lists[2], count, a.vocabulary);
+               lists[0], lists[2], count, a.vocabulary, a.first);
   cuda_check(sort(sort_memory), launch.device_index, "cub::DeviceRadixSort::SortPairs");
   const SortedTokens sorted{lists[1], lists[3], static_cast<int>(count), chunk, static_cast<uint32_t>(a.vocabulary),
                             a.width};

@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingForward a)
   for (int64_t i = thread_index(); i < groups; i += thread_count()) {
     const StepPlace at = step_place<kVec>(i, groups, a.steps, a.width);
     const int64_t position = at.row * a.steps + at.step;
-    const float token = a.tokens[position];
-    Floats<kVec> value = filled<kVec>(NAN);  // of a token that is not in the table
+    const float token = a.tokens[position] - static_cast<float>(a.first);
+    Floats<kVec> value = filled<kVec>(a.is_shard ? 0.0f : NAN);  // of a token that is not in the table
     if (token >= 0 && token < static_cast<float>(a.vocabulary))
       value = load_floats<kVec>(a.table + static_cast<int64_t>(token) * a.width + at.column);
     if (a.positions) add_floats(value, a.positions + at.step * a.width + at.column);

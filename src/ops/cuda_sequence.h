@@ -16,6 +16,8 @@ void launch_add_positions(const KernelLaunch& launch, const AddPositions& a);
 void launch_pool_steps(const KernelLaunch& launch, const PoolSteps& a);
 void launch_pool_steps_gradient(const KernelLaunch& launch, const PoolStepsGradient& a);
 void launch_token_loss(const KernelLaunch& launch, const TokenLoss& a);
+void launch_token_loss_parts(const KernelLaunch& launch, const TokenLossShard& a);
+void launch_token_loss_of_parts(const KernelLaunch& launch, const TokenLossShard& a);
 void launch_absolute_error(const KernelLaunch& launch, const AbsoluteError& a);
 
 }  // namespace amdahl

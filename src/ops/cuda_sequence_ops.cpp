@@ -50,6 +50,12 @@ class CudaSequenceOps final : public SequenceOps {
     launch_pool_steps_gradient(context_->begin(stream).launch, a);
   }
   void token_loss(Stream& stream, const TokenLoss& a) override { launch_token_loss(context_->begin(stream).launch, a); }
+  void token_loss_parts(Stream& stream, const TokenLossShard& a) override {
+    launch_token_loss_parts(context_->begin(stream).launch, a);
+  }
+  void token_loss_of_parts(Stream& stream, const TokenLossShard& a) override {
+    launch_token_loss_of_parts(context_->begin(stream).launch, a);
+  }
   void absolute_error(Stream& stream, const AbsoluteError& a) override {
     launch_absolute_error(context_->begin(stream).launch, a);
   }

@@ -20,6 +20,8 @@ struct EmbeddingForward {
   const float* common;     // [width] token type 0; null: none
   float* out;              // [rows, steps, width]
   int64_t rows, steps, width, vocabulary;
+  int64_t first = 0;      // token of the table's first row
+  bool is_shard = false;  // other tokens are in other tables, and add nothing here
 };
 
 /// d_table[tokens[r,t],:] += d_out[r,t,:]; the table's gradient is always added to: the caller zeroes it. The other
@@ -32,6 +34,8 @@ struct EmbeddingBackward {
   float* d_common;     // [width]; null: none
   int64_t rows, steps, width, vocabulary;
   bool accumulate = false;
+  int64_t first = 0;  // as in EmbeddingForward
+  bool is_shard = false;
 };
 
 /// y[r,t,:] = x[r,t,:] + positions[t,:]; x of `type`, y f32 (may be x when `type` is f32).
@@ -81,6 +85,24 @@ struct TokenLoss {
   const float* gradient_scale = nullptr;  // on the device (LossScale); null: 1
 };
 
+inline constexpr int64_t kShardLossFloats = 4;
+
+/// The loss of tokens where each rank has the logits of some classes. `token_loss_parts` sets parts [rows, 4]: the
+/// largest logit here, its class (the first on ties), the sum of exp(logit - largest), and the label's logit, or 0
+/// where another rank has it. With the parts of all ranks, [shards, rows, 4] in the order of their classes,
+/// `token_loss_of_parts` does what TokenLoss describes, for the logits here and the loss of all.
+struct TokenLossShard {
+  void* logits;         // [rows, stride] of `type`: classes [first, first + classes), then padding
+  const float* labels;  // [rows] indices among all classes
+  float* parts;
+  int64_t rows, first, classes, stride;
+  int shards = 1;
+  float* stats = nullptr;
+  float scale = 1;
+  DType type = DType::f32;
+  bool accumulate = false;
+};
+
 /// *stat = sum(|prediction - target|) * scale: the mean absolute error for scale = 1 / (rows * width).
 struct AbsoluteError {
   const float* prediction;  // [rows, width]
@@ -100,6 +122,8 @@ class SequenceOps {
   virtual void pool_steps(Stream& stream, const PoolSteps& a) = 0;
   virtual void pool_steps_gradient(Stream& stream, const PoolStepsGradient& a) = 0;
   virtual void token_loss(Stream& stream, const TokenLoss& a) = 0;
+  virtual void token_loss_parts(Stream& stream, const TokenLossShard& a) = 0;
+  virtual void token_loss_of_parts(Stream& stream, const TokenLossShard& a) = 0;
   virtual void absolute_error(Stream& stream, const AbsoluteError& a) = 0;
 };
 

@@ -42,14 +42,15 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
+  MemoryParts parts;
   if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) {
-    const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper));
-    return {memory.parameters, memory.gradients, memory.optimizer, memory.activations,
-            backend == BackendKind::cuda ? kGpuWorkspace : 0, 0};
+    const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper), type);
+    parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
+    if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;
+    return parts;
   }
   const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
   const MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
-  MemoryParts parts;
   const ParameterLayout layout = make_layout(model);
   parts.parameters = parts.gradients = layout.num_floats * kF32;
   for (const FloatRange& range : row.owned(options.plan, layout, 0))

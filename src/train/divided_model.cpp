@@ -68,15 +68,17 @@ ModelPart part_of(const ModelSpec& model, const ParallelPlan& plan, int rank) {
 
 DividedModel::DividedModel(const DividedContext& context)
     : context_(context),
-      mesh_(context.world, checked(context).mesh, Deadline::after_seconds(context.timeout_seconds)) {
+      mesh_(context.world, checked(context).mesh, Deadline::after_seconds(context.timeout_seconds)),
+      tensor_(mesh_.tp()) {
   const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
   const ParallelPlan& plan = context_.plan;
   replica_ = context.world.split(place().dp, context.world.rank(), deadline);
   const ModelPart part = part_of(context.model, plan, context.world.rank());
   const auto storage = std::make_shared<ParameterStorage>(context.device, make_layout(context.model, part));
   LayerFactory make_layer = nullptr;
-  if (plan.mesh.tp > 1)
-    make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp()});
+  TensorGroup* const tensor = plan.mesh.tp > 1 ? &tensor_ : nullptr;
+  if (tensor)
+    make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp(), tensor_.silent()});
   const RowRange rows = even_share(plan.global_batch, plan.mesh.dp, place().dp);
   const auto recompute = static_cast<Recompute>(plan.recompute);
   if (plan.mesh.pp == 1) {
@@ -85,6 +87,8 @@ DividedModel::DividedModel(const DividedContext& context)
                                                   .seed = context.seed,
                                                   .recompute = recompute,
                                                   .make_layer = make_layer,
+                                                  .tensor = tensor,
+                                                  .roles = part.roles,
                                                   .storage = storage});
     return;
   }
@@ -100,7 +104,9 @@ DividedModel::DividedModel(const DividedContext& context)
                    .all_rows = plan.global_batch,
                    .recompute = recompute,
                    .storage = storage,
-                   .make_layer = make_layer});
+                   .make_layer = make_layer,
+                   .tensor = tensor,
+                   .roles = part.roles});
   connect_tables(deadline);
 }
 
@@ -144,19 +150,19 @@ void DividedModel::initialise() {
 void DividedModel::enqueue_gradients(const float* features, const float* targets, StageHooks hooks) {
   const FloatRange table = shared_table();
   if (table.floats() == 0) return runner_->enqueue_gradients(features, targets, hooks);
-  std::vector<FloatRange> held_back;
+  std::vector<FloatRange> deferred;
   const auto ready = hooks.ready;
   if (ready)
     hooks.ready = [&](int64_t begin, int64_t end, Stream& stream) {
       if (begin < table.end && end > table.begin)
-        held_back.push_back({begin, end});
+        deferred.push_back({begin, end});
       else
         ready(begin, end, stream);
     };
   runner_->enqueue_gradients(features, targets, hooks);
   tables_->all_reduce(model().grads() + table.begin, static_cast<size_t>(table.floats()), DType::f32, ReduceOp::sum,
                       context_.compute);
-  for (const FloatRange& range : held_back) ready(range.begin, range.end, context_.compute);
+  for (const FloatRange& range : deferred) ready(range.begin, range.end, context_.compute);
 }
 
 /// Gradients that no other rank of the replica counts: copies and replicated tensors count once.

@@ -10,6 +10,7 @@
 #include "comm/device_mesh.h"
 #include "parallel/data/strategy.h"
 #include "parallel/pipeline/stage_runner.h"
+#include "parallel/tensor/group.h"
 
 namespace amdahl {
 
@@ -58,6 +59,8 @@ class DividedModel {
   /// The optimizer for strategies: clipping takes the norm over all ranks of a replica.
   RangeOptimizer& shared(RangeOptimizer& optimizer);
 
+  /// Leaves out the sums of tensor parallelism, to time steps without them.
+  void silence_tensor(bool silent) { tensor_.silence(silent); }
   /// Payload bytes that this rank has passed to communicators since the last call.
   size_t take_traffic();
 
@@ -70,6 +73,7 @@ class DividedModel {
   DividedContext context_;
   DeviceMesh mesh_;
   std::unique_ptr<Communicator> replica_, tables_;
+  CommunicatorGroup tensor_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<StageRunner> runner_;
   std::unique_ptr<RangeOptimizer> optimizer_;

@@ -83,12 +83,34 @@ void Trainer::enqueue_stages(const float* features, const float* targets, StepSt
   if (stamps && stamps->detailed)
     hooks.around = [=, this](bool begins, const Action& action) {
       if (begins)
-        stamps->begin_piece(*compute_, "compute", fmt::format("{} {} of stage {}", to_string(action.kind),
-                                                              action.micro_batch, action.stage));
+        stamps->begin_piece(*compute_, "compute",
+                            fmt::format("{} {} of stage {}", to_string(action.kind), action.micro_batch, action.stage));
       else
         stamps->end_piece(*compute_);
     };
+  if (stamps_stages_) {
+    stage_stamps_->begin_step();
+    hooks.around = [this](bool begins, const Action& action) { stage_stamps_->action(begins, action, *compute_); };
+    hooks.waits = [this](bool begins, const Action&) { stage_stamps_->wait(begins, *compute_); };
+  }
   divided_->enqueue_gradients(features, targets, hooks);
+}
+
+StampedStages Trainer::stamped_stages(const float* features, const float* targets) {
+  synchronize();
+  if (!stage_stamps_) stage_stamps_ = std::make_unique<StageStamps>(rank_.device);
+  stamps_stages_ = true;
+  enqueue(features, targets, &stamps_);
+  stamps_stages_ = false;
+  synchronize();
+  StampedStages times;
+  times.step = stamps_.us(stamps_.step);
+  for (const Span& span : stage_stamps_->waits()) times.waits += stamps_.us(span);
+  for (const Span& span : stamps_.stalls) times.stalls += stamps_.us(span);
+  for (const Span& span : stamps_.updates) times.updates += stamps_.us(span);
+  for (const StageStamps::StampedAction& each : stage_stamps_->actions())
+    times.actions.push_back({each.action.stage, each.action.kind, stamps_.us(each.span)});
+  return times;
 }
 
 StepStats Trainer::evaluate_stages(const float* features, const float* targets, int64_t rows) {

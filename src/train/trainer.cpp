@@ -51,11 +51,11 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       comm_(rank.device.make_stream("comm")),
       divided_(make_divided(rank, options_, *compute_)),
       whole_model_(divided_ ? nullptr
-                            : std::make_unique<Model>(options.model, rank.device, *rank.ops,
-                                                      ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
-                                                                   .seed = options.seed,
-                                                                   .recompute = static_cast<Recompute>(
-                                                                       options.plan.recompute)})),
+                            : std::make_unique<Model>(
+                                  options.model, rank.device, *rank.ops,
+                                  ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
+                                               .seed = options.seed,
+                                               .recompute = static_cast<Recompute>(options.plan.recompute)})),
       model_(divided_ ? divided_->model() : *whole_model_),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),

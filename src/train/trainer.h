@@ -9,6 +9,7 @@
 
 #include "amdahl/tensor.h"
 #include "parallel/data/strategy.h"
+#include "parallel/pipeline/stage_stamps.h"
 #include "train/divided_model.h"
 #include "train/optimizer.h"
 
@@ -107,6 +108,12 @@ class Trainer {
   bool fuses_update() const { return strategy_->update_in_backward() != nullptr; }
   /// The full step with stamps around its communication; blocks until it is done.
   StampedTimes stamped_times(const float* features, const float* targets);
+  /// The full step with stamps around its actions and waits, of a plan with pipeline stages; blocks until it is done.
+  StampedStages stamped_stages(const float* features, const float* targets);
+  bool has_tensor() const { return options_.plan.mesh.tp > 1; }
+  /// Leaves out the sums of tensor parallelism until called with false: parameters become those of no training.
+  void silence_tensor(bool silent) { divided_->silence_tensor(silent); }
+  const ParallelPlan& plan() const { return options_.plan; }
   /// Enqueues one graph with as many empty kernels in sequence as the captured local part has nodes: it measures the
   /// launch time alone. Needs graph_nodes(local_part()) > 0.
   void empty_step();
@@ -125,15 +132,15 @@ class Trainer {
   /// The sum of all ranks' parts, on every rank. Collective; blocks.
   StepStats sum_over_ranks(const StepStats& local);
   StepStats stats() { return sum_over_ranks(local_stats()); }
-  std::vector<float> parameters();        // held here, in the order of model().layout(); blocks
+  std::vector<float> parameters();  // held here, in the order of model().layout(); blocks
   /// All parameters in the order of make_layout(model), on rank 0; other ranks get nothing. Collective; blocks.
   std::vector<float> whole_parameters();
-  std::vector<NamedArray> buffers();      // Model::buffers of this rank; blocks
+  std::vector<NamedArray> buffers();        // Model::buffers of this rank; blocks
   std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
   /// In fp16: the scale of the loss and the steps skipped so far, equal on all ranks. Blocks.
   std::optional<LossScale> loss_scale();
-  std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
-  std::vector<FloatRange> owned() const;  // the ranges that this rank updates
+  std::vector<float> gradients();           // of the global batch in the owned ranges; needs keep_gradients
+  std::vector<FloatRange> owned() const;    // the ranges that this rank updates
   /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
   TrainerState save_state();
   /// Continues from the state that rank 0 passes; other ranks' argument is ignored. The number of ranks and the
@@ -200,6 +207,8 @@ class Trainer {
   std::vector<GradientPiece> pieces_;                         // units of computing and sending gradients
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
   StepStamps stamps_;
+  std::unique_ptr<StageStamps> stage_stamps_;  // of stamped_stages
+  bool stamps_stages_ = false;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
   std::unique_ptr<Graph> empty_;  // of empty_step
   bool warmed_ = false;           // one eager step ran, so Ops have chosen their algorithms

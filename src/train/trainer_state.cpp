@@ -69,14 +69,13 @@ TrainerState Trainer::save_state() {
   return state;
 }
 
-/// The array over the layout of this rank on data-parallel rank 0; empty on other ranks. Where several ranks hold a parameter's state, the
-/// lowest rank's counts: it is the one that updates it under every strategy.
+/// The array over the layout of this rank on data-parallel rank 0; empty on other ranks. Where several ranks hold a
+/// parameter's state, the lowest rank's counts: it is the one that updates it under every strategy.
 std::vector<float> Trainer::gather_state(const float* array) {
   std::vector<float> whole;
   if (dp_rank() != 0) {
     const int64_t mine = floats_in(owned());
-    if (state_is_divided() && mine > 0)
-      replicas().send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
+    if (state_is_divided() && mine > 0) replicas().send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
     synchronize();
     return whole;
   }
@@ -95,7 +94,8 @@ std::vector<float> Trainer::gather_state(const float* array) {
 void Trainer::load_state(const TrainerState& state) {
   synchronize();
   const bool root = rank_.rank == 0;
-  const auto floats = static_cast<size_t>(divided_ ? make_layout(options_.model).num_floats : model_.layout().num_floats);
+  const auto floats =
+      static_cast<size_t>(divided_ ? make_layout(options_.model).num_floats : model_.layout().num_floats);
   const std::vector<float*> arrays = optimizer_->state();
   if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
     throw Error(Cause::internal, "the state of another trainer");

@@ -8,7 +8,7 @@ import subprocess
 import harness
 
 ESCAPE = "\033["
-COMMANDS = ("info", "topo", "all", "doctor", "links", "collectives", "study", "train", "advise", "compare", "cost", "report",
+COMMANDS = ("info", "topo", "all", "doctor", "links", "collectives", "study", "train", "advise", "plans", "compare", "cost", "report",
             "export", "sensor", "completion", "man")
 
 

@@ -33,6 +33,13 @@ ModelSpec plan_mlp(LossKind loss) {
 
 std::vector<SmallModel> plan_models() {
   std::vector<SmallModel> models = small_sequence_models();
+  ModelSpec wide = small_gpt(true);  // heads and a vocabulary for four tensor-parallel ranks
+  wide.name = "wide-gpt";
+  for (LayerSpec& layer : wide.layers) {
+    if (layer.kind == LayerKind::transformer_block) layer.heads = 4;
+    if (layer.vocabulary > 0) layer.vocabulary = 37;
+  }
+  models.push_back({"gpt_wide", wide});
   models.push_back({"mlp", plan_mlp(LossKind::mse)});
   models.push_back({"classifier_mlp", plan_mlp(LossKind::softmax_cross_entropy)});
   return models;

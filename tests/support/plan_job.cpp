@@ -68,8 +68,12 @@ std::vector<float> part_of_rows(const std::vector<float>& values, int64_t part, 
 }  // namespace
 
 PlanResult run_plan(const TrainerOptions& options, const JobData& data, int steps) {
+  JobDevices job = cpu_job_devices(options.plan.num_devices());
+  return run_plan(job, options, data, steps);
+}
+
+PlanResult run_plan(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps) {
   const int world = options.plan.num_devices();
-  JobDevices job = cpu_job_devices(world);
   const ParameterLayout all = make_layout(options.model);
   PlanResult result;
   result.gradients.resize(static_cast<size_t>(all.num_floats));

@@ -17,7 +17,9 @@ struct PlanResult {
   std::vector<std::vector<float>> replica;  // what each rank holds
 };
 
-/// Runs `steps` steps on the same batch on CPU virtual devices; options.plan is complete.
+/// Runs `steps` steps on the same batch; options.plan is complete.
+PlanResult run_plan(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps);
+/// The same on CPU virtual devices.
 PlanResult run_plan(const TrainerOptions& options, const JobData& data, int steps);
 
 /// Losses, gradients of the first step and parameters after the last one of a single device in float64. With

@@ -10,10 +10,10 @@
 #include <optional>
 #include <random>
 
+#include "base/stages.h"
 #include "errors.h"
 #include "parallel/data/buckets.h"
 #include "parallel/pipeline/simulate.h"
-#include "base/stages.h"
 #include "parallel/shares.h"
 
 namespace amdahl {

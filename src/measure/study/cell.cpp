@@ -27,10 +27,15 @@ void visit_fields(Archive& archive, ProcessLoad& load) {
 }
 
 template <class Archive>
+void visit_fields(Archive& archive, StageParts& parts) {
+  archive(parts.forward, parts.backward, parts.bubble, parts.transfers, parts.stalls, parts.updates);
+}
+
+template <class Archive>
 void visit_fields(Archive& archive, PartTimes& times) {
   archive(times.full, times.staged, times.local, times.local_work, times.backward_work, times.forward_work,
           times.launch_floor, times.launch_kernels, times.noise, times.fused_update, times.communication.stalls,
-          times.communication.collectives);
+          times.communication.collectives, times.tensor, times.has_stages, times.stages);
 }
 
 template <class Archive>

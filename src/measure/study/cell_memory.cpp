@@ -4,6 +4,15 @@
 
 namespace amdahl {
 
+ParallelPlan plan_of(const StudySettings& settings, const StudyCellSpec& cell) {
+  ParallelPlan plan = settings.trainer.plan;
+  plan.strategy = cell.strategy;
+  plan.mesh.dp = cell.devices;
+  if (cell.plan) plan = *cell.plan;
+  plan.global_batch = cell.global_batch;
+  return plan;
+}
+
 TrainerOptions options_of(const StudySettings& settings, const StudyCellSpec& cell) {
   TrainerOptions options = settings.trainer;
   options.launch = cell.launch;

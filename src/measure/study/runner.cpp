@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/cell_axes.h"
-#include "base/plan_rules.h"
 #include "measure/study/cell.h"
 #include "measure/study/cell_memory.h"
 #include "measure/study/step_account.h"
@@ -65,7 +64,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
 }
 
 // Adds the step account to a Record, see AccountedStep.
-void add_account(Record& record, const std::vector<RankRun>& ranks) {
+void add_account(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan) {
   std::vector<PartTimes> times;
   for (const RankRun& rank : ranks) times.push_back(rank.parts);
   const AccountedStep account = account_step(times);
@@ -82,6 +81,13 @@ void add_account(Record& record, const std::vector<RankRun>& ranks) {
                                                              {"total_communication", account.total_communication},
                                                              {"account_noise", account.noise}})
     record.series.push_back({name, "us", {us}});
+  const Mesh& mesh = plan.mesh;
+  if (mesh.tp > 1 || mesh.pp > 1) {
+    record.series.push_back({"dp_communication", "us", {account.dp_communication}});
+    if (mesh.tp > 1) record.series.push_back({"tp_communication", "us", {account.tp_communication}});
+    if (mesh.pp > 1) record.series.push_back({"pp_communication", "us", {account.pp_communication}});
+    if (mesh.pp > 1) record.series.push_back({"bubble", "us", {account.bubble}});
+  }
   record.series.push_back({"account_by_differences", "1", {1}});  // earlier Records: by stamps
   if (account.launch_kernels > 0) {
     record.series.push_back({"launch_floor", "us", {account.launch_floor}});
@@ -121,7 +127,7 @@ void add_contention(Record& record, const std::vector<RankRun>& ranks) {
   record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
 }
 
-void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelSpec& model, int64_t global_batch,
+void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelSpec& model, const ParallelPlan& plan,
                  int64_t modelled) {
   double step_us = 0, memory = 0;
   for (const RankRun& rank : ranks) {
@@ -129,18 +135,18 @@ void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelS
     memory = std::max(memory, rank.memory_peak_bytes);
   }
   record.series = {{"step_time", "us", {step_us}},
-                   {"throughput", "samples/s", {static_cast<double>(global_batch) / step_us * 1e6}},
+                   {"throughput", "samples/s", {static_cast<double>(plan.global_batch) / step_us * 1e6}},
                    {"loss_first", "1", {ranks.front().loss_first}},
                    {"loss_last", "1", {ranks.front().loss_last}},
                    {"memory_peak", "bytes", {memory}},
                    {"memory_modelled", "bytes", {static_cast<double>(modelled)}},
                    {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
   const double seconds = step_us / 1e6;
-  record.series.push_back({"model_flop_rate", "TFLOP/s", {model.step_flops(global_batch) / seconds / 1e12}});
+  record.series.push_back({"model_flop_rate", "TFLOP/s", {model.step_flops(plan.global_batch) / seconds / 1e12}});
   if (model.vocabulary() > 0)
     record.series.push_back(
-        {"token_throughput", "tokens/s", {static_cast<double>(global_batch * model.input_width) / seconds}});
-  add_account(record, ranks);
+        {"token_throughput", "tokens/s", {static_cast<double>(plan.global_batch * model.input_width) / seconds}});
+  add_account(record, ranks, plan);
   add_health(record, ranks);
   add_contention(record, ranks);
   const RankRun& root = ranks.front();
@@ -288,7 +294,7 @@ class GroupRunner {
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
-      fill_record(record, ranks, settings_.model, spec.global_batch, cell.memory.total());
+      fill_record(record, ranks, settings_.model, plan_of(settings_, spec), cell.memory.total());
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
@@ -380,15 +386,6 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
     }
   }
   return seconds;
-}
-
-ParallelPlan plan_of(const StudySettings& settings, const StudyCellSpec& cell) {
-  ParallelPlan plan = settings.trainer.plan;
-  plan.strategy = cell.strategy;
-  plan.mesh.dp = cell.devices;
-  if (cell.plan) plan = *cell.plan;
-  plan.global_batch = cell.global_batch;
-  return plan;
 }
 
 }  // namespace amdahl

@@ -6,11 +6,20 @@
 namespace amdahl {
 namespace {
 
-constexpr double AccountedStep::*kMeans[] = {&AccountedStep::step,        &AccountedStep::forward,
-                                             &AccountedStep::backward,    &AccountedStep::compute,
-                                             &AccountedStep::waiting,     &AccountedStep::exposed_communication,
-                                             &AccountedStep::launch_gaps, &AccountedStep::input,
-                                             &AccountedStep::optimizer,   &AccountedStep::launch_floor};
+constexpr double AccountedStep::*kMeans[] = {&AccountedStep::step,
+                                             &AccountedStep::forward,
+                                             &AccountedStep::backward,
+                                             &AccountedStep::compute,
+                                             &AccountedStep::waiting,
+                                             &AccountedStep::exposed_communication,
+                                             &AccountedStep::launch_gaps,
+                                             &AccountedStep::input,
+                                             &AccountedStep::optimizer,
+                                             &AccountedStep::launch_floor,
+                                             &AccountedStep::dp_communication,
+                                             &AccountedStep::tp_communication,
+                                             &AccountedStep::pp_communication,
+                                             &AccountedStep::bubble};
 
 // The shortest time of each collective over the ranks.
 std::vector<double> shortest_collectives(const std::vector<PartTimes>& times) {
@@ -32,7 +41,41 @@ double waiting_share(const StampedTimes& stamped, const std::vector<double>& sho
   return stalled > 0 ? waiting / stalled : 0;
 }
 
+/// Moves sums of tensor parallelism from the passes, within which they ran, to communication.
+void take_out_tensor(AccountedStep& part, double tensor) {
+  part.tp_communication = std::min(tensor, part.compute);
+  const double left = part.compute > 0 ? 1 - part.tp_communication / part.compute : 1;
+  part.forward *= left;
+  part.backward *= left;
+  part.compute *= left;
+  part.exposed_communication += part.tp_communication;
+}
+
+AccountedStep account_stages(const PartTimes& times, double slowest) {
+  const StageParts& stages = times.stages;
+  AccountedStep part;
+  part.step = slowest;
+  part.forward = stages.forward;
+  part.backward = stages.backward;
+  part.compute = stages.forward + stages.backward;
+  part.optimizer = stages.updates;
+  part.bubble = stages.bubble;
+  part.waiting = stages.bubble + slowest - times.full;
+  part.pp_communication = stages.transfers;
+  part.dp_communication = stages.stalls;
+  part.exposed_communication = stages.transfers + stages.stalls;
+  part.launch_gaps = slowest - part.compute - part.optimizer - part.waiting - part.exposed_communication;
+  if (part.launch_gaps < 0) {  // noise: stamped parts that overlap the step's ends
+    part.compute += part.launch_gaps;
+    part.backward += part.launch_gaps;
+    part.launch_gaps = 0;
+  }
+  take_out_tensor(part, times.tensor);
+  return part;
+}
+
 AccountedStep account_rank(const PartTimes& times, const std::vector<double>& shortest, double slowest) {
+  if (times.has_stages > 0) return account_stages(times, slowest);
   const double staged = std::min(times.staged, times.full), local = std::min(times.local, staged);
   const double local_work = std::min(times.local_work, local);
   const double backward_work = std::min(times.backward_work, local_work);
@@ -48,6 +91,8 @@ AccountedStep account_rank(const PartTimes& times, const std::vector<double>& sh
   part.waiting = waiting + slowest - times.full;
   part.input = times.full - staged;
   part.launch_floor = times.launch_floor;
+  part.dp_communication = part.exposed_communication;
+  take_out_tensor(part, times.tensor);
   return part;
 }
 

@@ -99,12 +99,45 @@ void PartTimer::one_round(int steps, Rounds& rounds) {
   if (trainer_.graph_nodes(local_part) > 0) rounds.floor.push_back(timed_floor(steps));
 }
 
+double PartTimer::median_full(int steps, double* noise) {
+  std::vector<double> full;
+  for (int round = 0; round < kRounds; ++round) full.push_back(timed(StepPart::full, launch_, steps).wall_us);
+  const auto [least, most] = std::minmax_element(full.begin(), full.end());
+  if (noise) *noise = (*most - *least) / 2;
+  return median_of(full);
+}
+
+double PartTimer::tensor_us(int steps, double full_us) {
+  if (!trainer_.has_tensor()) return 0;
+  trainer_.silence_tensor(true);
+  const double silent_us = median_full(steps);
+  trainer_.silence_tensor(false);
+  return std::max(0.0, full_us - silent_us);
+}
+
+PartTimes PartTimer::measure_stages(int steps) {
+  PartTimes times;
+  times.has_stages = 1;
+  times.full = median_full(steps, &times.noise);
+  times.staged = times.local = times.local_work = times.full;
+  const Deadline deadline = Deadline::after_seconds(timeout_seconds_);
+  pool_.settle();
+  const StepBatch batch = pool_.place(0);
+  trainer_.stamped_stages(batch.features, batch.targets);  // creates the events
+  rank_.communicator.barrier(deadline);
+  times.stages = divide_stages(rank_, trainer_.plan(), trainer_.stamped_stages(batch.features, batch.targets),
+                               times.full, deadline);
+  times.tensor = std::min(tensor_us(steps, times.full), times.stages.forward + times.stages.backward);
+  return times;
+}
+
 PartTimes PartTimer::measure(double step_us) {
   pool_.settle();
-  prepare();
+  if (!trainer_.has_stages()) prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const int steps =
       static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), kFewestSteps, kMostSteps));
+  if (trainer_.has_stages()) return measure_stages(steps);
   Rounds rounds;
   for (int round = 0; round < kRounds; ++round) one_round(steps, rounds);
   PartTimes times;
@@ -119,6 +152,7 @@ PartTimes PartTimer::measure(double step_us) {
   const auto [least, most] = std::minmax_element(rounds.full.begin(), rounds.full.end());
   times.noise = (*most - *least) / 2;
   times.fused_update = trainer_.fuses_update();
+  if (trainer_.has_tensor() && work_ == launch_) times.tensor = tensor_us(steps, times.full);
   if (trainer_.local_part() == StepPart::full) return times;
   pool_.settle();
   const StepBatch batch = pool_.place(0);

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "measure/study/stage_account.h"
 #include "measure/training/batch_pool.h"
 #include "train/trainer.h"
 
@@ -27,6 +28,9 @@ struct PartTimes {
   double noise = 0;            // half the range of `full` over the rounds
   double fused_update = 0;     // 1: backward of the full step also updates parameters, see Trainer::fuses_update
   StampedTimes communication;  // of one stamped step; empty without communication
+  double tensor = 0;           // sums of tensor parallelism: the step less one without them
+  double has_stages = 0;       // 1: `stages` is the account, and the times without parts are those of the full step
+  StageParts stages;
 };
 
 class PartTimer {
@@ -51,6 +55,9 @@ class PartTimer {
   void one_round(int steps, Rounds& rounds);
   /// `with_input`: the batches come as in training; else every step finds one on the device.
   Block timed(StepPart part, LaunchMode mode, int steps, bool with_input = false);
+  PartTimes measure_stages(int steps);
+  double median_full(int steps, double* noise = nullptr);
+  double tensor_us(int steps, double full_us);
   double timed_floor(int steps);
 
   RankContext rank_;

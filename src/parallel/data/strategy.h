@@ -115,7 +115,8 @@ struct StrategyRow {
   int64_t (*traffic_bytes)(const ParallelPlan& plan, const ModelSpec& model, int rank);
   /// Payload bytes of the collective that adds up the norm of a clipped gradient, where no rank has all of it.
   int64_t norm_bytes = 0;
-  /// Ascending, disjoint ranges of the layout that data-parallel `rank` updates, and for which it holds optimizer state.
+  /// Ascending, disjoint ranges of the layout that data-parallel `rank` updates, and for which it holds optimizer
+  /// state.
   std::vector<FloatRange> (*owned)(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
   std::unique_ptr<GradientSync> (*build)(const SyncContext& context);
 };

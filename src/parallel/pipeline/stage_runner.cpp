@@ -94,22 +94,24 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
     stage.number = number;
     stage.slots = assign_slots(actions, number, schedule_.num_micro_batches);
     const LayerRange layers = options_.layers[static_cast<size_t>(number)];
-    stage.model = std::make_unique<Model>(
-        spec_, context_.device, context_.ops,
-        ModelOptions{.max_rows = max_rows_,
-                     .seed = options_.seed,
-                     .layers = layers,
-                     .num_slots = stage.slots.count,
-                     .recompute = options_.recompute,
-                     .make_layer = options_.make_layer,
-                     .storage = options_.storage});
+    stage.model = std::make_unique<Model>(spec_, context_.device, context_.ops,
+                                          ModelOptions{.max_rows = max_rows_,
+                                                       .seed = options_.seed,
+                                                       .layers = layers,
+                                                       .num_slots = stage.slots.count,
+                                                       .recompute = options_.recompute,
+                                                       .make_layer = options_.make_layer,
+                                                       .tensor = options_.tensor,
+                                                       .roles = options_.roles,
+                                                       .storage = options_.storage});
     for (int s = 0; s < stage.slots.count; ++s) {
       Stage::SlotEvents& events = stage.events.emplace_back();
       for (auto* event : {&events.input_arrived, &events.output_done, &events.gradient_arrived,
                           &events.input_gradient_done, &events.input_gradient_sent, &events.free})
         *event = context_.device.make_event();
       if (number > 0)
-        stage.inputs.push_back(context_.device.allocate(float_bytes(max_rows_ * spec_.layer_input_width(layers.first))));
+        stage.inputs.push_back(
+            context_.device.allocate(float_bytes(max_rows_ * spec_.layer_input_width(layers.first))));
     }
   }
   connect();

@@ -32,7 +32,9 @@ struct StageOptions {
   int64_t all_rows = 0;            // of the batch of all pipelines; 0: this one's
   Recompute recompute = Recompute::none;
   std::shared_ptr<ParameterStorage> storage = nullptr;  // of all stages of this rank; null: each has its own
-  LayerFactory make_layer = nullptr;                    // see ModelOptions
+  LayerFactory make_layer = nullptr;                    // these three: see ModelOptions
+  TensorGroup* tensor = nullptr;
+  std::vector<TensorRole> roles{};
 };
 
 /// Callbacks of a step; each may be null.

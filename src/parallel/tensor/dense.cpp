@@ -10,8 +10,9 @@
 namespace amdahl {
 namespace {
 
-void sum_over(Communicator& tp, float* data, int64_t count, Stream& stream) {
-  tp.all_reduce(data, static_cast<size_t>(count), DType::f32, ReduceOp::sum, stream);
+void sum_over(const TensorContext& context, float* data, int64_t count, Stream& stream) {
+  if (context.silent && *context.silent) return;
+  context.tp.all_reduce(data, static_cast<size_t>(count), DType::f32, ReduceOp::sum, stream);
 }
 
 /// Column-parallel layer: this rank computes some of its units.
@@ -36,7 +37,7 @@ class ColumnDense final : public Layer {
   void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                       const GradientEpilogue& below, bool accumulate) override {
     local_.backward_input(stream, rows, state, d_input, {.scale = below.scale}, false);
-    sum_over(context_.tp, d_input, rows.rows * input_width(), stream);
+    sum_over(context_, d_input, rows.rows * input_width(), stream);
     context_.ops.elementwise().mask_and_sum(
         stream, {d_input, below.activation, below.mask, below.dbias, rows.rows, input_width(), accumulate});
   }
@@ -84,7 +85,7 @@ class RowDense final : public Layer {
 
   void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
     gemm_.forward(stream, rows, input, state);
-    sum_over(context_.tp, state.out(), rows.rows * spec_.units, stream);
+    sum_over(context_, state.out(), rows.rows * spec_.units, stream);
     BiasActivation finish{state.out(), parameters_.bias, rows.rows, spec_.units, spec_.activation == Activation::relu};
     if (rows.training && state.mask) finish.mask = state.mask->as<uint8_t>();
     if (rows.training && spec_.dropout > 0)
@@ -149,8 +150,7 @@ int64_t tensor_traffic_bytes(const ModelSpec& model, int num_ranks, int64_t rows
 }
 
 LayerFactory tensor_layers(const ModelSpec& model, const std::vector<TensorRole>& roles, const TensorContext& context) {
-  return [model, context, roles,
-          shards = tensor_shards(model, context.tp.world_size(), context.tp.rank(), roles)](
+  return [model, context, roles, shards = tensor_shards(model, context.tp.world_size(), context.tp.rank(), roles)](
              size_t i, const LayerParameters& parameters) -> std::unique_ptr<Layer> {
     const LayerSpec& spec = model.layers[i];
     if (roles[i] == TensorRole::column) return std::make_unique<ColumnDense>(spec, shards[i], i, parameters, context);

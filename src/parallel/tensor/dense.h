@@ -32,6 +32,7 @@ struct TensorContext {
   Device& device;
   Ops& ops;
   Communicator& tp;
+  const bool* silent = nullptr;  // where true, nothing is summed
 };
 
 /// Makes the dense layers of a Model on this rank.

@@ -1,0 +1,22 @@
+// The step account of plans with pipeline stages: what the compute stream waits for, divided into bubble and exposed
+// transfers by a simulation of the schedule with the measured times of its stages.
+#pragma once
+
+#include "comm/communicator.h"
+#include "parallel/pipeline/stage_stamps.h"
+#include "train/trainer.h"
+
+namespace amdahl {
+
+/// Times of a step on one rank in us, from stamps, scaled to the step without stamps.
+struct StageParts {
+  double forward = 0, backward = 0;  // the rank's actions
+  double bubble = 0, transfers = 0;  // waiting for other stages: what the schedule implies, and the rest
+  double stalls = 0, updates = 0;    // data-parallel communication that is not hidden; optimizer
+};
+
+/// Collective over all ranks of the plan. `full_us`: the step without stamps.
+StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, const StampedStages& stamped,
+                         double full_us, Deadline deadline);
+
+}  // namespace amdahl

@@ -1,0 +1,22 @@
+// TensorGroup: the ranks among which tensor parallelism divides a layer, as the layer sees them.
+#pragma once
+
+#include <cstdint>
+
+#include "amdahl/tensor.h"
+#include "base/shards.h"
+#include "device/device.h"
+
+namespace amdahl {
+
+class TensorGroup {
+ public:
+  virtual ~TensorGroup() = default;
+  virtual TensorPlace place() const = 0;
+  /// Replaces `data` by its sum over the ranks, the same bits on each.
+  virtual void sum(Stream& stream, void* data, int64_t count, DType type) = 0;
+  /// Copies `count` floats of each rank to all[rank * count].
+  virtual void gather(Stream& stream, const float* part, float* all, int64_t count) = 0;
+};
+
+}  // namespace amdahl

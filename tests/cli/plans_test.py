@@ -1,0 +1,103 @@
+"""Parallel plans: listed with their memory, trained and studied under, refused with the nearest one that works; a
+checkpoint of one plan continues under another."""
+import json
+
+from harness import main, records_of
+from schema_support import valid
+
+TOKENS = {"version": 1, "name": "tokens", "loss": "softmax_cross_entropy", "input_width": 9, "input_shape": [9],
+          "layers": [{"kind": "embedding", "units": 16, "vocabulary": 37},
+                     {"kind": "transformer_block", "units": 16, "heads": 4, "causal": True},
+                     {"kind": "transformer_block", "units": 16, "heads": 4, "causal": True}, {"kind": "layer_norm"},
+                     {"kind": "token_head", "vocabulary": 37, "tied": True}]}
+TRAIN = ("train", "--backend", "cpu", "--optimizer", "sgd", "--lr", "0.05", "--batch-size", "64", "-q")
+
+
+def losses(case, name):
+    return {s["name"]: s["samples"][0] for s in records_of(case.path(name))[-1]["series"] if "loss" in s["name"]}
+
+
+def check_plans_are_listed(case):
+    text = case.run("plans", "--devices", "8", "--model", "gpt2").stdout
+    lines = text.splitlines()
+    assert lines[0].startswith("gpt2 (124,439,808 parameters), 8 devices, batch 64: "), lines[0]
+    assert any(line.startswith("dp4.pp2,m4,1f1b ") for line in lines), text
+    outcome = json.loads(case.run("plans", "--devices", "8", "--model", "gpt2", "--all-schedules", "--json").stdout)
+    valid("plans.schema.json", outcome)
+    texts = [plan["plan"] for plan in outcome["plans"]]
+    assert len(set(texts)) == len(texts) and "dp2.tp2.pp2,m4,1f1b" in texts, texts
+    for plan in outcome["plans"]:
+        mesh, memory = plan["mesh"], plan["memory"]
+        assert mesh["dp"] * mesh["tp"] * mesh["pp"] == 8
+        assert memory["total"] == sum(memory[part] for part in ("parameters", "gradients", "optimizer", "activations"))
+    case.refused(2, "usage", "plans", "--model", "gpt3", says=["gpt3"])
+    case.refused(2, "usage", "plans", "--devices", "0", says=["devices"])
+
+
+def check_training_is_that_of_one_device(case):
+    """Sums are taken in another order: 1e-6 of the loss, after 125 steps of SGD."""
+    case.run(*TRAIN, "--epochs", "1", "-o", "one")
+    one = losses(case, "one")
+    for i, plan in enumerate(("pp2,1f1b,m4", "tp2", "dp2.pp2,gpipe,m2", "dp2.tp2.pp2,m2,zero1", "pp2,zb-v,m4",
+                              "pp2,interleaved,m4", "pp4,zb-h1,m4")):
+        case.run(*TRAIN, "--epochs", "1", "--plan", plan, "-o", f"p{i}")
+        several = losses(case, f"p{i}")
+        for name, value in one.items():
+            assert abs(several[name] - value) < 1e-6 * value, f"{plan}: {name} {several[name]} and {value}"
+
+
+def check_token_models(case):
+    case.write("tokens.json", json.dumps(TOKENS))
+    case.run(*TRAIN, "--epochs", "1", "--model", "tokens.json", "-o", "one")
+    one = losses(case, "one")
+    for i, plan in enumerate(("tp2", "tp4", "pp2,m2", "tp2.pp2,m2,recompute=block", "dp2.tp2.pp2,m2,zb-v,split=flops")):
+        case.run(*TRAIN, "--epochs", "1", "--model", "tokens.json", "--plan", plan, "-o", f"p{i}")
+        several = losses(case, f"p{i}")
+        for name, value in one.items():
+            assert abs(several[name] - value) < 2e-6 * value, f"{plan}: {name} {several[name]} and {value}"
+
+
+def check_a_checkpoint_continues_under_another_plan(case):
+    """dp4, then tp2.pp2, then dp3: the loss of one device that was not interrupted."""
+    case.write("tokens.json", json.dumps(TOKENS))
+    words = (*TRAIN, "--model", "tokens.json", "--checkpoint-dir", "c", "--checkpoint-every", "50")
+    case.run(*TRAIN, "--model", "tokens.json", "--epochs", "3", "-o", "whole", "--save", "whole.safetensors")
+    case.run(*words, "--epochs", "1", "--plan", "dp4", "-o", "a")
+    case.run(*words, "--epochs", "2", "--plan", "tp2.pp2,m2", "-o", "b", "--resume")
+    case.run(*words, "--epochs", "3", "--plan", "dp3,zero1", "-o", "c3", "--resume")
+    for name, value in losses(case, "whole").items():
+        assert abs(losses(case, "c3")[name] - value) < 1e-5 * value, name
+
+
+def check_studies_compare_plans(case):
+    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plans", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
+             "--warmup", "1", "--steps", "2", "-o", "s", "-q")
+    records = records_of(case.path("s"))
+    assert all(r["status"]["kind"] == "ok" for r in records), records
+    cells = {(r["axes"]["devices"], r["axes"]["strategy"]) for r in records}
+    assert cells == {(1, "single"), (2, "ddp"), (2, "tp2"), (2, "pp2,m4,1f1b")}, cells
+    report = case.path("s/report.md").read_text()
+    assert "pp2,m4,1f1b" in report and "tp2" in report
+    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plans", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
+             "--warmup", "1", "--steps", "2", "-o", "s", "-q", "--resume")
+    assert len(records_of(case.path("s"))) == len(records)
+
+
+def check_bad_plans_are_refused(case):
+    for words, says in ((("--plan", "pp3,interleaved,m4"), ("multiples of the 3 ranks", "the nearest plan that works is")),
+                        (("--plan", "pp9"), ("4 layers", "the nearest plan that works is")),
+                        (("--plan", "pp2,zero1"), ("dp is 1", "pp2,m4,1f1b")),
+                        (("--plan", "dp2.pp2,dp"), ("strategy dp", "dp2.pp2")),
+                        (("--plan", "dp2,zero3"), ("'zero3'", "zero1?")), (("--plan", "dp2,sp"), ("'sp'",)),
+                        (("--plan", "dp2,ddp,m4x"), ("'m4x'",)), (("--plan", "pp2", "--devices", "3"), ("2 devices", "3")),
+                        (("--plan", "dp2", "--strategy", "zero1"), ("--plan and --strategy",)),
+                        (("--plan", "dp2", "--accumulate", "2"), ("--plan and --accumulate",)),
+                        (("--schedule", "gpipe"), ("pp is 1",)), (("--plan", ""), ("empty",)),
+                        (("--plan", "pp2", "--launch", "graph"), ("graph",))):
+        case.refused(2, "usage", "train", "--backend", "cpu", *words, "-o", "r", says=says)
+    case.refused(2, "usage", "train", "--backend", "cpu", "--model", "gpt2", "--plan", "tp5", "-o", "r",
+                 says=["12 heads", "the nearest plan that works is"])
+    case.refused(2, "usage", "study", "--backend", "cpu", "--plans", "dp2", "--devices", "2", "-o", "s", says=["--plans"])
+
+
+main(globals())

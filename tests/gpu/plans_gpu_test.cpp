@@ -1,0 +1,87 @@
+// Plans of a mesh on GPUs equal one device in float64, as plans_test.cpp on CPU virtual devices; and operations on
+// shards of a vocabulary. Cases for more GPUs than there are skip, saying so.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/plan_rules.h"
+#include "plan_job.h"
+#include "sequence_models.h"
+#include "shard_ops.h"
+
+namespace amdahl::test {
+namespace {
+
+TEST(GpuShardOps, EqualFloat64) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  const auto devices = make_cuda_devices({0});
+  devices[0]->bind_thread();
+  const auto ops = make_cuda_ops(*devices[0], {MathMode::fp32, false});
+  const auto stream = devices[0]->make_stream("compute");
+  expect_shards(*devices[0], *ops, *stream);
+}
+
+class GpuPlans : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
+  constexpr int64_t kRows = 24;
+  constexpr int kSteps = 5;
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  ParallelPlan plan = parse_plan(GetParam());
+  plan.global_batch = kRows;
+  const int world = plan.num_devices();
+  const auto present = static_cast<int>(list_cuda_devices().size());
+  if (present < world) GTEST_SKIP() << world << " GPUs are needed and " << present << " are here";
+  if (const Availability nccl = nccl_availability(); !nccl.ok) GTEST_SKIP() << nccl.reason;
+  int tested = 0;
+  for (const SmallModel& small : small_sequence_models()) {
+    if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
+    ++tested;
+    TrainerOptions options;
+    options.model = small.spec;
+    options.plan = plan;
+    options.hyper.learning_rate = 1e-2f;
+    options.hyper.epsilon = 1e-4f;  // some gradients are zero in exact arithmetic
+    options.hyper.clip_norm = 0.5f;
+    options.seed = 7;
+    options.keep_gradients = true;
+    JobDevices job;
+    std::vector<int> indices(static_cast<size_t>(world));
+    std::iota(indices.begin(), indices.end(), 0);
+    job.devices = make_cuda_devices(indices);
+    std::vector<Device*> devices;
+    for (auto& device : job.devices) {
+      device->bind_thread();
+      job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
+      devices.push_back(device.get());
+    }
+    job.communicators = make_nccl_communicators(devices, 60);
+    const JobData data = random_data(small.spec, kRows, 11);
+    const PlanResult result = run_plan(job, options, data, kSteps);
+    const PlanReference reference = reference_run(options, data, kSteps);
+    const std::string text = fmt::format("{} under {}", small.name, GetParam());
+    for (size_t step = 0; step < kSteps; ++step)
+      EXPECT_NEAR(result.losses[step], reference.losses[step], 2e-5 * std::max(1.0, reference.losses[step])) << text;
+    EXPECT_LT(relative_difference(result.gradients, reference.gradients), 5e-5) << text;
+    EXPECT_LT(relative_difference(result.parameters, reference.parameters), 2e-4) << text;
+  }
+  EXPECT_GT(tested, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
+                         ::testing::Values("tp2", "pp2,1f1b,m4", "pp2,gpipe,m2", "pp2,zb-h1,m4",
+                                           "pp2,interleaved,m2,split=flops", "pp2,zb-v,m4,split=flops", "dp2,m2",
+                                           "dp2,zero1", "tp2.pp2,m2", "dp2.pp2,m2,zero1", "dp2.tp2",
+                                           "dp2.tp2.pp2,m2,zero1"),
+                         [](const auto& which) {
+                           std::string name = which.param;
+                           for (char& c : name)
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace amdahl::test
