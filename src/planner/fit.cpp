@@ -12,26 +12,26 @@ namespace {
 
 constexpr double kResidualSd = 0.05;  // beyond it a row counts by its error, not its square
 
-Rates moved(const Rates& prior, const std::vector<double>& logarithms) {
+Rates moved(const Rates& prior, const std::vector<double>& logarithms, double RateField::*prior_sd) {
   Rates rates = prior;
   size_t next = 0;
   for (const RateField& field : rate_fields())
-    if (field.prior_sd > 0) rates.*field.member *= std::exp(std::clamp(logarithms[next++], -20.0, 20.0));
+    if (field.*prior_sd > 0) rates.*field.member *= std::exp(std::clamp(logarithms[next++], -20.0, 20.0));
   return rates;
 }
 
 }  // namespace
 
-int num_fitted_constants() {
+int num_fitted_constants(double RateField::*prior_sd) {
   return static_cast<int>(std::count_if(rate_fields().begin(), rate_fields().end(),
-                                        [](const RateField& field) { return field.prior_sd > 0; }));
+                                        [&](const RateField& field) { return field.*prior_sd > 0; }));
 }
 
-Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior) {
+Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, double RateField::*prior_sd) {
   const double weight =
       std::sqrt(std::min(1.0, kIndependentRows / static_cast<double>(std::max<size_t>(1, rows.size()))));
   const auto residuals = [&](const std::vector<double>& logarithms) {
-    const Rates rates = moved(prior, logarithms);
+    const Rates rates = moved(prior, logarithms, prior_sd);
     std::vector<double> all;
     all.reserve(rows.size() + logarithms.size());
     for (const FitRow* row : rows) {
@@ -40,16 +40,15 @@ Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior) {
     }
     size_t next = 0;
     for (const RateField& field : rate_fields())
-      if (field.prior_sd > 0) all.push_back(logarithms[next++] / field.prior_sd);
+      if (field.*prior_sd > 0) all.push_back(logarithms[next++] / field.*prior_sd);
     return all;
   };
-  const std::vector<double> start(static_cast<size_t>(num_fitted_constants()));
-  return moved(prior, least_squares(residuals, start).parameters);
+  const std::vector<double> start(static_cast<size_t>(num_fitted_constants(prior_sd)));
+  return moved(prior, least_squares(residuals, start).parameters, prior_sd);
 }
 
 double interval_factor(const std::vector<double>& log_errors, const std::vector<double>& relative_sds,
                        double confidence) {
-  constexpr double kNormal95 = 1.96;
   std::vector<double> factors;
   for (size_t i = 0; i < log_errors.size(); ++i)
     factors.push_back(std::abs(log_errors[i]) / (kNormal95 * std::max(relative_sds[i], 1e-6)));

@@ -67,6 +67,9 @@ struct Overlap {
 };
 /// Communication of `buckets` equal buckets behind a backward pass: the last bucket is always exposed.
 Overlap overlap_of(double communication_us, double backward_us, int buckets, const Rates& rates);
+/// By which work gets slower when so many devices work at once: max(1, devices / shared_cores) for virtual devices on
+/// the cores of one host, and sharing for each further device (memory bandwidth, power). 1 for one device.
+double sharing_factor(int devices, const Rates& rates);
 
 // memory.cpp
 struct MemoryParts {

@@ -16,7 +16,7 @@
 namespace amdahl {
 namespace {
 
-constexpr double kConfidence95 = 0.95, kNormalQuantile = 1.96;
+constexpr double kConfidence95 = 0.95;
 
 struct Row {
   const MeasuredIteration* measured;
@@ -100,7 +100,7 @@ double cross_coverage(const std::vector<Row>& rows) {
       if (other != name)
         for (const Row* row : rest) errors.push_back(row->log_error()), sds.push_back(row->relative_sd);
     const double factor = interval_factor(errors, sds, kConfidence95);
-    for (const Row* row : members) inside += std::abs(row->log_error()) <= kNormalQuantile * factor * row->relative_sd;
+    for (const Row* row : members) inside += std::abs(row->log_error()) <= kNormal95 * factor * row->relative_sd;
   }
   return inside / static_cast<double>(rows.size());
 }
@@ -247,7 +247,7 @@ PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
   result.coverage = cross_coverage(rows);
   for (const Row& row : further)
     result.also_coverage +=
-        (std::abs(row.log_error()) <= kNormalQuantile * result.calibration.interval_factor * row.relative_sd) /
+        (std::abs(row.log_error()) <= kNormal95 * result.calibration.interval_factor * row.relative_sd) /
         static_cast<double>(further.size());
   return result;
 }

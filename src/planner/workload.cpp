@@ -24,6 +24,7 @@ struct Place {
   const ModelSpec& model;
   const SoftwareProfile& software;
   double rows, tp;
+  Recompute recompute;
 };
 
 // Biases and gains after the division are not divided; they are too small to matter here.
@@ -45,8 +46,11 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
     work.collectives = 4;  // after attention and after the dense layers, forward and backward
     work.collective_bytes = tokens * units * at.software.element_bytes;
   }
-  const double saved = real(row_of(layer.kind).saved_floats(layer, input, Recompute::none));
-  work.saved_bytes = at.software.saved_bytes > 0 ? tokens * units * at.software.saved_bytes
+  // What backward computes again: a third of the block's work, or of it the first dense layer.
+  work.repeated_share = at.recompute == Recompute::block ? 1.0 / 3 : at.recompute == Recompute::selective ? 1.0 / 9 : 0;
+  const double saved = real(row_of(layer.kind).saved_floats(layer, input, at.recompute));
+  const double kept = at.recompute == Recompute::none ? 1 : at.recompute == Recompute::selective ? 0.4 : 0.06;
+  work.saved_bytes = at.software.saved_bytes > 0 ? kept * tokens * units * at.software.saved_bytes
                                                  : at.rows * (saved / tp + steps * units) * at.software.element_bytes;
   return work;
 }
@@ -212,22 +216,28 @@ Feasibility mesh_feasible(const ModelSpec& model, const ParallelPlan& plan) {
   return {};
 }
 
+void set_step(const ParallelPlan& plan, Workload& work) {
+  work.mesh = plan.mesh;
+  work.micro_batches = plan.accumulate;
+  work.zero_stage = plan.strategy.starts_with("zero") ? plan.strategy.back() - '0' : 0;
+  work.overlap = plan.overlap && plan.strategy != "dp";
+  work.bucket_bytes = real(plan.bucket_bytes);
+}
+
 Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const SoftwareProfile& software) {
   const Feasibility feasible = mesh_feasible(model, plan);
   if (!feasible.ok)
     throw Error(Cause::usage, fmt::format("{}: {}", model.name, feasible.reason), "another mesh or batch");
   Workload work;
-  work.mesh = plan.mesh;
-  work.micro_batches = plan.accumulate;
   work.micro_rows = real(plan.global_batch) / real(plan.mesh.dp * plan.accumulate);
-  work.zero_stage = plan.strategy.starts_with("zero") ? plan.strategy.back() - '0' : 0;
-  work.overlap = plan.overlap && plan.strategy != "dp";
+  set_step(plan, work);
   work.gradient_bytes = software.gradient_bytes;
   work.state_bytes = software.state_bytes;
   work.optimizer_state_bytes = software.optimizer_state_bytes;
   work.sum_gradient_bytes = software.sum_gradient_bytes;
   work.flops = model.step_flops(plan.global_batch);
-  const Place at{model, software, work.micro_rows, static_cast<double>(plan.mesh.tp)};
+  const Place at{model, software, work.micro_rows, static_cast<double>(plan.mesh.tp),
+                 static_cast<Recompute>(plan.recompute)};
   const std::vector<int> stage_of = stage_of_layers(model, plan.mesh.pp);
   work.stages.resize(static_cast<size_t>(plan.mesh.pp));
   double tied = 0;  // the table of the first layer, of which the last stage has a copy

@@ -37,6 +37,7 @@ struct LayerWork {
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
   double saved_bytes = 0;                                     // kept for backward
+  double repeated_share = 0;                                  // of its work that backward does again
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
 };
 
@@ -53,6 +54,7 @@ struct Workload {
   int chunks = 1;
   int zero_stage = 0;
   bool overlap = false;
+  double bucket_bytes = 25 << 20;
   std::vector<StageWork> stages;
   double transfer_bytes = 0;         // between neighbouring stages, each direction
   double gradient_bytes = 4;         // per parameter in the all-reduce of the data axis
@@ -89,6 +91,8 @@ SoftwareProfile megatron_profile();
 /// Counts of one step of `plan`. Stages: the first layer and the last stay at the ends, those between are divided
 /// evenly. Error{usage} when the mesh cannot divide the model.
 Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const SoftwareProfile& software);
+/// Sets what of a plan does not change the counts of a stage: micro-batches, ZeRO, overlap and buckets.
+void set_step(const ParallelPlan& plan, Workload& work);
 
 /// Whether the mesh divides the model's heads, widths and layers, and the batch; the reason names the first that it
 /// does not.
