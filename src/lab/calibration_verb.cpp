@@ -61,11 +61,11 @@ ModelSpec small_gpt(int64_t units, int64_t heads, int64_t blocks, int64_t steps,
   return model;
 }
 
+// The most different first: the time may end before all were measured.
 std::vector<Probe> cpu_probes() {
-  return {{mlp({64, 64}), {16, 64, 256}},         {mlp({256, 128, 64}), {16, 64, 256}},
-          {mlp({512, 512}), {16, 64, 256}},       {mlp({1024, 1024}), {16, 64, 128}},
-          {mlp({2048, 256}), {16, 128}},          {small_gpt(64, 2, 2, 32, 256), {4, 16}},
-          {small_gpt(128, 4, 2, 64, 512), {4, 8}}};
+  return {{mlp({256, 128, 64}), {16, 64, 256}}, {mlp({1024, 512}), {16, 64}}, {small_gpt(64, 2, 2, 32, 256), {4, 16}},
+          {mlp({64, 64}), {16, 256}},           {mlp({512, 512}), {32, 128}}, {small_gpt(128, 4, 2, 64, 512), {4}},
+          {mlp({2048, 256}), {16, 128}}};
 }
 
 std::vector<Probe> gpu_probes() {
@@ -129,13 +129,20 @@ struct Steps {
   std::vector<FitRow> rows;
 };
 
+constexpr size_t kFewestProbes = 3;
+
 Steps measure_probes(const EngineConfig& engine, const std::vector<Probe>& probes, const std::vector<int64_t>& devices,
-                     Observer& observer) {
+                     double seconds, Observer& observer) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const StepSampling sampling{2, 2, 6};
   Steps steps;
   int done = 0;
   for (const Probe& probe : probes) {
+    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    if (static_cast<size_t>(done) >= kFewestProbes && spent > seconds) break;
     observer.progress(done++, static_cast<int>(probes.size()), probe.model.name);
-    for (MeasuredStepTime& step : measure_steps(engine, probe.model, probe.batches, devices, {}, observer)) {
+    for (MeasuredStepTime& step : measure_steps(engine, probe.model, probe.batches, devices, sampling, observer)) {
       step.model.name = probe.model.name;
       steps.rows.push_back(fit_row(step));
       steps.measured.push_back(std::move(step));
@@ -220,7 +227,7 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   if (devices > 1) measure_all_reduce(config, devices, prior);
   if (!cpu) config.engine.launch = LaunchMode::graph;
   const Steps steps =
-      measure_probes(config.engine, cpu ? cpu_probes() : gpu_probes(), device_counts(devices), observer);
+      measure_probes(config.engine, cpu ? cpu_probes() : gpu_probes(), device_counts(devices), cpu ? 35 : 75, observer);
   std::vector<const FitRow*> rows;
   for (const FitRow& row : steps.rows) rows.push_back(&row);
   const Rates fitted = fit_rates(rows, prior, &RateField::own_prior_sd);
@@ -231,12 +238,12 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   for (size_t i = 0; i < rate_fields().size(); ++i) {
     const RateField& field = rate_fields()[i];
     CalibrationConstant& constant = calibration.constants[i];
-    const bool link = field.name.ends_with("_gbps") || field.name.ends_with("alpha_us");
-    const bool was_measured = devices > 1 && link && field.name != "memory_gbps";
-    constant.origin = field.own_prior_sd > 0 && (devices > 1 || !link || field.name == "memory_gbps")
-                          ? ConstantOrigin::fitted
-                      : was_measured ? ConstantOrigin::measured
-                                     : ConstantOrigin::assumed;
+    const bool link = field.name == "tp_alpha_us" || field.name == "dp_alpha_us" || field.name == "tp_gbps" ||
+                      field.name == "dp_gbps" || field.name == "pp_gbps";
+    const bool was_measured = devices > 1 && link;
+    constant.origin = field.own_prior_sd > 0 && (devices > 1 || !link) ? ConstantOrigin::fitted
+                      : was_measured                                   ? ConstantOrigin::measured
+                                                                       : ConstantOrigin::assumed;
     constant.source = constant.origin == ConstantOrigin::fitted
                           ? fmt::format("least squares over {} steps of {} models", steps.rows.size(),
                                         cpu ? cpu_probes().size() : gpu_probes().size())

@@ -74,7 +74,7 @@ MeasuredStepTime measure_plan(const EngineConfig& engine, const ModelSpec& model
   for (MeasuredStepTime& step : steps_of(study_of(config, model, sampling, observer), plan))
     if (step.plan.mesh.dp == plan.mesh.dp) return step;
   throw Error(Cause::check_failed, fmt::format("a plan of {} devices gave no step time", plan.mesh.dp),
-              "`study` with the same model, batch and devices shows why");
+              "a study of the same model, batch and devices shows why");
 }
 
 FitRow fit_row(const MeasuredStepTime& step) {

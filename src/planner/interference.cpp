@@ -12,8 +12,8 @@ Overlap overlap_of(double communication, double backward, int buckets, const Rat
 }
 
 double sharing_factor(int devices, const Rates& rates) {
-  const double crowded = rates.shared_cores > 0 ? std::max(1.0, devices / rates.shared_cores) : 1;
-  return crowded * (1 + rates.sharing * (devices - 1));
+  const double oversubscribed = rates.shared_cores > 0 ? std::max(1.0, devices / rates.shared_cores) : 1;
+  return oversubscribed * (1 + rates.sharing * (devices - 1));
 }
 
 }  // namespace amdahl
