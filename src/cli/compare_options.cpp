@@ -116,18 +116,4 @@ Command define_compare(CLI::App& app) {
   return {compare, [parsed, compare](const std::string&) { return run_parsed_compare(*compare, *parsed); }};
 }
 
-Command define_calibrate(CLI::App& app) {
-  auto args = std::make_shared<CalibrateArgs>();
-  CLI::App* calibrate =
-      app.add_subcommand("calibrate", "How far fresh processes of this machine lie apart, into its machine file");
-  calibrate->footer(
-      "example:\n  amdahl study --processes 10 --output-dir out/calibration\n"
-      "  amdahl calibrate out/calibration --machine machine.json\n"
-      "  amdahl compare a b --machine machine.json");
-  calibrate->add_option("runs", args->config.runs, "Runs that five processes or more measured")->required();
-  calibrate->add_option("--machine", args->config.machine, "Machine file; made when it is not there")->required();
-  add_talk(calibrate, args->talk);
-  return {calibrate, [args](const std::string&) { return calibrate_command(*args); }};
-}
-
 }  // namespace amdahl::cli

@@ -34,6 +34,7 @@ std::vector<Command> define_shell_commands(CLI::App& app);
 Command define_all(CLI::App& app);
 Command define_compare(CLI::App& app);
 Command define_calibrate(CLI::App& app);
+Command define_plan(CLI::App& app);
 Command define_cost(CLI::App& app);
 Command define_report(CLI::App& app);
 /// Subcommands of `sensor` whose options have a file of their own.

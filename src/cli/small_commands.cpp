@@ -41,15 +41,6 @@ int compare_command(const CompareArgs& args) {
   return outcome.regression ? exit_code(Cause::check_failed) : 0;
 }
 
-int calibrate_command(const CalibrateArgs& args) {
-  const CalibrateOutcome outcome = run_calibrate(args.config);
-  if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
-  else
-    show(stdout, to_text(outcome));
-  return 0;
-}
-
 int sensor_compare_command(const CompareArgs& args) {
   const SensorCompareOutcome outcome = run_sensor_compare(args.sensors);
   if (args.talk.json)

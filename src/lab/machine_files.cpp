@@ -9,6 +9,7 @@
 #include "files/output_place.h"
 #include "files/whole_file.h"
 #include "report/common/process_spread.h"
+#include "spec/calibration_json.h"
 #include "spec/json.h"
 #include "topology/host_probe.h"
 
@@ -81,7 +82,9 @@ MachineSpec save_machine(const std::string& path, const MachineSpec& machine) {
     merged.process_spreads = merge_spreads(earlier->process_spreads, machine.process_spreads);
     keep_quarantines(*earlier, merged, path);
   }
-  save_text(path, machine_to_json(merged) + "\n");
+  std::string text = machine_to_json(merged);
+  if (machine_there(path)) text = with_calibrations(text, calibrations_from_json(read_file(path, Cause::usage), path));
+  save_text(path, text + "\n");
   return merged;
 }
 

@@ -76,7 +76,10 @@ def check_prediction_adds_up(case):
     for p in outlook["predictions"]:
         n, batch = p["devices"], p["single"]["global_batch"]
         expected = {"T1(B/n)": own[batch, n], "all-reduce latency": link["base_us"] + 2 * (n - 1) * link["hop_us"],
-                    "gradient bytes": 2 * (n - 1) / n * 4 * 2021379 / (1000 * link["ring_efficiency"] * link["gbps"])}
+                    "gradient bytes": 2 * (n - 1) / n * 4 * 2021379 / (1000 * link["ring_efficiency"] * link["gbps"]),
+                    "joins of the graph": 10.8}
+        if any(term["name"] == "update after the all-reduce" for term in p["terms"]):
+            expected["update after the all-reduce"] = 28 * 2021379 / (1000 * 0.85 * 4800)
         for term in p["terms"]:
             assert abs(term["us"] - expected[term["name"]]) < 1e-6 * term["us"], (batch, n, term, expected)
         assert abs(p["step_us"] - sum(expected.values())) < 1e-6 * p["step_us"], p

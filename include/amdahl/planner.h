@@ -1,0 +1,167 @@
+// The planner: predicts the step of every plan on a calibrated machine, ranks them, and says how sure it is.
+//
+// Example:
+//   amdahl::PlannerValidationConfig config;
+//   config.iterations = "tests/data/planner/measured_a100.csv";
+//   std::puts(to_text(amdahl::run_planner_validation(config)).c_str());
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/engine.h"
+#include "amdahl/error.h"
+#include "amdahl/model_spec.h"
+#include "amdahl/plan_prediction.h"
+#include "amdahl/plan_validation.h"
+
+namespace amdahl {
+
+class Observer;
+
+struct CalibrationConfig {
+  EngineConfig engine;  // backend, math and launch mode that are calibrated
+  int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices and no more than the host has cores
+  std::string machine;  // machine file that receives the calibration; empty: none
+};
+
+/// A measured step against its prediction.
+struct ProbedStep {
+  std::string model;
+  int64_t global_batch = 0;
+  int devices = 1;
+  double measured_us = 0, predicted_us = 0;  // by a fit to the other models
+  Interval interval;
+};
+
+struct CalibrationOutcome {
+  Calibration calibration;
+  std::vector<ProbedStep> steps;
+  ErrorSummary in_sample, left_out_model;
+  double coverage = 0;       // part of the left-out steps inside their interval
+  std::string machine_file;  // that was written
+};
+/// Measures steps of small models, and the all-reduce where there are several devices, fits the planner's constants to
+/// them, and stores these in the machine file. At most about one minute on CPU virtual devices and two on GPUs. Errors
+/// as run_study.
+AMDAHL_API CalibrationOutcome run_calibration(const CalibrationConfig& config, Observer& observer);
+AMDAHL_API std::string to_text(const CalibrationOutcome& outcome);
+/// JSON: the calibration as in docs/schema/machine.schema.json, and the steps.
+AMDAHL_API std::string to_json(const CalibrationOutcome& outcome);
+
+struct PlanConfig {
+  std::string model;  // preset, or path of a JSON file
+  int64_t global_batch = 0;
+  std::string machine;           // machine file with a calibration; may be empty when `what_if` names a GPU
+  std::string math;              // of the calibration: fp32, tf32, bf16; empty: the fastest that it has
+  int devices = 0;               // at most; 0: as many as the machine or `what_if` has
+  std::string what_if;           // assumptions, "gpus=8,link=pcie5,gpu=a100,memory-gb=40"
+  std::string explain;           // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
+  std::string prices;            // price file; empty: no costs
+  bool executable_only = false;  // plans that this version's study and train run
+  int top = 10;                  // plans in the ranking
+};
+
+/// A plan of the ranking.
+struct RankedPlan {
+  StepPrediction step;
+  std::string text;         // "dp2.tp2.pp2,1f1b,m8"
+  std::string schedule;     // of the pipeline
+  bool executable = false;  // by this version's study and train
+  double hourly_price = 0;  // of its devices; 0: no prices
+  double price_per_million_rows = 0;
+  double joule_per_row = 0;  // by the table's power under load; 0: not given
+};
+
+/// The best plan on a number of devices against the best one on one.
+struct DevicesAnswer {
+  int devices = 1;
+  std::string best;  // text of its plan; empty: none fits
+  double step_us = 0;
+  Interval interval;
+  double speedup = 1;
+  Interval speedup_interval;  // errors of terms that both plans have cancel
+  std::string verdict;        // "pays", "marginal", "does not pay", "unclear"
+  double price_ratio = 0;     // price per row relative to one device; 0: no prices
+};
+
+/// A term of an explained plan.
+struct ExplainedTerm {
+  std::string name, formula, inputs, source;
+  double us = 0;  // of the step
+};
+
+struct PlanOutcome {
+  ModelSpec model;
+  int64_t global_batch = 0;
+  Calibration calibration;  // with the assumptions of what_if
+  int most_devices = 1;
+  int64_t num_plans = 0, num_too_large = 0;
+  double seconds = 0;  // that predicting took
+  std::vector<RankedPlan> ranking;
+  std::string why;  // the best against the runner-up
+  std::vector<DevicesAnswer> by_devices;
+  std::vector<ExplainedTerm> terms;  // of the explained plan; empty without
+  RankedPlan explained;
+  std::string currency;
+  std::vector<std::string> notes;
+};
+/// Predicts every feasible plan of the model and ranks them. Measures nothing. Error{usage} for a machine file without
+/// a calibration or with that of another machine, a model that fits nowhere, and assumptions that contradict each
+/// other.
+AMDAHL_API PlanOutcome run_plan(const PlanConfig& config);
+AMDAHL_API std::string to_text(const PlanOutcome& outcome);
+/// JSON, schema docs/schema/plan.schema.json.
+AMDAHL_API std::string to_json(const PlanOutcome& outcome);
+
+struct VerifyConfig {
+  PlanConfig plan;  // its machine file must be of this host, without assumptions
+  EngineConfig engine;
+  int best = 3, random = 2;  // plans that are run
+  int runs = 5;              // of each
+  bool refit = true;         // plans outside their interval correct the machine file's calibration
+};
+
+/// Predicted and measured times of a part of the step.
+struct VerifiedPart {
+  std::string name;
+  double predicted_us = 0, measured_us = 0;
+};
+
+struct VerifiedPlan {
+  RankedPlan plan;
+  bool random = false;
+  double measured_us = 0;  // median of the runs
+  double sd_us = 0;
+  bool inside = false;  // of the 95 % interval
+  std::vector<VerifiedPart> parts;
+};
+
+struct VerifyOutcome {
+  PlanOutcome prediction;
+  std::vector<VerifiedPlan> plans;
+  double median_error = 0;    // of |predicted / measured - 1|
+  double refitted_error = 0;  // the same after the correction; 0: not corrected
+  double loss_of_choice = 0;  // measured time of the predicted best over the best measured, less 1
+  Calibration refitted;       // empty without correction
+};
+/// Runs predicted plans on this machine and compares. Only plans that the trainer can execute take part. Errors as
+/// run_plan and run_study.
+AMDAHL_API VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observer);
+AMDAHL_API std::string to_text(const VerifyOutcome& outcome);
+/// JSON, schema docs/schema/plan-verification.schema.json.
+AMDAHL_API std::string to_json(const VerifyOutcome& outcome);
+
+struct PlannerValidationConfig {
+  std::string iterations;  // CSV of measured iterations that constants are fitted to
+  std::string also;        // CSV of further ones, which take part in no fit; empty: none
+  bool sizes = true;       // also leaves out sizes, not only layouts
+};
+/// Fits the planner's constants to measured iterations of GPT models and predicts them, each layout and size left out
+/// in turn. Error{usage} for files that cannot be read, Error{data_corrupt} that names line and column for others.
+AMDAHL_API PlanValidation run_planner_validation(const PlannerValidationConfig& config);
+AMDAHL_API std::string to_text(const PlanValidation& validation);
+/// JSON, schema docs/schema/plan-validation.schema.json.
+AMDAHL_API std::string to_json(const PlanValidation& validation);
+
+}  // namespace amdahl

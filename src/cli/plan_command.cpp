@@ -1,0 +1,98 @@
+// `amdahl plan`: options and output.
+#include <cstdio>
+#include <memory>
+
+#include "amdahl/planner.h"
+#include "cli/environment.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace amdahl::cli {
+namespace {
+
+struct PlanArgs {
+  PlanConfig config;
+  bool verify = false;
+  VerifyConfig verification;
+  PlannerValidationConfig validation;
+  Talk talk;
+};
+
+int validate_command(const PlanArgs& args) {
+  const PlanValidation validation = run_planner_validation(args.validation);
+  if (args.talk.json)
+    fmt::print("{}\n", to_json(validation));
+  else
+    show(stdout, to_text(validation));
+  return 0;
+}
+
+int verify_command(PlanArgs& args) {
+  args.verification.plan = args.config;
+  args.verification.engine.environment = process_environment();
+  TerminalObserver observer(args.talk.quiet);
+  const VerifyOutcome outcome = run_plan_verification(args.verification, observer);
+  if (args.talk.json)
+    fmt::print("{}\n", to_json(outcome));
+  else
+    show(stdout, to_text(outcome));
+  return 0;
+}
+
+int plan_command(const PlanArgs& args) {
+  const PlanOutcome outcome = run_plan(args.config);
+  if (args.talk.json)
+    fmt::print("{}\n", to_json(outcome));
+  else
+    show(stdout, to_text(outcome));
+  return 0;
+}
+
+}  // namespace
+
+Command define_plan(CLI::App& app) {
+  auto args = std::make_shared<PlanArgs>();
+  PlanConfig& config = args->config;
+  CLI::App* plan = app.add_subcommand("plan", "Predict the step of plans of parallelism and rank them");
+  plan->footer(
+      "examples:\n  amdahl calibrate --machine machine.json\n  amdahl plan --model gpt2 --global-batch 64 --machine "
+      "machine.json\n  amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200,link=pcie5 --math bf16\n  "
+      "amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200 --explain dp4.tp2,m4\n  amdahl plan "
+      "--model large --global-batch 256 --machine machine.json --verify\n  amdahl plan "
+      "--validate tests/data/planner/measured_a100.csv");
+  plan->add_option("--model", config.model, "Preset or FILE.json");
+  plan->add_option("--global-batch", config.global_batch, "Rows of a step over all devices")->check(kWhole);
+  plan->add_option("--machine", config.machine, "Machine file of `amdahl calibrate`");
+  plan->add_option("--math", config.math, "fp32, tf32 or bf16; default: the fastest that was calibrated");
+  plan->add_option("--devices", config.devices, "At most so many devices; default: as many as the machine has")
+      ->check(kWhole);
+  plan->add_option("--what-if", config.what_if, "Assume gpus=N, link=KIND, gpu=KIND, memory-gb=N, joined with commas");
+  plan->add_option("--explain", config.explain, "Each term of a plan like dp4.tp2,m4");
+  plan->add_option("--prices", config.prices, "TOML file of what devices cost, like data/prices.toml");
+  plan->add_option("--top", config.top, "Plans in the ranking")->check(kWhole)->capture_default_str();
+  plan->add_flag("--verify", args->verify, "Run the best plans and random ones on this machine, and compare");
+  plan->add_option("--runs", args->verification.runs, "With --verify: runs of each plan")
+      ->check(kWhole)
+      ->capture_default_str();
+  plan->add_option("--validate", args->validation.iterations,
+                   "Fit to a CSV of measured iterations and predict what is left out");
+  plan->add_option("--and-predict", args->validation.also,
+                   "With --validate: a further CSV, which takes part in no fit");
+  add_talk(plan, args->talk);
+  offer(plan, "--math", {"fp32", "tf32", "bf16"});
+  offer_files(plan, {"--model", "--machine", "--prices", "--validate", "--and-predict"});
+  return {plan, [args, plan](const std::string&) {
+            if (!args->validation.iterations.empty()) {
+              if (plan->count("--model") + plan->count("--machine") > 0)
+                throw Error(Cause::usage, "--validate with --model or --machine", "one of them");
+              return validate_command(*args);
+            }
+            if (args->config.model.empty() || args->config.global_batch == 0)
+              throw Error(Cause::usage, "plan needs --model and --global-batch",
+                          "--model gpt2 --global-batch 64 --machine machine.json");
+            return args->verify ? verify_command(*args) : plan_command(*args);
+          }};
+}
+
+}  // namespace amdahl::cli

@@ -1,0 +1,178 @@
+// The planner's verbs that measure nothing.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "amdahl/amdahl.h"
+#include "amdahl/planner.h"
+#include "files/whole_file.h"
+#include "lab/training_setup.h"
+#include "planner/rank.h"
+#include "planner/validate.h"
+#include "planner/what_if.h"
+#include "report/plan/text.h"
+#include "spec/calibration_json.h"
+#include "spec/json.h"
+#include "spec/plan_json.h"
+
+namespace amdahl {
+namespace {
+
+struct MachineWithCalibration {
+  MachineSpec machine;
+  Calibration calibration;
+};
+
+bool has_device(const MachineSpec& machine, const std::string& name) {
+  return std::any_of(machine.devices.begin(), machine.devices.end(),
+                     [&](const DeviceSpec& device) { return device.name == name; });
+}
+
+// The calibration to plan with: that of the wanted math, or the fastest.
+Calibration choose(const std::vector<Calibration>& calibrations, const PlanConfig& config) {
+  const Calibration* best = nullptr;
+  std::vector<std::string> maths;
+  for (const Calibration& one : calibrations) {
+    maths.push_back(one.math);
+    if (!config.math.empty() && one.math != config.math) continue;
+    const CalibrationConstant* rate = one.find("gemm_tflops");
+    const CalibrationConstant* best_rate = best ? best->find("gemm_tflops") : nullptr;
+    if (!best || (rate && best_rate && rate->value > best_rate->value)) best = &one;
+  }
+  if (best) return *best;
+  throw Error(Cause::usage, fmt::format("{} has no calibration of math {}", config.machine, config.math),
+              fmt::format("one of {}", fmt::join(maths, ", ")));
+}
+
+MachineWithCalibration load_calibrated(const PlanConfig& config) {
+  const std::string text = read_file(config.machine, Cause::usage);
+  MachineWithCalibration found{machine_from_json(text, config.machine), {}};
+  const std::vector<Calibration> calibrations = calibrations_from_json(text, config.machine);
+  if (calibrations.empty())
+    throw Error(Cause::usage, fmt::format("{} has no calibration", config.machine),
+                named(fmt::format("`calibrate machine={}` on that machine", config.machine)));
+  found.calibration = choose(calibrations, config);
+  const Calibration& one = found.calibration;
+  const bool same_device = one.device_kind == "cpu-virtual" ? found.machine.cpu_name == one.device_name
+                                                            : has_device(found.machine, one.device_name);
+  if (one.host != found.machine.host || !same_device)
+    throw Error(Cause::usage,
+                fmt::format("{} describes {} and its calibration is of {} on {}: another machine", config.machine,
+                            printable(found.machine.host), printable(one.device_name), printable(one.host)),
+                named(fmt::format("`calibrate machine={}` on this machine", config.machine)));
+  return found;
+}
+
+// Pairs of devices must have the same rate in both directions, within a factor that no link explains.
+void check_links(const MachineSpec& machine, const std::string& path) {
+  constexpr double kContradiction = 4;
+  for (const LinkSpec& link : machine.links) {
+    const LinkSpec* back = machine.link(link.destination, link.source);
+    const auto refuse = [&](const std::string& what) {
+      throw Error(Cause::usage,
+                  fmt::format("{}: links of devices {} and {} contradict each other: {}", path, link.source,
+                              link.destination, what),
+                  named("`links machine=FILE` measures them again"));
+    };
+    if (!back) refuse("one direction only");
+    if (back->path != link.path) refuse(fmt::format("{} and {}", to_string(link.path), to_string(back->path)));
+    if (link.measured_gbps > 0 && back->measured_gbps > 0 && link.measured_gbps > kContradiction * back->measured_gbps)
+      refuse(fmt::format("{:.1f} and {:.1f} GB/s", link.measured_gbps, back->measured_gbps));
+  }
+}
+
+const DevicePrice* price_of(const PriceTable& prices, const Calibration& calibration) {
+  const auto lower = [](std::string text) {
+    for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    return text;
+  };
+  const std::string name = calibration.device_kind == "cpu-virtual" ? "cpu-virtual" : lower(calibration.device_name);
+  const DevicePrice* best = nullptr;
+  for (const DevicePrice& price : prices.devices)
+    if (name.find(lower(price.match)) != std::string::npos && (!best || price.match.size() > best->match.size()))
+      best = &price;
+  return best;
+}
+
+void add_prices(const std::string& path, PlanOutcome& outcome) {
+  const PriceTable prices = load_prices(path);
+  const DevicePrice* price = price_of(prices, outcome.calibration);
+  if (!price) {
+    outcome.notes.push_back(fmt::format("{} has no price of {}", path, outcome.calibration.device_name));
+    return;
+  }
+  constexpr double kHoursPerMonth = 730.5;
+  double hourly = price->hourly_price.value_or(0);
+  if (hourly == 0 && price->purchase_price && prices.amortisation_months)
+    hourly = *price->purchase_price / (*prices.amortisation_months * kHoursPerMonth * prices.utilisation) +
+             price->watts.value_or(0) / 1000 * prices.electricity_per_kwh.value_or(0);
+  outcome.currency = prices.currency;
+  const auto put = [&](RankedPlan& plan) {
+    const double devices = plan.step.plan.num_devices(), rows = plan.step.rows_per_second;
+    plan.hourly_price = hourly * devices;
+    plan.price_per_million_rows = plan.hourly_price / 3600 / rows * 1e6;
+    plan.joule_per_row = price->watts.value_or(0) * devices / rows;
+  };
+  for (RankedPlan& plan : outcome.ranking) put(plan);
+  if (!outcome.terms.empty()) put(outcome.explained);
+  for (DevicesAnswer& answer : outcome.by_devices)
+    if (hourly > 0) answer.price_ratio = answer.devices / answer.speedup;
+}
+
+}  // namespace
+
+PlanOutcome run_plan(const PlanConfig& config) {
+  if (config.global_batch < 1)
+    throw Error(Cause::usage, fmt::format("`global_batch` is {}", config.global_batch), "at least 1");
+  PlanOutcome outcome;
+  outcome.model = resolve_model(config.model);
+  outcome.global_batch = config.global_batch;
+  const WhatIf what_if = parse_what_if(config.what_if);
+  int devices = 0;
+  if (config.machine.empty()) {
+    outcome.calibration = assume(what_if, config.math.empty() ? "tf32" : config.math);
+    outcome.notes.push_back("nothing was measured: all constants are assumed");
+  } else {
+    const MachineWithCalibration found = load_calibrated(config);
+    check_links(found.machine, config.machine);
+    outcome.calibration = assume(found.calibration, what_if);
+    devices = outcome.calibration.device_kind == "cpu-virtual" ? found.machine.num_cores
+                                                               : static_cast<int>(found.machine.devices.size());
+  }
+  if (what_if.gpus > 0 && config.devices > what_if.gpus)
+    throw Error(Cause::usage, fmt::format("`devices` is {} and what-if has {} GPUs", config.devices, what_if.gpus),
+                "the same number, or one of the two");
+  if (what_if.gpus > 0) devices = what_if.gpus;
+  if (config.devices > 0) devices = config.devices;
+  outcome.most_devices = std::max(1, devices);
+  if (!config.explain.empty())
+    explain_plan(outcome.model, outcome.calibration, parse_choice(config.explain, config.global_batch), outcome);
+  RankRequest request;
+  request.space.global_batch = config.global_batch;
+  request.space.most_devices = outcome.most_devices;
+  request.top = config.top;
+  request.executable_only = config.executable_only;
+  rank_plans(outcome.model, outcome.calibration, request, outcome);
+  if (!config.prices.empty()) add_prices(config.prices, outcome);
+  return outcome;
+}
+
+std::string to_text(const PlanOutcome& outcome) { return plan_outcome_text(outcome); }
+std::string to_text(const CalibrationOutcome& outcome) { return calibration_outcome_text(outcome); }
+std::string to_text(const VerifyOutcome& outcome) { return verification_text(outcome); }
+std::string to_json(const CalibrationOutcome& outcome) { return calibration_outcome_to_json(outcome); }
+std::string to_json(const VerifyOutcome& outcome) { return verification_to_json(outcome); }
+std::string to_json(const PlanOutcome& outcome) { return plan_outcome_to_json(outcome); }
+
+PlanValidation run_planner_validation(const PlannerValidationConfig& config) {
+  const auto rows_in = [](const std::string& path) {
+    return path.empty() ? std::vector<MeasuredIteration>{} : parse_iterations(read_file(path, Cause::usage), path);
+  };
+  if (config.iterations.empty()) throw Error(Cause::usage, "`iterations` is empty", "a CSV of measured iterations");
+  return validate_planner(rows_in(config.iterations), rows_in(config.also), config.sizes);
+}
+
+std::string to_json(const PlanValidation& validation) { return plan_validation_to_json(validation); }
+
+}  // namespace amdahl

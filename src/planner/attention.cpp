@@ -1,0 +1,15 @@
+// Time of attention's products and of the kernels over its scores. Unit: us. FLOP: two products forward and four
+// backward, 2 x batch x steps^2 x head_size each.
+#include "planner/terms.h"
+
+namespace amdahl {
+
+double attention_us(const AttentionWork& attention, const Rates& rates) {
+  constexpr double kProducts = 6, kFlopPerUsOfTflops = 1e6;
+  const double scores = attention.batch * attention.steps * attention.steps;
+  const double products =
+      kProducts * 2 * scores * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
+  return products + memory_us(attention.score_bytes * scores, rates);
+}
+
+}  // namespace amdahl

@@ -1,0 +1,107 @@
+// The only table of links and GPUs that were not measured.
+#include "planner/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/error.h"
+#include "amdahl/units.h"
+
+namespace amdahl {
+namespace {
+
+// Large all-reduces reach 286.6 of 394 GB/s of copies between H200s, and these 0.875 of 450: results/h200/fabric.
+constexpr double kRing = 0.73, kCopy = 0.875;
+constexpr double kNvlinkBase = 4.51, kNvlinkHop = 0.74;  // src/planner/link_models.cpp
+constexpr double kPcieHop = 1.23, kHostHop = 2.36;
+constexpr double kPcieCopy = 0.80;  // 50.7 of 63 GB/s while a GPU sends and receives
+
+// Parts of the data sheet that large products and copies reach on an H200.
+constexpr double kReachedGemm = 0.70, kReachedMemory = 0.85;
+
+template <class Kind>
+const Kind& find_kind(const std::vector<Kind>& kinds, std::string_view name, const char* what) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds) {
+    if (kind.name == name) return kind;
+    names.emplace_back(kind.name);
+  }
+  throw Error(Cause::usage, fmt::format("unknown {} '{}'", what, name), choices_hint(name, names));
+}
+
+}  // namespace
+
+const std::vector<LinkKind>& link_kinds() {
+  static const std::vector<LinkKind> kinds{
+      {"nvlink3", 300 * kCopy * kRing, 0, kNvlinkBase, kNvlinkHop,
+       "A100 data sheet, 600 GB/s both directions; as nvlink4"},
+      {"nvlink4", 450 * kCopy * kRing, 0, kNvlinkBase, kNvlinkHop, "measured between H200s: results/h200/fabric"},
+      {"nvlink5", 900 * kCopy * kRing, 0, kNvlinkBase, kNvlinkHop,
+       "B200 data sheet, 1800 GB/s both directions; as nvlink4"},
+      {"pcie3", 15.75 * kPcieCopy * kRing, 0, kNvlinkBase, kPcieHop, "PCI Express 3.0 x16; as pcie5"},
+      {"pcie4", 31.5 * kPcieCopy * kRing, 0, kNvlinkBase, kPcieHop, "PCI Express 4.0 x16; as pcie5"},
+      {"pcie5", 63 * kPcieCopy * kRing, 0, kNvlinkBase, kPcieHop,
+       "PCI Express 5.0 x16; 50.7 GB/s measured to an H200's host"},
+      {"host", 38.9 * kRing, 84.4 * kRing, kNvlinkBase, kHostHop, "copies through host memory: results/h200/fabric"},
+      {"net200", 25 * 0.92, 0, 15, 5, "200 Gb/s network; 23 GB/s usual of it"},
+      {"net400", 50 * 0.92, 0, 15, 5, "400 Gb/s network; as net200"},
+  };
+  return kinds;
+}
+
+const LinkKind& find_link_kind(std::string_view name) { return find_kind(link_kinds(), name, "link"); }
+
+Rates with_link(Rates rates, const LinkKind& link) {
+  rates.tp_gbps = rates.dp_gbps = rates.pp_gbps = link.gbps;
+  rates.tp_alpha_us = rates.dp_alpha_us = rates.pp_alpha_us = link.alpha_us;
+  rates.hop_us = link.hop_us;
+  rates.link_total_gbps = link.total_gbps;
+  return rates;
+}
+
+const std::vector<GpuKind>& gpu_kinds() {
+  static const std::vector<GpuKind> kinds{
+      {"a100", 156, 312, 19.5, 2039, 80, 108, "nvlink3", "NVIDIA A100 80GB SXM data sheet"},
+      {"h100", 495, 989, 67, 3350, 80, 132, "nvlink4", "NVIDIA H100 SXM data sheet, dense"},
+      {"h200", 495, 989, 67, 4800, 141, 132, "nvlink4", "NVIDIA H200 SXM data sheet, dense"},
+      {"b200", 1100, 2250, 80, 8000, 192, 148, "nvlink5", "NVIDIA B200 data sheet, dense"},
+      {"l40s", 183, 362, 91.6, 864, 48, 142, "pcie4", "NVIDIA L40S data sheet, dense"},
+      {"rtx4090", 82.6, 165, 82.6, 1008, 24, 128, "pcie4", "NVIDIA Ada white paper, dense"},
+      {"rtx4070ti-super", 44, 88, 44, 672, 16, 66, "pcie4", "NVIDIA Ada white paper, dense"},
+  };
+  return kinds;
+}
+
+const GpuKind& find_gpu_kind(std::string_view name) { return find_kind(gpu_kinds(), name, "GPU"); }
+
+const GpuKind* gpu_kind_of(std::string_view device_name) {
+  std::string lower;
+  for (const char c : device_name)
+    if (c != ' ') lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  for (const GpuKind& kind : gpu_kinds()) {
+    std::string word;
+    for (const char c : kind.name)
+      if (c != '-') word += c;
+    if (lower.find(word) != std::string::npos) return &kind;
+  }
+  return nullptr;
+}
+
+Rates rates_of_kind(const GpuKind& gpu, std::string_view math) {
+  Rates rates;
+  const double tflops = math == "bf16" ? gpu.bf16_tflops : math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
+  rates.gemm_tflops = tflops * kReachedGemm;
+  rates.batched_gemm_tflops = tflops * kReachedGemm / 2;
+  rates.gemm_half_waves = 0.5;
+  rates.gemm_units = gpu.multiprocessors;
+  rates.memory_gbps = gpu.memory_gbps * kReachedMemory;
+  rates.optimizer_ps = 28 / rates.memory_gbps * 1e3;  // Adam reads and writes 28 bytes per parameter
+  rates.launch_us = rates.softmax_launch_us = 2;      // a node of a graph
+  rates.head_us = rates.input_us = 5;
+  rates.collective_launch_us = 3, rates.collective_wait_us = 1;
+  rates.queue_exponent = 2;
+  return with_link(rates, find_link_kind(gpu.link));
+}
+
+}  // namespace amdahl

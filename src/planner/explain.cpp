@@ -1,0 +1,114 @@
+// The terms of one plan, each with its formula, inputs and source.
+#include <fmt/format.h>
+
+#include "base/number_text.h"
+#include "planner/predict.h"
+#include "planner/rank.h"
+#include "planner/terms.h"
+
+namespace amdahl {
+namespace {
+
+class Explanation {
+ public:
+  Explanation(const Calibration& calibration, PlanOutcome& outcome) : calibration_(calibration), outcome_(outcome) {}
+
+  /// `constants`: names of the calibration's constants, which also give the source.
+  void add(const char* name, double us, const char* formula, const std::string& counts,
+           std::initializer_list<const char*> constants) {
+    ExplainedTerm term{name, formula, counts, "", us};
+    std::vector<std::pair<std::string, std::string>> sources;  // source -> names
+    for (const char* constant : constants) {
+      const CalibrationConstant* found = calibration_.find(constant);
+      if (!found) continue;
+      term.inputs +=
+          fmt::format("{}{} = {}{}{}", term.inputs.empty() ? "" : ", ", found->name, format_number(found->value),
+                      found->unit == "1" ? "" : " ", found->unit == "1" ? "" : found->unit);
+      const std::string source = fmt::format("{}, {}", to_string(found->origin), found->source);
+      if (sources.empty() || sources.back().first != source) sources.emplace_back(source, "");
+      sources.back().second += (sources.back().second.empty() ? "" : ", ") + found->name;
+    }
+    for (const auto& [source, names] : sources)
+      term.source += fmt::format("{}{}: {}", term.source.empty() ? "" : "; ", names, source);
+    outcome_.terms.push_back(std::move(term));
+  }
+
+ private:
+  const Calibration& calibration_;
+  PlanOutcome& outcome_;
+};
+
+double gemm_flops(const StageWork& stage) {
+  double sum = 0;
+  for (const LayerWork& layer : stage.layers)
+    for (const GemmWork& gemm : layer.gemms)
+      sum += layer.repeats * (layer.has_input_gradient ? 3 : 2) * 2 * gemm.m * gemm.n * gemm.k;
+  return sum;
+}
+
+double sum_of(const StageWork& stage, double LayerWork::*member) {
+  double sum = 0;
+  for (const LayerWork& layer : stage.layers) sum += layer.repeats * layer.*member;
+  return sum;
+}
+
+std::string number(double value) { return format_number(value); }
+
+}  // namespace
+
+void explain_plan(const ModelSpec& model, const Calibration& calibration, const PlanChoice& choice,
+                  PlanOutcome& outcome) {
+  Workload work = make_workload(model, choice.plan, profile_of(calibration.software));
+  work.schedule = choice.schedule, work.chunks = choice.chunks;
+  const Rates rates = rates_of(calibration);
+  const std::vector<StageTime> times = stage_times(work, rates);
+  outcome.explained.step = predict_workload(work, times, rates, calibration, PipelineMethod::simulation);
+  outcome.explained.step.plan = choice.plan;
+  outcome.explained.text = choice_text(choice);
+  const PlanAccount& account = outcome.explained.step.account;
+  size_t busiest = 0;
+  for (size_t i = 0; i < times.size(); ++i)
+    if (times[i].total_us() > times[busiest].total_us()) busiest = i;
+  const StageTime& time = times[busiest];
+  const StageWork& stage = work.stages[busiest];
+  const double m = static_cast<double>(work.micro_batches) * sharing_factor(work.mesh.size(), rates);
+  Explanation explain(calibration, outcome);
+  explain.add("matrix products", m * time.gemm_us, "micro-batches x sum 2 m n k / rate x (1 + half_waves / waves)",
+              fmt::format("{} micro-batches, {} GFLOP each", work.micro_batches, number(gemm_flops(stage) / 1e9)),
+              {"gemm_tflops", "gemm_half_waves", "gemm_units", "gemm_tile"});
+  if (time.attention_us > 0)
+    explain.add("attention", m * time.attention_us,
+                "micro-batches x (12 x batch x steps^2 x head size / rate + score bytes / bandwidth)", "",
+                {"batched_gemm_tflops", "memory_gbps"});
+  explain.add("element-wise kernels", m * time.memory_us, "micro-batches x bytes / bandwidth",
+              fmt::format("{} MB each", number(sum_of(stage, &LayerWork::bytes) / 1e6)), {"memory_gbps"});
+  explain.add("waiting for the host", account.gaps_us, "micro-batches x ((device^k + host^k)^(1/k) - device) + step",
+              fmt::format("host {} us each", number(time.host_us)), {"launch_us", "queue_exponent", "step_us"});
+  if (work.mesh.tp > 1)
+    explain.add("all-reduces of activations (tp)", account.exposed_tp_us,
+                "micro-batches x collectives x (alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate)",
+                fmt::format("{} collectives, n = {}", number(sum_of(stage, &LayerWork::collectives)), work.mesh.tp),
+                {"tp_alpha_us", "hop_us", "tp_gbps"});
+  if (work.mesh.pp > 1) {
+    explain.add(
+        "pipeline bubble", account.bubble_us, "simulated makespan without transfers - work of the busiest stage",
+        fmt::format("{}, {} stages, {} micro-batches", to_string(work.schedule), work.mesh.pp, work.micro_batches), {});
+    explain.add("transfers (pp)", account.exposed_pp_us, "simulated makespan - that without transfers",
+                fmt::format("{} MB each", number(work.transfer_bytes / 1e6)), {"pp_alpha_us", "pp_gbps"});
+  }
+  if (work.mesh.dp > 1)
+    explain.add("all-reduce of gradients (dp)", account.exposed_dp_us,
+                work.overlap ? "alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate, less what backward hides"
+                             : "alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate",
+                fmt::format("{} MB, n = {}, hidden {} us", number(stage.parameters * work.gradient_bytes / 1e6),
+                            work.mesh.dp, number(account.hidden_dp_us)),
+                {"dp_alpha_us", "hop_us", "dp_gbps", "interference"});
+  explain.add("optimizer", account.optimizer_us, "parameters x time of one / (dp with ZeRO)",
+              fmt::format("{} parameters", number(stage.parameters)), {"optimizer_ps"});
+  const double slowed = account.compute_us - m * time.compute_us;
+  if (slowed > 0)
+    explain.add("backward slowed by communication", slowed, "interference x hidden communication", "",
+                {"interference"});
+}
+
+}  // namespace amdahl

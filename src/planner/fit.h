@@ -1,0 +1,31 @@
+// Fits the constants of a machine to measured steps.
+#pragma once
+
+#include <vector>
+
+#include "planner/rates.h"
+#include "planner/workload.h"
+
+namespace amdahl {
+
+/// A measured step.
+struct FitRow {
+  Workload work;
+  double step_us = 0;
+};
+
+/// The constants with the least squared error of log(predicted / measured), softened beyond 5 %, plus that of their
+/// logarithms to the priors of `rate_fields()`. All rows together count as `kIndependentRows` independent ones, because
+/// rows that share a layer's time share its error.
+Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior,
+                double RateField::*prior_sd = &RateField::prior_sd);
+inline constexpr double kIndependentRows = 200;
+
+/// Number of constants that `fit_rates` fits.
+int num_fitted_constants(double RateField::*prior_sd = &RateField::prior_sd);
+
+/// Factor on predicted standard deviations at which `confidence` of the rows lie inside the interval.
+double interval_factor(const std::vector<double>& log_errors, const std::vector<double>& relative_sds,
+                       double confidence);
+
+}  // namespace amdahl

@@ -1,0 +1,158 @@
+// Adds the terms up.
+#include "planner/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "amdahl/units.h"
+#include "planner/terms.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kForwardShare = 1.0 / 3;  // one of three products of the same size
+
+// Relative standard deviation of each part of the account, before the calibration's factor: how far terms were off on
+// steps that they were not fitted to.
+constexpr double kComputeSd = 0.05, kHostSd = 0.03, kHostSdPerDoubling = 0.06, kTensorSd = 0.2, kDataSd = 0.3,
+                 kTransferSd = 0.2, kOptimizerSd = 0.2;
+
+// An all-reduce of a group of `devices` on a machine whose `all` devices may share a path.
+double group_all_reduce_us(double bytes, int devices, int all, double alpha, double gbps, const Rates& rates) {
+  const double shared = rates.link_total_gbps > 0 ? std::min(gbps, rates.link_total_gbps / all) : gbps;
+  return all_reduce_us(bytes, devices, alpha + 2 * (devices - 1) * rates.hop_us, shared);
+}
+
+void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, StageTime& sum) {
+  const int tp = mesh.tp;
+  const double times = layer.repeats * (1 + layer.repeated_share);
+  double gemm = 0;
+  for (const GemmWork& one : layer.gemms) gemm += gemm_step_us(one, layer.has_input_gradient, rates);
+  const double attention = attention_us(layer.attention, rates), memory = memory_us(layer.bytes, rates);
+  const double collectives = layer.collectives > 0
+                                 ? layer.collectives * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
+                                                                           rates.tp_alpha_us, rates.tp_gbps, rates)
+                                 : 0;
+  const double device = gemm + attention + memory + collectives, host = host_us(layer, tp, rates);
+  sum.gemm_us += times * gemm;
+  sum.attention_us += times * attention;
+  sum.memory_us += times * memory;
+  sum.compute_us += times * (gemm + attention + memory);
+  sum.collectives_us += times * collectives;
+  sum.host_us += times * host;
+  sum.gaps_us += times * (queue_us(device, host, rates) - device);
+}
+
+// Stage 3 gathers the parameters once more for backward: a collective of three halves instead of two.
+double data_us(const Workload& work, double parameters, const Rates& rates) {
+  const double reduce = group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(),
+                                            rates.dp_alpha_us, rates.dp_gbps, rates);
+  return work.zero_stage < 3 ? reduce : 1.5 * reduce;
+}
+
+double relative_sd(const PlanAccount& account, int tp) {
+  const double host = kHostSd + kHostSdPerDoubling * std::log2(tp);
+  // Waiting for the host and the device's work are one time where the host is slower: its uncertainty is the host's.
+  const double busy = account.compute_us + account.exposed_tp_us + account.gaps_us;
+  const double host_part = busy > 0 ? account.gaps_us / busy : 0;
+  const double device =
+      std::hypot(kComputeSd * account.compute_us, kTensorSd * account.exposed_tp_us) / std::max(busy, 1e-9);
+  // The host decides as soon as a fair part of the time is waiting for it.
+  const double weight = std::min(1.0, 3 * host_part);
+  const double layers = std::hypot((1 - weight) * device, weight * host) * (busy + account.bubble_us);
+  const double rest = std::hypot(kDataSd * account.exposed_dp_us, kTransferSd * account.exposed_pp_us,
+                                 kOptimizerSd * account.optimizer_us);
+  return std::hypot(layers, rest) / account.step_us();
+}
+
+}  // namespace
+
+std::vector<StageTime> stage_times(const Workload& work, const Rates& rates) {
+  std::vector<StageTime> stages;
+  for (const StageWork& stage : work.stages) {
+    stages.emplace_back();
+    for (const LayerWork& layer : stage.layers) add_layer(layer, work.mesh, rates, stages.back());
+  }
+  return stages;
+}
+
+PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
+                       PipelineMethod method) {
+  const double sharing = sharing_factor(work.mesh.size(), rates);
+  std::vector<StageCost> costs;
+  for (const StageTime& stage : stages) {
+    const double total = stage.total_us() * sharing;
+    costs.push_back({total * kForwardShare, total * (1 - kForwardShare)});
+  }
+  const double transfer = stages.size() > 1 ? transfer_us(work.transfer_bytes, rates.pp_alpha_us, rates.pp_gbps) : 0;
+  const PipelineCost pipeline = method == PipelineMethod::bound ? pipeline_bound(costs, work.micro_batches, transfer)
+                                                                : pipeline_simulated(work.schedule, work.chunks, costs,
+                                                                                     work.micro_batches, transfer);
+  const StageTime& busiest = stages[static_cast<size_t>(pipeline.busiest)];
+  const double micro_batches = static_cast<double>(work.micro_batches) * sharing;
+  PlanAccount account;
+  account.compute_us = micro_batches * busiest.compute_us;
+  account.exposed_tp_us = micro_batches * busiest.collectives_us;
+  account.gaps_us = micro_batches * busiest.gaps_us + rates.step_us;
+  account.exposed_pp_us = pipeline.transfer_us;
+  account.bubble_us = pipeline.bubble_us;
+  double parameters = 0;
+  for (const StageWork& stage : work.stages) parameters = std::max(parameters, stage.parameters);
+  const int updating = work.zero_stage > 0 ? work.mesh.dp : 1;
+  account.optimizer_us = sharing * optimizer_us(parameters / updating, rates);
+  const double communication = data_us(work, parameters, rates);
+  account.exposed_dp_us = communication;
+  if (work.overlap && work.mesh.dp > 1) {
+    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+    const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
+    const Overlap overlap = overlap_of(communication, backward, buckets, rates);
+    account.exposed_dp_us = overlap.exposed_us;
+    account.compute_us += overlap.slowed_us;
+    account.hidden_dp_us = communication - overlap.exposed_us;
+  }
+  account.relative_sd = relative_sd(account, work.mesh.tp);
+  return account;
+}
+
+PlanAccount account_of(const Workload& work, const Rates& rates, PipelineMethod method) {
+  return account_of(work, stage_times(work, rates), rates, method);
+}
+
+Interval interval_of(const PlanAccount& account, double interval_factor) {
+  const double half = kNormal95 * interval_factor * account.relative_sd;
+  return {account.step_us() * std::exp(-half), account.step_us() * std::exp(half)};
+}
+
+SoftwareProfile profile_of(const std::string& software) {
+  if (software == "amdahl") return amdahl_profile();
+  if (software == "megatron") return megatron_profile();
+  throw Error(Cause::usage, fmt::format("the calibration is of unknown software '{}'", software),
+              choices_hint(software, {"amdahl", "megatron"}));
+}
+
+StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
+                                const Calibration& calibration, PipelineMethod method) {
+  StepPrediction prediction;
+  prediction.account = account_of(work, stages, rates, method);
+  prediction.step_us = prediction.account.step_us();
+  prediction.interval = interval_of(prediction.account, calibration.interval_factor);
+  const MemoryParts memory = memory_of(work);
+  prediction.memory = {memory.parameters, memory.gradients, memory.optimizer, memory.activations};
+  const double rows = work.micro_rows * static_cast<double>(work.micro_batches * work.mesh.dp);
+  prediction.rows_per_second = rows / prediction.step_us * 1e6;
+  prediction.fits = calibration.memory_bytes == 0 || memory.total() <= static_cast<double>(calibration.memory_bytes);
+  return prediction;
+}
+
+StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration) {
+  const Workload work = make_workload(model, plan, profile_of(calibration.software));
+  const Rates rates = rates_of(calibration);
+  StepPrediction prediction =
+      predict_workload(work, stage_times(work, rates), rates, calibration, PipelineMethod::simulation);
+  prediction.plan = plan;
+  return prediction;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,43 @@
+// Predicted step of a plan: time with its interval, memory, and where the time goes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "amdahl/plan_prediction.h"
+#include "planner/rates.h"
+#include "planner/workload.h"
+
+namespace amdahl {
+
+inline constexpr double kNormal95 = 1.96;  // quantile of a normal distribution for a 95 % interval
+
+/// Which cost of a pipeline: the bound is fast, for ranking many plans and for fits; the simulation is for the rest.
+enum class PipelineMethod { bound, simulation };
+
+/// Times of one micro-batch on one stage, in us; the parts of compute are given apart for explanations.
+struct StageTime {
+  double compute_us = 0, collectives_us = 0, gaps_us = 0;
+  double gemm_us = 0, attention_us = 0, memory_us = 0, host_us = 0;  // the first three sum to compute_us
+  double total_us() const { return compute_us + collectives_us + gaps_us; }
+};
+std::vector<StageTime> stage_times(const Workload& work, const Rates& rates);
+
+/// Account of a step from its stages' times, in us. `relative_sd` is that of the whole before the calibration's factor.
+PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
+                       PipelineMethod method);
+PlanAccount account_of(const Workload& work, const Rates& rates, PipelineMethod method);
+
+/// 95 % interval of a step.
+Interval interval_of(const PlanAccount& account, double interval_factor);
+
+/// The profile that a calibration's `software` names. Error{usage} for others.
+SoftwareProfile profile_of(const std::string& software);
+
+/// Step time with its 95 % interval, memory of the fullest device, and account. `work`: as make_workload returns it.
+StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
+                                const Calibration& calibration, PipelineMethod method);
+/// Error{usage} when the plan does not divide the model.
+StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration);
+
+}  // namespace amdahl

@@ -1,0 +1,239 @@
+#include "planner/rank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "amdahl/units.h"
+#include "base/number_text.h"
+#include "planner/predict.h"
+#include "planner/terms.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+constexpr size_t kSimulated = 30;  // plans of each device count whose pipeline is simulated, not bounded
+// Correlation of the errors of two plans' predictions: they share the rates of the same device.
+constexpr double kSharedError = 0.8;
+
+// Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share.
+class StageCache {
+ public:
+  StageCache(const ModelSpec& model, const Calibration& calibration)
+      : model_(model),
+        calibration_(calibration),
+        rates_(rates_of(calibration)),
+        software_(profile_of(calibration.software)) {}
+
+  StepPrediction predict(const PlanChoice& choice, PipelineMethod method) {
+    Entry& entry = entry_of(choice.plan);
+    set_step(choice.plan, entry.work);
+    entry.work.schedule = choice.schedule, entry.work.chunks = choice.chunks;
+    StepPrediction step = predict_workload(entry.work, entry.times, rates_, calibration_, method);
+    step.plan = choice.plan;
+    return step;
+  }
+  const Rates& rates() const { return rates_; }
+
+ private:
+  struct Entry {
+    Workload work;
+    std::vector<StageTime> times;
+  };
+  using Key = std::tuple<int, int, int, int64_t, int64_t>;
+
+  Entry& entry_of(const ParallelPlan& plan) {
+    const Key key{plan.mesh.dp, plan.mesh.tp, plan.mesh.pp, plan.accumulate, plan.recompute};
+    const auto found = entries_.find(key);
+    if (found != entries_.end()) return found->second;
+    Entry entry{make_workload(model_, plan, software_), {}};
+    entry.times = stage_times(entry.work, rates_);
+    return entries_.emplace(key, std::move(entry)).first->second;
+  }
+
+  const ModelSpec& model_;
+  const Calibration& calibration_;
+  Rates rates_;
+  SoftwareProfile software_;
+  std::map<Key, Entry> entries_;
+};
+
+// What a schedule saves of the bound's bubble; the simulation of the best decides.
+double bubble_share(ScheduleKind kind, int chunks) {
+  switch (kind) {
+    case ScheduleKind::interleaved:
+      return 1.0 / chunks;
+    case ScheduleKind::zb_h1:
+    case ScheduleKind::zb_v:
+      return 1.0 / 3;
+    default:
+      return 1;
+  }
+}
+
+struct Candidate {
+  size_t choice;
+  double step_us;
+};
+
+bool executable(const ParallelPlan& plan) {
+  return plan.mesh.tp == 1 && plan.mesh.pp == 1 && plan.strategy != "zero2" && plan.strategy != "zero3";
+}
+
+bool better(const RankedPlan& a, const RankedPlan& b) {
+  constexpr double kSame = 1e-9;
+  if (std::abs(a.step.step_us / b.step.step_us - 1) > kSame) return a.step.step_us < b.step.step_us;
+  const auto key = [](const RankedPlan& p) { return std::tuple(p.step.plan.num_devices(), p.text.size(), p.text); };
+  return key(a) < key(b);
+}
+
+std::vector<RankedPlan> simulate_best(StageCache& cache, const std::vector<PlanChoice>& choices,
+                                      std::vector<Candidate> candidates) {
+  const size_t count = std::min(kSimulated, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(),
+                    [](const Candidate& a, const Candidate& b) {
+                      return std::tuple(a.step_us, a.choice) < std::tuple(b.step_us, b.choice);
+                    });
+  std::vector<RankedPlan> plans;
+  for (size_t i = 0; i < count; ++i) {
+    const PlanChoice& choice = choices[candidates[i].choice];
+    RankedPlan plan;
+    plan.step = cache.predict(choice, PipelineMethod::simulation);
+    plan.text = choice_text(choice);
+    plan.schedule = to_string(choice.schedule);
+    plan.executable = executable(choice.plan);
+    plans.push_back(std::move(plan));
+  }
+  std::sort(plans.begin(), plans.end(), better);
+  return plans;
+}
+
+// Of plans that differ in ZeRO, overlap and buckets only, the best.
+void keep_best_variants(std::vector<RankedPlan>& plans) {
+  std::vector<RankedPlan> kept;
+  std::set<std::string> seen;
+  for (RankedPlan& plan : plans) {
+    const ParallelPlan& p = plan.step.plan;
+    const std::string key = fmt::format("{} {} {} {} {} {}", p.mesh.dp, p.mesh.tp, p.mesh.pp, p.accumulate, p.recompute,
+                                        p.mesh.pp > 1 ? plan.schedule : "");
+    if (seen.insert(key).second) kept.push_back(std::move(plan));
+  }
+  plans = std::move(kept);
+}
+
+std::string_view verdict_of(const Interval& speedup) {
+  switch (recommend(speedup)) {
+    case Recommendation::multi_device:
+      return "pays";
+    case Recommendation::single_device:
+      return "does not pay";
+    case Recommendation::marginal:
+      return "marginal";
+    default:
+      return "unclear";
+  }
+}
+
+DevicesAnswer answer_of(const RankedPlan& best, const RankedPlan* single, double factor) {
+  DevicesAnswer answer;
+  answer.devices = best.step.plan.num_devices();
+  answer.best = best.text, answer.step_us = best.step.step_us, answer.interval = best.step.interval;
+  if (!single || answer.devices == 1) {
+    answer.speedup_interval = {1, 1};
+    answer.verdict = single ? "" : "one device has no plan that fits";
+    return answer;
+  }
+  answer.speedup = single->step.step_us / best.step.step_us;
+  const double a = single->step.account.relative_sd, b = best.step.account.relative_sd;
+  const double half = kNormal95 * factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedError * a * b));
+  answer.speedup_interval = {answer.speedup * std::exp(-half), answer.speedup * std::exp(half)};
+  answer.verdict = verdict_of(answer.speedup_interval);
+  return answer;
+}
+
+struct PartText {
+  const char* name;
+  double PlanAccount::*member;
+};
+constexpr PartText kParts[] = {{"compute", &PlanAccount::compute_us},
+                               {"communication of tp", &PlanAccount::exposed_tp_us},
+                               {"transfers of pp", &PlanAccount::exposed_pp_us},
+                               {"gradients of dp", &PlanAccount::exposed_dp_us},
+                               {"pipeline bubble", &PlanAccount::bubble_us},
+                               {"optimizer", &PlanAccount::optimizer_us},
+                               {"waiting for the host", &PlanAccount::gaps_us}};
+
+std::string why_of(const RankedPlan& best, const RankedPlan& other) {
+  const PartText* most = kParts;
+  for (const PartText& part : kParts)
+    if (other.step.account.*part.member - best.step.account.*part.member >
+        other.step.account.*most->member - best.step.account.*most->member)
+      most = &part;
+  const bool apart = best.step.interval.high < other.step.interval.low;
+  return fmt::format("{} is {:.1f} % faster than {}, mostly by {} ({} instead of {} us); their intervals {}", best.text,
+                     100 * (other.step.step_us / best.step.step_us - 1), other.text, most->name,
+                     format_number(best.step.account.*most->member), format_number(other.step.account.*most->member),
+                     apart ? "do not overlap" : "overlap, so that measuring both decides");
+}
+
+}  // namespace
+
+void rank_plans(const ModelSpec& model, const Calibration& calibration, const RankRequest& request,
+                PlanOutcome& outcome) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<PlanChoice> choices = enumerate_choices(model, request.space);
+  if (request.executable_only)
+    std::erase_if(choices, [](const PlanChoice& choice) { return !executable(choice.plan); });
+  if (choices.empty())
+    throw Error(Cause::usage,
+                fmt::format("no plan divides {} and a global batch of {}", model.name, request.space.global_batch),
+                "another `global_batch` or number of devices");
+  StageCache cache(model, calibration);
+  std::map<int, std::vector<Candidate>> by_devices;
+  double least_bytes = INFINITY;
+  size_t smallest = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const StepPrediction step = cache.predict(choices[i], PipelineMethod::bound);
+    const double bytes = step.memory.total();
+    if (bytes < least_bytes) least_bytes = bytes, smallest = i;
+    if (!step.fits) {
+      ++outcome.num_too_large;
+      continue;
+    }
+    const double saved = step.account.bubble_us * (1 - bubble_share(choices[i].schedule, choices[i].chunks));
+    by_devices[choices[i].plan.num_devices()].push_back({i, step.step_us - saved});
+  }
+  outcome.num_plans = static_cast<int64_t>(choices.size());
+  if (by_devices.empty())
+    throw Error(Cause::usage,
+                fmt::format("{} at a global batch of {} fits on no plan of up to {} devices of {}: the smallest, {}, "
+                            "needs {}",
+                            model.name, request.space.global_batch, request.space.most_devices,
+                            format_bytes(static_cast<double>(calibration.memory_bytes)), choice_text(choices[smallest]),
+                            format_bytes(least_bytes)),
+                "more devices, a smaller model, or devices with more memory");
+  std::vector<RankedPlan> all;
+  std::map<int, RankedPlan> best;
+  for (auto& [devices, candidates] : by_devices) {
+    std::vector<RankedPlan> plans = simulate_best(cache, choices, std::move(candidates));
+    best.emplace(devices, plans.front());
+    all.insert(all.end(), plans.begin(), plans.end());
+  }
+  std::sort(all.begin(), all.end(), better);
+  const RankedPlan* single = best.count(1) ? &best.at(1) : nullptr;
+  for (const auto& [devices, plan] : best)
+    outcome.by_devices.push_back(answer_of(plan, single, calibration.interval_factor));
+  keep_best_variants(all);
+  if (all.size() > 1) outcome.why = why_of(all[0], all[1]);
+  all.resize(std::min(all.size(), static_cast<size_t>(std::max(1, request.top))));
+  outcome.ranking = std::move(all);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace amdahl

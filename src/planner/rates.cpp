@@ -1,0 +1,93 @@
+// The table of constants. Priors are data-sheet values or what was seen on other machines, so that a fit to few steps
+// stays near what is physically possible.
+#include "planner/rates.h"
+
+#include <fmt/format.h>
+
+#include "amdahl/units.h"
+
+namespace amdahl {
+
+std::string_view to_string(ConstantOrigin origin) {
+  switch (origin) {
+    case ConstantOrigin::measured:
+      return "measured";
+    case ConstantOrigin::fitted:
+      return "fitted";
+    case ConstantOrigin::assumed:
+      break;
+  }
+  return "assumed";
+}
+
+const CalibrationConstant* Calibration::find(std::string_view name) const {
+  for (const CalibrationConstant& constant : constants)
+    if (constant.name == name) return &constant;
+  return nullptr;
+}
+
+const std::vector<RateField>& rate_fields() {
+  static const std::vector<RateField> fields{
+      {"gemm_tflops", "TFLOP/s", "matrix products of many waves", &Rates::gemm_tflops, 0.15, 1},
+      {"gemm_half_waves", "waves", "waves at which a product reaches half of that rate", &Rates::gemm_half_waves, 0.5,
+       1},
+      {"batched_gemm_tflops", "TFLOP/s", "attention's products", &Rates::batched_gemm_tflops, 0.4, 0.7},
+      {"unaligned_gemm", "1", "part of the rate with a vocabulary that is not padded", &Rates::unaligned_gemm, 0.3, 0},
+      {"memory_gbps", "GB/s", "element-wise kernels, bytes read plus written", &Rates::memory_gbps, 0.15, 0.7},
+      {"optimizer_ps", "ps", "update of one parameter", &Rates::optimizer_ps, 0.3, 0.7},
+      {"launch_us", "us", "host time per kernel", &Rates::launch_us, 1, 1},
+      {"softmax_launch_us", "us", "host time per kernel of a softmax that is not fused", &Rates::softmax_launch_us, 0.3,
+       0},
+      {"head_us", "us", "host time of output layer and loss per micro-batch", &Rates::head_us, 0.7, 0.7},
+      {"input_us", "us", "host time of the embedding per micro-batch", &Rates::input_us, 0.7, 0.7},
+      {"queue_exponent", "1", "how far host and device wait for each other; infinite: never", &Rates::queue_exponent,
+       0.4, 0},
+      {"collective_launch_us", "us", "host time per collective of the tensor axis", &Rates::collective_launch_us, 0.5,
+       0},
+      {"collective_wait_us", "us", "wait for the slowest host per collective and doubling of the group",
+       &Rates::collective_wait_us, 0.7, 0},
+      {"tp_alpha_us", "us", "latency of an all-reduce of activations", &Rates::tp_alpha_us, 0.7, 0},
+      {"tp_gbps", "GB/s", "bus bandwidth of an all-reduce of activations", &Rates::tp_gbps, 0.3, 0},
+      {"dp_alpha_us", "us", "latency of the all-reduce of gradients", &Rates::dp_alpha_us, 0.7, 0.7},
+      {"dp_gbps", "GB/s", "bus bandwidth of the all-reduce of gradients", &Rates::dp_gbps, 0.3, 0.5},
+      {"pp_alpha_us", "us", "latency of a transfer between stages", &Rates::pp_alpha_us, 0, 0},
+      {"pp_gbps", "GB/s", "rate of a transfer between stages", &Rates::pp_gbps, 1, 0},
+      {"hop_us", "us", "latency of each of the 2 (n - 1) steps of an all-reduce", &Rates::hop_us, 0, 0},
+      {"link_total_gbps", "GB/s", "rate of all devices together; 0: no common path", &Rates::link_total_gbps, 0, 0},
+      {"step_us", "us", "host time of a step besides its layers", &Rates::step_us, 0, 1},
+      {"interference", "1", "slowdown of backward by communication behind it", &Rates::interference, 0, 0},
+      {"sharing", "1", "slowdown by each further device at work", &Rates::sharing, 0, 0.7},
+      {"shared_cores", "1", "cores that virtual devices share; 0: devices have their own", &Rates::shared_cores, 0, 0},
+      {"gemm_units", "1", "multiprocessors, or cores", &Rates::gemm_units, 0, 0},
+      {"gemm_tile", "1", "rows and columns of a tile of the output", &Rates::gemm_tile, 0, 0},
+  };
+  return fields;
+}
+
+Rates rates_of(const Calibration& calibration) {
+  Rates rates;
+  for (const CalibrationConstant& constant : calibration.constants) {
+    const RateField* found = nullptr;
+    std::vector<std::string> names;
+    for (const RateField& field : rate_fields()) {
+      names.emplace_back(field.name);
+      if (field.name == constant.name) found = &field;
+    }
+    if (!found)
+      throw Error(Cause::usage, fmt::format("unknown constant '{}' in the calibration", constant.name),
+                  choices_hint(constant.name, names));
+    rates.*found->member = constant.value;
+  }
+  return rates;
+}
+
+Calibration calibration_of(const Rates& rates, ConstantOrigin origin, const std::string& source) {
+  Calibration calibration;
+  for (const RateField& field : rate_fields())
+    calibration.constants.push_back({std::string(field.name), rates.*field.member, std::string(field.unit),
+                                     field.prior_sd > 0 ? origin : ConstantOrigin::assumed,
+                                     field.prior_sd > 0 ? source : std::string(field.meaning)});
+  return calibration;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,81 @@
+// The terms of a predicted step, one function and one file each. Times in us. Sources and derivations: docs/planner.md.
+#pragma once
+
+#include <vector>
+
+#include "planner/rates.h"
+#include "planner/workload.h"
+
+namespace amdahl {
+
+// gemm.cpp
+/// Tiles of the output over the multiprocessors: a GEMM of few waves leaves some of them idle.
+double gemm_waves(const GemmWork& gemm, const Rates& rates);
+/// 2 m n k / rate x (1 + half_waves / waves), rate x unaligned_gemm for outputs of an unpadded width.
+double gemm_us(const GemmWork& gemm, const Rates& rates);
+/// Forward and the two products of backward, each with its own shape.
+double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates);
+
+// attention.cpp
+/// The six products of scores and values, forward and backward, and the element-wise kernels over the scores.
+double attention_us(const AttentionWork& attention, const Rates& rates);
+
+// memory_bound.cpp
+double memory_us(double bytes, const Rates& rates);
+/// Update of the parameters that one device updates.
+double optimizer_us(double parameters, const Rates& rates);
+
+// launch.cpp
+/// Time in which the host enqueues a layer: kernels x launch_us, and for collectives the wait for the slowest of the
+/// group's hosts, which grows with the logarithm of their number.
+double host_us(const LayerWork& layer, int tp, const Rates& rates);
+/// Host and device work at the same time: (device^k + host^k)^(1/k). k = infinity would be the larger of the two;
+/// synchronisation makes k finite.
+double queue_us(double device_us, double host_us, const Rates& rates);
+
+// collectives.cpp
+/// alpha + 2 (n - 1) / n bytes / rate; 0 for one device.
+double all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
+/// Half of that: reduce-scatter or all-gather of `bytes` in total.
+double half_all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
+/// alpha + bytes / rate.
+double transfer_us(double bytes, double alpha_us, double gbps);
+
+// pipeline.cpp
+struct PipelineCost {
+  double makespan_us = 0;
+  double transfer_us = 0;  // part of it that would go with infinitely fast links
+  double bubble_us = 0;    // idle time of the busiest stage apart from that
+  int busiest = 0;         // stage
+};
+struct StageCost {
+  double forward_us = 0, backward_us = 0;
+  double total_us() const { return forward_us + backward_us; }
+};
+/// sum of stages + (m - 1) x slowest stage + transfers: a pipeline whose slowest stage never waits after it started.
+/// Exact for gpipe and 1F1B when one stage is slowest by more than the transfers.
+PipelineCost pipeline_bound(const std::vector<StageCost>& stages, int64_t micro_batches, double transfer_us);
+/// By simulation of the schedule. Beyond 4 p micro-batches the makespan is continued linearly, which is exact in the
+/// steady state.
+PipelineCost pipeline_simulated(ScheduleKind kind, int chunks, const std::vector<StageCost>& stages,
+                                int64_t micro_batches, double transfer_us);
+
+// interference.cpp
+struct Overlap {
+  double exposed_us = 0;  // communication after the last gradient, or that did not fit behind backward
+  double slowed_us = 0;   // by which backward gets longer
+};
+/// Communication of `buckets` equal buckets behind a backward pass: the last bucket is always exposed.
+Overlap overlap_of(double communication_us, double backward_us, int buckets, const Rates& rates);
+/// By which work gets slower when so many devices work at once: max(1, devices / shared_cores) for virtual devices on
+/// the cores of one host, and sharing for each further device (memory bandwidth, power). 1 for one device.
+double sharing_factor(int devices, const Rates& rates);
+
+// memory.cpp
+struct MemoryParts {
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes of the fullest device
+  double total() const { return parameters + gradients + optimizer + activations; }
+};
+MemoryParts memory_of(const Workload& work);
+
+}  // namespace amdahl

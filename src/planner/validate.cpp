@@ -1,0 +1,255 @@
+#include "planner/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "planner/fit.h"
+#include "planner/predict.h"
+#include "stats/percentile.h"
+#include "stats/rank_correlation.h"
+#include "stats/summary.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kConfidence95 = 0.95;
+
+struct Row {
+  const MeasuredIteration* measured;
+  FitRow fit;
+  double predicted_us = 0, relative_sd = 0;
+  double error() const { return predicted_us / fit.step_us - 1; }
+  double log_error() const { return std::log(predicted_us / fit.step_us); }
+};
+
+std::vector<Row> rows_of(const std::vector<MeasuredIteration>& measured) {
+  std::vector<Row> rows;
+  for (const MeasuredIteration& one : measured) {
+    ModelSpec model = model_of(one);
+    rows.push_back({&one, {make_workload(model, plan_of(one), megatron_profile()), one.iteration_ms * 1e3}});
+  }
+  return rows;
+}
+
+void predict_with(const Rates& rates, std::vector<Row*>& rows) {
+  for (Row* row : rows) {
+    const PlanAccount account = account_of(row->fit.work, rates, PipelineMethod::simulation);
+    row->predicted_us = account.step_us();
+    row->relative_sd = account.relative_sd;
+  }
+}
+
+ErrorSummary summary_of(std::string name, const std::vector<double>& errors) {
+  ErrorSummary summary;
+  summary.name = std::move(name);
+  summary.rows = static_cast<int64_t>(errors.size());
+  if (errors.empty()) return summary;
+  std::vector<double> sizes;
+  for (const double error : errors)
+    sizes.push_back(std::abs(error)), summary.bias += error / static_cast<double>(errors.size());
+  summary.mean = mean_of(sizes);
+  summary.p95 = percentile(sizes, 95);
+  summary.worst = *std::max_element(sizes.begin(), sizes.end());
+  return summary;
+}
+
+template <typename Rows>
+std::vector<double> errors_of(const Rows& rows) {
+  std::vector<double> errors;
+  for (const auto& row : rows) {
+    if constexpr (std::is_pointer_v<typename Rows::value_type>)
+      errors.push_back(row->error());
+    else
+      errors.push_back(row.error());
+  }
+  return errors;
+}
+
+using Grouping = std::string (*)(const MeasuredIteration&);
+
+// Predicts each group by a fit to the others; the rows then hold these predictions.
+std::vector<ErrorSummary> leave_out(std::vector<Row>& rows, Grouping group) {
+  std::map<std::string, std::vector<Row*>> groups;
+  for (Row& row : rows) groups[group(*row.measured)].push_back(&row);
+  std::vector<ErrorSummary> summaries;
+  if (groups.size() < 2) return summaries;
+  for (auto& [name, members] : groups) {
+    std::vector<const FitRow*> others;
+    for (const Row& row : rows)
+      if (group(*row.measured) != name) others.push_back(&row.fit);
+    predict_with(fit_rates(others, Rates{}), members);
+    summaries.push_back(summary_of(name, errors_of(members)));
+  }
+  return summaries;
+}
+
+std::string layout_name(const MeasuredIteration& row) { return fmt::format("tp{} dp{} pp{}", row.tp, row.dp, row.pp); }
+
+// Coverage with, for each layout, the factor that the other layouts' left-out errors give.
+double cross_coverage(const std::vector<Row>& rows) {
+  std::map<std::string, std::vector<const Row*>> groups;
+  for (const Row& row : rows) groups[layout_name(*row.measured)].push_back(&row);
+  double inside = 0;
+  for (const auto& [name, members] : groups) {
+    std::vector<double> errors, sds;
+    for (const auto& [other, rest] : groups)
+      if (other != name)
+        for (const Row* row : rest) errors.push_back(row->log_error()), sds.push_back(row->relative_sd);
+    const double factor = interval_factor(errors, sds, kConfidence95);
+    for (const Row* row : members) inside += std::abs(row->log_error()) <= kNormal95 * factor * row->relative_sd;
+  }
+  return inside / static_cast<double>(rows.size());
+}
+
+struct Ranks {
+  double mean = 0, worst = 1;
+};
+
+Ranks ranks_within(const std::vector<Row>& rows, bool global) {
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;
+  std::map<Key, std::pair<std::vector<double>, std::vector<double>>> shapes;
+  for (const Row& row : rows) {
+    const MeasuredIteration& m = *row.measured;
+    auto& [predicted, measured] =
+        shapes[{m.hidden, m.layers, m.sequence, m.micro_batch, global ? m.global_batch : m.global_batch / m.dp}];
+    predicted.push_back(row.predicted_us), measured.push_back(row.fit.step_us);
+  }
+  constexpr size_t kFewest = 4;
+  Ranks ranks;
+  int count = 0;
+  for (const auto& [key, sides] : shapes) {
+    if (sides.first.size() < kFewest) continue;
+    const double rho = spearman(sides.first, sides.second);
+    ranks.mean += rho, ranks.worst = std::min(ranks.worst, rho), ++count;
+  }
+  if (count > 0) ranks.mean /= count;
+  return ranks;
+}
+
+// Data sheet of an A100: dense fp16 rate, HBM2e, NVLink 3 in one direction, and nothing else.
+Rates data_sheet_rates() {
+  Rates rates;
+  rates.gemm_tflops = rates.batched_gemm_tflops = 312;
+  rates.gemm_half_waves = 0, rates.unaligned_gemm = 1;
+  rates.memory_gbps = 2039;
+  rates.optimizer_ps = 30.0 / 2039 * 1e3;
+  rates.launch_us = rates.softmax_launch_us = rates.head_us = rates.input_us = 0;
+  rates.collective_launch_us = rates.collective_wait_us = 0;
+  rates.tp_alpha_us = rates.dp_alpha_us = 0;
+  rates.tp_gbps = rates.dp_gbps = rates.pp_gbps = 300;
+  return rates;
+}
+
+std::vector<ErrorSummary> baselines_of(std::vector<Row> rows) {
+  std::vector<double> per_flop;
+  for (const Row& row : rows)
+    per_flop.push_back(row.fit.step_us * static_cast<double>(row.measured->gpus) / row.fit.work.flops);
+  const double rate = median_of(per_flop);
+  std::vector<double> linear;
+  for (const Row& row : rows)
+    linear.push_back(rate * row.fit.work.flops / static_cast<double>(row.measured->gpus) / row.fit.step_us - 1);
+  std::vector<Row*> all;
+  for (Row& row : rows) all.push_back(&row);
+  predict_with(data_sheet_rates(), all);
+  return {summary_of("linear scaling, one constant", linear),
+          summary_of("roofline of the data sheet", errors_of(rows))};
+}
+
+double bound_difference(const std::vector<Row>& rows, const Rates& rates) {
+  double worst = 0;
+  for (const Row& row : rows) {
+    const double bound = account_of(row.fit.work, rates, PipelineMethod::bound).step_us();
+    const double simulated = account_of(row.fit.work, rates, PipelineMethod::simulation).step_us();
+    worst = std::max(worst, std::abs(bound / simulated - 1));
+  }
+  return worst;
+}
+
+}  // namespace
+
+ModelSpec model_of(const MeasuredIteration& row) {
+  constexpr int64_t kVocabulary = 50257;
+  ModelSpec model;
+  model.name = fmt::format("gpt h{} l{}", row.hidden, row.layers);
+  model.input_width = row.sequence;
+  model.input_shape = {row.sequence};
+  model.loss = LossKind::softmax_cross_entropy;
+  LayerSpec embedding;
+  embedding.kind = LayerKind::embedding, embedding.units = row.hidden, embedding.vocabulary = kVocabulary;
+  embedding.activation = Activation::none;
+  model.layers.push_back(embedding);
+  LayerSpec block;
+  block.kind = LayerKind::transformer_block, block.units = row.hidden, block.heads = row.heads, block.causal = true;
+  block.activation = Activation::none;
+  for (int64_t i = 0; i < row.layers; ++i) model.layers.push_back(block);
+  LayerSpec head;
+  head.kind = LayerKind::token_head, head.vocabulary = kVocabulary, head.tied = true;
+  head.activation = Activation::none;
+  model.layers.push_back(head);
+  return model;
+}
+
+ParallelPlan plan_of(const MeasuredIteration& row) {
+  ParallelPlan plan;
+  plan.strategy = row.dp > 1 ? "ddp" : "single";
+  plan.mesh = {static_cast<int>(row.dp), static_cast<int>(row.tp), static_cast<int>(row.pp)};
+  plan.global_batch = row.global_batch;
+  plan.accumulate = row.global_batch / (row.dp * row.micro_batch);
+  plan.overlap = false;
+  return plan;
+}
+
+PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
+                                const std::vector<MeasuredIteration>& also, bool sizes) {
+  PlanValidation result;
+  std::vector<Row> rows = rows_of(measured), further = rows_of(also);
+  result.rows = static_cast<int64_t>(rows.size());
+  result.fitted_constants = num_fitted_constants();
+  result.baselines = baselines_of(rows);
+  std::vector<const FitRow*> every;
+  std::vector<Row*> all, all_further;
+  for (Row& row : rows) every.push_back(&row.fit), all.push_back(&row);
+  for (Row& row : further) all_further.push_back(&row);
+  const Rates rates = fit_rates(every, Rates{});
+  result.calibration =
+      calibration_of(rates, ConstantOrigin::fitted, fmt::format("least squares over {} steps", rows.size()));
+  result.calibration.software = "megatron", result.calibration.math = "bf16", result.calibration.device_kind = "cuda";
+  predict_with(rates, all);
+  result.in_sample = summary_of("in the sample", errors_of(rows));
+  result.bound_to_simulation = bound_difference(rows, rates);
+  predict_with(rates, all_further);
+  result.also = summary_of("further rows", errors_of(further));
+
+  constexpr Grouping kSizes[] = {
+      [](const MeasuredIteration& m) { return fmt::format("hidden {}", m.hidden); },
+      [](const MeasuredIteration& m) { return fmt::format("layers {}", m.layers); },
+      [](const MeasuredIteration& m) { return fmt::format("micro-batch {}", m.micro_batch); },
+      [](const MeasuredIteration& m) { return fmt::format("global batch {:>3}", m.global_batch); },
+      [](const MeasuredIteration& m) { return fmt::format("tp {}", m.tp); },
+      [](const MeasuredIteration& m) { return fmt::format("pp {}", m.pp); },
+  };
+  if (sizes)
+    for (const Grouping group : kSizes)
+      for (ErrorSummary& one : leave_out(rows, group)) result.sizes.push_back(std::move(one));
+
+  result.layouts = leave_out(rows, layout_name);  // last, so that the rows keep these predictions
+  result.left_out_layout = summary_of("layout left out", errors_of(rows));
+  const Ranks replica = ranks_within(rows, false), global = ranks_within(rows, true);
+  result.rank_by_replica_batch = replica.mean, result.rank_by_global_batch = global.mean;
+  result.rank_worst = std::min(replica.worst, global.worst);
+  std::vector<double> errors, sds;
+  for (const Row& row : rows) errors.push_back(row.log_error()), sds.push_back(row.relative_sd);
+  result.calibration.interval_factor = interval_factor(errors, sds, kConfidence95);
+  result.coverage = cross_coverage(rows);
+  for (const Row& row : further)
+    result.also_coverage +=
+        (std::abs(row.log_error()) <= kNormal95 * result.calibration.interval_factor * row.relative_sd) /
+        static_cast<double>(further.size());
+  return result;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,23 @@
+// Compares predictions with a file of measured iterations, each left out of the fit that predicts it.
+#pragma once
+
+#include <string_view>
+
+#include "amdahl/plan_validation.h"
+
+namespace amdahl {
+
+/// Rows of a CSV with the columns gpus, global_batch, micro_batch, hidden, heads, layers, sequence, tp, dp, pp and
+/// iteration_ms, in any order. Error{data_corrupt} names the line and column.
+std::vector<MeasuredIteration> parse_iterations(std::string_view text, const std::string& name);
+
+/// The GPT model of a row: vocabulary 50,257, tied.
+ModelSpec model_of(const MeasuredIteration& row);
+ParallelPlan plan_of(const MeasuredIteration& row);
+
+/// Fits to `rows` and predicts them: in the sample, and leaving out each value of each grouping. `also`: rows that take
+/// part in no fit.
+PlanValidation validate_planner(const std::vector<MeasuredIteration>& rows,
+                                const std::vector<MeasuredIteration>& also = {}, bool sizes = true);
+
+}  // namespace amdahl

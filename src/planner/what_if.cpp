@@ -1,0 +1,126 @@
+#include "planner/what_if.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+
+#include "amdahl/error.h"
+#include "amdahl/units.h"
+#include "planner/predict.h"
+
+namespace amdahl {
+namespace {
+
+constexpr double kBytesPerGb = 1e9;
+
+double number_of(std::string_view key, std::string_view value, double least, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || !(number >= least) || !(number <= most))
+    throw Error(Cause::usage, fmt::format("what-if {}={}: no number from {} to {}", key, value, least, most),
+                fmt::format("{}={}", key, key == "gpus" ? 8 : 80));
+  return number;
+}
+
+void set_rate(Calibration& calibration, const RateField& field, double value, const std::string& source) {
+  for (CalibrationConstant& constant : calibration.constants)
+    if (constant.name == field.name) {
+      if (constant.value != value)
+        constant.value = value, constant.origin = ConstantOrigin::assumed, constant.source = source;
+      return;
+    }
+  calibration.constants.push_back(
+      {std::string(field.name), value, std::string(field.unit), ConstantOrigin::assumed, source});
+}
+
+void set_rates(Calibration& calibration, const Rates& before, const Rates& after, const std::string& source) {
+  for (const RateField& field : rate_fields())
+    if (before.*field.member != after.*field.member) set_rate(calibration, field, after.*field.member, source);
+}
+
+double tflops_of(const GpuKind& gpu, std::string_view math) {
+  return math == "bf16" ? gpu.bf16_tflops : math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
+}
+
+void assume_gpu(Calibration& calibration, const GpuKind& gpu) {
+  const GpuKind* measured = gpu_kind_of(calibration.device_name);
+  if (!measured)
+    throw Error(Cause::usage,
+                fmt::format("what-if gpu={} from a calibration of '{}', which is no GPU that the catalogue has",
+                            gpu.name, calibration.device_name),
+                "a calibration of a GPU, or no machine file");
+  const Rates before = rates_of(calibration);
+  Rates after = before;
+  const double compute = tflops_of(gpu, calibration.math) / tflops_of(*measured, calibration.math);
+  const double memory = gpu.memory_gbps / measured->memory_gbps;
+  after.gemm_tflops *= compute, after.batched_gemm_tflops *= compute;
+  after.memory_gbps *= memory, after.optimizer_ps /= memory;
+  after.gemm_units = gpu.multiprocessors;
+  const std::string source =
+      fmt::format("measured on {}, scaled by data sheets: {}", calibration.device_name, gpu.source);
+  set_rates(calibration, before, after, source);
+  const Rates linked = with_link(after, find_link_kind(gpu.link));
+  set_rates(calibration, after, linked, std::string(find_link_kind(gpu.link).source));
+  calibration.device_name = std::string(gpu.name);
+  calibration.memory_bytes = static_cast<int64_t>(gpu.memory_gb * kBytesPerGb);
+}
+
+}  // namespace
+
+WhatIf parse_what_if(std::string_view text) {
+  WhatIf what_if;
+  std::set<std::string_view> seen;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    const std::string_view item = text.substr(start, end - start);
+    start = end + 1;
+    const size_t equals = item.find('=');
+    const std::string_view key = item.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    if (key != "gpus" && key != "link" && key != "gpu" && key != "memory-gb")
+      throw Error(Cause::usage, fmt::format("what-if does not know '{}'", item),
+                  choices_hint(key, {"gpus", "link", "gpu", "memory-gb"}));
+    if (!seen.insert(key).second)
+      throw Error(Cause::usage, fmt::format("what-if has two values of {}", key), "one of them");
+    if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, 4096));
+    if (key == "memory-gb") what_if.memory_gb = number_of(key, value, 0.001, 1e6);
+    if (key == "link") what_if.link = &find_link_kind(value);
+    if (key == "gpu") what_if.gpu = &find_gpu_kind(value);
+  }
+  if (what_if.link && what_if.gpus == 1)
+    throw Error(Cause::usage, fmt::format("what-if gpus=1,link={}: one device has no link", what_if.link->name),
+                "gpus=2 or more, or no link");
+  return what_if;
+}
+
+Calibration assume(const Calibration& measured, const WhatIf& what_if) {
+  Calibration calibration = measured;
+  if (what_if.gpu) assume_gpu(calibration, *what_if.gpu);
+  if (what_if.link) {
+    const Rates before = rates_of(calibration);
+    set_rates(calibration, before, with_link(before, *what_if.link), std::string(what_if.link->source));
+  }
+  if (what_if.memory_gb > 0) calibration.memory_bytes = static_cast<int64_t>(what_if.memory_gb * kBytesPerGb);
+  return calibration;
+}
+
+Calibration assume(const WhatIf& what_if, std::string_view math) {
+  if (!what_if.gpu)
+    throw Error(Cause::usage, "neither a machine file nor an assumed GPU",
+                "`machine=FILE` of ``calibrate machine=FILE``, or `what_if=gpus=8,gpu=h200`");
+  Calibration calibration =
+      calibration_of(rates_of_kind(*what_if.gpu, math), ConstantOrigin::assumed, std::string(what_if.gpu->source));
+  for (CalibrationConstant& constant : calibration.constants)
+    constant.origin = ConstantOrigin::assumed, constant.source = std::string(what_if.gpu->source);
+  calibration.device_kind = "cuda";
+  calibration.device_name = std::string(what_if.gpu->name);
+  calibration.math = std::string(math);
+  calibration.memory_bytes = static_cast<int64_t>(what_if.gpu->memory_gb * kBytesPerGb);
+  calibration.interval_factor = 3;  // nothing was measured
+  WhatIf rest = what_if;
+  rest.gpu = nullptr;
+  return assume(calibration, rest);
+}
+
+}  // namespace amdahl

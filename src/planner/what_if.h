@@ -1,0 +1,29 @@
+// Assumptions about a machine: "gpus=8,link=pcie5,gpu=a100,memory-gb=40".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "amdahl/calibration.h"
+#include "planner/catalogue.h"
+
+namespace amdahl {
+
+struct WhatIf {
+  int gpus = 0;  // 0: not assumed
+  const LinkKind* link = nullptr;
+  const GpuKind* gpu = nullptr;
+  double memory_gb = 0;
+};
+
+/// Error{usage} for an unknown or repeated word, a value out of range, and a link between one device.
+WhatIf parse_what_if(std::string_view text);
+
+/// The calibration under these assumptions; changed constants become `assumed`. Another GPU scales what was measured by
+/// the ratio of data sheets. Error{usage} when that needs a calibration of a known kind of GPU.
+Calibration assume(const Calibration& calibration, const WhatIf& what_if);
+/// A calibration by data sheet alone.
+Calibration assume(const WhatIf& what_if, std::string_view math);
+
+}  // namespace amdahl

@@ -1,0 +1,101 @@
+// What one training step asks of a device, as counts: matrix products, bytes, kernels, collectives. No times: rates.h
+// has the constants of a machine, terms.h turns counts into microseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
+#include "parallel/pipeline/schedule.h"
+
+namespace amdahl {
+
+/// One matrix product of forward, [m, k] x [k, n]. Backward has two of the same size, except in the first layer.
+struct GemmWork {
+  double m = 0, n = 0, k = 0;
+  bool aligned = true;  // n is a multiple of the tile of tensor cores
+};
+
+/// Attention of one layer on one device: `batch` = rows x heads of this device.
+struct AttentionWork {
+  double batch = 0, steps = 0, head_size = 0;
+  double score_bytes = 0;  // bytes of element-wise kernels per score, forward and backward; 0: a fused kernel
+};
+
+/// One layer (or several equal ones) on one device for one micro-batch, forward and backward.
+struct LayerWork {
+  int repeats = 1;
+  std::vector<GemmWork> gemms;
+  bool has_input_gradient = true;
+  AttentionWork attention;
+  double bytes = 0;                                           // of element-wise kernels, normalisation and gathers
+  double kernels = 0;                                         // launches
+  double extra_kernels = 0;                                   // launches of an attention softmax that is not fused
+  double collectives = 0;                                     // of the tensor axis
+  double collective_bytes = 0;                                // of each
+  double parameters = 0;                                      // on this device
+  double saved_bytes = 0;                                     // kept for backward
+  double repeated_share = 0;                                  // of its work that backward does again
+  enum class Host { block, input, head } host = Host::block;  // which constant its launches have
+};
+
+struct StageWork {
+  std::vector<LayerWork> layers;
+  double parameters = 0;
+};
+
+struct Workload {
+  Mesh mesh;
+  int64_t micro_batches = 1;
+  double micro_rows = 1;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int chunks = 1;
+  int zero_stage = 0;
+  bool overlap = false;
+  double bucket_bytes = 25 << 20;
+  std::vector<StageWork> stages;
+  double transfer_bytes = 0;         // between neighbouring stages, each direction
+  double gradient_bytes = 4;         // per parameter in the all-reduce of the data axis
+  double state_bytes = 16;           // parameters, gradients and optimizer state per parameter
+  double optimizer_state_bytes = 8;  // the part of it that ZeRO divides from stage 1 on
+  double sum_gradient_bytes = 4;     // the part that it divides from stage 2 on
+  double flops = 0;                  // of the whole step over all devices
+};
+
+/// Properties of a training program that are counted in its source, not fitted.
+struct SoftwareProfile {
+  std::string name;
+  double element_bytes = 4;     // of activations and weights in matrix products
+  double score_bytes = 0;       // as AttentionWork
+  double whole_bytes = 0;       // element-wise bytes of a transformer block per row, step and unit, not divided by tp
+  double divided_bytes = 0;     // those that tp divides
+  double accumulate_bytes = 0;  // per parameter and micro-batch: adding a gradient to its sum
+  double logit_bytes = 0;       // per logit
+  double block_kernels = 0;     // launches of a transformer block, forward and backward
+  double unfused_kernels = 0;   // more of them when rows x heads is no multiple of 4
+  bool pads_alone = true;       // pads the vocabulary also on one device
+  double gradient_bytes = 4;
+  double state_bytes = 16;
+  double optimizer_state_bytes = 8;
+  double sum_gradient_bytes = 4;
+  double saved_bytes = 0;  // per row, step and unit of a block; 0: of the table of layers
+};
+
+/// This program, f32.
+SoftwareProfile amdahl_profile();
+/// Megatron-LM of 2022 in fp16 with activations kept, as in the measured file of tests/data/planner.
+SoftwareProfile megatron_profile();
+
+/// Counts of one step of `plan`. Stages: the first layer and the last stay at the ends, those between are divided
+/// evenly. Error{usage} when the mesh cannot divide the model.
+Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const SoftwareProfile& software);
+/// Sets what of a plan does not change the counts of a stage: micro-batches, ZeRO, overlap and buckets.
+void set_step(const ParallelPlan& plan, Workload& work);
+
+/// Whether the mesh divides the model's heads, widths and layers, and the batch; the reason names the first that it
+/// does not.
+Feasibility mesh_feasible(const ModelSpec& model, const ParallelPlan& plan);
+
+}  // namespace amdahl

@@ -1,0 +1,148 @@
+// Enumeration, ranking, explanation and assumptions of the planner.
+#include "planner/rank.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/predict.h"
+#include "planner/what_if.h"
+#include "report/plan/text.h"
+#include "spec/calibration_json.h"
+
+namespace amdahl {
+namespace {
+
+Calibration assumed(const char* what_if) { return assume(parse_what_if(what_if), "bf16"); }
+
+PlanOutcome ranked(const Calibration& calibration, const char* model, int64_t batch, int devices) {
+  PlanOutcome outcome;
+  outcome.model = find_model_preset(model);
+  outcome.global_batch = batch, outcome.most_devices = devices, outcome.calibration = calibration;
+  RankRequest request;
+  request.space.global_batch = batch, request.space.most_devices = devices;
+  rank_plans(outcome.model, calibration, request, outcome);
+  return outcome;
+}
+
+std::string refusal(const char* what_if) {
+  try {
+    assumed(what_if);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::usage) << what_if;
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlannerRank, PlansAreTextAndBack) {
+  PlanSpace space;
+  space.global_batch = 48, space.most_devices = 6;
+  const std::vector<PlanChoice> choices = enumerate_choices(find_model_preset("gpt2"), space);
+  std::set<std::string> texts;
+  for (const PlanChoice& choice : choices) {
+    const std::string text = choice_text(choice);
+    EXPECT_TRUE(texts.insert(text).second) << text << " twice";
+    EXPECT_EQ(choice_text(parse_choice(text, 48)), text);
+    EXPECT_TRUE(mesh_feasible(find_model_preset("gpt2"), choice.plan).ok) << text;
+  }
+  for (const char* text : {"dp1", "dp2.tp3,m4,zero1", "dp2.pp3,zb-v,m8,recompute=block", "pp2,interleavedx4,m6"})
+    EXPECT_TRUE(texts.count(text)) << text;
+  EXPECT_THROW(parse_choice("dp2,m0", 48), Error);
+  EXPECT_THROW(parse_choice("dq2", 48), Error);
+  EXPECT_THROW(parse_choice("dp2,zero4", 48), Error);
+}
+
+TEST(PlannerRank, TheBestIsTheFastestThatFits) {
+  const PlanOutcome outcome = ranked(assumed("gpus=8,gpu=h200"), "gpt2", 512, 8);
+  ASSERT_GE(outcome.ranking.size(), 10u);
+  for (size_t i = 1; i < outcome.ranking.size(); ++i)
+    EXPECT_LE(outcome.ranking[i - 1].step.step_us, outcome.ranking[i].step.step_us * (1 + 1e-9));
+  EXPECT_EQ(outcome.ranking[0].step.plan.mesh.dp, 8) << "a small model with a large batch";
+  for (const RankedPlan& plan : outcome.ranking) EXPECT_LE(plan.step.memory.total(), 141e9) << plan.text;
+  ASSERT_EQ(outcome.by_devices.size(), 8u);
+  EXPECT_EQ(outcome.by_devices[0].devices, 1);
+  EXPECT_EQ(outcome.by_devices[7].verdict, "pays");
+  EXPECT_NE(plan_outcome_text(outcome).find("best: dp8"), std::string::npos);
+}
+
+TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {
+  const PlanOutcome small = ranked(assumed("gpus=4,gpu=h200"), "medium", 64, 4);
+  EXPECT_EQ(small.ranking[0].step.plan.num_devices(), 1);
+  for (const DevicesAnswer& answer : small.by_devices) EXPECT_NE(answer.verdict, "pays") << answer.best;
+  const PlanOutcome large = ranked(assumed("gpus=8,gpu=h200,memory-gb=12"), "gpt2-xl", 64, 8);
+  EXPECT_GT(large.num_too_large, 0);
+  EXPECT_GT(large.by_devices.front().devices, 1) << "one device is too small";
+  EXPECT_NE(large.by_devices.front().verdict.find("no plan that fits"), std::string::npos);
+  try {
+    ranked(assumed("gpus=2,gpu=h200,memory-gb=1"), "gpt2-xl", 64, 2);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("fits on no plan of up to 2 devices of 1.0 GB"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(PlannerRank, ManyPlansTakeLittleTime) {
+  const PlanOutcome outcome = ranked(assumed("gpus=32,gpu=h200"), "gpt2", 4096, 32);
+  EXPECT_GT(outcome.num_plans, 100'000);
+  EXPECT_LT(outcome.seconds, 10);
+}
+
+TEST(PlannerRank, TermsOfAPlanAddUp) {
+  const Calibration calibration = assumed("gpus=8,gpu=h200");
+  for (const char* text : {"dp8", "dp2.tp2.pp2,m8", "tp4,m4,recompute=block", "dp1"}) {
+    PlanOutcome outcome;
+    explain_plan(find_model_preset("gpt2"), calibration, parse_choice(text, 64), outcome);
+    double sum = 0;
+    for (const ExplainedTerm& term : outcome.terms) {
+      sum += term.us;
+      EXPECT_FALSE(term.formula.empty());
+    }
+    EXPECT_NEAR(sum, outcome.explained.step.step_us, 1e-6 * sum) << text;
+  }
+}
+
+TEST(PlannerWhatIf, NamesWhatIsImpossible) {
+  EXPECT_EQ(refusal("gpus=8,gpu=h200,link=pcie5,memory-gb=40"), "accepted");
+  EXPECT_EQ(refusal("gpus=1,link=pcie5"), "what-if gpus=1,link=pcie5: one device has no link");
+  EXPECT_EQ(refusal("gpus=8,gpus=2"), "what-if has two values of gpus");
+  EXPECT_EQ(refusal("link=pcie9,gpu=h200"), "unknown link 'pcie9'");
+  EXPECT_EQ(refusal("gpus=0"), "what-if gpus=0: no number from 1 to 4096");
+  EXPECT_EQ(refusal("speed=2"), "what-if does not know 'speed=2'");
+}
+
+TEST(PlannerWhatIf, MarksWhatItAssumes) {
+  Calibration measured = assumed("gpu=h200,gpus=2");
+  for (CalibrationConstant& constant : measured.constants) constant.origin = ConstantOrigin::measured;
+  measured.device_name = "NVIDIA H200";
+  const Calibration linked = assume(measured, parse_what_if("gpus=8,link=pcie5"));
+  EXPECT_EQ(linked.find("dp_gbps")->origin, ConstantOrigin::assumed);
+  EXPECT_NEAR(linked.find("dp_gbps")->value, 63 * 0.8 * 0.73, 1e-6);
+  EXPECT_EQ(linked.find("gemm_tflops")->origin, ConstantOrigin::measured);
+  const Calibration other = assume(measured, parse_what_if("gpu=a100"));
+  EXPECT_EQ(other.find("gemm_tflops")->origin, ConstantOrigin::assumed);
+  EXPECT_NEAR(other.find("gemm_tflops")->value, measured.find("gemm_tflops")->value * 312 / 989, 1e-9);
+  EXPECT_EQ(other.memory_bytes, 80'000'000'000);
+  measured.device_name = "a CPU";
+  EXPECT_THROW(assume(measured, parse_what_if("gpu=a100")), Error);
+}
+
+TEST(PlannerCalibration, IsKeptInAMachineFile) {
+  const Calibration one = assumed("gpu=h200,gpus=2");
+  const std::string text = with_calibrations(R"({"version": 1, "host": "h"})", {one});
+  const std::vector<Calibration> back = calibrations_from_json(text, "machine.json");
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].device_name, one.device_name);
+  EXPECT_EQ(back[0].constants.size(), one.constants.size());
+  for (size_t i = 0; i < one.constants.size(); ++i)
+    EXPECT_DOUBLE_EQ(back[0].constants[i].value, one.constants[i].value);
+  EXPECT_EQ(calibrations_from_json(with_calibrations(text, {one}), "m").size(), 1u) << "replaced";
+  Calibration other = one;
+  other.math = "tf32";
+  EXPECT_EQ(calibrations_from_json(with_calibrations(text, {other}), "m").size(), 2u);
+  EXPECT_THROW(calibrations_from_json(R"({"calibrations": [{"math": 1}]})", "m"), Error);
+}
+
+}  // namespace
+}  // namespace amdahl

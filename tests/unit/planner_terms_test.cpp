@@ -1,0 +1,188 @@
+// The planner's terms against values computed by hand, and their sums.
+#include "planner/terms.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/pipeline/simulate.h"
+#include "planner/predict.h"
+#include "planner/validate.h"
+
+namespace amdahl {
+namespace {
+
+Rates simple_rates() {
+  Rates rates;
+  rates.gemm_tflops = 100, rates.gemm_half_waves = 0, rates.gemm_units = 100, rates.gemm_tile = 128;
+  rates.batched_gemm_tflops = 50, rates.memory_gbps = 1000, rates.optimizer_ps = 20;
+  return rates;
+}
+
+TEST(PlannerTerms, GemmIsFlopOverRateAndWaves) {
+  Rates rates = simple_rates();
+  EXPECT_DOUBLE_EQ(gemm_us({1000, 1000, 1000}, rates), 20);  // 2 GFLOP at 100 TFLOP/s
+  EXPECT_DOUBLE_EQ(gemm_waves({1280, 1280, 64}, rates), 1);  // 10 x 10 tiles on 100 multiprocessors
+  EXPECT_DOUBLE_EQ(gemm_waves({129, 128, 64}, rates), 0.02);
+  rates.gemm_half_waves = 1;
+  EXPECT_DOUBLE_EQ(gemm_us({1280, 1280, 1000}, rates), 2 * 1280.0 * 1280 * 1000 / 100e6 * 2)
+      << "one wave: half the rate";
+  rates.gemm_half_waves = 0, rates.unaligned_gemm = 0.25;
+  EXPECT_DOUBLE_EQ(gemm_us({1000, 1000, 1000, false}, rates), 80);
+  EXPECT_DOUBLE_EQ(gemm_step_us({1000, 1000, 1000}, true, rates), 60);
+  EXPECT_DOUBLE_EQ(gemm_step_us({1000, 1000, 1000}, false, rates), 40) << "the first layer has no input gradient";
+}
+
+TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
+  const Rates rates = simple_rates();
+  // 16 heads, 1000 steps, 64 features: 6 x 2 x 16e6 x 64 FLOP at 50 TFLOP/s; 10 bytes of each score at 1 TB/s.
+  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0}, rates), 6 * 2 * 16e6 * 64 / 50e6);
+  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 10}, rates), 6 * 2 * 16e6 * 64 / 50e6 + 160);
+  EXPECT_DOUBLE_EQ(attention_us({}, rates), 0);
+}
+
+TEST(PlannerTerms, MemoryAndOptimizer) {
+  EXPECT_DOUBLE_EQ(memory_us(1e6, simple_rates()), 1);
+  EXPECT_DOUBLE_EQ(optimizer_us(1e6, simple_rates()), 20);
+}
+
+TEST(PlannerTerms, CollectivesAreLatencyAndBytes) {
+  EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 1, 10, 100), 0);
+  EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 2, 10, 100), 20);
+  EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 4, 10, 100), 25);
+  EXPECT_DOUBLE_EQ(half_all_reduce_us(1e6, 4, 10, 100), 17.5);
+  EXPECT_DOUBLE_EQ(transfer_us(1e6, 3, 100), 13);
+}
+
+TEST(PlannerTerms, HostAndDeviceAtOnce) {
+  Rates rates = simple_rates();
+  rates.queue_exponent = 2;
+  EXPECT_DOUBLE_EQ(queue_us(3, 4, rates), 5);
+  EXPECT_DOUBLE_EQ(queue_us(7, 0, rates), 7);
+  rates.queue_exponent = 1000;
+  EXPECT_NEAR(queue_us(3, 4, rates), 4, 1e-9);
+  LayerWork layer;
+  layer.kernels = 10, layer.collectives = 2;
+  rates.launch_us = 5, rates.collective_launch_us = 3, rates.collective_wait_us = 4;
+  EXPECT_DOUBLE_EQ(host_us(layer, 1, rates), 50);
+  EXPECT_DOUBLE_EQ(host_us(layer, 8, rates), 50 + 2 * (3 + 4 * 3));
+}
+
+TEST(PlannerTerms, OneForwardOneBackwardIsItsBound) {
+  const std::vector<StageCost> stages{{10, 20}, {10, 20}, {15, 30}};
+  for (const int64_t micro_batches : {1, 2, 3, 8, 12, 13, 15, 40}) {
+    const PipelineCost bound = pipeline_bound(stages, micro_batches, 2);
+    const PipelineCost simulated = pipeline_simulated(ScheduleKind::one_f_one_b, 1, stages, micro_batches, 2);
+    EXPECT_NEAR(simulated.makespan_us, bound.makespan_us, 1e-6) << micro_batches;
+    EXPECT_NEAR(simulated.makespan_us, 60 + 45.0 * static_cast<double>(micro_batches) + 8, 1e-6) << micro_batches;
+    EXPECT_EQ(simulated.busiest, 2);
+  }
+}
+
+TEST(PlannerTerms, LongPipelinesContinueAsSimulated) {
+  const std::vector<StageCost> stages{{3, 8}, {5, 6}, {4, 10}, {2, 8}};
+  for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
+    PipelineTimes times;
+    times.transfer_us = 1;
+    for (const StageCost& s : stages) times.stages.push_back({s.forward_us, s.backward_us / 2, s.backward_us / 2});
+    for (const int micro_batches : {16, 21, 59, 60, 62})
+      EXPECT_NEAR(pipeline_simulated(kind, 1, stages, micro_batches, 1).makespan_us,
+                  simulate(make_schedule(kind, 4, micro_batches), times).makespan_us, 1e-6)
+          << to_string(kind) << ", " << micro_batches;
+  }
+}
+
+TEST(PlannerTerms, TheLastBucketIsExposed) {
+  Rates rates = simple_rates();
+  rates.interference = 0.1;
+  const Overlap all = overlap_of(100, 1000, 4, rates);
+  EXPECT_DOUBLE_EQ(all.exposed_us, 25);
+  EXPECT_DOUBLE_EQ(all.slowed_us, 7.5);
+  EXPECT_DOUBLE_EQ(overlap_of(100, 1000, 1, rates).exposed_us, 100);
+  EXPECT_DOUBLE_EQ(overlap_of(100, 40, 4, rates).exposed_us, 70) << "backward is too short";
+}
+
+TEST(PlannerTerms, ZeroDividesTheState) {
+  Workload work;
+  work.mesh = {4, 1, 1};
+  work.stages.resize(1);
+  work.stages[0].parameters = 1000;
+  EXPECT_DOUBLE_EQ(memory_of(work).total(), 16000);
+  work.zero_stage = 1;
+  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000 + 4000 + 2000);
+  work.zero_stage = 2;
+  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000 + 1000 + 2000);
+  work.zero_stage = 3;
+  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000);
+}
+
+MeasuredIteration sample() {
+  MeasuredIteration row;
+  row.gpus = 8, row.tp = 2, row.dp = 2, row.pp = 2;
+  row.global_batch = 32, row.micro_batch = 2, row.hidden = 1024, row.heads = 16, row.layers = 24;
+  return row;
+}
+
+TEST(PlannerPredict, WorkloadDividesTheModel) {
+  ParallelPlan single;
+  single.global_batch = 8;
+  const Workload whole = make_workload(find_model_preset("gpt2"), single, amdahl_profile());
+  ASSERT_EQ(whole.stages.size(), 1u);
+  EXPECT_NEAR(whole.stages[0].parameters, static_cast<double>(find_model_preset("gpt2").num_parameters()), 1);
+  const Workload part = make_workload(model_of(sample()), plan_of(sample()), megatron_profile());
+  ASSERT_EQ(part.stages.size(), 2u);
+  EXPECT_EQ(part.micro_batches, 8);
+  EXPECT_DOUBLE_EQ(part.micro_rows, 2);
+  EXPECT_DOUBLE_EQ(part.transfer_bytes, 2.0 * 1024 * 1024 * 2);
+  int blocks = 0;
+  for (const StageWork& stage : part.stages)
+    for (const LayerWork& layer : stage.layers) blocks += layer.collectives > 0 ? layer.repeats : 0;
+  EXPECT_EQ(blocks, 24);
+}
+
+TEST(PlannerPredict, AccountAddsUpAndGrowsWithWork) {
+  const Calibration calibration = [] {
+    Calibration c = calibration_of(Rates{}, ConstantOrigin::assumed, "test");
+    c.software = "megatron";
+    return c;
+  }();
+  const StepPrediction step = predict_step(model_of(sample()), plan_of(sample()), calibration);
+  const PlanAccount& a = step.account;
+  EXPECT_DOUBLE_EQ(step.step_us, a.compute_us + a.exposed_tp_us + a.exposed_pp_us + a.exposed_dp_us + a.bubble_us +
+                                     a.optimizer_us + a.gaps_us);
+  for (const double part :
+       {a.compute_us, a.exposed_tp_us, a.exposed_pp_us, a.exposed_dp_us, a.bubble_us, a.optimizer_us, a.gaps_us})
+    EXPECT_GT(part, 0);
+  EXPECT_LT(step.interval.low, step.step_us);
+  EXPECT_GT(step.interval.high, step.step_us);
+  MeasuredIteration longer = sample();
+  longer.global_batch *= 2;
+  EXPECT_GT(predict_step(model_of(longer), plan_of(longer), calibration).step_us, step.step_us);
+}
+
+TEST(PlannerPredict, RefusesWhatTheMeshCannotDivide) {
+  const auto why = [](MeasuredIteration row) { return mesh_feasible(model_of(row), plan_of(row)).reason; };
+  EXPECT_EQ(why(sample()), "");
+  MeasuredIteration row = sample();
+  row.tp = 3;
+  EXPECT_EQ(why(row), "16 attention heads are not a multiple of tp 3");
+  row = sample(), row.pp = 25;
+  EXPECT_EQ(why(row), "24 layers cannot be divided among pp 25");
+  row = sample(), row.global_batch = 31;
+  EXPECT_NE(why(row).find("cannot be divided among dp 2"), std::string::npos);
+}
+
+TEST(PlannerRates, UnknownConstantsAreRefused) {
+  Calibration calibration;
+  calibration.constants.push_back({"gemm_tflop", 1, "TFLOP/s", ConstantOrigin::measured, ""});
+  try {
+    rates_of(calibration);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::usage);
+    EXPECT_NE(error.line().find("gemm_tflops"), std::string::npos) << error.line();
+  }
+}
+
+}  // namespace
+}  // namespace amdahl
