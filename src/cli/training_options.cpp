@@ -31,6 +31,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math, "Matrix products (GEMM) in fp32, tf32 or bf16")->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
+  add_comm(app, engine.comm, engine.comm_table);
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
       ->capture_default_str();

@@ -1,6 +1,7 @@
 // Replaces the CUDA sources in a build without CUDA.
 #include "symmetric/one_sided.h"
 #include "symmetric/one_sided_loops.h"
+#include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
 namespace {
@@ -14,5 +15,10 @@ namespace {
 
 std::unique_ptr<OneSided> make_cuda_p2p_one_sided(Device&, const SymmetricMemory&) { refuse(); }
 std::unique_ptr<OneSidedLoops> make_cuda_one_sided_loops(Device&, const SymmetricMemory&) { refuse(); }
+size_t cuda_collective_bytes(int) { refuse(); }
+std::unique_ptr<SymmetricExecutor> make_cuda_executor(Device&, const SymmetricMemory&, std::shared_ptr<Communicator>,
+                                                      const RankGroup&, const SymmetricOptions&) {
+  refuse();
+}
 
 }  // namespace amdahl

@@ -23,11 +23,16 @@ enum class LoopKind {
   barrier,        // all ranks
 };
 
+/// Most blocks of a kernel that executes a loop.
+inline constexpr int kMostLoopBlocks = 64;
+/// Signals that a loop uses: two per block.
+inline constexpr size_t kLoopSignals = 2 * kMostLoopBlocks;
+
 /// All offsets are from the start of a rank's region and equal on all ranks.
 struct LoopCall {
   LoopKind kind = LoopKind::put;
   size_t outbox = 0, inbox = 0;  // `bytes` each
-  size_t signals = 0;            // two Signals
+  size_t signals = 0;            // kLoopSignals
   size_t counter = 0;            // 8 bytes
   size_t bytes = 8;
   int64_t times = 1;

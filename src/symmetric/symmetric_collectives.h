@@ -34,8 +34,9 @@ SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes);
 /// Rounds after which the flags of flagged messages begin anew.
 inline constexpr uint64_t kFlagPeriod = 0xffffffff;
 
-/// Communicators of the ranks of this process, in rank order, on CPU devices: collectives in symmetric memory between
-/// the devices' ranks, everything else by `controls`, communicators of the same ranks. Errors as check_team.
+/// Communicators of the ranks of this process, in rank order, on CPU or GPU devices: collectives in symmetric memory
+/// between the devices' ranks, everything else by `controls`, communicators of the same ranks. Errors as check_team;
+/// Error{environment_missing} for GPUs without access to each other's memory.
 std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
     const std::vector<Device*>& devices, std::vector<std::unique_ptr<Communicator>> controls, double timeout_seconds,
     const SymmetricOptions& options);

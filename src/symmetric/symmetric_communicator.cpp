@@ -1,47 +1,29 @@
-// A communicator on CPU devices whose collectives and messages run in symmetric memory.
+// A communicator whose collectives and messages run in symmetric memory.
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "comm/flight_recorder.h"
 #include "comm/world.h"
-#include "device/cpu_stream.h"
-#include "symmetric/cpu_channels.h"
-#include "symmetric/cpu_collectives.h"
-#include "symmetric/symmetric_collectives.h"
+#include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
 namespace {
 
-/// State used by queued work, which may outlive the communicator.
-struct SymmetricGroup {
-  SymmetricGroup(SymmetricMemory memory, std::shared_ptr<Communicator> control_, RankGroup job,
-                 const SymmetricOptions& options)
-      : control(std::move(control_)),
-        rounds(std::move(memory), control, std::move(job), options.first_epoch),
-        collectives(rounds, options),
-        channels(rounds) {}
-
-  const std::shared_ptr<Communicator> control;
-  CpuRounds rounds;
-  CpuCollectives collectives;
-  CpuChannels channels;
-};
-
 class SymmetricCommunicator final : public Communicator {
  public:
-  SymmetricCommunicator(Device& device, std::shared_ptr<SymmetricGroup> group, const SymmetricOptions& options)
+  SymmetricCommunicator(Device& device, std::unique_ptr<SymmetricExecutor> executor, const SymmetricOptions& options)
       : device_(device),
-        group_(std::move(group)),
+        executor_(std::move(executor)),
         options_(options),
         name_(options.all_reduce == SymmetricAlgorithm::automatic
                   ? "symmetric"
                   : fmt::format("symmetric {}", to_string(options.all_reduce))) {}
 
-  int rank() const override { return group_->rounds.rank(); }
-  int world_size() const override { return group_->rounds.size(); }
+  int rank() const override { return executor_->job().rank; }
+  int world_size() const override { return executor_->job().size(); }
   const std::string& backend_name() const override { return name_; }
-  bool shares_address_space() const override { return group_->control->shares_address_space(); }
+  bool shares_address_space() const override { return executor_->control().shares_address_space(); }
 
   void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
     run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, send, recv);
@@ -74,51 +56,39 @@ class SymmetricCommunicator final : public Communicator {
 
   void send(const void* data, size_t count, DType type, int peer, Stream& stream) override {
     const CollectiveCall call = paired(CollectiveKind::send, count, type, peer);
-    as_cpu(stream).enqueue([group = group_, call, data, noted = count_call(call)] {
-      group->channels.send(call, data);
-      noted.finished();
-    });
+    executor_->send(stream, call, data, count_call(call));
   }
   void recv(void* data, size_t count, DType type, int peer, Stream& stream) override {
     const CollectiveCall call = paired(CollectiveKind::recv, count, type, peer);
-    as_cpu(stream).enqueue([group = group_, call, data, noted = count_call(call)] {
-      group->channels.receive(call, data);
-      noted.finished();
-    });
+    executor_->receive(stream, call, data, count_call(call));
   }
   void send_recv(const void* data, int to, void* received, int from, size_t count, DType type,
                  Stream& stream) override {
     const CollectiveCall out = paired(CollectiveKind::send, count, type, to);
     const CollectiveCall in = paired(CollectiveKind::recv, count, type, from);
-    as_cpu(stream).enqueue([group = group_, out, in, data, received, noted = count_call(out)] {
-      group->channels.send_receive(out, data, in, received);
-      noted.finished();
-    });
+    executor_->send_receive(stream, out, data, in, received, count_call(out));
   }
 
   std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
     const FlightNote noted = note({CollectiveKind::exchange, ++exchanges_, 0, DType::u8, ReduceOp::sum, -1});
-    std::vector<std::string> messages = group_->control->exchange(message, deadline);
+    std::vector<std::string> messages = executor_->control().exchange(message, deadline);
     noted.finished();
     return messages;
   }
 
   std::unique_ptr<Communicator> make_subgroup(const RankGroup& group, const std::string& name,
                                               Deadline deadline) override {
-    std::unique_ptr<Communicator> control = group_->control->subgroup(group, name, deadline);
-    return make_symmetric_communicator(device_, std::move(control), group.within(group_->rounds.job()),
-                                       group_->rounds.timeout_seconds(), options_);
+    std::unique_ptr<Communicator> control = executor_->control().subgroup(group, name, deadline);
+    return make_symmetric_communicator(device_, std::move(control), group.within(executor_->job()),
+                                       executor_->timeout_seconds(), options_);
   }
 
   void abort(const Error& cause) noexcept override {
-    group_->control->abort(cause);
-    group_->rounds.abort();
+    executor_->control().abort(cause);
+    executor_->abort();
   }
-  void throw_if_failed() override { group_->rounds.throw_if_failed(); }
-  void set_timeout(double seconds) override {
-    group_->control->set_timeout(seconds);
-    group_->rounds.set_timeout(seconds);
-  }
+  void throw_if_failed() override { executor_->throw_if_failed(); }
+  void set_timeout(double seconds) override { executor_->set_timeout(seconds); }
 
  private:
   CollectiveCall paired(CollectiveKind kind, size_t count, DType type, int peer) {
@@ -130,24 +100,46 @@ class SymmetricCommunicator final : public Communicator {
 
   void run(Stream& stream, CollectiveCall call, const void* send, void* recv) {
     call.seq = ++calls_;
-    as_cpu(stream).enqueue([group = group_, call, send, recv, noted = count_call(call)] {
-      group->collectives.run(call, send, recv);
-      noted.finished();
-    });
+    executor_->run(stream, call, send, recv, count_call(call));
   }
 
   Device& device_;
-  const std::shared_ptr<SymmetricGroup> group_;
+  const std::unique_ptr<SymmetricExecutor> executor_;
   const SymmetricOptions options_;
   const std::string name_;
   uint64_t calls_ = 0, exchanges_ = 0;  // host thread only
-  std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(group_->rounds.size()));
-  std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(group_->rounds.size()));
+  std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(executor_->job().size()));
+  std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(executor_->job().size()));
 };
 
 std::string text_of(const SymmetricOptions& options) {
   return fmt::format("symmetric collectives: {}, {} and {} bytes, from round {}", to_string(options.all_reduce),
                      options.flagged_bytes, options.one_shot_bytes, options.first_epoch);
+}
+
+bool on_gpu(const Device& device) { return device.backend() == BackendKind::cuda; }
+
+size_t region_bytes(const Device& device, int world) {
+  return on_gpu(device) ? cuda_collective_bytes(world) : cpu_collective_bytes(world);
+}
+
+std::unique_ptr<SymmetricExecutor> make_executor(Device& device, const SymmetricMemory& memory,
+                                                 std::unique_ptr<Communicator> control, const RankGroup& job,
+                                                 const SymmetricOptions& options) {
+  if (on_gpu(device)) return make_cuda_executor(device, memory, std::move(control), job, options);
+  return make_cpu_executor(memory, std::move(control), job, options);
+}
+
+/// Error{environment_missing} for GPUs without access to each other's memory.
+void require_reach(const std::vector<Device*>& devices) {
+  for (Device* device : devices)
+    for (Device* other : devices) {
+      if (device == other || !on_gpu(*device)) continue;
+      const Feasibility reach = device->reach(*other);
+      if (!reach.ok)
+        throw Error(Cause::environment_missing, "symmetric collectives: " + reach.reason,
+                    "`comm=auto`, or GPUs with peer access");
+    }
 }
 
 }  // namespace
@@ -177,17 +169,17 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
     const SymmetricOptions& options) {
   const auto size = static_cast<int>(devices.size());
   check_team(Team::first(size, 0));
+  require_reach(devices);
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Device* device : devices)
-    buffers.push_back(
-        allocate_zeroed(*device, CollectiveLayout(size).bytes(), Deadline::after_seconds(timeout_seconds)));
+    buffers.push_back(allocate_zeroed(*device, region_bytes(*device, size), Deadline::after_seconds(timeout_seconds)));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < size; ++rank) {
     const auto r = static_cast<size_t>(rank);
     communicators.push_back(std::make_unique<SymmetricCommunicator>(
         *devices[r],
-        std::make_shared<SymmetricGroup>(memory_of_buffers(devices, buffers, rank, timeout_seconds),
-                                         std::move(controls[r]), RankGroup::first(size, rank), options),
+        make_executor(*devices[r], memory_of_buffers(devices, buffers, rank, timeout_seconds), std::move(controls[r]),
+                      RankGroup::first(size, rank), options),
         options));
   }
   return communicators;
@@ -203,12 +195,12 @@ std::unique_ptr<Communicator> make_symmetric_communicator(Device& device, std::u
       throw Error(Cause::collective_mismatch,
                   fmt::format("rank 0 has {}; rank {} has {}", all.front(), rank, all[rank]),
                   "the same options on every rank", job.job_rank(static_cast<int>(rank)));
-  SymmetricMemory memory =
-      make_symmetric_memory(device, *control, CollectiveLayout(control->world_size()).bytes(), timeout_seconds);
+  const SymmetricMemory memory =
+      make_symmetric_memory(device, *control, region_bytes(device, control->world_size()), timeout_seconds);
   Communicator& waits = *control;
-  auto group = std::make_shared<SymmetricGroup>(std::move(memory), std::move(control), job, options);
+  std::unique_ptr<SymmetricExecutor> executor = make_executor(device, memory, std::move(control), job, options);
   waits.barrier(deadline);  // no rank writes before all have prepared their lines
-  return std::make_unique<SymmetricCommunicator>(device, std::move(group), options);
+  return std::make_unique<SymmetricCommunicator>(device, std::move(executor), options);
 }
 
 }  // namespace amdahl
