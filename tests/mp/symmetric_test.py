@@ -2,6 +2,8 @@
 that dies or stays away."""
 import glob
 import signal
+import tempfile
+import time
 
 import mp_support as mp
 
@@ -49,6 +51,19 @@ def check_stopped():
     print(f"ok: a stopped rank is named, {max(times.values()):.2f} s after it stopped")
 
 
+def check_program():
+    """A rank of `amdahl onesided` that is killed while the others wait for its signals is named by them."""
+    words = ("onesided", "--backend", "cpu", "-q", "-e", "64K", "--samples", "100000", "--timeout", "30")
+    with tempfile.TemporaryDirectory() as folder:
+        with mp.Programs(2, mp.torchrun_env, folder, *words) as world:
+            time.sleep(2)
+            assert all(rank.process.poll() is None for rank in world.ranks), world.texts()
+            world.ranks[1].signal(signal.SIGKILL)
+            times = world.wait_all(15, world.ranks[:1])
+            world.expect(4, "error[rank-died]: rank 1", world.ranks[:1])
+    print(f"ok: amdahl onesided names a killed rank, {max(times.values()):.2f} s after it")
+
+
 def check_leftovers():
     left = glob.glob("/dev/shm/amdahl-*")
     assert not left, f"segments remain: {left}"
@@ -59,4 +74,5 @@ check_results()
 check_mismatch()
 check_death()
 check_stopped()
+check_program()
 check_leftovers()
