@@ -50,8 +50,6 @@ CpuRounds::CpuRounds(SymmetricMemory memory, std::shared_ptr<Communicator> contr
       control_(std::move(control)),
       job_(std::move(job)),
       layout_(memory_.team.size()),
-      // A rank that cannot run at the same time must not be spun for.
-      spins_(static_cast<int>(std::thread::hardware_concurrency()) >= memory_.team.size() ? 200 : 20),
       timeout_seconds_(memory_.timeout_seconds),
       epoch_(first_epoch) {
   check_team(memory_.team);

@@ -104,7 +104,6 @@ class CpuRounds {
   const std::shared_ptr<Communicator> control_;
   const RankGroup job_;
   const CollectiveLayout layout_;
-  const int spins_;
   std::atomic<double> timeout_seconds_;
   std::atomic<bool> aborted_{false};
   uint64_t epoch_;
@@ -114,10 +113,7 @@ template <class Ready, class Missing, class Check>
 void CpuRounds::wait(const CollectiveCall& call, const Ready& ready, const Missing& missing, const Check& check) {
   constexpr int kYields = 1000;
   constexpr auto kSleep = std::chrono::microseconds(50);
-  for (int spin = 0; spin < spins_; ++spin) {
-    if (ready()) return;
-    symmetric_cpu::relax();
-  }
+  if (symmetric_cpu::spin_until(ready)) return;
   const double seconds = timeout_seconds();
   const Deadline deadline = Deadline::after_seconds(seconds);
   for (int poll = 0; !ready(); ++poll) {

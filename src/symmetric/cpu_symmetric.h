@@ -2,6 +2,7 @@
 // thread per rank. cuda_symmetric.cuh is the counterpart for kernels.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -18,6 +19,23 @@ inline void relax() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+/// Polls for as long as another running core takes to answer; false when `ready()` stays false. A thread whose polls
+/// were in vain polls less the next time, because the other rank may need this core.
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  constexpr int kMost = 200, kLeast = 4;
+  thread_local int budget = kMost;
+  for (int spin = 0; spin < budget; ++spin) {
+    if (ready()) {
+      budget = std::min(kMost, budget + 10);
+      return true;
+    }
+    relax();
+  }
+  budget = std::max(kLeast, budget / 2);
+  return ready();
 }
 
 inline TeamFlags* flags_of(const TeamView& team, int rank) { return reinterpret_cast<TeamFlags*>(team.base[rank]); }
@@ -61,13 +79,9 @@ inline uint64_t fetch_add(const TeamView& team, uint64_t* to, uint64_t value, in
 /// missing rank, `from()`.
 template <class Ready, class From>
 bool wait_on(const TeamView& team, const From& from, const Ready& ready) {
-  constexpr int kSpins = 200;  // as long as another running core takes to answer
   constexpr unsigned kYields = 1000;
   constexpr auto kSleep = std::chrono::microseconds(50);
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (ready()) return true;
-    relax();
-  }
+  if (spin_until(ready)) return true;
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(team.timeout_ns);
   for (unsigned poll = 0;; ++poll) {
     if (ready()) return true;

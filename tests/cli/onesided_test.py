@@ -33,6 +33,9 @@ def check_run(case):
     report = (case.path("r") / "report.txt").read_text()
     assert text.startswith(report), "the text of the run is not its report"
     assert case.run("report", "r").stdout.startswith(report), "another report from the records"
+    case.run("report", "r", "--html", "r.html", "-q")
+    page = case.path("r.html").read_text()
+    assert "What fixed rules lose" in page and "put_signal" in page
     assert "put_signal" in case.run("compare", "r", "r").stdout
     assert "axis.operation" in case.run("export", "--csv", "r").stdout
 

@@ -318,11 +318,11 @@ TEST(SymmetricStructures, TheMapHoldsManyKeysUntilAStripeIsFull) {
 
 /// Readers compare every word of an adapter while ranks replace it.
 TEST(SymmetricStructures, ASwappedAdapterIsNeverSeenInPart) {
-  constexpr size_t kEntries = 3, kWords = 999, kBytes = kWords * sizeof(uint64_t) - 3;
+  constexpr size_t kEntries = 3, kWords = 999, kEntryBytes = kWords * sizeof(uint64_t) - 3;
   constexpr int kSwaps = 4000 / kScale;
-  Team4 team(kRanks, ParameterCache::bytes(kEntries, kBytes) + 4096);
+  Team4 team(kRanks, ParameterCache::bytes(kEntries, kEntryBytes) + 4096);
   team.run([&](CpuTeam& own) {
-    ParameterCache cache(own, kAt, kEntries, kBytes);
+    ParameterCache cache(own, kAt, kEntries, kEntryBytes);
     std::vector<uint64_t> data(kWords);
     std::vector<uint64_t> last(kEntries);
     for (int i = 0; i < kSwaps; ++i) {
