@@ -32,6 +32,7 @@
 #include "amdahl/fields.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
+#include "amdahl/onesided.h"
 #include "amdahl/plan.h"
 #include "amdahl/plans.h"
 #include "amdahl/prices.h"

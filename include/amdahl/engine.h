@@ -45,6 +45,11 @@ struct EngineConfig {
   MathMode math = MathMode::fp32;
   bool deterministic = false;
   std::string processes = "gloo";  // transport between CPU ranks in separate processes: gloo, mpi
+  /// Collectives of several ranks: auto (those of the backend), symmetric (in memory that all ranks reach, its
+  /// algorithm by size), or one of its algorithms for all-reduce: symmetric-ll, symmetric-one-shot, symmetric-two-shot.
+  std::string comm = "auto";
+  std::string
+      comm_table;  // file of `onesided` with the sizes at which the algorithms of symmetric change; empty: usual
   uint64_t seed = 42;
   double timeout_seconds = 60;  // deadline of every collective and device wait, s
   /// Training: after warm-up the deadline is five times the longest step, at least 5 s, instead of `timeout_seconds`.

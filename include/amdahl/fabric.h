@@ -85,6 +85,7 @@ struct CollectivesConfig {
   int devices = 0;               // number of devices; 0: all GPUs, 2 virtual devices, or all ranks of a launched job
   // In `collectives`, `dtypes` and `ops`, "all" means every one. Each combination is a separate sweep.
   std::string processes = "gloo";                      // as in EngineConfig
+  std::string comm = "auto", comm_table;               // as in EngineConfig
   std::vector<std::string> collectives{"all_reduce"};  // amdahl's names, or those of the programs of nccl-tests
   std::vector<std::string> dtypes{"f32"};              // f32, f64, f16, bf16, i32, i64, u8, u32, or nccl-tests' names
   std::vector<std::string> ops{"sum"};                 // sum, prod, min, max, avg; for collectives that reduce

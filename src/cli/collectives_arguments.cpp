@@ -31,6 +31,8 @@ std::vector<std::string> collectives_arguments(const CollectivesConfig& sweep) {
   add("--local-register", sweep.registration);
   if (sweep.graph > 0) add("--graph", sweep.graph);
   add("--processes", sweep.processes);
+  add("--comm", sweep.comm);
+  if (!sweep.comm_table.empty()) add("--comm-table", sweep.comm_table);
   add("--timeout", sweep.timeout_seconds);
   add("--seed", sweep.seed);
   if (!sweep.output_dir.empty()) add("--output-dir", sweep.output_dir);

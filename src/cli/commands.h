@@ -98,6 +98,13 @@ struct ArenaArgs {
   Talk talk;
 };
 
+struct OneSidedArgs {
+  OneSidedConfig config;
+  std::string table;    // file to write
+  std::string metrics;  // file to write
+  Talk talk;
+};
+
 struct SensorBenchArgs {
   SensorBenchConfig config;
   std::string json_file;

@@ -279,6 +279,7 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("--processes", config.processes, "What CPU processes exchange data by: gloo or mpi")
       ->capture_default_str();
+  add_comm(sub, config.comm, config.comm_table);
   sub->add_option("-d,--datatype", texts.dtypes, "Of f32, f64, f16, bf16, i32, i64, u8, or all")->capture_default_str();
   sub->add_option("-o,--op", texts.ops, "Of sum, prod, min, max, avg, or all")->capture_default_str();
   sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
@@ -306,7 +307,8 @@ Command define_collectives(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_fabric_commands(CLI::App& app) {
-  return {define_topo(app), define_doctor(app), define_links(app), define_collectives(app), define_all(app)};
+  return {define_topo(app),        define_doctor(app),   define_links(app),
+          define_collectives(app), define_onesided(app), define_all(app)};
 }
 
 }  // namespace amdahl::cli

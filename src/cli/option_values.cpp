@@ -1,4 +1,5 @@
 #include "cli/option_values.h"
+#include "cli/offers.h"
 
 #include "cli/environment.h"
 
@@ -73,6 +74,15 @@ void require_one_of(const std::string& option, const std::string& text, const st
   std::vector<std::pair<std::string, int>> choices;
   for (const std::string& name : names) choices.emplace_back(name, 0);
   one_of<int>(option, text, choices);
+}
+
+void add_comm(CLI::App* app, std::string& comm, std::string& table) {
+  app->add_option("--comm", comm, "Collectives: auto (the backend's), symmetric (in shared memory), or one algorithm")
+      ->capture_default_str();
+  app->add_option("--comm-table", table,
+                  "File of `amdahl onesided` with the sizes at which symmetric changes algorithm");
+  offer(app, "--comm", {"auto", "symmetric", "symmetric-ll", "symmetric-one-shot", "symmetric-two-shot"});
+  offer_files(app, {"--comm-table"});
 }
 
 void add_talk(CLI::App* app, Talk& talk) {

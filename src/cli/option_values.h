@@ -32,6 +32,7 @@ std::vector<Command> define_sensor_commands(CLI::App& app);
 std::vector<Command> define_shell_commands(CLI::App& app);
 /// Commands whose options have a file of their own.
 Command define_all(CLI::App& app);
+Command define_onesided(CLI::App& app);
 Command define_compare(CLI::App& app);
 Command define_calibrate(CLI::App& app);
 Command define_plan(CLI::App& app);
@@ -71,6 +72,9 @@ T one_of(const std::string& option, const std::string& text, const std::vector<s
 void require_one_of(const std::string& option, const std::string& text, const std::vector<std::string>& names);
 
 void add_talk(CLI::App* app, Talk& talk);
+
+/// `--comm` and `--comm-table`: whose collectives the ranks use.
+void add_comm(CLI::App* app, std::string& comm, std::string& table);
 
 /// `--machine FILE`: reads the machine, and sets the environment variables that its quarantined pairs need, before NCCL
 /// is opened. Reports them on stderr. Does nothing without a file.

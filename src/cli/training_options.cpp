@@ -35,6 +35,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
                   "Matrix products (GEMM) in fp32, tf32, bf16 or fp16 (with dynamic loss scaling)")
       ->capture_default_str();
   app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
+  add_comm(app, engine.comm, engine.comm_table);
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
       ->capture_default_str();

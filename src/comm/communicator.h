@@ -114,8 +114,17 @@ class Communicator {
   /// Collective, blocks the host. It must not outlive this one; when a rank fails, both fail.
   std::unique_ptr<Communicator> split(int color, int key, Deadline deadline);
 
+  /// The communicator of `group`, whose members are ranks of this one and all call this with the same unique `name`.
+  /// For communicators built on others; else use split.
+  std::unique_ptr<Communicator> subgroup(const RankGroup& group, const std::string& name, Deadline deadline) {
+    return make_subgroup(group, name, deadline);
+  }
+
   /// Ends every pending and future call on all reachable ranks with this cause. Thread-safe; does not throw.
   virtual void abort(const Error& cause) noexcept = 0;
+  /// Throws the first failure of the group once it is known here. Thread-safe; for waits of code that is built on this
+  /// communicator.
+  virtual void throw_if_failed() {}
 
   /// Whether all ranks are threads of one process, so that they can exchange pointers.
   virtual bool shares_address_space() const { return false; }

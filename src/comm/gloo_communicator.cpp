@@ -257,6 +257,7 @@ class GlooCommunicator : public Communicator {
     group_->link.store().report_failure(cause);
     group_->link.abort(cause);
   }
+  void throw_if_failed() override { group_->link.throw_if_aborted(); }
   void set_timeout(double seconds) override { group_->link.set_timeout(seconds); }
 
  private:

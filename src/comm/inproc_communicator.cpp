@@ -148,6 +148,9 @@ class InprocCommunicator : public Communicator {
   }
 
   void abort(const Error& cause) noexcept override { group_->fail(cause); }
+  void throw_if_failed() override {
+    if (group_->failed()) group_->leave();
+  }
   void set_timeout(double seconds) override { group_->set_timeout(seconds); }
 
  private:

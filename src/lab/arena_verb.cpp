@@ -12,6 +12,7 @@
 #include "lab/collectives_setup.h"
 #include "lab/failure_watch.h"
 #include "lab/provenance.h"
+#include "lab/rank_processes.h"
 #include "lab/temporary_folder.h"
 #include "lab/transports.h"
 #include "spec/run_folder.h"
@@ -64,20 +65,6 @@ void check_arena(const ArenaConfig& config) {
                 "`collectives arena` without mpirun, torchrun or srun");
 }
 
-/// The error line of a child that failed, or how it ended.
-std::string reason_of(const std::vector<ChildResult>& results, double seconds) {
-  const auto late = [](const ChildResult& result) { return result.end == ChildResult::End::late; };
-  for (const ChildResult& result : results) {
-    const size_t at = result.err.find("error[");
-    if (at == std::string::npos || late(result)) continue;
-    return printable(result.err.substr(at, result.err.find('\n', at) - at), 400);
-  }
-  if (std::any_of(results.begin(), results.end(), late)) return fmt::format("not done within {:g} s", seconds);
-  for (const ChildResult& result : results)
-    if (result.end == ChildResult::End::signalled) return fmt::format("ended by signal {}", result.code);
-  return fmt::format("exit code {}", results.front().code);
-}
-
 class Arena {
  public:
   Arena(const ArenaConfig& config, Observer& observer, int ranks)
@@ -96,7 +83,7 @@ class Arena {
                                   [](const Record& record) { return record.status.kind == Status::Kind::failed; });
     if (row.chooses && !records.empty()) add_choices(row, records);
     if (records.empty() || (!ended_well && !said))
-      records.push_back(absent(row, {Status::Kind::failed, reason_of(results, config_.transport_seconds)}));
+      records.push_back(absent(row, {Status::Kind::failed, reason_of_failure(results, config_.transport_seconds)}));
     return records;
   }
 

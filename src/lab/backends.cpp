@@ -79,6 +79,7 @@ std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, c
               {"commit", build_commit()},
               {"backend", std::string(row.name)},
               {"transport", config.processes},
+              {"comm", config.comm},
               {"launch", std::string(to_string(config.launch))},
               {"math", std::string(to_string(config.math))},
               {"deterministic", config.deterministic ? "yes" : "no"},

@@ -58,6 +58,9 @@ struct HeterogeneousDevices {
 /// device only exchanges messages; no collective moves data between devices of different kinds.
 std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& devices);
 
+/// `count` partitions of one GPU, each a rank; their communicator only exchanges messages.
+std::unique_ptr<Fleet> make_partition_fleet(const EngineConfig& config, int count);
+
 std::vector<LinkDevice> make_cpu_link_devices(const EngineConfig& config, int count);
 std::vector<LinkDevice> make_cuda_link_devices(const EngineConfig& config, int count);
 std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_devices, const JobFacts& facts,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lab/backends.h"
+#include "lab/comm_choice.h"
 #include "lab/local_fleet.h"
 
 namespace amdahl {
@@ -44,16 +45,23 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
     return make_cpu_ops(device, options);
   };
   const double timeout = config.timeout_seconds;
+  const std::optional<SymmetricOptions> symmetric = symmetric_options(config, parts.device_kind);
   if (!launch.multi_process())
-    return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
-      return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
+    return make_thread_fleet(std::move(parts), [timeout, symmetric](const std::vector<Device*>& devices) {
+      auto threads = make_inproc_communicators(static_cast<int>(devices.size()), timeout);
+      return symmetric ? make_symmetric_communicators(devices, std::move(threads), timeout, *symmetric)
+                       : std::move(threads);
     });
   require_world(launch, max_devices);
   const auto make_group = config.processes == "mpi" ? make_mpi_communicator : make_gloo_communicator;
   return make_process_fleet(
       std::move(parts), launch, join_job(launch, config, facts),
-      [timeout, make_group](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size, Device&) {
-        return make_group(rendezvous, name, RankGroup::first(world_size, rank), timeout);
+      [timeout, make_group, symmetric](RendezvousStore& rendezvous, const std::string& name, int rank, int world_size,
+                                       Device& device) {
+        const RankGroup group = RankGroup::first(world_size, rank);
+        auto processes = make_group(rendezvous, name, group, timeout);
+        return symmetric ? make_symmetric_communicator(device, std::move(processes), group, timeout, *symmetric)
+                         : std::move(processes);
       },
       config);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lab/backends.h"
+#include "lab/comm_choice.h"
 #include "lab/local_fleet.h"
 
 namespace amdahl {
@@ -75,9 +76,15 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
     return make_cuda_ops(device, options);
   };
   const double timeout = config.timeout_seconds;
+  const std::optional<SymmetricOptions> symmetric = symmetric_options(config, parts.device_kind);
+  if (symmetric && launch.multi_process())
+    throw Error(Cause::usage, fmt::format("`comm={}` between GPUs of several processes", config.comm),
+                "one process that drives all GPUs, or `comm=auto`");
   if (!launch.multi_process())
-    return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
-      return make_nccl_communicators(devices, timeout);
+    return make_thread_fleet(std::move(parts), [timeout, symmetric](const std::vector<Device*>& devices) {
+      if (!symmetric) return make_nccl_communicators(devices, timeout);
+      return make_symmetric_communicators(devices, make_inproc_communicators(static_cast<int>(devices.size()), timeout),
+                                          timeout, *symmetric);
     });
   return make_process_fleet(
       std::move(parts), launch, join_job(launch, config, facts),
@@ -85,6 +92,22 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
         return make_nccl_communicator(rendezvous, name, RankGroup::first(world_size, rank), device, timeout);
       },
       config);
+}
+
+std::unique_ptr<Fleet> make_partition_fleet(const EngineConfig& config, int count) {
+  const int gpu = pick_devices(config, {}, 1).front();
+  FleetParts parts;
+  parts.device_kind = "cuda";
+  parts.needs = FleetNeeds::devices;
+  parts.devices = make_cuda_devices(std::vector<int>(static_cast<size_t>(count), gpu),
+                                    std::vector<double>(static_cast<size_t>(count), 1.0 / count));
+  parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
+    return make_cuda_ops(device, options);
+  };
+  const double timeout = config.timeout_seconds;
+  return make_thread_fleet(std::move(parts), [timeout](const std::vector<Device*>& devices) {
+    return make_inproc_communicators(static_cast<int>(devices.size()), timeout);
+  });
 }
 
 std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& wanted) {

@@ -103,6 +103,7 @@ std::map<std::string, std::string> collectives_identity(const CollectivesConfig&
           {"op", fmt::format("{}", fmt::join(config.ops, ","))},
           {"registration", std::to_string(config.registration)},
           {"devices", std::to_string(devices)},
+          {"comm", config.comm},
           {"min_bytes", std::to_string(config.min_bytes)},
           {"max_bytes", std::to_string(config.max_bytes)},
           {"iterations", std::to_string(config.iterations)}};

@@ -26,6 +26,7 @@ EngineConfig engine_of(const CollectivesConfig& config) {
   engine.backend = config.backend;
   engine.gpus = config.gpus;
   engine.processes = config.processes;
+  engine.comm = config.comm, engine.comm_table = config.comm_table;
   engine.seed = config.seed;
   engine.timeout_seconds = config.timeout_seconds;
   engine.environment = config.environment;

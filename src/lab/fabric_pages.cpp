@@ -7,6 +7,7 @@
 #include "report/fabric/collectives_page.h"
 #include "report/fabric/doctor_page.h"
 #include "report/fabric/links_page.h"
+#include "report/fabric/onesided_page.h"
 #include "report/sensor/page.h"
 #include "report/study/training_page.h"
 
@@ -55,6 +56,10 @@ std::vector<Page> training_pages(const std::vector<const PageRun*>& runs) {
 
 std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs) {
   return each(runs, [](const PageRun& run) { return sensor_page(pooled_processes(run.contents.records)); });
+}
+
+std::vector<Page> onesided_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return onesided_page(run.contents.records); });
 }
 
 std::vector<Page> doctor_pages(const std::vector<const PageRun*>& runs) { return each(runs, doctor_page_of); }

@@ -7,6 +7,7 @@
 
 #include "measure/links/machine.h"
 #include "report/common/process_spread.h"
+#include "report/fabric/onesided_choice.h"
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 
@@ -85,6 +86,30 @@ ReportOutcome report_collectives(const fs::path& folder, const RunContents& cont
   report.json = to_json(outcome);
   if (!write) return report;
   write_collectives_report(folder, outcome);
+  report.report_path = (folder / kReportFile).string();
+  return report;
+}
+
+void conclude_onesided(OneSidedOutcome& outcome) {
+  outcome.choices = onesided_choices(outcome.records);
+  outcome.failed = any_failed(outcome.records);
+}
+
+void write_onesided_report(const fs::path& folder, const OneSidedOutcome& outcome) {
+  write_atomic(folder / kReportFile, to_text(outcome));
+  write_atomic(folder / kChoiceFile, to_choice_json(outcome) + "\n");
+}
+
+ReportOutcome report_onesided(const fs::path& folder, const RunContents& contents, bool write) {
+  OneSidedOutcome outcome;
+  outcome.records = contents.records;
+  conclude_onesided(outcome);
+  ReportOutcome report;
+  report.notes = contents.notes;
+  report.text = to_text(outcome);
+  report.json = to_json(outcome);
+  if (!write) return report;
+  write_onesided_report(folder, outcome);
   report.report_path = (folder / kReportFile).string();
   return report;
 }

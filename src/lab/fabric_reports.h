@@ -25,6 +25,12 @@ void write_collectives_report(const std::filesystem::path& folder, const Collect
 ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write);
 ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write);
 
+/// Fills every field of `outcome` that follows from its records.
+void conclude_onesided(OneSidedOutcome& outcome);
+/// Writes report.txt and onesided.json into an existing folder.
+void write_onesided_report(const std::filesystem::path& folder, const OneSidedOutcome& outcome);
+ReportOutcome report_onesided(const std::filesystem::path& folder, const RunContents& contents, bool write);
+
 /// Results of a doctor run, read from its folder: records, machine with measured values, and findings.
 struct DoctorRun {
   DoctorOutcome outcome;
@@ -43,6 +49,7 @@ MachineSpec machine_of_run(const std::filesystem::path& folder, const std::vecto
 double min_gbps_of(const RunHeader& header);
 
 inline constexpr const char* kDoctorFile = "doctor.json";
+inline constexpr const char* kChoiceFile = "onesided.json";
 inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kMinGbpsKey = "min_gbps";  // key in the header's config of a links run
 

@@ -12,6 +12,7 @@
 #include "report/fabric/doctor.h"
 #include "report/fabric/links.h"
 #include "report/fabric/links_drawing.h"
+#include "report/fabric/onesided.h"
 #include "report/fabric/topology.h"
 #include "report/sensor/compare.h"
 #include "report/sensor/files.h"
@@ -75,6 +76,10 @@ std::string to_json(const DoctorOutcome& outcome) { return doctor_to_json(outcom
 std::string to_text(const ArenaOutcome& outcome) { return arena_text(outcome.records); }
 std::string to_json(const ArenaOutcome& outcome) { return records_to_json(outcome.records); }
 std::string to_environment(const ArenaOutcome& outcome) { return arena_environment(outcome.records, outcome.settings); }
+
+std::string to_text(const OneSidedOutcome& outcome) { return onesided_text(outcome.records, outcome.choices); }
+std::string to_json(const OneSidedOutcome& outcome) { return records_to_json(outcome.records); }
+std::string to_choice_json(const OneSidedOutcome& outcome) { return choices_to_json(outcome.choices); }
 
 std::string to_text(const SensorBenchOutcome& outcome) { return sensor_text(pooled_processes(outcome.records)); }
 std::string to_json(const SensorBenchOutcome& outcome) { return records_to_json(outcome.records); }

@@ -122,12 +122,13 @@ ReportOutcome report_of(const std::string& run_dir, bool write) {
   if (kind == "study") return report_study(run_dir, contents, write);
   if (kind == "train") return report_training(run_dir, contents, write);
   if (kind == "links") return report_links(folder_of(run_dir), contents, write);
+  if (kind == "onesided") return report_onesided(folder_of(run_dir), contents, write);
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
   if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
   if (kind == "sensor") return report_text(run_dir, contents, sensor_text(pooled_processes(contents.records)), write);
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
-              "the run folder of a study, train, links, collectives, arena, sensor bench or doctor");
+              "the run folder of a study, train, links, collectives, arena, onesided, sensor bench or doctor");
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ std::map<std::string, std::string> training_identity(const EngineConfig& engine,
                                               {"clip_norm", fmt::format("{}", training.clip_norm)},
                                               {"lr_schedule", training.lr_schedule},
                                               {"lr_warmup_steps", std::to_string(training.lr_warmup_steps)},
+                                              {"comm", engine.comm},
                                               {"deterministic", yes_or_no(engine.deterministic)},
                                               {"seed", std::to_string(engine.seed)}};
   for (const PlanField& field : plan_fields()) identity.emplace(field.name, text_of(field, training.plan));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/plan_rules.h"
+#include "lab/comm_choice.h"
 #include "lab/data_files.h"
 #include "parallel/data/strategy.h"
 #include "spec/json.h"
@@ -123,6 +124,7 @@ void check_engine(const EngineConfig& config) {
   if (!(config.timeout_seconds > 0 && config.timeout_seconds <= kLongestTimeout))
     throw Error(Cause::usage, fmt::format("`timeout_seconds` is {} s", config.timeout_seconds),
                 fmt::format("more than 0 and at most {:.0f} seconds, for example 60", kLongestTimeout));
+  find_comm(config.comm);
 }
 
 void check_training(const TrainingConfig& config) {

@@ -1,16 +1,13 @@
 #include "lab/transports.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "comm/world.h"
 #include "device/device.h"
+#include "lab/rank_processes.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -38,34 +35,6 @@ NcclSettings forced(const char* algorithm, const char* protocol) {
   return {{"NCCL_ALGO", algorithm}, {"NCCL_PROTO", protocol}};
 }
 
-// Variables that would make a child process act as a rank of this process's job.
-constexpr std::array<std::string_view, 8> kLaunchPrefixes{"AMDAHL_", "OMPI_",  "PMI_",          "PMIX_",
-                                                          "MPI_",    "SLURM_", "TORCHELASTIC_", "MASTER_"};
-constexpr std::array<std::string_view, 4> kLaunchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-// NCCL's log slows every call, and would be mixed with the records.
-constexpr std::string_view kLogPrefix = "NCCL_DEBUG";
-
-bool is_inherited(const std::string& name) {
-  return !name.starts_with(kLogPrefix) &&
-         std::find(kLaunchNames.begin(), kLaunchNames.end(), name) == kLaunchNames.end() &&
-         std::none_of(kLaunchPrefixes.begin(), kLaunchPrefixes.end(),
-                      [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-
-/// A free port of this host.
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* plain = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = fd >= 0 && bind(fd, plain, size) == 0 && getsockname(fd, plain, &size) == 0;
-  if (fd >= 0) close(fd);
-  if (!bound) throw Error(Cause::environment_missing, "no free port on 127.0.0.1", "a network namespace with loopback");
-  return ntohs(address.sin_port);
-}
-
 /// The sweep configuration for a process with this transport.
 CollectivesConfig sweep_on(const CollectivesConfig& given, const TransportRow& row, const TransportRun& run) {
   CollectivesConfig sweep = given;
@@ -76,6 +45,7 @@ CollectivesConfig sweep_on(const CollectivesConfig& given, const TransportRow& r
   sweep.registration = row.registration;
   sweep.graph = !row.graph ? 0 : sweep.graph > 0 ? sweep.graph : kGraphCalls;
   sweep.processes = row.mpirun ? "mpi" : "gloo";
+  sweep.comm = row.comm;
   sweep.output_dir = run.run_dir;
   return sweep;
 }
@@ -120,6 +90,23 @@ const std::vector<TransportRow>& transport_table() {
        .graph = true,
        .available = nccl_with_two_gpus},
       {.name = "threads", .backend = "cpu", .available = cpu_ops_availability},
+      {.name = "symmetric threads", .backend = "cpu", .comm = "symmetric", .available = cpu_ops_availability},
+      {.name = "symmetric", .backend = "cpu", .processes = true, .comm = "symmetric", .available = gloo_availability},
+      {.name = "symmetric ll",
+       .backend = "cpu",
+       .processes = true,
+       .comm = "symmetric-ll",
+       .available = gloo_availability},
+      {.name = "symmetric one-shot",
+       .backend = "cpu",
+       .processes = true,
+       .comm = "symmetric-one-shot",
+       .available = gloo_availability},
+      {.name = "symmetric two-shot",
+       .backend = "cpu",
+       .processes = true,
+       .comm = "symmetric-two-shot",
+       .available = gloo_availability},
       {.name = "gloo", .backend = "cpu", .processes = true, .available = gloo_availability},
       {.name = "mpi", .backend = "cpu", .mpirun = true, .available = mpi_with_mpirun},
   };
@@ -148,8 +135,7 @@ std::vector<const TransportRow*> find_transports(const std::vector<std::string>&
 std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const TransportRow& row,
                                              const TransportRun& run) {
   ChildCommand command{config.program, config.arguments(sweep_on(config.sweep, row, run)), {}};
-  for (const auto& [name, value] : config.sweep.environment)
-    if (is_inherited(name)) command.environment[name] = value;
+  command.environment = inherited_environment(config.sweep.environment);
   for (const auto& [name, value] : row.settings) command.environment[name] = value;
   if (run.asks()) command.environment["NCCL_DEBUG"] = "INFO", command.environment["NCCL_DEBUG_SUBSYS"] = "TUNING";
   if (row.mpirun) {
@@ -161,17 +147,7 @@ std::vector<ChildCommand> transport_commands(const ArenaConfig& config, const Tr
     return {command};
   }
   if (!row.processes) return {command};
-  std::vector<ChildCommand> ranks;
-  const std::string port = std::to_string(free_port()), size = std::to_string(run.devices);
-  for (int rank = 0; rank < run.devices; ++rank) {
-    ranks.push_back(command);
-    auto& variables = ranks.back().environment;
-    variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
-    variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = size;
-    variables["MASTER_ADDR"] = "127.0.0.1";
-    variables["MASTER_PORT"] = port;
-  }
-  return ranks;
+  return as_ranks(command, run.devices);
 }
 
 }  // namespace amdahl

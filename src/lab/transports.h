@@ -12,14 +12,15 @@
 namespace amdahl {
 
 struct TransportRow {
-  std::string_view name;     // "nccl ring ll"
-  std::string_view backend;  // "cuda", "cpu"
-  NcclSettings settings{};   // in addition to the environment
-  int registration = 0;      // registration mode of the buffers, as in CollectivesConfig
-  bool graph = false;        // calls in a captured graph
-  bool processes = false;    // one process per rank instead of one thread
-  bool mpirun = false;       // started by mpirun, which creates the processes
-  bool chooses = false;      // NCCL chooses the algorithm; a query run logs its choice
+  std::string_view name;      // "nccl ring ll"
+  std::string_view backend;   // "cuda", "cpu"
+  NcclSettings settings{};    // in addition to the environment
+  int registration = 0;       // registration mode of the buffers, as in CollectivesConfig
+  bool graph = false;         // calls in a captured graph
+  bool processes = false;     // one process per rank instead of one thread
+  std::string comm = "auto";  // as in CollectivesConfig
+  bool mpirun = false;        // started by mpirun, which creates the processes
+  bool chooses = false;       // NCCL chooses the algorithm; a query run logs its choice
   Availability (*available)() = nullptr;
 
   /// Whether environment variables alone make a program use this transport.

@@ -14,6 +14,7 @@
 #include "amdahl/fabric.h"
 #include "amdahl/machine.h"
 #include "amdahl/model_spec.h"
+#include "amdahl/onesided.h"
 #include "amdahl/plans.h"
 #include "amdahl/record.h"
 #include "amdahl/scaling.h"
@@ -46,6 +47,10 @@ std::string links_to_json(const MachineSpec& machine, const std::vector<Record>&
 /// Format: docs/schema/doctor.schema.json; amdahl reads it with doctor_from_json. Serialises machine, findings,
 /// checked, unseen, records and failed.
 std::string doctor_to_json(const DoctorOutcome& outcome);
+/// Format: docs/schema/onesided.schema.json. Reading throws Error{usage} or Error{version_refused}; it leaves out the
+/// rules.
+std::string choices_to_json(const std::vector<OneSidedChoice>& choices);
+std::vector<OneSidedChoice> choices_from_json(std::string_view text, std::string_view origin);
 std::string backends_to_json(const std::vector<BackendStatus>& backends);
 /// The JSON output of `amdahl info`.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,

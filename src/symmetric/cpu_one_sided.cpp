@@ -1,30 +1,10 @@
 // The backend "cpu": work items of CPU streams.
 #include "device/cpu_stream.h"
-#include "symmetric/cpu_symmetric.h"
+#include "symmetric/cpu_team.h"
 #include "symmetric/one_sided.h"
 
 namespace amdahl {
 namespace {
-
-/// State used by queued work items, which share its ownership.
-struct CpuTeam {
-  explicit CpuTeam(const SymmetricMemory& symmetric) : memory(symmetric), view(memory.view(&report)) {}
-
-  SymmetricMemory memory;
-  WaitReport report{};
-  TeamView view;
-
-  char* at(size_t offset) const { return view.base[view.rank] + offset; }
-  Signal* signal_at(size_t offset) const { return reinterpret_cast<Signal*>(at(offset)); }
-  /// The error for an abandoned wait for `what`.
-  [[noreturn]] void fail(const char* what) {
-    const unsigned missing = std::atomic_ref(report.missing_rank).load(std::memory_order_acquire);
-    if (missing == 0)
-      throw Error(Cause::interrupted, std::string("a wait for ") + what + " was ended by this process",
-                  "look for the first error of the job");
-    throw late_rank_error(memory.team, static_cast<int>(missing) - 1, what, memory.timeout_seconds);
-  }
-};
 
 class CpuOneSided final : public OneSided {
  public:
@@ -65,7 +45,7 @@ class CpuOneSided final : public OneSided {
       if (!symmetric_cpu::barrier(team->view)) team->fail("a barrier");
     });
   }
-  void abort() noexcept override { std::atomic_ref(team_->report.give_up).store(1, std::memory_order_release); }
+  void abort() noexcept override { team_->end_waits(); }
 
  private:
   std::shared_ptr<CpuTeam> team_;

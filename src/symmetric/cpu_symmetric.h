@@ -2,6 +2,7 @@
 // thread per rank. cuda_symmetric.cuh is the counterpart for kernels.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -10,6 +11,32 @@
 #include "symmetric/team_view.h"
 
 namespace amdahl::symmetric_cpu {
+
+/// Between two polls of memory that another core writes.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Polls for as long as another running core takes to answer; false when `ready()` stays false. A thread whose polls
+/// were in vain polls less the next time, because the other rank may need this core.
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  constexpr int kMost = 200, kLeast = 4;
+  thread_local int budget = kMost;
+  for (int spin = 0; spin < budget; ++spin) {
+    if (ready()) {
+      budget = std::min(kMost, budget + 10);
+      return true;
+    }
+    relax();
+  }
+  budget = std::max(kLeast, budget / 2);
+  return ready();
+}
 
 inline TeamFlags* flags_of(const TeamView& team, int rank) { return reinterpret_cast<TeamFlags*>(team.base[rank]); }
 
@@ -49,17 +76,18 @@ inline uint64_t fetch_add(const TeamView& team, uint64_t* to, uint64_t value, in
 }
 
 /// Polls until `ready()`. False when the host ends the wait or it times out; after a timeout the report names the
-/// missing rank `from`.
-template <class Ready>
-bool wait_for(const TeamView& team, int from, const Ready& ready) {
+/// missing rank, `from()`.
+template <class Ready, class From>
+bool wait_on(const TeamView& team, const From& from, const Ready& ready) {
   constexpr unsigned kYields = 1000;
   constexpr auto kSleep = std::chrono::microseconds(50);
+  if (spin_until(ready)) return true;
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(team.timeout_ns);
   for (unsigned poll = 0;; ++poll) {
     if (ready()) return true;
     if (std::atomic_ref(team.report->give_up).load(std::memory_order_acquire) != 0) return false;
     if (std::chrono::steady_clock::now() >= end) {
-      std::atomic_ref(team.report->missing_rank).store(static_cast<unsigned>(from) + 1, std::memory_order_release);
+      std::atomic_ref(team.report->missing_rank).store(static_cast<unsigned>(from()) + 1, std::memory_order_release);
       return false;
     }
     if (poll < kYields)
@@ -67,6 +95,13 @@ bool wait_for(const TeamView& team, int from, const Ready& ready) {
     else
       std::this_thread::sleep_for(kSleep);
   }
+}
+
+/// The same for a rank that is known beforehand.
+template <class Ready>
+bool wait_for(const TeamView& team, int from, const Ready& ready) {
+  return wait_on(
+      team, [from] { return from; }, ready);
 }
 
 /// Waits until `signal`, in this rank's memory and stored by rank `from`, is at least `value`.

@@ -39,6 +39,8 @@ class SymmetricHeap {
   SymmetricHeap(Device& device, Communicator& communicator, size_t bytes, double timeout_seconds);
 
   const Team& team() const { return memory_.team; }
+  /// The memory that the objects are in, for code that runs in it.
+  const SymmetricMemory& memory() const { return memory_; }
   /// Whether transfers use no link between devices: ranks on the CPU, or on one GPU.
   bool emulated() const { return memory_.emulated; }
   std::string_view back_end() const { return one_sided_->name(); }

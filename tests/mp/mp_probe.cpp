@@ -20,6 +20,7 @@
 
 #include "comm/world.h"
 #include "device/cpu_stream.h"
+#include "symmetric/symmetric_collectives.h"
 #include "symmetric/symmetric_heap.h"
 
 extern char** environ;
@@ -349,7 +350,11 @@ const std::map<std::string, void (*)(Probe&)> kModes{
   _exit(exit_code(error.cause()));
 }
 
-int run(const std::string& mode, double timeout_seconds) {
+/// A mode with the suffix "-symmetric" uses collectives in symmetric memory.
+int run(std::string mode, double timeout_seconds) {
+  constexpr std::string_view kSymmetric = "-symmetric";
+  const bool symmetric = mode.ends_with(kSymmetric);
+  if (symmetric) mode.resize(mode.size() - kSymmetric.size());
   std::unique_ptr<RendezvousStore> store;
   try {
     const LaunchContext launch = detect_launch(environment());
@@ -364,7 +369,9 @@ int run(const std::string& mode, double timeout_seconds) {
     }
     const auto devices = make_cpu_devices(1);
     const auto make = mode.ends_with("-mpi") ? make_mpi_communicator : make_gloo_communicator;
-    const auto comm = make(*store, "world", RankGroup::first(launch.world_size, launch.rank), timeout_seconds);
+    const RankGroup world = RankGroup::first(launch.world_size, launch.rank);
+    auto comm = make(*store, "world", world, timeout_seconds);
+    if (symmetric) comm = make_symmetric_communicator(*devices[0], std::move(comm), world, timeout_seconds, {});
     auto stream = devices[0]->make_stream("comm");
     Probe probe{*store, *comm, *stream, timeout_seconds};
     kModes.at(mode)(probe);

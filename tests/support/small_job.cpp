@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "symmetric/symmetric_collectives.h"
+
 namespace amdahl::test {
 
 JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
@@ -40,6 +42,14 @@ JobDevices cpu_job_devices(int count, MathMode math) {
     job.communicators.push_back(make_lone_communicator(*job.devices[0]));
   else
     job.communicators = make_inproc_communicators(count, 30);
+  return job;
+}
+
+JobDevices symmetric_job_devices(int count) {
+  JobDevices job = cpu_job_devices(count);
+  std::vector<Device*> devices;
+  for (const auto& device : job.devices) devices.push_back(device.get());
+  job.communicators = make_symmetric_communicators(devices, std::move(job.communicators), 30, {});
   return job;
 }
 

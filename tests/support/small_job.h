@@ -37,6 +37,8 @@ struct JobDevices {
   std::vector<std::unique_ptr<Communicator>> communicators;
 };
 JobDevices cpu_job_devices(int count, MathMode math = MathMode::fp32);
+/// With collectives in symmetric memory.
+JobDevices symmetric_job_devices(int count);
 
 /// Runs `steps` optimizer steps on the same global batch. The result has the gradients if `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);

@@ -25,6 +25,8 @@ struct SeriesRow {
 constexpr SeriesRow kSeries[] = {{"collective", "time"},
                                  {"link", "bandwidth"},
                                  {"link", "latency"},
+                                 {"onesided", "latency", true},
+                                 {"onesided-pattern", "time", true},
                                  {"sensor", "time", true},
                                  {"study-run", "throughput"}};
 

@@ -15,10 +15,10 @@ namespace amdahl {
 namespace {
 
 /// Axes of what is measured, not of how: cells that differ in them are never paired.
-constexpr const char* kMeasured[] = {"model",      "num_parameters", "global_batch", "scaling",  "data",
-                                     "collective", "bytes",          "count",        "op",       "test",
-                                     "source",     "destination",    "dtype",        "workload", "items",
-                                     "mode",       "voxel_mode",     "root",         "in_place"};
+constexpr const char* kMeasured[] = {"model",      "num_parameters", "global_batch", "scaling",  "data",  "operation",
+                                     "pattern",    "collective",     "bytes",        "count",    "op",    "test",
+                                     "source",     "destination",    "dtype",        "workload", "items", "mode",
+                                     "voxel_mode", "root",           "in_place"};
 
 bool is_measured(const std::string& axis) {
   return std::find(std::begin(kMeasured), std::end(kMeasured), axis) != std::end(kMeasured);

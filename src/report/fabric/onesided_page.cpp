@@ -1,0 +1,155 @@
+#include "report/fabric/onesided_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "amdahl/units.h"
+#include "base/record_values.h"
+#include "report/fabric/onesided_choice.h"
+#include "report/page/page_parts.h"
+#include "stats/percentile.h"
+
+namespace amdahl {
+namespace {
+
+std::string who_text(const std::string& ranks, int64_t devices, bool emulated) {
+  return fmt::format("{} {}{}", devices, ranks, emulated ? ", emulated" : "");
+}
+
+std::string decision_text(const std::string& decision) {
+  return decision == "all_reduce" ? "all-reduce" : "one message";
+}
+
+PageTable contest_table(const OneSidedContest& contest) {
+  PageTable table{fmt::format("Median latency of {} between {} (us)", decision_text(contest.decision),
+                              who_text(contest.ranks, contest.devices, contest.emulated)),
+                  {{{"bytes", "Bytes"}}, {}}};
+  const auto& methods = contest.latency_us.begin()->second;
+  for (const auto& [method, us] : methods) table.table.columns.push_back({slug(method) + "_us", method + " (us)"});
+  table.table.columns.push_back({"fastest", "Fastest"});
+  for (const auto& [bytes, times] : contest.latency_us) {
+    std::vector<TableValue> row{bytes};
+    for (const auto& [method, us] : times) row.emplace_back(us);
+    row.emplace_back(contest.winner(bytes));
+    table.table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+PageTable rule_table(const OneSidedChoice& choice) {
+  PageTable table{fmt::format("Time of fixed rules over the fastest method of each size, {}",
+                              who_text(choice.ranks, choice.devices, choice.emulated)),
+                  {{{"decision", "Decision"},
+                    {"rule", "Rule"},
+                    {"mean_ratio", "Geometric mean (x)"},
+                    {"worst_ratio", "Worst (x)"},
+                    {"worst_bytes", "At bytes"}},
+                   {}}};
+  for (const OneSidedChoice::Rule& rule : choice.rules)
+    table.table.rows.push_back(
+        {decision_text(rule.decision), rule.rule, rule.mean_ratio, rule.worst_ratio, rule.worst_bytes});
+  return table;
+}
+
+PageTable measurement_table(const std::vector<Record>& records) {
+  PageTable table{"Every operation",
+                  {{{"operation", "Operation"},
+                    {"transport", "By"},
+                    {"ranks", "Ranks"},
+                    {"bytes", "Bytes"},
+                    {"latency_us", "Latency, median (us)"},
+                    {"latency_p95_us", "95th percentile (us)"},
+                    {"bandwidth_gbps", "Bandwidth (GB/s)"}},
+                   {}}};
+  for (const Record& record : records) {
+    const std::vector<double>&latency = samples_of(record, "latency"), &rate = samples_of(record, "bandwidth");
+    if (record.kind != "onesided" || latency.empty()) continue;
+    table.table.rows.push_back({text_axis(record, "operation"), text_axis(record, "transport"),
+                                text_axis(record, "ranks"), axis<int64_t>(record, "bytes", 0), percentile(latency, 50),
+                                percentile(latency, 95),
+                                rate.empty() ? TableValue() : TableValue(percentile(rate, 50))});
+  }
+  return table;
+}
+
+PageTable pattern_table(const std::vector<Record>& records) {
+  PageTable table{"Time per step of each pattern",
+                  {{{"pattern", "Pattern"},
+                    {"transport", "By"},
+                    {"ranks", "Ranks"},
+                    {"step", "A step"},
+                    {"time_us", "Time, median (us)"},
+                    {"loss", "Last loss"}},
+                   {}}};
+  for (const Record& record : records) {
+    const std::vector<double>&us = samples_of(record, "time"), &loss = samples_of(record, "loss");
+    if (record.kind != "onesided-pattern" || us.empty()) continue;
+    table.table.rows.push_back({text_axis(record, "pattern"), text_axis(record, "transport"),
+                                text_axis(record, "ranks"), text_axis(record, "step"), percentile(us, 50),
+                                loss.empty() ? TableValue() : TableValue(loss.back())});
+  }
+  return table;
+}
+
+void add_table(PageSection& section, PageTable table) {
+  if (!table.table.rows.empty()) section.tables.push_back(std::move(table));
+}
+
+std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, bool patterns) {
+  std::string text;
+  for (const OneSidedChoice& choice : choices) {
+    if (choice.one_sided_bytes >= 0)
+      text += fmt::format("{}Between {}, put with a signal is the better way to send a message of up to {} bytes.",
+                          text.empty() ? "" : " ", who_text(choice.ranks, choice.devices, choice.emulated),
+                          with_thousands(choice.one_sided_bytes));
+  }
+  if (!text.empty()) return text;
+  return patterns ? "Patterns of programs by collectives or messages, and by one-sided communication."
+                  : "Operations of one-sided communication were measured; nothing was compared.";
+}
+
+std::string onesided_record_text(const Record& record) {
+  return record.kind == "onesided"
+             ? fmt::format("{} of {} bytes by {}", text_axis(record, "operation"), axis<int64_t>(record, "bytes", 0),
+                           text_axis(record, "transport"))
+             : fmt::format("pattern {} by {}", text_axis(record, "pattern"), text_axis(record, "transport"));
+}
+
+}  // namespace
+
+Page onesided_page(const std::vector<Record>& records) {
+  const std::vector<OneSidedChoice> choices = onesided_choices(records);
+  Page page;
+  page.subject = {"measurement of one-sided communication", "measurements of one-sided communication", "",
+                  page_devices(records)};
+  page.title =
+      records.empty() ? "One-sided communication" : fmt::format("One-sided communication on {}", page_host(records));
+  page.qualifier = page_qualifier(records);
+  page.verdict = onesided_verdict(choices, !pattern_table(records).table.rows.empty());
+  PageSection winners{"winners", "Which method at which size", {}, {}, {}};
+  for (const OneSidedContest& contest : onesided_contests(records)) {
+    if (contest.latency_us.empty() || contest.latency_us.begin()->second.size() < 2) continue;
+    add_table(winners, contest_table(contest));
+    for (const OneSidedCrossover& crossover : crossovers_of(contest))
+      winners.paragraphs.push_back(
+          fmt::format("{}, {}: {} overtakes {} at about {} bytes.", decision_text(contest.decision),
+                      who_text(contest.ranks, contest.devices, contest.emulated), crossover.second, crossover.first,
+                      with_thousands(static_cast<int64_t>(crossover.bytes))));
+  }
+  add_section(page, std::move(winners));
+  PageSection rules{"rules", "What fixed rules lose", {}, {}, {}};
+  for (const OneSidedChoice& choice : choices) add_table(rules, rule_table(choice));
+  add_section(page, std::move(rules));
+  PageSection patterns{"patterns", "Patterns of programs", {}, {}, {}};
+  add_table(patterns, pattern_table(records));
+  add_section(page, std::move(patterns));
+  PageSection all{"measurements", "All measurements", {}, {}, {}};
+  add_table(all, measurement_table(records));
+  add_section(page, std::move(all));
+  page.provenance = page_provenance(records);
+  add_status_notes(page, records, onesided_record_text);
+  return page;
+}
+
+}  // namespace amdahl

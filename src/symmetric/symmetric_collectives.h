@@ -1,0 +1,48 @@
+// Communicators whose collectives run in symmetric memory, and the choice of their algorithms.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace amdahl {
+
+/// How an all-reduce exchanges its data.
+enum class SymmetricAlgorithm {
+  automatic,  // by size, see SymmetricOptions
+  flagged,    // one shot; every 4 bytes carry a 4-byte flag, so that no separate signal is needed (LL)
+  one_shot,   // every rank pushes its data to all, then a signal; each adds up everything
+  two_shot,   // every rank adds up its share, then all read the shares
+};
+/// "auto", "ll", "one-shot", "two-shot".
+std::string_view to_string(SymmetricAlgorithm algorithm);
+
+/// Every rank passes the same.
+struct SymmetricOptions {
+  SymmetricAlgorithm all_reduce = SymmetricAlgorithm::automatic;
+  size_t flagged_bytes = 256;        // automatic: up to this payload flagged,
+  size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot
+  uint64_t first_epoch = 0;          // number of the round before the first one
+};
+
+/// The algorithm of an all-reduce of that many bytes, never automatic.
+SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes);
+
+/// Rounds after which the flags of flagged messages begin anew.
+inline constexpr uint64_t kFlagPeriod = 0xffffffff;
+
+/// Communicators of the ranks of this process, in rank order, on CPU or GPU devices: collectives in symmetric memory
+/// between the devices' ranks, everything else by `controls`, communicators of the same ranks. Errors as check_team;
+/// Error{environment_missing} for GPUs without access to each other's memory.
+std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
+    const std::vector<Device*>& devices, std::vector<std::unique_ptr<Communicator>> controls, double timeout_seconds,
+    const SymmetricOptions& options);
+/// This process's communicator. Collective over the ranks of `control`, blocks the host. `job`: their ranks in the job.
+std::unique_ptr<Communicator> make_symmetric_communicator(Device& device, std::unique_ptr<Communicator> control,
+                                                          const RankGroup& job, double timeout_seconds,
+                                                          const SymmetricOptions& options);
+
+}  // namespace amdahl

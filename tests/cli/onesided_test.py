@@ -1,0 +1,63 @@
+"""`amdahl onesided` between threads and processes: records, table, report, comparison, and the file that `--comm-table`
+reads."""
+import json
+
+import harness
+from harness import lines_of
+from schema_support import valid
+
+QUICK = ("onesided", "--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "50", "-b", "8", "-e", "256")
+OPERATIONS = {"put", "get", "put_signal", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
+              "contended_add", "barrier"}
+
+
+def check_run(case):
+    text = case.run(*QUICK, "--output-dir", "r", "--table", "table.json", timeout=240).stdout
+    for words in ("2 threads, CPU", "2 processes, CPU", "all_reduce", "fixed rules", "always one-sided",
+                  "one-sided up to 1,024 bytes", "measured:"):
+        assert words in text, words
+    assert "FAILED" not in text
+    records = [line for line in lines_of(case.path("r")) if line["type"] == "record"]
+    for record in lines_of(case.path("r")):
+        valid("record.schema.json", record)
+    assert {record["axes"]["operation"] for record in records} == OPERATIONS
+    for ranks, other in (("threads", "threads"), ("processes", "gloo")):
+        own = [record["axes"] for record in records if record["axes"]["ranks"] == ranks]
+        assert {axes["transport"] for axes in own if axes["operation"] == "all_reduce"} == \
+            {"symmetric ll", "symmetric one-shot", "symmetric two-shot", other}
+        assert {axes["bytes"] for axes in own if axes["operation"] == "put"} == {8, 16, 64, 256}
+    table = json.loads(case.path("table.json").read_text())
+    valid("onesided.schema.json", table)
+    assert table == json.loads((case.path("r") / "onesided.json").read_text())
+    assert {choice["ranks"] for choice in table["choices"]} == {"threads", "processes"}
+    report = (case.path("r") / "report.txt").read_text()
+    assert text.startswith(report), "the text of the run is not its report"
+    assert case.run("report", "r").stdout.startswith(report), "another report from the records"
+    case.run("report", "r", "--html", "r.html", "-q")
+    page = case.path("r.html").read_text()
+    assert "What fixed rules lose" in page and "put_signal" in page
+    assert "put_signal" in case.run("compare", "r", "r").stdout
+    assert "axis.operation" in case.run("export", "--csv", "r").stdout
+
+
+def check_table(case):
+    case.run(*QUICK, "--operations", "all_reduce,put_signal,send_recv", "--ranks", "threads", "--table", "table.json", timeout=120)
+    train = ("train", "--backend", "cpu", "--model", "medium", "--devices", "2", "--epochs", "1", "-q")
+    for comm in (("auto",), ("symmetric",), ("symmetric", "--comm-table", "table.json"), ("symmetric-two-shot",)):
+        case.run(*train, "--comm", *comm, "--output-dir", f"t{len(comm)}{comm[0]}", "--save", f"w{len(comm)}{comm[0]}.safetensors")
+    weights = {case.path(name).read_bytes() for name in ("w1auto.safetensors", "w1symmetric.safetensors",
+                                                         "w3symmetric.safetensors", "w1symmetric-two-shot.safetensors")}
+    assert len(weights) == 1, "the collectives change the weights"
+    case.path("bad.json").write_text('{"version": 1, "choices": [{"device_kind": "cpu-virtual"}]}')
+    case.refused(2, "usage", *train, "--comm", "symmetric", "--comm-table", "bad.json")
+    case.refused(2, "usage", *train, "--comm", "auto", "--comm-table", "table.json")
+    case.refused(2, "usage", *train, "--comm", "symmetrical")
+
+
+def check_refusals(case):
+    for words in (("--operations", "puts"), ("--ranks", "fibers"), ("--devices", "1"), ("--devices", "17"),
+                  ("-b", "2K", "-e", "1K"), ("-e", "2G"), ("--partitions", "2"), ("--samples", "0")):
+        case.refused(2, "usage", *QUICK, *words)
+
+
+harness.main(globals())
