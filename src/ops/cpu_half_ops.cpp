@@ -187,9 +187,26 @@ class HalfSequenceOps final : public SequenceOps {
     exact_->token_loss(stream, loss);
     if (a.gradient) HalfMemory::narrow(stream, logits, a.logits, values);
   }
+  void token_loss_parts(Stream& stream, const TokenLossShard& a) override {
+    exact_->token_loss_parts(stream, widened(stream, a));
+  }
+  void token_loss_of_parts(Stream& stream, const TokenLossShard& a) override {
+    const TokenLossShard loss = widened(stream, a);
+    exact_->token_loss_of_parts(stream, loss);
+    if (a.type == DType::f16)
+      HalfMemory::narrow(stream, static_cast<const float*>(loss.logits), a.logits, a.rows * a.stride);
+  }
   void absolute_error(Stream& stream, const AbsoluteError& a) override { exact_->absolute_error(stream, a); }
 
  private:
+  TokenLossShard widened(Stream& stream, const TokenLossShard& a) {
+    TokenLossShard loss = a;
+    if (a.type != DType::f16) return loss;
+    loss.type = DType::f32;
+    loss.logits = memory_.widened(stream, 0, a.logits, a.rows * a.stride);
+    return loss;
+  }
+
   HalfMemory memory_;
   std::unique_ptr<SequenceOps> exact_;
 };

@@ -27,6 +27,13 @@ struct Place {
   Recompute recompute;
 };
 
+/// Floats per row that backward reads besides the layer's input and output, where it computes in f32.
+double saved_floats(const LayerSpec& layer, const Shape& input, Recompute recompute) {
+  const LayerKindRow& row = row_of(layer.kind);
+  const int64_t kept = row.memory(layer, input, {recompute, DType::f32}).kept / static_cast<int64_t>(sizeof(float));
+  return real(std::max<int64_t>(0, kept - 2 * count_of(row.output(layer, input))));
+}
+
 // Biases and gains after the division are not divided; they are too small to matter here.
 LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input) {
   const double steps = real(input[0]), units = real(layer.units), tokens = at.rows * steps, tp = at.tp;
@@ -48,7 +55,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
   }
   // What backward computes again: a third of the block's work, or of it the first dense layer.
   work.repeated_share = at.recompute == Recompute::block ? 1.0 / 3 : at.recompute == Recompute::selective ? 1.0 / 9 : 0;
-  const double saved = real(row_of(layer.kind).saved_floats(layer, input, at.recompute));
+  const double saved = saved_floats(layer, input, at.recompute);
   const double kept = at.recompute == Recompute::none ? 1 : at.recompute == Recompute::selective ? 0.4 : 0.06;
   work.saved_bytes = at.software.saved_bytes > 0 ? kept * tokens * units * at.software.saved_bytes
                                                  : at.rows * (saved / tp + steps * units) * at.software.element_bytes;
@@ -99,7 +106,7 @@ LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input
   const bool recurrent = layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru;
   work.kernels = 3 + (recurrent ? 2 * real(input[0]) : 0) + (layer.dropout > 0 ? 2 : 0);
   if (at.tp > 1 && flops > 0) work.collectives = 1, work.collective_bytes = out * at.software.element_bytes;
-  const double saved = real(row.saved_floats(layer, input, Recompute::none));
+  const double saved = saved_floats(layer, input, Recompute::none);
   work.saved_bytes = (at.rows * saved + out) * at.software.element_bytes;
   return work;
 }

@@ -113,7 +113,6 @@ class Trainer {
   bool has_tensor() const { return options_.plan.mesh.tp > 1; }
   /// Leaves out the sums of tensor parallelism until called with false: parameters become those of no training.
   void silence_tensor(bool silent) { divided_->silence_tensor(silent); }
-  const ParallelPlan& plan() const { return options_.plan; }
   /// Enqueues one graph with as many empty kernels in sequence as the captured local part has nodes: it measures the
   /// launch time alone. Needs graph_nodes(local_part()) > 0.
   void empty_step();
