@@ -32,7 +32,8 @@ DType projection_type(const Shape& input, DType type) { return input[1] % 8 == 0
 LayerMemory projection_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const MemoryChoice own{choice.recompute, projection_type(input, choice.type)};
   const int64_t values = input[0] * layer.units;
-  return {2 * values * kF32 + typed_input(input, own), values * bytes_of(own.type), typed_parameters(layer, input, own)};
+  return {2 * values * kF32 + typed_input(input, own), values * bytes_of(own.type),
+          typed_parameters(layer, input, own)};
 }
 
 // Per step: attention's q, k, v and output in the compute type, the sum after it, and a sum of exponentials per head;

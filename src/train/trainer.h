@@ -138,8 +138,8 @@ class Trainer {
   std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
   /// In fp16: the scale of the loss and the steps skipped so far, equal on all ranks. Blocks.
   std::optional<LossScale> loss_scale();
-  std::vector<float> gradients();           // of the global batch in the owned ranges; needs keep_gradients
-  std::vector<FloatRange> owned() const;    // the ranges that this rank updates
+  std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
+  std::vector<FloatRange> owned() const;  // the ranges that this rank updates
   /// The state of all ranks, on rank 0; other ranks get the step alone. Collective; blocks.
   TrainerState save_state();
   /// Continues from the state that rank 0 passes; other ranks' argument is ignored. The number of ranks and the

@@ -81,7 +81,8 @@ TEST_P(GpuSequenceModels, LossAndGradientsEqualFloat64) {
         const auto i = static_cast<size_t>(tensor.begin + k);
         largest = std::max(largest, std::abs(result.first_gradients[i] - expected.gradients[i]));
       }
-      EXPECT_LT(largest, tolerance(GetParam().math, GetParam().model.name) * norm) << "layer " << l << " " << tensor.spec.name;
+      EXPECT_LT(largest, tolerance(GetParam().math, GetParam().model.name) * norm)
+          << "layer " << l << " " << tensor.spec.name;
     }
 }
 

@@ -107,7 +107,7 @@ TEST(Transports, EveryRowIsWholeAndItsSettingsAreValid) {
     EXPECT_TRUE(row.backend == "cuda" || (row.settings.empty() && row.registration == 0 && !row.graph)) << row.name;
   }
   EXPECT_EQ(find_transports({"all"}, "auto").size(), names.size());
-  EXPECT_EQ(find_transports({"all"}, "cpu").size(), 3u);
+  EXPECT_EQ(find_transports({"all"}, "cpu").size(), 8u);
   EXPECT_THROW(find_transports({"gluu"}, "auto"), Error);
 }
 
