@@ -23,8 +23,8 @@ std::string_view to_string(SymmetricAlgorithm algorithm);
 /// Every rank passes the same.
 struct SymmetricOptions {
   SymmetricAlgorithm all_reduce = SymmetricAlgorithm::automatic;
-  size_t flagged_bytes = 256;        // automatic: up to this payload flagged,
-  size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot
+  size_t flagged_bytes = 16;         // automatic: up to this payload flagged,
+  size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot; the defaults are those of CPU ranks
   uint64_t first_epoch = 0;          // number of the round before the first one
 };
 
