@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/digest.h"
+#include "comm/device_mesh.h"
 #include "comm/rank_list.h"
 
 namespace amdahl {
@@ -57,7 +58,8 @@ TensorHashes hash_tensors(const ParameterLayout& layout, const std::vector<float
 }
 
 std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std::vector<TensorHashes>& by_rank,
-                                        std::string_view when) {
+                                        std::string_view when, const std::vector<int>& ranks) {
+  const auto number = [&](size_t index) { return ranks.empty() ? static_cast<int>(index) : ranks[index]; };
   const std::vector<NamedRange> tensors = tensors_of(layout);
   std::string first;
   std::vector<int> odd;  // ranks, in the first tensor that differs
@@ -66,14 +68,14 @@ std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std
     const uint64_t common = most_common(by_rank, i);
     std::vector<int> others;
     for (size_t rank = 0; rank < by_rank.size(); ++rank)
-      if (by_rank[rank][i] != common) others.push_back(static_cast<int>(rank));
+      if (by_rank[rank][i] != common) others.push_back(number(rank));
     if (others.empty() || ++different > 1) continue;
     first = tensors[i].name;
     odd = others;
   }
   if (different == 0) return nullptr;
   const std::string more = different > 1 ? fmt::format(" and {} more tensors", different - 1) : "";
-  const std::string against = by_rank.size() == 2 ? "rank 0" : "the other ranks";
+  const std::string against = by_rank.size() == 2 ? fmt::format("rank {}", number(0)) : "the other ranks";
   return std::make_unique<Error>(
       Cause::check_failed,
       fmt::format("{} differs from {} in the {}{} {}: ranks that train one model hold the same bits", rank_list(odd),
@@ -81,7 +83,7 @@ std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std
       "amdahl doctor and amdahl links for a faulty device or link, then the run again", odd.front());
 }
 
-void check_replicas(const RankContext&, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
+void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
   Communicator& replicas = trainer.replicas();
   if (replicas.world_size() < 2 || !find_strategy(options.plan.strategy).replicas) return;
   const ParameterLayout& layout = trainer.model().layout();
@@ -89,7 +91,13 @@ void check_replicas(const RankContext&, Trainer& trainer, const TrainerOptions& 
   std::vector<TensorHashes> by_rank;
   for (const std::string& bytes : replicas.exchange(mine, Deadline::after_seconds(options.timeout_seconds)))
     by_rank.push_back(unpack(bytes));
-  if (const auto error = compare_replicas(layout, by_rank, when)) throw Error(*error);
+  std::vector<int> ranks;
+  for (int dp = 0; dp < replicas.world_size(); ++dp) {
+    MeshPlace place = place_of(options.plan.mesh, rank.rank);
+    place.dp = dp;
+    ranks.push_back(rank_of(options.plan.mesh, place));
+  }
+  if (const auto error = compare_replicas(layout, by_rank, when, ranks)) throw Error(*error);
 }
 
 }  // namespace amdahl

@@ -17,9 +17,10 @@ inline TensorHashes hash_tensors(const ModelSpec& model, const std::vector<float
 }
 
 /// Returns Error{check_failed} that names the ranks that differ from most others and the first tensor that differs, or
-/// null. `by_rank`: hash_tensors of every rank. `when` ends the message: "after step 500".
+/// null. `by_rank`: hash_tensors of every rank. `when` ends the message: "after step 500". `ranks`: their numbers in
+/// the job; empty: 0, 1, and so on.
 std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std::vector<TensorHashes>& by_rank,
-                                        std::string_view when);
+                                        std::string_view when, const std::vector<int>& ranks = {});
 
 inline std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std::vector<TensorHashes>& by_rank,
                                                std::string_view when) {

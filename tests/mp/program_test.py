@@ -79,6 +79,21 @@ def check_training(folder):
     print("ok: training over two processes gives the loss of two threads")
 
 
+def check_plans(folder):
+    """Pipeline stages and tensor parallelism over processes give the bits that they give over threads."""
+    for i, plan in enumerate(("pp2,1f1b,m4", "tp2", "dp2.pp2,m2,zero1")):
+        size = 4 if plan.startswith("dp2") else 2
+        words = ("train", "--backend", "cpu", "--epochs", "1", "--batch-size", "500", "--plan", plan, "--json", "-q")
+        with mp.Programs(size, mp.amdahl_env, folder, *words, "-o", f"plan{i}", "--save", f"p{i}.safetensors") as world:
+            world.wait_all(60)
+            world.expect(0)
+        subprocess.run([PROGRAM, *words, "-o", f"threads{i}", "--save", f"t{i}.safetensors"], cwd=folder, capture_output=True,
+                       check=True, timeout=60, env=mp.clean_environment())
+        saved = [open(os.path.join(folder, f"{name}{i}.safetensors"), "rb").read() for name in ("p", "t")]
+        assert saved[0] == saved[1], f"{plan}: other weights than with threads"
+    print("ok: plans over processes give the bits of threads")
+
+
 def num_records(folder):
     try:
         with open(os.path.join(folder, "records.jsonl")) as file:
@@ -293,6 +308,7 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_by_hand(place, "torch", mp.torchrun_env, "torchrun")
     check_by_hand(place, "slurm", slurm_env, "slurm")
     check_training(place)
+    check_plans(place)
     check_dry_run(place)
     check_collectives(place)
     check_mpi(place)
