@@ -72,8 +72,8 @@ Command define_info(CLI::App& app) {
 }  // namespace
 
 std::vector<Command> define_reading_commands(CLI::App& app) {
-  return {define_advise(app), define_plan(app), define_compare(app), define_calibrate(app), define_cost(app),
-          define_report(app), define_export(app),  define_info(app)};
+  return {define_advise(app), define_plan(app),   define_compare(app), define_calibrate(app),
+          define_cost(app),   define_report(app), define_export(app),  define_info(app)};
 }
 
 }  // namespace amdahl::cli

@@ -114,7 +114,7 @@ TEST(PlannerThresholds, LargerBatchesPayFromSmallerSizes) {
     EXPECT_GE(found[4 + i].certain_parameters, found[4 + i].parameters);
   }
   const std::vector<SizeThreshold> slow = find_thresholds(assumed("gpu=h200,link=pcie3"), {2}, {65536});
-  EXPECT_GE(slow[0].parameters, found[4].parameters) << "a slower link";
+  EXPECT_TRUE(slow[0].parameters == 0 || slow[0].parameters >= found[4].parameters) << "a slower link";
   EXPECT_EQ(find_thresholds(assumed("gpu=h200"), {4}, {6})[0].parameters, 0) << "6 rows on 4 devices";
 }
 

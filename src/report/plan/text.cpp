@@ -112,7 +112,8 @@ std::string thresholds_text(const ThresholdsOutcome& outcome) {
   const auto size = [](int64_t parameters) {
     return parameters > 0 ? with_thousands(parameters) : std::string("none");
   };
-  std::vector<std::vector<std::string>> rows{{"global batch", "devices", "pay from parameters", "certainly from"}};
+  std::vector<std::vector<std::string>> rows{
+      {"global batch", "devices", "parameters from which on they pay", "certainly"}};
   for (const SizeThreshold& one : outcome.thresholds)
     rows.push_back({with_thousands(one.global_batch), std::to_string(one.devices), size(one.parameters),
                     size(one.certain_parameters)});
