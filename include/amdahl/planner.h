@@ -114,6 +114,32 @@ AMDAHL_API std::string to_text(const PlanOutcome& outcome);
 /// JSON, schema docs/schema/plan.schema.json.
 AMDAHL_API std::string to_json(const PlanOutcome& outcome);
 
+struct ThresholdsConfig {
+  std::string machine, math, what_if;  // as in PlanConfig
+  std::string link;                    // kind of link between the assumed devices; empty: the calibration's
+  std::vector<int> devices{2, 4, 8};
+  std::vector<int64_t> batches{64, 128, 512, 2048, 8192};
+};
+
+/// The size from which on so many devices pay: a speedup of 1.10 by data parallelism.
+struct SizeThreshold {
+  int64_t global_batch = 0;
+  int devices = 2;
+  int64_t parameters = 0;          // by the prediction; 0: no size up to 400 million parameters
+  int64_t certain_parameters = 0;  // by the lower end of its interval
+};
+
+struct ThresholdsOutcome {
+  Calibration calibration;  // with the assumed link
+  std::vector<SizeThreshold> thresholds;
+};
+/// From which size on several devices pay, from the calibration of one. Error{usage} as run_plan.
+AMDAHL_API ThresholdsOutcome run_thresholds(const ThresholdsConfig& config);
+/// The table, beside the thresholds of the published study.
+AMDAHL_API std::string to_text(const ThresholdsOutcome& outcome);
+/// {"version": 1, "thresholds": [...], "calibration": {...}}
+AMDAHL_API std::string to_json(const ThresholdsOutcome& outcome);
+
 struct VerifyConfig {
   PlanConfig plan;  // its machine file must be of this host, without assumptions
   EngineConfig engine;

@@ -1,4 +1,5 @@
 // `amdahl plan`: options and output.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -14,6 +15,8 @@ namespace {
 struct PlanArgs {
   PlanConfig config;
   bool verify = false;
+  ThresholdsConfig thresholds;
+  std::string assume_devices;
   VerifyConfig verification;
   PlannerValidationConfig validation;
   Talk talk;
@@ -33,6 +36,20 @@ int verify_command(PlanArgs& args) {
   args.verification.engine.environment = process_environment();
   TerminalObserver observer(args.talk.quiet);
   const VerifyOutcome outcome = run_plan_verification(args.verification, observer);
+  if (args.talk.json)
+    fmt::print("{}\n", to_json(outcome));
+  else
+    show(stdout, to_text(outcome));
+  return 0;
+}
+
+int thresholds_command(PlanArgs& args) {
+  ThresholdsConfig& config = args.thresholds;
+  config.machine = args.config.machine, config.math = args.config.math, config.what_if = args.config.what_if;
+  config.devices.clear();
+  for (const int64_t count : parse_count_list(args.assume_devices, "--assume-devices"))
+    config.devices.push_back(static_cast<int>(count));
+  const ThresholdsOutcome outcome = run_thresholds(config);
   if (args.talk.json)
     fmt::print("{}\n", to_json(outcome));
   else
@@ -71,6 +88,9 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--explain", config.explain, "Each term of a plan like dp4.tp2,m4");
   plan->add_option("--prices", config.prices, "TOML file of what devices cost, like data/prices.toml");
   plan->add_option("--top", config.top, "Plans in the ranking")->check(kWhole)->capture_default_str();
+  plan->add_option("--assume-devices", args->assume_devices,
+                   "Without --model: from which size on so many devices pay, for example 2,4,8");
+  plan->add_option("--link", args->thresholds.link, "Between the assumed devices: nvlink4, pcie5 and others");
   plan->add_flag("--verify", args->verify, "Run the best plans and random ones on this machine, and compare");
   plan->add_option("--runs", args->verification.runs, "With --verify: runs of each plan")
       ->check(kWhole)
@@ -81,6 +101,8 @@ Command define_plan(CLI::App& app) {
                    "With --validate: a further CSV, which takes part in no fit");
   add_talk(plan, args->talk);
   offer(plan, "--math", {"fp32", "tf32", "bf16"});
+  offer(plan, "--link", {"nvlink3", "nvlink4", "nvlink5", "pcie3", "pcie4", "pcie5", "host", "net200", "net400"});
+  offer_lists(plan, {"--assume-devices"});
   offer_files(plan, {"--model", "--machine", "--prices", "--validate", "--and-predict"});
   return {plan, [args, plan](const std::string&) {
             if (!args->validation.iterations.empty()) {
@@ -88,6 +110,13 @@ Command define_plan(CLI::App& app) {
                 throw Error(Cause::usage, "--validate with --model or --machine", "one of them");
               return validate_command(*args);
             }
+            if (!args->assume_devices.empty() && args->config.model.empty()) return thresholds_command(*args);
+            if (!args->assume_devices.empty()) {
+              const std::vector<int64_t> counts = parse_count_list(args->assume_devices, "--assume-devices");
+              args->config.devices = static_cast<int>(*std::max_element(counts.begin(), counts.end()));
+            }
+            if (!args->thresholds.link.empty())
+              args->config.what_if += (args->config.what_if.empty() ? "link=" : ",link=") + args->thresholds.link;
             if (args->config.model.empty() || args->config.global_batch == 0)
               throw Error(Cause::usage, "plan needs --model and --global-batch",
                           "--model gpt2 --global-batch 64 --machine machine.json");

@@ -9,6 +9,7 @@
 #include "files/whole_file.h"
 #include "lab/training_setup.h"
 #include "planner/rank.h"
+#include "planner/thresholds.h"
 #include "planner/validate.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"
@@ -158,6 +159,23 @@ PlanOutcome run_plan(const PlanConfig& config) {
   return outcome;
 }
 
+ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
+  for (const int devices : config.devices)
+    if (devices < 2) throw Error(Cause::usage, fmt::format("`devices` {}: several are assumed", devices), "2,4,8");
+  std::string assumptions = config.what_if;
+  if (!config.link.empty()) assumptions += fmt::format("{}link={}", assumptions.empty() ? "" : ",", config.link);
+  const WhatIf what_if = parse_what_if(assumptions);
+  PlanConfig plan;
+  plan.machine = config.machine, plan.math = config.math;
+  ThresholdsOutcome outcome;
+  outcome.calibration = config.machine.empty() ? assume(what_if, config.math.empty() ? "tf32" : config.math)
+                                               : assume(load_calibrated(plan).calibration, what_if);
+  outcome.thresholds = find_thresholds(outcome.calibration, config.devices, config.batches);
+  return outcome;
+}
+
+std::string to_text(const ThresholdsOutcome& outcome) { return thresholds_text(outcome); }
+std::string to_json(const ThresholdsOutcome& outcome) { return thresholds_to_json(outcome); }
 std::string to_text(const PlanOutcome& outcome) { return plan_outcome_text(outcome); }
 std::string to_text(const CalibrationOutcome& outcome) { return calibration_outcome_text(outcome); }
 std::string to_text(const VerifyOutcome& outcome) { return verification_text(outcome); }

@@ -148,6 +148,21 @@ std::string calibration_outcome_to_json(const CalibrationOutcome& outcome) {
               2);
 }
 
+std::string thresholds_to_json(const ThresholdsOutcome& outcome) {
+  json thresholds = json::array();
+  for (const SizeThreshold& one : outcome.thresholds) {
+    json object{{"global_batch", one.global_batch}, {"devices", one.devices}};
+    if (one.parameters > 0) object["parameters"] = one.parameters;
+    if (one.certain_parameters > 0) object["certain_parameters"] = one.certain_parameters;
+    thresholds.push_back(object);
+  }
+  return dump({{"version", kSchemaVersion},
+               {"origin", origin_name(Origin::modelled)},
+               {"thresholds", thresholds},
+               {"calibration", calibration_json(outcome.calibration)}},
+              2);
+}
+
 std::string verification_to_json(const VerifyOutcome& outcome) {
   json plans = json::array();
   for (const VerifiedPlan& plan : outcome.plans) {

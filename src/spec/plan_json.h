@@ -15,6 +15,8 @@ std::string calibration_to_json(const Calibration& calibration);
 std::string plan_outcome_to_json(const PlanOutcome& outcome);
 /// {"version": 1, "calibration": {...}, "steps": [...]}; write-only.
 std::string calibration_outcome_to_json(const CalibrationOutcome& outcome);
+/// {"version": 1, "thresholds": [...], "calibration": {...}}; write-only.
+std::string thresholds_to_json(const ThresholdsOutcome& outcome);
 /// Format: docs/schema/plan-verification.schema.json; write-only.
 std::string verification_to_json(const VerifyOutcome& outcome);
 /// Format: docs/schema/plan-validation.schema.json; write-only.

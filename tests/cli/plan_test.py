@@ -65,6 +65,24 @@ def check_refusals(case):
     case.refused(2, "usage", "plan", "--model", "gpt2", "--global-batch", "8", says=["machine file", "--what-if"])
 
 
+def check_thresholds(case):
+    words, _ = machine(case)
+    text = case.run("plan", "--machine", "m.json", "--assume-devices", "2,4", "--link", "nvlink4").stdout
+    assert "from which size on several devices pay" in text and "break-even at 15,000,000" in text, text
+    found = json.loads(case.run("plan", "--machine", "m.json", "--assume-devices", "2", "--json").stdout)
+    assert [t["devices"] for t in found["thresholds"]] == [2] * 5, found
+    plan = json.loads(case.run(*words, "--assume-devices", "2,4", "--link", "pcie4", "--json").stdout)
+    assert plan["most_devices"] == 4, plan["most_devices"]
+    case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "1", says=["1"])
+    case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "2", "--link", "nvlink9", says=["nvlink4"])
+
+
+def check_verification_refuses_assumptions(case):
+    words, _ = machine(case)
+    case.refused(2, "usage", *words, "--what-if", "gpus=4", "--verify", says=["no assumptions"])
+    case.refused(2, "usage", *words, "--verify", says=["there"])
+
+
 def check_validation(case):
     rows = (SOURCE / "tests" / "data" / "planner" / "measured_a100.csv").read_text().splitlines()
     case.path("few.csv").write_text("\n".join(rows[:200]) + "\n")

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/predict.h"
+#include "planner/thresholds.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"
 #include "spec/calibration_json.h"
@@ -101,6 +102,20 @@ TEST(PlannerRank, TermsOfAPlanAddUp) {
     }
     EXPECT_NEAR(sum, outcome.explained.step.step_us, 1e-6 * sum) << text;
   }
+}
+
+TEST(PlannerThresholds, LargerBatchesPayFromSmallerSizes) {
+  const std::vector<SizeThreshold> found = find_thresholds(assumed("gpu=h200,link=nvlink4"), {2, 4}, {64, 2048, 65536});
+  ASSERT_EQ(found.size(), 6u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(found[i].parameters, 0) << "64 rows are too few for any size";
+    EXPECT_GT(found[4 + i].parameters, 0);
+    EXPECT_LE(found[4 + i].parameters, found[2 + i].parameters);
+    EXPECT_GE(found[4 + i].certain_parameters, found[4 + i].parameters);
+  }
+  const std::vector<SizeThreshold> slow = find_thresholds(assumed("gpu=h200,link=pcie3"), {2}, {65536});
+  EXPECT_TRUE(slow[0].parameters == 0 || slow[0].parameters >= found[4].parameters) << "a slower link";
+  EXPECT_EQ(find_thresholds(assumed("gpu=h200"), {4}, {6})[0].parameters, 0) << "6 rows on 4 devices";
 }
 
 TEST(PlannerWhatIf, NamesWhatIsImpossible) {

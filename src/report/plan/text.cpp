@@ -108,6 +108,22 @@ std::string calibration_outcome_text(const CalibrationOutcome& outcome) {
   return text;
 }
 
+std::string thresholds_text(const ThresholdsOutcome& outcome) {
+  const auto size = [](int64_t parameters) {
+    return parameters > 0 ? with_thousands(parameters) : std::string("none");
+  };
+  std::vector<std::vector<std::string>> rows{
+      {"global batch", "devices", "parameters from which on they pay", "certainly"}};
+  for (const SizeThreshold& one : outcome.thresholds)
+    rows.push_back({with_thousands(one.global_batch), std::to_string(one.devices), size(one.parameters),
+                    size(one.certain_parameters)});
+  return fmt::format("from which size on several devices pay (speedup of 1.10, dense layers, ddp; modelled)\n{}\n\n",
+                     calibration_text(outcome.calibration)) +
+         aligned_table(rows) +
+         "\nthe published study, for two RTX 4070 Ti SUPER without peer access, says in different places: never below "
+         "500,000 or 1,000,000; from 10,000,000 at a batch of 64; break-even at 15,000,000 to 20,000,000\n";
+}
+
 std::string verification_text(const VerifyOutcome& outcome) {
   std::vector<std::vector<std::string>> rows{
       {"plan", "chosen", "predicted", "95 % interval", "measured", "error", "inside"}};

@@ -1,0 +1,77 @@
+#include "planner/thresholds.h"
+
+#include <cmath>
+#include <optional>
+
+#include "planner/enumerate.h"
+#include "planner/predict.h"
+#include "stats/compare.h"
+
+namespace amdahl {
+namespace {
+
+constexpr int kLeastWidth = 16, kMostWidth = 16384;
+constexpr double kSharedErrors = 0.8;  // as in rank.cpp
+
+ModelSpec dense_model(int64_t width) {
+  ModelSpec model;
+  model.name = "dense";
+  model.input_width = 50;
+  LayerSpec layer;
+  for (const int64_t units : {width, width, std::max<int64_t>(1, width / 2)}) {
+    layer.units = units;
+    model.layers.push_back(layer);
+  }
+  layer.units = 3, layer.activation = Activation::none;
+  model.layers.push_back(layer);
+  return model;
+}
+
+PlanAccount account_on(const ModelSpec& model, const Rates& rates, int devices, int64_t batch) {
+  ParallelPlan plan;
+  plan.mesh.dp = devices;
+  plan.strategy = devices > 1 ? "ddp" : "single";
+  plan.global_batch = batch;
+  return account_of(make_workload(model, plan, amdahl_profile()), rates, PipelineMethod::bound);
+}
+
+struct Gain {
+  double speedup = 1, low = 1;
+};
+
+Gain gain_of(const ModelSpec& model, const Rates& rates, double factor, int devices, int64_t batch) {
+  const PlanAccount one = account_on(model, rates, 1, batch), several = account_on(model, rates, devices, batch);
+  const double a = one.relative_sd, b = several.relative_sd;
+  const double half = kNormal95 * factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedErrors * a * b));
+  Gain gain;
+  gain.speedup = one.step_us() / several.step_us();
+  gain.low = gain.speedup * std::exp(-half);
+  return gain;
+}
+
+}  // namespace
+
+std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const std::vector<int>& devices,
+                                           const std::vector<int64_t>& batches) {
+  const Rates rates = rates_of(calibration);
+  const double step = std::pow(2.0, 0.25);
+  std::vector<SizeThreshold> all;
+  for (const int64_t batch : batches)
+    for (const int count : devices) {
+      SizeThreshold threshold;
+      threshold.global_batch = batch, threshold.devices = count;
+      if (batch % count == 0)
+        // Downwards, so that the smallest size counts from which on all larger ones pay.
+        for (double width = kMostWidth; width >= kLeastWidth; width /= step) {
+          const ModelSpec model = dense_model(static_cast<int64_t>(std::lround(width)));
+          const Gain gain = gain_of(model, rates, calibration.interval_factor, count, batch);
+          if (gain.speedup < kMultiBeneficial) break;
+          threshold.parameters = model.num_parameters();
+          if (gain.low >= kMultiBeneficial) threshold.certain_parameters = model.num_parameters();
+        }
+      all.push_back(threshold);
+    }
+  return all;
+}
+
+}  // namespace amdahl
