@@ -208,8 +208,9 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
   const MemoryParts modelled =
       training_memory(settings, setup.data, backend_of(*fleet), compute_type_of(config.engine.math));
-  observer.note(fmt::format("memory per device: {} (modelled): {}", format_bytes(static_cast<double>(modelled.total())),
-                            memory_text(modelled)));
+  if (fleet->is_root())
+    observer.note(fmt::format("memory per device: {} (modelled): {}",
+                              format_bytes(static_cast<double>(modelled.total())), memory_text(modelled)));
   TrainEvents events;
   events.finished = [&](const EpochResult& epoch) {
     outcome.records.push_back(epoch_record(epoch, config, setup.model, modelled, provenance));

@@ -248,7 +248,8 @@ def check_transports_that_are_not_here_are_rows(case):
     mpi = any(b["name"] == "mpi" and b["ok"] for b in backends) and os.access("/usr/bin/mpirun", os.X_OK)
     assert ("mpi" in absent) == (not mpi), absent
     measured = {r["axes"]["transport"] for r in found if r["kind"] == "collective"}
-    assert measured == {"threads", "gloo"} | ({"mpi"} if mpi else set()), measured
+    symmetric = {"symmetric", "symmetric threads", "symmetric ll", "symmetric one-shot", "symmetric two-shot"}
+    assert measured == {"threads", "gloo"} | symmetric | ({"mpi"} if mpi else set()), measured
     assert all(r["status"]["kind"] == "ok" for r in found if r["kind"] == "collective"), found
     case.refused(3, "environment-missing", *words, "--transports", "nccl", says=["transport nccl"])
 

@@ -110,7 +110,7 @@ TEST(PlannerThresholds, LargerBatchesPayFromSmallerSizes) {
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(found[i].parameters, 0) << "64 rows are too few for any size";
     EXPECT_GT(found[4 + i].parameters, 0);
-    EXPECT_LE(found[4 + i].parameters, found[2 + i].parameters);
+    EXPECT_TRUE(found[2 + i].parameters == 0 || found[4 + i].parameters <= found[2 + i].parameters) << i;
     EXPECT_GE(found[4 + i].certain_parameters, found[4 + i].parameters);
   }
   const std::vector<SizeThreshold> slow = find_thresholds(assumed("gpu=h200,link=pcie3"), {2}, {65536});

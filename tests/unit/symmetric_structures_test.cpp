@@ -8,7 +8,6 @@
 #include <random>
 #include <thread>
 
-#include "comm/world.h"
 #include "errors.h"
 #include "linearizability.h"
 #include "symmetric/structures/distributed_tensor.h"
@@ -17,6 +16,7 @@
 #include "symmetric/structures/parameter_cache.h"
 #include "symmetric/structures/priority_queue.h"
 #include "symmetric/structures/ring_buffer.h"
+#include "symmetric_team.h"
 #include "waits.h"
 
 namespace amdahl {
@@ -25,36 +25,13 @@ namespace {
 using test::ObjectModel;
 using test::ObjectState;
 using test::RecordedOperation;
+using test::Team4;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || !defined(NDEBUG)
 constexpr int kScale = 20;
 #else
 constexpr int kScale = 1;
 #endif
-
-/// Regions of some ranks in this process, after their TeamFlags.
-struct Team4 {
-  explicit Team4(int size, size_t bytes, double timeout = 20) : devices(make_cpu_devices(size)) {
-    std::vector<Device*> all;
-    for (const auto& device : devices) all.push_back(device.get());
-    for (Device* device : all) buffers.push_back(allocate_zeroed(*device, kOffset + bytes, soon()));
-    for (int rank = 0; rank < size; ++rank)
-      ranks.push_back(std::make_unique<CpuTeam>(memory_of_buffers(all, buffers, rank, timeout)));
-  }
-  /// Runs body(team) on a thread per rank.
-  void run(const std::function<void(CpuTeam&)>& body) {
-    run_rank_threads(
-        static_cast<int>(ranks.size()), [&](int rank) { body(*ranks[static_cast<size_t>(rank)]); },
-        [&](const Error&) {
-          for (const auto& rank : ranks) rank->end_waits();
-        });
-  }
-
-  static constexpr size_t kOffset = (sizeof(TeamFlags) + 255) / 256 * 256;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<std::shared_ptr<Buffer>> buffers;
-  std::vector<std::unique_ptr<CpuTeam>> ranks;
-};
 
 constexpr size_t kAt = Team4::kOffset;
 constexpr int kRanks = 4, kPerRound = 6;

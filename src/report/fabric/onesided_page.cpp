@@ -100,7 +100,7 @@ std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, bool pa
   std::string text;
   for (const OneSidedChoice& choice : choices) {
     if (choice.one_sided_bytes >= 0)
-      text += fmt::format("{}Between {}, put with a signal is the better way to send a message of up to {} bytes.",
+      text += fmt::format("{}Between {}, put with a signal sends a message of up to {} bytes faster.",
                           text.empty() ? "" : " ", who_text(choice.ranks, choice.devices, choice.emulated),
                           with_thousands(choice.one_sided_bytes));
   }
