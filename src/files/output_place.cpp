@@ -103,6 +103,9 @@ Availability writable(const OutputPlace& place) {
               "make the folder first, or another name");
   if (::access(folder.c_str(), W_OK) != 0)
     return no(fmt::format("cannot write into {}", printable(folder.string())), "another folder");
+  struct stat status {};
+  if (::lstat(place.path.c_str(), &status) != 0 && errno != ENOENT)  // a name that is too long
+    return no(std::strerror(errno), "another name");
   return {true, {}, {}};
 }
 

@@ -216,7 +216,11 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   CalibrationConfig config = given;
   config.engine.backend = std::string(choose_backend(config.engine).name);
   const bool cpu = config.engine.backend == "cpu";
-  if (!config.machine.empty()) check_machine_file(config.machine);
+  if (!config.machine.empty()) {
+    if (const Availability place = check_output(config.machine); !place.ok)
+      throw Error(Cause::usage, fmt::format("`machine` {}: {}", printable(config.machine), place.reason), place.remedy);
+    check_machine_file(config.machine);
+  }
   const MachineSpec machine = machine_for(config.machine);
   int devices = config.devices > 0 ? config.devices
                 : cpu              ? std::min(4, machine.num_cores)
