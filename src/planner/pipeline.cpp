@@ -30,7 +30,8 @@ double makespan_us(ScheduleKind kind, int chunks, const std::vector<StageCost>& 
   const int64_t rest = (micro_batches - steady) % ranks;
   const double first = simulated_us(kind, chunks, stages, steady + rest, transfer);
   const double second = simulated_us(kind, chunks, stages, steady + rest + ranks, transfer);
-  return first + (second - first) * static_cast<double>((micro_batches - steady - rest) / ranks);
+  const int64_t further = (micro_batches - steady - rest) / ranks;
+  return first + (second - first) * static_cast<double>(further);
 }
 
 PipelineCost divide(const std::vector<StageCost>& stages, int64_t micro_batches, double makespan, double without) {

@@ -98,7 +98,8 @@ void decide_all_reduce(const OneSidedContest& contest, OneSidedChoice& choice) {
     }
   const std::string other = two_sided_of(contest);
   if (!other.empty())
-    choice.rules.push_back(rated(contest, fmt::format("always {}", other), [&](int64_t) { return other; }));
+    choice.rules.push_back(
+        rated(contest, fmt::format("always {}", other), [&](int64_t) { return std::string(other); }));
   choice.rules.push_back(rule_of(INT64_MAX, INT64_MAX, "always ll"));
   choice.rules.push_back(rule_of(0, INT64_MAX, "always one-shot"));
   choice.rules.push_back(rule_of(0, 0, "always two-shot"));
