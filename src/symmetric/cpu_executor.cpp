@@ -20,7 +20,7 @@ struct CpuGroup {
 
 class CpuExecutor final : public SymmetricExecutor {
  public:
-  CpuExecutor(const SymmetricMemory& memory, std::shared_ptr<Communicator> control, const RankGroup& job,
+  CpuExecutor(const SymmetricMemory& memory, const std::shared_ptr<Communicator>& control, const RankGroup& job,
               const SymmetricOptions& options)
       : SymmetricExecutor(control, job), group_(std::make_shared<CpuGroup>(memory, control, job, options)) {}
 
@@ -66,9 +66,9 @@ class CpuExecutor final : public SymmetricExecutor {
 size_t cpu_collective_bytes(int world) { return CollectiveLayout(world).bytes(); }
 
 std::unique_ptr<SymmetricExecutor> make_cpu_executor(const SymmetricMemory& memory,
-                                                     std::shared_ptr<Communicator> control, const RankGroup& job,
+                                                     const std::shared_ptr<Communicator>& control, const RankGroup& job,
                                                      const SymmetricOptions& options) {
-  return std::make_unique<CpuExecutor>(memory, std::move(control), job, options);
+  return std::make_unique<CpuExecutor>(memory, control, job, options);
 }
 
 }  // namespace amdahl

@@ -40,7 +40,7 @@ class SymmetricExecutor {
 size_t cpu_collective_bytes(int world);
 size_t cuda_collective_bytes(int world);
 std::unique_ptr<SymmetricExecutor> make_cpu_executor(const SymmetricMemory& memory,
-                                                     std::shared_ptr<Communicator> control, const RankGroup& job,
+                                                     const std::shared_ptr<Communicator>& control, const RankGroup& job,
                                                      const SymmetricOptions& options);
 /// Error{environment_missing} in a build without CUDA.
 std::unique_ptr<SymmetricExecutor> make_cuda_executor(Device& device, const SymmetricMemory& memory,
