@@ -127,7 +127,7 @@ std::unique_ptr<SymmetricExecutor> make_executor(Device& device, const Symmetric
                                                  std::unique_ptr<Communicator> control, const RankGroup& job,
                                                  const SymmetricOptions& options) {
   if (on_gpu(device)) return make_cuda_executor(device, memory, std::move(control), job, options);
-  return make_cpu_executor(memory, control, job, options);
+  return make_cpu_executor(memory, std::move(control), job, options);
 }
 
 /// Error{environment_missing} for GPUs without access to each other's memory.
