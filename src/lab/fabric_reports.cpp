@@ -23,6 +23,23 @@ bool any_failed(const std::vector<Record>& records) {
                      [](const Record& record) { return record.status.kind == Status::Kind::failed; });
 }
 
+/// The report of a run whose outcome follows from its records alone.
+template <class Outcome>
+ReportOutcome report_of(const fs::path& folder, const RunContents& contents, bool write, void (*conclude)(Outcome&),
+                        void (*write_report)(const fs::path&, const Outcome&)) {
+  Outcome outcome;
+  outcome.records = contents.records;
+  conclude(outcome);
+  ReportOutcome report;
+  report.notes = contents.notes;
+  report.text = to_text(outcome);
+  report.json = to_json(outcome);
+  if (!write) return report;
+  write_report(folder, outcome);
+  report.report_path = (folder / kReportFile).string();
+  return report;
+}
+
 }  // namespace
 
 double min_gbps_of(const RunHeader& header) {
@@ -77,17 +94,7 @@ ReportOutcome report_links(const fs::path& folder, const RunContents& contents, 
 }
 
 ReportOutcome report_collectives(const fs::path& folder, const RunContents& contents, bool write) {
-  CollectivesOutcome outcome;
-  outcome.records = contents.records;
-  conclude_collectives(outcome);
-  ReportOutcome report;
-  report.notes = contents.notes;
-  report.text = to_text(outcome);
-  report.json = to_json(outcome);
-  if (!write) return report;
-  write_collectives_report(folder, outcome);
-  report.report_path = (folder / kReportFile).string();
-  return report;
+  return report_of(folder, contents, write, conclude_collectives, write_collectives_report);
 }
 
 void conclude_onesided(OneSidedOutcome& outcome) {
@@ -101,17 +108,7 @@ void write_onesided_report(const fs::path& folder, const OneSidedOutcome& outcom
 }
 
 ReportOutcome report_onesided(const fs::path& folder, const RunContents& contents, bool write) {
-  OneSidedOutcome outcome;
-  outcome.records = contents.records;
-  conclude_onesided(outcome);
-  ReportOutcome report;
-  report.notes = contents.notes;
-  report.text = to_text(outcome);
-  report.json = to_json(outcome);
-  if (!write) return report;
-  write_onesided_report(folder, outcome);
-  report.report_path = (folder / kReportFile).string();
-  return report;
+  return report_of(folder, contents, write, conclude_onesided, write_onesided_report);
 }
 
 DoctorRun read_doctor_run(const fs::path& folder, const std::vector<Record>& records) {

@@ -7,6 +7,7 @@
 #include "amdahl/amdahl.h"
 #include "comm/world.h"
 #include "lab/backends.h"
+#include "lab/fabric_engine.h"
 #include "lab/fabric_reports.h"
 #include "lab/failure_watch.h"
 #include "lab/overall_progress.h"
@@ -26,18 +27,6 @@ constexpr const char* kThreads = "threads";
 constexpr const char* kProcesses = "processes";
 
 using Sink = std::function<void(const Record&)>;
-
-EngineConfig engine_of(const OneSidedConfig& config) {
-  EngineConfig engine;
-  engine.backend = config.backend;
-  engine.gpus = config.gpus;
-  engine.seed = config.seed;
-  engine.timeout_seconds = config.timeout_seconds;
-  engine.environment = config.environment;
-  engine.command_line = config.command_line;
-  engine.on_fatal = config.on_fatal;
-  return engine;
-}
 
 void check_onesided(const OneSidedConfig& config) {
   const auto within = [](int64_t value, int64_t low, int64_t high, const char* option) {
