@@ -1,9 +1,9 @@
 # One static library per folder of src/. The link graph mirrors docs/layers.txt, which tests/arch enforces on includes.
 
-# amdahl_layer(NAME SOURCES a.cpp ... [LAYERS base stats ...] [LINK targets...] [INCLUDE dirs...] [COLD])
-# COLD: its run time does not matter, see build_time.cmake.
+# amdahl_layer(NAME SOURCES a.cpp ... [LAYERS base stats ...] [LINK targets...] [INCLUDE dirs...] [COLD | UNITY])
+# COLD: its run time does not matter; UNITY: several sources are compiled as one. See build_time.cmake.
 function(amdahl_layer name)
-  cmake_parse_arguments(ARG "COLD" "" "SOURCES;LAYERS;LINK;INCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;UNITY" "" "SOURCES;LAYERS;LINK;INCLUDE" ${ARGN})
   add_library(amdahl_${name} STATIC ${ARG_SOURCES})
   target_include_directories(amdahl_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_include_directories(amdahl_${name} SYSTEM PRIVATE ${ARG_INCLUDE})
@@ -13,6 +13,8 @@ function(amdahl_layer name)
   endforeach()
   if(ARG_COLD)
     cold_target(amdahl_${name})
+  elseif(ARG_UNITY)
+    unity_target(amdahl_${name})
   endif()
   set_property(GLOBAL APPEND PROPERTY AMDAHL_LAYERS amdahl_${name})
   set_property(GLOBAL APPEND PROPERTY AMDAHL_LINKS ${ARG_LINK})

@@ -54,4 +54,9 @@ Error hung_error(const std::vector<int>& missing, const CollectiveCall& call, do
 /// Throws Error{usage} unless 0 <= rank < world_size; `what` is "root" or "peer".
 void check_rank(int rank, int world_size, const char* what);
 
+/// `data` plus an offset in bytes.
+inline char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
+/// For libraries whose calls take the data they only read without `const`.
+inline void* unconst(const void* data) { return const_cast<void*>(data); }
+
 }  // namespace amdahl

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/collective_call.h"
 #include "comm/flight_recorder.h"
 #include "comm/gloo_link.h"
 #include "comm/reduce_kernels.h"
@@ -15,9 +16,6 @@ namespace {
 
 /// Up to this payload every rank sends its whole buffer to all others: one round instead of two.
 constexpr size_t kOneRoundBytes = 8192;
-
-char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
-void* unconst(const void* data) { return const_cast<void*>(data); }
 
 /// State used by queued work, which may outlive the communicator.
 struct GlooGroup {

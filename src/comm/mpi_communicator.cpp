@@ -165,9 +165,6 @@ struct MpiGroup {
 
 using Start = std::function<void(MpiGroup& group, MPI_Request* request)>;
 
-char* at(void* data, size_t bytes) { return static_cast<char*>(data) + bytes; }
-void* unconst(const void* data) { return const_cast<void*>(data); }
-
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(RendezvousStore& store, std::string name, const RankGroup& group, double timeout_seconds)

@@ -21,18 +21,18 @@ bool by_kernel(LinkPath path) { return path == LinkPath::kernel_read || path == 
 bool by_source(LinkPath path) { return path == LinkPath::engine_write || path == LinkPath::kernel_write; }
 
 /// Offsets of a transfer in its buffers, and its length.
-struct Shape {
+struct TransferShape {
   size_t source_offset, destination_offset, bytes;
 };
 
 /// The whole buffer, one byte, odd sizes around a word, a vector and a page, and misaligned offsets.
-std::vector<Shape> shapes(size_t whole) {
-  std::vector<Shape> list{{0, 0, whole}};
+std::vector<TransferShape> shapes(size_t whole) {
+  std::vector<TransferShape> list{{0, 0, whole}};
   for (const size_t bytes : {size_t{1}, size_t{7}, size_t{17}, size_t{4095}, whole / 3 | 1})
     list.push_back({0, 0, bytes});
   for (const auto& [source, destination] : {std::pair<size_t, size_t>{1, 1}, {3, 5}, {8, 4}, {15, 0}})
     list.push_back({source, destination, whole - 64});
-  std::erase_if(list, [&](const Shape& shape) {
+  std::erase_if(list, [&](const TransferShape& shape) {
     return shape.bytes == 0 || shape.bytes + std::max(shape.source_offset, shape.destination_offset) > whole;
   });
   return list;
@@ -41,7 +41,7 @@ std::vector<Shape> shapes(size_t whole) {
 struct Fault {
   PatternFault found;
   Pattern pattern;
-  Shape shape;
+  TransferShape shape;
 };
 
 /// Runs and checks transfers of one ordered pair of devices.
@@ -58,7 +58,7 @@ class PairProbe {
         data_(static_cast<char*>(bench.memory(Place::on(destination), 1, run.integrity_bytes, destination))) {}
 
   /// Runs the transfer without a check; `data` then holds the received bytes.
-  void transfer(LinkPath path, const Shape& shape, Pattern pattern, uint64_t seed) {
+  void transfer(LinkPath path, const TransferShape& shape, Pattern pattern, uint64_t seed) {
     char* out = data_ + shape.destination_offset;
     const char* in = source_data_ + shape.source_offset;
     bench_.transfer(source_).write_pattern(*from_, source_data_ + shape.source_offset, shape.bytes, pattern, seed,
@@ -76,7 +76,7 @@ class PairProbe {
     wait(*from_), wait(*to_);
   }
 
-  PatternFault check(const Shape& shape, Pattern pattern, uint64_t seed) {
+  PatternFault check(const TransferShape& shape, Pattern pattern, uint64_t seed) {
     return bench_.transfer(destination_)
         .check_pattern(*to_, data_ + shape.destination_offset, shape.bytes, pattern, seed, deadline());
   }
@@ -145,7 +145,7 @@ void probe_method(PairProbe& probe, LinkPath path, Traffic* traffic, const LinkR
   double transfers = 0, bytes = 0, bad = 0;
   std::optional<Fault> first;
   for (const Pattern pattern : kPatterns)
-    for (const Shape& shape : shapes(run.integrity_bytes)) {
+    for (const TransferShape& shape : shapes(run.integrity_bytes)) {
       const uint64_t seed = run.bench.seed + static_cast<uint64_t>(transfers);
       if (traffic) traffic->enqueue();
       probe.transfer(path, shape, pattern, seed);
@@ -200,7 +200,7 @@ void run_integrity_proof(LinkBench& bench, const LinkRun& run, int count,
   std::mt19937_64 random(run.bench.seed);
   const auto below = [&](uint64_t limit) { return random() % limit; };
   PairProbe probe(bench, source, destination, run);
-  const Shape whole{0, 0, run.integrity_bytes};
+  const TransferShape whole{0, 0, run.integrity_bytes};
   int found = 0;
   std::string first_missed;
   for (int i = 0; i < count;) {

@@ -25,8 +25,8 @@ void visit_fields(Archive& archive, SensorTimes& times) {
 
 namespace {
 
-constexpr std::vector<double> SensorTimes::*kSamples[] = {&SensorTimes::time_us, &SensorTimes::call_us,
-                                                          &SensorTimes::compute_us, &SensorTimes::merge_us};
+constexpr std::vector<double> SensorTimes::*kSampleFields[] = {&SensorTimes::time_us, &SensorTimes::call_us,
+                                                               &SensorTimes::compute_us, &SensorTimes::merge_us};
 
 /// One cell on one rank.
 class CellRank {
@@ -258,7 +258,7 @@ void append(SensorExchange& first, const SensorExchange& second) {
   for (size_t rank = 0; rank < first.size(); ++rank) {
     SensorTimes& times = first[rank];
     if (times.error.empty()) times.error = second[rank].error;
-    for (const auto samples : kSamples)
+    for (const auto samples : kSampleFields)
       (times.*samples).insert((times.*samples).end(), (second[rank].*samples).begin(), (second[rank].*samples).end());
     times.memory_bytes = std::max(times.memory_bytes, second[rank].memory_bytes);
     times.calls = std::min(times.calls, second[rank].calls);
