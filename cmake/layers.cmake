@@ -22,8 +22,10 @@ endfunction()
 
 # optional_backend(LAYER CONDITION SOURCES ... STUB file.cpp [LINK ...] [INCLUDE ...])
 # Adds SOURCES to the layer when CONDITION is true, else STUB, whose Availability says why and how to get the library.
+# They are compiled separately: which of them are together in a layer differs between machines.
 function(optional_backend layer condition)
   cmake_parse_arguments(ARG "" "" "SOURCES;STUB;LINK;INCLUDE" ${ARGN})
+  set_source_files_properties(${ARG_SOURCES} ${ARG_STUB} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(${condition})
     target_sources(amdahl_${layer} PRIVATE ${ARG_SOURCES})
     target_link_libraries(amdahl_${layer} PUBLIC ${ARG_LINK})
