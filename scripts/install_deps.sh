@@ -42,13 +42,14 @@ ci    clang-tidy-14       required command:clang-tidy-14
 
 # Wheels, into a virtual environment under .deps/: what draws the charts of a report, what drives a browser over one, and,
 # with a CUDA compiler, the headers of cuDNN's C++ interface. group wheel=version module [option of pip]. All are optional:
-# reports then have tables only, the browser tests say that they skip, and attention runs on own kernels.
+# reports then have tables only, the tests that need the others say that they skip, and attention runs on own kernels.
 WHEELS='
 build vl-convert-python==1.9.0.post1 vl_convert
 cuda  nvidia-cudnn-frontend==1.32.0  include/cudnn_frontend.h --no-deps
 test  playwright==1.65.2             playwright
 test  axe-core-python==0.1.0         axe_core_python
 test  viztracer==1.1.1               viztracer
+test  safetensors==0.4.5             safetensors --no-deps
 '
 VENV=.deps/venv
 

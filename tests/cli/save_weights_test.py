@@ -4,9 +4,13 @@ import array
 import json
 import math
 import struct
+import sys
 
 import harness
-from harness import DIGITS, Skip
+from harness import DIGITS, SOURCE, Skip
+
+# Where scripts/install_deps.sh puts the safetensors package; PyTorch and NumPy are the system's.
+sys.path += [str(folder) for folder in SOURCE.glob(".deps/venv/lib/python3*/site-packages")]
 
 MODEL = {"version": 1, "name": "tiny", "input_width": 64, "loss": "mse",
          "layers": [{"units": 24}, {"units": 10, "bias": False, "activation": "none"}]}
