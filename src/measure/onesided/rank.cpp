@@ -47,14 +47,23 @@ OneSidedRank::OneSidedRank(RankContext& rank, const OneSidedSettings& settings)
       stream_(rank.device.make_stream("onesided")) {
   if (!has_calls(settings)) return;
   for (const SymmetricAlgorithm algorithm : {SymmetricAlgorithm::automatic, SymmetricAlgorithm::flagged,
-                                             SymmetricAlgorithm::one_shot, SymmetricAlgorithm::two_shot}) {
-    SymmetricOptions options;
-    options.all_reduce = algorithm;
-    auto communicator =
-        make_symmetric_communicator(rank.device, rank.communicator.split(0, rank.rank, deadline()),
-                                    RankGroup::first(rank.world_size, rank.rank), settings.timeout_seconds, options);
-    symmetric_[communicator->backend_name()] = std::move(communicator);
+                                             SymmetricAlgorithm::one_shot, SymmetricAlgorithm::two_shot})
+    add_algorithm(algorithm);
+  if (rank.device.backend() != BackendKind::cuda) return;
+  try {
+    add_algorithm(SymmetricAlgorithm::lines);
+  } catch (const Error& error) {  // on every rank alike: links that do not keep lines whole
+    if (error.cause() != Cause::environment_missing) throw;
   }
+}
+
+void OneSidedRank::add_algorithm(SymmetricAlgorithm algorithm) {
+  SymmetricOptions options;
+  options.all_reduce = algorithm;
+  auto communicator =
+      make_symmetric_communicator(rank_.device, rank_.communicator.split(0, rank_.rank, deadline()),
+                                  RankGroup::first(rank_.world_size, rank_.rank), settings_.timeout_seconds, options);
+  symmetric_[communicator->backend_name()] = std::move(communicator);
 }
 
 OneSidedRank::~OneSidedRank() {

@@ -42,6 +42,7 @@ class OneSidedRank {
   double count_wrong(const OneSidedCell& cell);
 
  private:
+  void add_algorithm(SymmetricAlgorithm algorithm);
   void enqueue(const OneSidedCell& cell, int64_t times);
   void enqueue_messages(const OneSidedCell& cell, int64_t times);
   double replayed_us(const OneSidedCell& cell, int64_t times);
