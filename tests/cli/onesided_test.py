@@ -68,8 +68,9 @@ def check_gemm(case):
     column = collectives | {("one-sided", 1), ("one-sided", 3)}
     row = column | {("one-sided direct", 1), ("one-sided direct", 3)}
     assert cells == {("all_gather_gemm", m, *method) for m in (8, 24) for method in column} | \
-        {("gemm_reduce_scatter", m, *method) for m in (8, 24) for method in row}
-    assert case.run("report", "g").stdout == (case.path("g") / "report.txt").read_text()
+        {("gemm_reduce_scatter", m, *method) for m in (8, 24) for method in row}, cells
+    report = (case.path("g") / "report.txt").read_text()
+    assert text.startswith(report) and case.run("report", "g").stdout.startswith(report), text
     case.run("report", "g", "--html", "g.html", "-q")
     assert "GEMMs with communication" in case.path("g.html").read_text()
     assert "gemm_reduce_scatter" in case.run("compare", "g", "g").stdout
@@ -79,7 +80,7 @@ def check_gemm(case):
 
 
 def check_locality(case):
-    words = ("onesided", "--backend", "cpu", "-q", "--samples", "2", "--locality", "-e", "1M")
+    words = ("onesided", "--backend", "cpu", "-q", "--samples", "2", "--locality", "-e", "256K")
     text = case.run(*words, "--ranks", "processes", "--output-dir", "l").stdout
     assert "FAILED" not in text
     records = [line for line in lines_of(case.path("l")) if line["type"] == "record"]
@@ -87,7 +88,7 @@ def check_locality(case):
         valid("record.schema.json", record)
     assert {(axes["placement"], axes["method"], axes["bytes"]) for axes in (record["axes"] for record in records)} == \
         {(place, method, size) for place in ("local", "peer", "host") for method in ("in place", "copied first")
-         for size in (1 << 18, 1 << 20)}
+         for size in (1 << 18,)}
     case.refused(2, "usage", *words[:-1], "100K")
 
 

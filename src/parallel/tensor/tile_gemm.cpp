@@ -81,7 +81,7 @@ void TileGemm::send(Stream& stream, size_t offset, const void* from, size_t byte
 }
 
 ColumnParallelGemm::ColumnParallelGemm(Device& device, MatMulOps& ops, SymmetricHeap& heap, const TileGemmShape& shape)
-    : TileGemm(device, ops, heap, checked(shape, heap, shape.n, "n"), gathered_bytes(shape)) {}
+    : TileGemm(device, ops, heap, shape, gathered_bytes(checked(shape, heap, shape.n, "n"))) {}
 
 size_t ColumnParallelGemm::heap_bytes(const TileGemmShape& shape, int ranks) {
   return with_signals(gathered_bytes(shape), shape, ranks);
@@ -123,7 +123,7 @@ void ColumnParallelGemm::run(Stream& stream, const void* x, const void* w, float
 
 RowParallelGemm::RowParallelGemm(Device& device, MatMulOps& ops, SymmetricHeap& heap, const TileGemmShape& shape,
                                  TileDelivery delivery)
-    : TileGemm(device, ops, heap, checked(shape, heap, shape.k, "k"), partial_bytes(shape, heap.team().size())),
+    : TileGemm(device, ops, heap, shape, partial_bytes(checked(shape, heap, shape.k, "k"), heap.team().size())),
       delivery_(delivery) {
   if (delivery == TileDelivery::direct) return;
   staged_ = device.allocate(static_cast<size_t>(shape.m * shape.n) * sizeof(float));
