@@ -1,92 +1,14 @@
 // Device time of every op of a training step, by graph replay, for the study's two stated models.
 //
 // usage: cuda_ops_bench [fp32|tf32|bf16] [deterministic] [batch sizes...]; 64 and 8192 unless told
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cctype>
-#include <cmath>
-#include <cstdio>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "amdahl/model_spec.h"
-#include "base/philox.h"
-#include "device/device.h"
-#include "ops/cuda_ops.h"
-#include "ops/ops.h"
+#include "replay_bench.h"
 
 namespace amdahl {
 namespace {
 
-constexpr int kCopies = 20, kReplays = 20;
-
-class Bench {
- public:
-  Bench(Device& device, Ops& ops) : device_(device), ops_(ops), stream_(device.make_stream("compute")) {}
-
-  /// Random in [-1, 1): zeros would run faster than real data.
-  float* floats(int64_t n) {
-    std::vector<float> values(static_cast<size_t>(std::min<int64_t>(n, 1 << 20)));  // repeated, for the host's sake
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] =
-          philox_uniform(philox(1, static_cast<uint32_t>(i), static_cast<uint32_t>(buffers_.size()), 0, 0).v[0]) * 2 -
-          1;
-    float* data = static_cast<float*>(bytes(n * 4));
-    for (int64_t at = 0; at < n; at += static_cast<int64_t>(values.size())) {
-      const auto count = static_cast<size_t>(std::min<int64_t>(n - at, static_cast<int64_t>(values.size())));
-      device_.copy_in(*stream_, data + at, values.data(), count * sizeof(float));
-    }
-    finish();
-    return data;
-  }
-  void* bytes(int64_t n) {
-    buffers_.push_back(device_.allocate(static_cast<size_t>(n)));
-    device_.fill_zero(*stream_, buffers_.back()->data(), static_cast<size_t>(n));
-    return buffers_.back()->data();
-  }
-  void clear() {
-    finish();
-    buffers_.clear();
-  }
-
-  /// Median us of one `work`, and the bytes per second that its `traffic_bytes` make of it.
-  double time(const std::string& name, double flops, double traffic_bytes, const std::function<void()>& work) {
-    work();
-    auto graph = device_.capture(*stream_, [&] {
-      for (int i = 0; i < kCopies; ++i) work();
-    });
-    auto start = device_.make_event(), end = device_.make_event();
-    std::vector<double> samples;
-    for (int i = 0; i < kReplays + 3; ++i) {
-      stream_->stamp(*start);
-      graph->launch(*stream_);
-      stream_->stamp(*end);
-      finish();
-      if (i >= 3) samples.push_back(device_.elapsed_us(*start, *end) / kCopies);
-    }
-    std::sort(samples.begin(), samples.end());
-    const double us = samples[samples.size() / 2];
-    fmt::print("  {:<34} {:9.2f} us {:3} nodes {:8.1f} GB/s {:8.1f} GFLOP/s\n", name, us, graph->num_nodes() / kCopies,
-               traffic_bytes / us * 1e-3, flops / us * 1e-3);
-    return us;
-  }
-  Device& device() { return device_; }
-  Ops& ops() { return ops_; }
-  Stream& stream() { return *stream_; }
-
- private:
-  void finish() { stream_->synchronize(Deadline::after_seconds(120)); }
-  Device& device_;
-  Ops& ops_;
-  std::unique_ptr<Stream> stream_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
-};
-
-double bench_layer(Bench& b, const ModelSpec& model, size_t layer, int64_t batch) {
-  const DenseSpec& spec = model.layers[layer];
+double bench_layer(ReplayBench& b, const ModelSpec& model, size_t layer, int64_t batch) {
+  const LayerSpec& spec = model.layers[layer];
   const int64_t in = model.layer_input_width(layer), out = spec.units;
   const bool relu = spec.activation == Activation::relu;
   float *x = b.floats(batch * in), *w = b.floats(out * in), *bias = b.floats(out), *y = b.floats(batch * out);
@@ -94,34 +16,37 @@ double bench_layer(Bench& b, const ModelSpec& model, size_t layer, int64_t batch
   float* dy = b.floats(batch * out);
   const auto* step = static_cast<const uint64_t*>(b.bytes(8));
   const auto mask_for = [&](int64_t width) {
-    const int64_t n = b.ops().mask_bytes(batch, width);
+    const int64_t n = b.ops().gemm().mask_bytes(batch, width);
     return n ? static_cast<uint8_t*>(b.bytes(n)) : nullptr;
   };
   uint8_t *mask_y = relu ? mask_for(out) : nullptr, *mask_x = mask_for(in);
   // x becomes the output of a layer with dropout, and its mask that output's.
   float *one = b.floats(batch), *values = b.floats(in);
-  b.ops().dense_forward(b.stream(), {one, values, nullptr, x, batch, 1, in, true, mask_x, {0.5, 1, step, 0, 0}});
+  b.ops().gemm().dense_forward(b.stream(), {one, values, nullptr, x, batch, 1, in, true, mask_x, {0.5, 1, step, 0, 0}});
   const double flops = 2.0 * static_cast<double>(batch * in * out);
   const double product_bytes = 4.0 * static_cast<double>(batch * in + in * out + batch * out);
   const std::string shape = fmt::format(" {}x{}x{}", batch, in, out);
   DenseForward forward{x, w, spec.bias ? bias : nullptr, y, batch, in, out, relu, mask_y};
   if (spec.dropout > 0) forward.dropout = {spec.dropout, 1, step, 0, 0};
-  double us = b.time("forward" + shape, flops, product_bytes, [&] { b.ops().dense_forward(b.stream(), forward); });
+  double us =
+      b.time("forward" + shape, flops, product_bytes, [&] { b.ops().gemm().dense_forward(b.stream(), forward); });
   // The sums of the last layer's dy are nobody else's; below it they come with the input gradient.
   const bool own_sums = layer + 1 == model.layers.size() && spec.bias;
   const DenseBackwardWeight weight{x, dy, dw, own_sums ? dbias : nullptr, batch, in, out, false};
   const DenseBackwardInput input{dy, w, x, dx, dbias_below, batch, in, out, 1.25f, false, mask_x};
   us += b.time("backward" + shape, (layer > 0 ? 2 : 1) * flops, (layer > 0 ? 2 : 1) * product_bytes,
-               [&] { b.ops().dense_backward(b.stream(), weight, layer > 0 ? &input : nullptr); });
+               [&] { b.ops().gemm().dense_backward(b.stream(), weight, layer > 0 ? &input : nullptr); });
   if (layer > 0) {
-    b.time("  input alone" + shape, flops, product_bytes, [&] { b.ops().dense_backward_input(b.stream(), input); });
-    b.time("  weight alone" + shape, flops, product_bytes, [&] { b.ops().dense_backward_weight(b.stream(), weight); });
+    b.time("  input alone" + shape, flops, product_bytes,
+           [&] { b.ops().gemm().dense_backward_input(b.stream(), input); });
+    b.time("  weight alone" + shape, flops, product_bytes,
+           [&] { b.ops().gemm().dense_backward_weight(b.stream(), weight); });
   }
   b.clear();
   return us;
 }
 
-double bench_rest(Bench& b, const ModelSpec& model, int64_t batch) {
+double bench_rest(ReplayBench& b, const ModelSpec& model, int64_t batch) {
   const int64_t n = model.num_parameters(), out = model.output_width(), in = model.input_width;
   float *w = b.floats(n), *g = b.floats(n), *m = b.floats(n), *v = static_cast<float*>(b.bytes(n * 4));
   float *p = b.floats(batch * out), *t = b.floats(batch * out), *d = b.floats(batch * out), *stats = b.floats(2);
@@ -132,38 +57,30 @@ double bench_rest(Bench& b, const ModelSpec& model, int64_t batch) {
   b.device().copy_in(b.stream(), rows, indices.data(), indices.size() * 4);
   auto* step = static_cast<uint64_t*>(b.bytes(8));
   const auto bytes = [](int64_t count) { return 4.0 * static_cast<double>(count); };
-  double us =
-      b.time("gather", 0, bytes(2 * batch * in), [&] { b.ops().gather_rows(b.stream(), table, rows, x, batch, in); });
+  double us = b.time("gather", 0, bytes(2 * batch * in),
+                     [&] { b.ops().elementwise().gather_rows(b.stream(), table, rows, x, batch, in); });
   us += b.time("mse", 0, bytes(3 * batch * out), [&] {
-    b.ops().mse_loss(b.stream(), {p, t, d, stats, batch, out, 1.0f / static_cast<float>(batch * out), false});
+    b.ops().loss().mse_loss(b.stream(), {p, t, d, stats, batch, out, 1.0f / static_cast<float>(batch * out), false});
   });
   us += b.time("adam", 0, bytes(7 * n), [&] {
-    b.ops().adam_step(b.stream(), {w, g, m, v, n, step, 1e-3f, 0.9f, 0.999f, 1e-8f});
+    b.ops().optimizer().adam_step(b.stream(), {w, g, m, v, n, step, 1e-3f, 0.9f, 0.999f, 1e-8f});
   });
-  us += b.time("increment", 0, 8, [&] { b.ops().increment(b.stream(), step); });
+  us += b.time("increment", 0, 8, [&] { b.ops().elementwise().increment(b.stream(), step); });
   b.clear();
   return us;
 }
 
-int run(const std::vector<std::string>& arguments) {
-  OpsOptions options;
-  options.math = MathMode::tf32;
-  std::vector<int64_t> batches;
-  for (const std::string& argument : arguments) {
-    if (argument == "fp32") options.math = MathMode::fp32;
-    if (argument == "bf16") options.math = MathMode::bf16;
-    if (argument == "deterministic") options.deterministic = true;
-    if (std::isdigit(static_cast<unsigned char>(argument.front()))) batches.push_back(std::stoll(argument));
-  }
+void run(const BenchArguments& arguments) {
+  std::vector<int64_t> batches = arguments.numbers;
   if (batches.empty()) batches = {64, 8192};
   auto device = std::move(make_cuda_devices({0}).front());
-  auto ops = make_cuda_ops(*device, options);
+  auto ops = make_cuda_ops(*device, arguments.options);
   fmt::print("{}, cuBLASLt {}, {}{}, mask bits {}\n", device->spec().name, cuda_versions()["cublas"],
-             to_string(options.math), options.deterministic ? " deterministic" : "",
-             ops->mask_bytes(1, 128) ? "used" : "not used");
-  Bench bench(*device, *ops);
+             to_string(arguments.options.math), arguments.options.deterministic ? " deterministic" : "",
+             ops->gemm().mask_bytes(1, 128) ? "used" : "not used");
+  ReplayBench bench(*device, *ops, 20);
   for (const char* name : {"medium-258k", "large-6.9m"})
-    for (int64_t batch : batches) {
+    for (const int64_t batch : batches) {
       const ModelSpec model = find_model_preset(name);
       fmt::print("{} batch {}\n", name, batch);
       double us = 0;
@@ -172,17 +89,12 @@ int run(const std::vector<std::string>& arguments) {
       fmt::print("  sum of a step's ops {:.1f} us\n", us);
     }
   for (const std::string& line : cuda_ops_choices(*ops)) fmt::print("{}\n", line);
-  return 0;
 }
 
 }  // namespace
 }  // namespace amdahl
 
 int main(int argc, char** argv) {
-  try {
-    return amdahl::run({argv + 1, argv + argc});
-  } catch (const amdahl::Error& error) {
-    fmt::print(stderr, "{}\n", error.line());
-    return amdahl::exit_code(error.cause());
-  }
+  using namespace amdahl;
+  return run_bench([&] { run({argc, argv, MathMode::tf32}); });
 }

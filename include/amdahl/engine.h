@@ -46,7 +46,8 @@ struct EngineConfig {
   bool deterministic = false;
   std::string processes = "gloo";  // transport between CPU ranks in separate processes: gloo, mpi
   /// Collectives of several ranks: auto (those of the backend), symmetric (in memory that all ranks reach, its
-  /// algorithm by size), or one of its algorithms for all-reduce: symmetric-ll, symmetric-one-shot, symmetric-two-shot.
+  /// algorithm by size), or one of its algorithms for all-reduce: symmetric-ll, symmetric-ll128, symmetric-one-shot,
+  /// symmetric-two-shot.
   std::string comm = "auto";
   std::string
       comm_table;  // file of `onesided` with the sizes at which the algorithms of symmetric change; empty: usual

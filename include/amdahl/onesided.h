@@ -22,19 +22,34 @@ namespace amdahl {
 
 class Observer;
 
+/// y[m,n] = x[m,k] w[n,k]^T, over all ranks.
+struct GemmSizes {
+  int64_t m = 0, n = 0, k = 0;
+};
+
 struct OneSidedConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
   int devices = 2;               // ranks, 2 to 16
   /// Partitions of ONE GPU that count as ranks, whose numbers are emulated; 0: each rank is a device.
   int partitions = 0;
-  /// What CPU ranks are: threads (of this process), processes (that this verb starts). A launched job is processes.
+  /// What ranks are: threads (of this process), processes (that this verb starts). GPUs are driven by threads unless
+  /// only processes are named. A launched job is processes.
   std::vector<std::string> ranks{"threads", "processes"};
   /// Operations: put, get, put_signal, signal, fetch_add, contended_add, put_fence, put_quiet, barrier, send_recv,
   /// all_reduce, or all.
   std::vector<std::string> operations{"all"};
   /// Measures patterns of programs (parameter server, halo exchange and others) instead of operations, on CPUs.
   bool patterns = false;
+  /// Measures GEMMs with an all-gather before or a reduce-scatter after them instead: the collective beside the whole
+  /// GEMM against tiles that are pushed one by one.
+  bool gemm = false;
+  std::vector<GemmSizes> shapes;  // of these GEMMs; empty: a few
+  std::vector<int> tiles{1, 4};   // numbers of tiles of each rank's rows, 1 to 64
+  /// Measures a kernel on data in its own, another rank's and host memory instead, there and after a copy.
+  bool locality = false;
+  /// Other libraries measured beside, between GPUs: nvshmem (by the program amdahl-nvshmem next to `program`).
+  std::vector<std::string> peers;
   int64_t min_bytes = 8, max_bytes = 64 << 20;  // sizes: powers of 4 between them, and both
   int samples = 20;
   double least_sample_us = 1000;             // an operation is repeated until a sample takes as long
@@ -54,8 +69,9 @@ struct OneSidedChoice {
   std::string device_kind, ranks;  // "cpu-virtual", "threads"
   int devices = 2;
   bool emulated = false;
-  /// Best rule of the form: up to flagged_bytes ll, up to one_shot_bytes one-shot, then two-shot.
-  int64_t flagged_bytes = 0, one_shot_bytes = 0;
+  /// Best rule of the form: up to flagged_bytes ll, up to line_bytes ll128, up to one_shot_bytes one-shot, then
+  /// two-shot. Without ll128 (CPU ranks, links over PCIe) line_bytes is 0.
+  int64_t flagged_bytes = 0, line_bytes = 0, one_shot_bytes = 0;
   /// Best rule of the form: one-sided up to this size, then send and receive; -1: always the latter.
   int64_t one_sided_bytes = -1;
 
@@ -70,7 +86,7 @@ struct OneSidedChoice {
 };
 
 struct OneSidedOutcome {
-  std::vector<Record> records;  // kinds "onesided", "onesided-pattern"
+  std::vector<Record> records;  // kinds "onesided", "onesided-pattern", "onesided-gemm", "onesided-locality"
   std::vector<OneSidedChoice> choices;
   std::string run_dir;
   bool failed = false;  // wrong bytes, or a size that did not fit into memory

@@ -1,6 +1,7 @@
 // `amdahl onesided`: its options, the command line of its child processes, and its output.
 #include <fmt/format.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <memory>
 
@@ -18,8 +19,23 @@ namespace {
 struct ParsedOneSided {
   OneSidedArgs args;
   std::string operations = "all", ranks = "threads,processes", min_bytes = "8", max_bytes = "64M", threads = "256",
-              blocks = "1", gpus;
+              blocks = "1", gpus, peers, shapes, tiles = "1,4";
 };
+
+std::string text_of_sizes(const GemmSizes& sizes) { return fmt::format("{}x{}x{}", sizes.m, sizes.n, sizes.k); }
+
+/// "64x256x1024,512x1024x1024": M x N x K.
+std::vector<GemmSizes> parse_gemm_sizes(const std::string& text) {
+  std::vector<GemmSizes> all;
+  for (const std::string& word : split_list(text)) {
+    GemmSizes sizes;
+    char after = 0;
+    if (std::sscanf(word.c_str(), "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%c", &sizes.m, &sizes.n, &sizes.k, &after) != 3)
+      throw Error(Cause::usage, fmt::format("--shapes: '{}' is no MxNxK", word), "for example 512x1024x1024");
+    all.push_back(sizes);
+  }
+  return all;
+}
 
 std::vector<int> parse_counts(const std::string& text, const char* option) {
   std::vector<int> counts;
@@ -38,8 +54,17 @@ std::vector<std::string> onesided_arguments(const OneSidedConfig& config) {
   add("--devices", config.devices);
   add("--operations", fmt::format("{}", fmt::join(config.operations, ",")));
   if (config.patterns) words.emplace_back("--patterns");
+  if (config.locality) words.emplace_back("--locality");
+  if (config.gemm) words.emplace_back("--gemm");
+  std::vector<std::string> shapes;
+  for (const GemmSizes& sizes : config.shapes) shapes.push_back(text_of_sizes(sizes));
+  if (!shapes.empty()) add("--shapes", fmt::format("{}", fmt::join(shapes, ",")));
+  add("--tiles", fmt::format("{}", fmt::join(config.tiles, ",")));
   add("--min-bytes", config.min_bytes);
   add("--max-bytes", config.max_bytes);
+  add("--threads", fmt::format("{}", fmt::join(config.threads, ",")));
+  add("--blocks", fmt::format("{}", fmt::join(config.blocks, ",")));
+  if (!config.gpus.empty()) add("--gpus", fmt::format("{}", fmt::join(config.gpus, ",")));
   add("--samples", config.samples);
   add("--least-sample-us", config.least_sample_us);
   add("--timeout", config.timeout_seconds);
@@ -73,6 +98,9 @@ int run_parsed_onesided(const CLI::App& app, ParsedOneSided& parsed, const std::
   config.max_bytes = parse_size_bytes(parsed.max_bytes, "--max-bytes");
   config.threads = parse_counts(parsed.threads, "--threads");
   config.blocks = parse_counts(parsed.blocks, "--blocks");
+  config.shapes = parse_gemm_sizes(parsed.shapes);
+  config.tiles = parse_counts(parsed.tiles, "--tiles");
+  config.peers = split_list(parsed.peers);
   config.gpus = parse_gpus(parsed.gpus);
   config.environment = process_environment();
   config.command_line = command_line;
@@ -99,7 +127,13 @@ Command define_onesided(CLI::App& app) {
   sub->add_option("--operations", parsed->operations, "Of put, get, put_signal and others, or all")
       ->capture_default_str();
   sub->add_flag("--patterns", config.patterns, "Patterns of programs, each by both kinds of communication");
-  sub->add_option("--ranks", parsed->ranks, "What CPU ranks are: threads, processes, or both")->capture_default_str();
+  sub->add_flag("--gemm", config.gemm, "GEMMs beside a collective, against tiles that are pushed as they finish");
+  sub->add_option("--shapes", parsed->shapes, "Of these GEMMs: MxNxK, for example 512x1024x1024 (default: a few)");
+  sub->add_option("--tiles", parsed->tiles, "Numbers of tiles of each rank's rows")->capture_default_str();
+  sub->add_flag("--locality", config.locality, "A kernel on data in its own, a peer's and host memory");
+  sub->add_option("--ranks", parsed->ranks,
+                  "What ranks are: threads, processes (GPUs: only by itself, with NCCL), or both")
+      ->capture_default_str();
   sub->add_option("--devices", config.devices, "Ranks, each a device")->check(kWhole)->capture_default_str();
   sub->add_option("--partitions", config.partitions, "Partitions of one GPU as ranks: emulated numbers")->check(kWhole);
   sub->add_option("-b,--min-bytes", parsed->min_bytes, "Smallest size; M is 2^20")->capture_default_str();
@@ -112,6 +146,7 @@ Command define_onesided(CLI::App& app) {
   sub->add_option("--blocks", parsed->blocks, "Blocks of the kernels, for example 1,8,32")->capture_default_str();
   sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   sub->add_option("--gpus", parsed->gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  sub->add_option("--peers", parsed->peers, "Other libraries beside, between GPUs: nvshmem");
   sub->add_option("--table", parsed->args.table, "JSON file of the sizes at which methods change, for --comm-table");
   sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
   sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
@@ -119,12 +154,13 @@ Command define_onesided(CLI::App& app) {
   add_metrics(sub, parsed->args.metrics);
   add_talk(sub, parsed->args.talk);
   offer(sub, "--backend", {"auto", "cpu", "cuda"});
+  offer_several(sub, "--peers", {"nvshmem"});
   offer_several(sub, "--ranks", {"threads", "processes"});
   offer_several(sub, "--operations",
                 {"put", "get", "put_signal", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
                  "contended_add", "barrier", "all"});
   offer_files(sub, {"--table", "--output-dir"});
-  offer_lists(sub, {"--gpus", "--threads", "--blocks"});
+  offer_lists(sub, {"--gpus", "--threads", "--blocks", "--shapes", "--tiles"});
   return {sub,
           [parsed, sub](const std::string& command_line) { return run_parsed_onesided(*sub, *parsed, command_line); }};
 }

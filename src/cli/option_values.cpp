@@ -81,7 +81,8 @@ void add_comm(CLI::App* app, std::string& comm, std::string& table) {
       ->capture_default_str();
   app->add_option("--comm-table", table,
                   "File of `amdahl onesided` with the sizes at which symmetric changes algorithm");
-  offer(app, "--comm", {"auto", "symmetric", "symmetric-ll", "symmetric-one-shot", "symmetric-two-shot"});
+  offer(app, "--comm",
+        {"auto", "symmetric", "symmetric-ll", "symmetric-ll128", "symmetric-one-shot", "symmetric-two-shot"});
   offer_files(app, {"--comm-table"});
 }
 

@@ -11,6 +11,18 @@
 namespace amdahl {
 namespace {
 
+/// Partitions of one GPU, as large as its groups of multiprocessors allow: 132 multiprocessors are 15 groups of 8, not
+/// two halves of 8 groups each.
+std::vector<std::unique_ptr<Device>> make_equal_partitions(int gpu, int count) {
+  constexpr double kStep = 0.9, kLeast = 0.4;
+  const std::vector<int> indices(static_cast<size_t>(count), gpu);
+  for (double part = 1;; part *= kStep) try {
+      return make_cuda_devices(indices, std::vector<double>(indices.size(), part / count));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::environment_missing || part < kLeast) throw;
+    }
+}
+
 std::vector<int> pick_devices(const EngineConfig& config, const LaunchContext& launch, int max_devices) {
   const auto present = static_cast<int>(list_cuda_devices().size());
   std::vector<int> wanted = config.gpus;
@@ -99,8 +111,7 @@ std::unique_ptr<Fleet> make_partition_fleet(const EngineConfig& config, int coun
   FleetParts parts;
   parts.device_kind = "cuda";
   parts.needs = FleetNeeds::devices;
-  parts.devices = make_cuda_devices(std::vector<int>(static_cast<size_t>(count), gpu),
-                                    std::vector<double>(static_cast<size_t>(count), 1.0 / count));
+  parts.devices = make_equal_partitions(gpu, count);
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
     return make_cuda_ops(device, options);
   };

@@ -13,9 +13,10 @@
 namespace amdahl {
 namespace {
 
-constexpr std::array<CommRow, 5> kComms{{{"auto"},
+constexpr std::array<CommRow, 6> kComms{{{"auto"},
                                          {"symmetric", true},
                                          {"symmetric-ll", true, SymmetricAlgorithm::flagged},
+                                         {"symmetric-ll128", true, SymmetricAlgorithm::lines},
                                          {"symmetric-one-shot", true, SymmetricAlgorithm::one_shot},
                                          {"symmetric-two-shot", true, SymmetricAlgorithm::two_shot}}};
 
@@ -48,6 +49,7 @@ std::optional<SymmetricOptions> symmetric_options(const EngineConfig& config, co
   for (const OneSidedChoice& choice : choices) {
     if (choice.ranks != ranks || choice.device_kind != device_kind || choice.one_shot_bytes == 0) continue;
     options.flagged_bytes = static_cast<size_t>(choice.flagged_bytes);
+    options.line_bytes = static_cast<size_t>(choice.line_bytes);
     options.one_shot_bytes = static_cast<size_t>(choice.one_shot_bytes);
     return options;
   }

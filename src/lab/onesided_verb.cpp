@@ -10,12 +10,15 @@
 #include "lab/fabric_engine.h"
 #include "lab/fabric_reports.h"
 #include "lab/failure_watch.h"
+#include "lab/onesided_peers.h"
 #include "lab/overall_progress.h"
 #include "lab/provenance.h"
 #include "lab/rank_processes.h"
 #include "lab/temporary_folder.h"
 #include "lab/training_setup.h"
 #include "measure/onesided/bench.h"
+#include "measure/onesided/gemm.h"
+#include "measure/onesided/locality.h"
 #include "measure/onesided/patterns.h"
 #include "spec/run_folder.h"
 #include "symmetric/team_view.h"
@@ -53,12 +56,26 @@ void check_onesided(const OneSidedConfig& config) {
     throw Error(Cause::usage, "a kernel without threads or blocks", "`threads=256` and `blocks=1`");
   for (const int threads : config.threads) within(threads, 32, 1024, "`threads`");
   for (const int blocks : config.blocks) within(blocks, 1, 64, "`blocks`");
+  if (config.patterns + config.gemm + config.locality > 1)
+    throw Error(Cause::usage, "more than one of `patterns`, `gemm` and `locality`", "one of them per run");
+  if (config.tiles.empty()) throw Error(Cause::usage, "a GEMM without tiles", "`tiles=1,4`");
+  for (const int tiles : config.tiles) within(tiles, 1, 64, "`tiles`");
+  for (const GemmSizes& sizes : config.shapes)
+    for (const int64_t size : {sizes.m, sizes.n, sizes.k}) within(size, 1, 1 << 17, "a size of `shapes`");
+}
+
+std::string gemm_identity(const OneSidedConfig& config) {
+  std::string text = fmt::format("tiles {}", fmt::join(config.tiles, ","));
+  for (const GemmSizes& sizes : config.shapes) text += fmt::format(" {}x{}x{}", sizes.m, sizes.n, sizes.k);
+  return text;
 }
 
 std::map<std::string, std::string> onesided_identity(const OneSidedConfig& config) {
   return {{"operations", fmt::format("{}", fmt::join(config.operations, ","))},
           {"devices", std::to_string(config.devices)},
           {"patterns", config.patterns ? "yes" : "no"},
+          {"gemm", config.gemm ? gemm_identity(config) : "no"},
+          {"locality", config.locality ? "yes" : "no"},
           {"partitions", std::to_string(config.partitions)},
           {"min_bytes", std::to_string(config.min_bytes)},
           {"max_bytes", std::to_string(config.max_bytes)},
@@ -89,8 +106,13 @@ bool measure_here(const OneSidedConfig& config, const char* ranks, const Sink& s
   settings.timeout_seconds = config.timeout_seconds;
   settings.make_transfer = make_transfer;
   settings.provenance = make_provenance(engine, *fleet);
+  settings.gemm_sizes = config.shapes, settings.gemm_tiles = config.tiles;
   if (config.patterns)
     run_onesided_patterns(*fleet, settings, sink, observer);
+  else if (config.gemm)
+    run_onesided_gemms(*fleet, settings, sink, observer);
+  else if (config.locality)
+    run_onesided_locality(*fleet, settings, sink, observer);
   else
     run_onesided_cells(*fleet, settings, sink, observer);
   fleet->agree("done");  // no process exits while a peer still works
@@ -129,6 +151,9 @@ OneSidedOutcome measure_onesided(const OneSidedConfig& config, Observer& observe
   if (config.partitions > 0 && !on_gpus)
     throw Error(Cause::usage, fmt::format("`partitions` is {}: CPU devices have none", config.partitions),
                 "`devices`, or a GPU");
+  check_onesided_peers(config);
+  if (!config.peers.empty() && !on_gpus)
+    throw Error(Cause::usage, "`peers` between CPU ranks", "`backend=cuda` with several GPUs");
   if (config.patterns && on_gpus) throw Error(Cause::usage, "`patterns` between GPUs", "`backend=cpu`");
   const bool launched = detect_launch(config.environment).multi_process();
   OneSidedOutcome outcome;
@@ -143,14 +168,20 @@ OneSidedOutcome measure_onesided(const OneSidedConfig& config, Observer& observe
   const auto wanted = [&](const char* ranks) {
     return std::find(config.ranks.begin(), config.ranks.end(), ranks) != config.ranks.end();
   };
+  // GPUs are driven by threads unless only processes are asked for, which need NCCL.
+  const bool in_processes = !launched && config.partitions == 0 && wanted(kProcesses) && !(on_gpus && wanted(kThreads));
   if (launched)
     outcome.is_root = measure_here(config, kProcesses, sink, observer, watch);
   else if (config.partitions > 0)
     measure_here(config, "partitions", sink, observer, watch);
-  else if (on_gpus || wanted(kThreads))
+  else if (wanted(kThreads))
     measure_here(config, kThreads, sink, observer, watch);
-  if (!launched && !on_gpus && wanted(kProcesses)) measure_in_processes(config, sink, observer);
+  if (in_processes) measure_in_processes(config, sink, observer);
   if (!outcome.is_root) return outcome;
+  if (!outcome.records.empty()) {
+    const Record like = outcome.records.front();
+    measure_onesided_peers(config, like, sink, observer);
+  }
   if (folder) folder->end();
   conclude_onesided(outcome);
   if (folder) write_onesided_report(folder->path(), outcome);

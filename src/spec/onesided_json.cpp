@@ -22,6 +22,7 @@ json choice_json(const OneSidedChoice& choice) {
           {"devices", choice.devices},
           {"emulated", choice.emulated},
           {"flagged_bytes", choice.flagged_bytes},
+          {"line_bytes", choice.line_bytes},
           {"one_shot_bytes", choice.one_shot_bytes},
           {"one_sided_bytes", choice.one_sided_bytes},
           {"rules", rules}};
@@ -34,10 +35,12 @@ OneSidedChoice read_choice(const Fields& fields) {
   choice.devices = static_cast<int>(fields.integer("devices"));
   choice.emulated = fields.boolean_or("emulated", false);
   choice.flagged_bytes = fields.integer("flagged_bytes");
+  choice.line_bytes = fields.integer_or("line_bytes", 0);
   choice.one_shot_bytes = fields.integer("one_shot_bytes");
   choice.one_sided_bytes = fields.integer_or("one_sided_bytes", -1);
   if (choice.devices < 1) fields.fail("devices", "is below 1");
   if (choice.flagged_bytes < 0) fields.fail("flagged_bytes", "is negative");
+  if (choice.line_bytes < 0) fields.fail("line_bytes", "is negative");
   if (choice.one_shot_bytes < choice.flagged_bytes) fields.fail("one_shot_bytes", "is below flagged_bytes");
   return choice;
 }

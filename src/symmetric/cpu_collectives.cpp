@@ -36,6 +36,18 @@ bool load_flagged(const char* place, char* data, uint32_t flag) {
   return true;
 }
 
+/// Executes a call in pieces of at most `most` of `all` elements or bytes; at least one, so that ranks whose calls have
+/// no elements also meet and are compared.
+template <class Piece>
+void for_each_piece(size_t all, size_t most, const Piece& piece) {
+  size_t begin = 0;
+  do {
+    const size_t n = std::min(most, all - begin);
+    piece(begin, n);
+    begin += n;
+  } while (begin < all);
+}
+
 }  // namespace
 
 CpuCollectives::CpuCollectives(CpuRounds& rounds, const SymmetricOptions& options)
@@ -84,14 +96,22 @@ void CpuCollectives::all_reduce(const CollectiveCall& call, const char* send, ch
   }
 }
 
-// Every loop below runs at least once, so that calls without elements also meet and are compared.
+void CpuCollectives::take_stages(uint64_t epoch, size_t offset) {
+  sources_.clear();
+  for (int from = 0; from < rounds_.size(); ++from)
+    sources_.push_back(rounds_.at(from, rounds_.layout().stage(epoch)) + offset);
+}
+
+void CpuCollectives::add_up(const CollectiveCall& call, char* result, size_t begin, size_t end) {
+  void* const to = result;
+  reduce_in_order({sources_, {&to, 1}, begin, end, call.type, call.op});
+}
 
 void CpuCollectives::all_reduce_flagged(const CollectiveCall& call, const char* send, char* recv) {
   const size_t element = size_of(call.type), most = CollectiveLayout::kFlaggedBytes / element;
   received_.resize(world() * CollectiveLayout::kFlaggedBytes);
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, static_cast<size_t>(call.count) - begin), bytes = n * element;
+  for_each_piece(call.count, most, [&](size_t begin, size_t n) {
+    const size_t bytes = n * element;
     const uint64_t epoch = rounds_.begin(call);
     const uint32_t flag = flag_of(epoch);
     for (int step = 1; step < rounds_.size(); ++step) {
@@ -116,17 +136,13 @@ void CpuCollectives::all_reduce_flagged(const CollectiveCall& call, const char* 
             call, [&] { return rounds_.here(epoch, from); }, from);
       rounds_.check_line(call, epoch, from);
     }
-    void* const result = recv + begin * element;
-    reduce_in_order({sources_, {&result, 1}, 0, n, call.type, call.op});
-    begin += n;
-  } while (begin < call.count);
+    add_up(call, recv + begin * element, 0, n);
+  });
 }
 
 void CpuCollectives::all_reduce_one_shot(const CollectiveCall& call, const char* send, char* recv) {
   const size_t element = size_of(call.type), most = CollectiveLayout::kPushBytes / element;
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, static_cast<size_t>(call.count) - begin);
+  for_each_piece(call.count, most, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     sources_.clear();
     for (int step = 1; step < rounds_.size(); ++step) {
@@ -137,27 +153,20 @@ void CpuCollectives::all_reduce_one_shot(const CollectiveCall& call, const char*
     for (int from = 0; from < rounds_.size(); ++from)
       sources_.push_back(from == rounds_.rank() ? send + begin * element
                                                 : rounds_.own(rounds_.layout().pushed(epoch, from)));
-    void* const result = recv + begin * element;
-    reduce_in_order({sources_, {&result, 1}, 0, n, call.type, call.op});
-    begin += n;
-  } while (begin < call.count);
+    add_up(call, recv + begin * element, 0, n);
+  });
 }
 
 void CpuCollectives::all_reduce_two_shot(const CollectiveCall& call, const char* send, char* recv) {
   const size_t element = size_of(call.type), most = CollectiveLayout::kStageBytes / element;
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, static_cast<size_t>(call.count) - begin);
+  for_each_piece(call.count, most, [&](size_t begin, size_t n) {
     const uint64_t first = rounds_.begin(call);
     copy(rounds_.own(rounds_.layout().stage(first)), send + begin * element, n * element);
     rounds_.arrive(call, first);
     const ElementRange mine = share_of(n, rounds_.rank(), rounds_.size());
     const uint64_t second = rounds_.begin(call);
-    sources_.clear();
-    for (int from = 0; from < rounds_.size(); ++from)
-      sources_.push_back(rounds_.at(from, rounds_.layout().stage(first)));
-    void* const result = rounds_.own(rounds_.layout().stage(second));
-    reduce_in_order({sources_, {&result, 1}, mine.begin, mine.end, call.type, call.op});
+    take_stages(first, 0);
+    add_up(call, rounds_.own(rounds_.layout().stage(second)), mine.begin, mine.end);
     rounds_.arrive(call, second);
     for (int from = 0; from < rounds_.size(); ++from) {
       const ElementRange theirs = share_of(n, from, rounds_.size());
@@ -165,96 +174,73 @@ void CpuCollectives::all_reduce_two_shot(const CollectiveCall& call, const char*
            rounds_.at(from, rounds_.layout().stage(second)) + theirs.begin * element,
            (theirs.end - theirs.begin) * element);
     }
-    begin += n;
-  } while (begin < call.count);
+  });
 }
 
 void CpuCollectives::reduce(const CollectiveCall& call, const char* send, char* recv) {
   const size_t element = size_of(call.type), most = CollectiveLayout::kStageBytes / element;
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, static_cast<size_t>(call.count) - begin);
+  for_each_piece(call.count, most, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     copy(rounds_.own(rounds_.layout().stage(epoch)), send + begin * element, n * element);
     rounds_.arrive(call, epoch);
     if (rounds_.rank() == call.root) {
-      sources_.clear();
-      for (int from = 0; from < rounds_.size(); ++from)
-        sources_.push_back(rounds_.at(from, rounds_.layout().stage(epoch)));
-      void* const result = recv + begin * element;
-      reduce_in_order({sources_, {&result, 1}, 0, n, call.type, call.op});
+      take_stages(epoch, 0);
+      add_up(call, recv + begin * element, 0, n);
     }
-    begin += n;
-  } while (begin < call.count);
+  });
 }
 
 void CpuCollectives::broadcast(const CollectiveCall& call, const char* send, char* recv) {
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(CollectiveLayout::kStageBytes, call.bytes() - begin);
+  for_each_piece(call.bytes(), CollectiveLayout::kStageBytes, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     if (rounds_.rank() == call.root) copy(rounds_.own(rounds_.layout().stage(epoch)), send + begin, n);
     rounds_.arrive(call, epoch);
     copy(recv + begin,
          rounds_.rank() == call.root ? send + begin : rounds_.at(call.root, rounds_.layout().stage(epoch)), n);
-    begin += n;
-  } while (begin < call.bytes());
+  });
 }
 
 void CpuCollectives::gather(const CollectiveCall& call, const char* send, char* recv) {
   const bool receives = call.kind == CollectiveKind::all_gather || rounds_.rank() == call.root;
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(CollectiveLayout::kStageBytes, call.bytes() - begin);
+  for_each_piece(call.bytes(), CollectiveLayout::kStageBytes, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     copy(rounds_.own(rounds_.layout().stage(epoch)), send + begin, n);
     rounds_.arrive(call, epoch);
     for (int from = 0; receives && from < rounds_.size(); ++from)
       copy(recv + static_cast<size_t>(from) * call.bytes() + begin,
            from == rounds_.rank() ? send + begin : rounds_.at(from, rounds_.layout().stage(epoch)), n);
-    begin += n;
-  } while (begin < call.bytes());
+  });
 }
 
 void CpuCollectives::reduce_scatter(const CollectiveCall& call, const char* send, char* recv) {
   const size_t element = size_of(call.type), most = CollectiveLayout::kStageBytes / element / world();
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, static_cast<size_t>(call.count) - begin), bytes = n * element;
+  for_each_piece(call.count, most, [&](size_t begin, size_t n) {
+    const size_t bytes = n * element;
     const uint64_t epoch = rounds_.begin(call);
     for (size_t part = 0; part < world(); ++part)
       copy(rounds_.own(rounds_.layout().stage(epoch)) + part * bytes, send + part * call.bytes() + begin * element,
            bytes);
     rounds_.arrive(call, epoch);
-    sources_.clear();
-    for (int from = 0; from < rounds_.size(); ++from)
-      sources_.push_back(rounds_.at(from, rounds_.layout().stage(epoch)) + static_cast<size_t>(rounds_.rank()) * bytes);
-    void* const result = recv + begin * element;
-    reduce_in_order({sources_, {&result, 1}, 0, n, call.type, call.op});
-    begin += n;
-  } while (begin < call.count);
+    take_stages(epoch, static_cast<size_t>(rounds_.rank()) * bytes);
+    add_up(call, recv + begin * element, 0, n);
+  });
 }
 
 void CpuCollectives::scatter(const CollectiveCall& call, const char* send, char* recv) {
   const size_t most = CollectiveLayout::kStageBytes / world();
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, call.bytes() - begin);
+  for_each_piece(call.bytes(), most, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     for (size_t part = 0; rounds_.rank() == call.root && part < world(); ++part)
       copy(rounds_.own(rounds_.layout().stage(epoch)) + part * n, send + part * call.bytes() + begin, n);
     rounds_.arrive(call, epoch);
     copy(recv + begin, rounds_.at(call.root, rounds_.layout().stage(epoch)) + static_cast<size_t>(rounds_.rank()) * n,
          n);
-    begin += n;
-  } while (begin < call.bytes());
+  });
 }
 
 void CpuCollectives::all_to_all(const CollectiveCall& call, const char* send, char* recv) {
   const size_t most = CollectiveLayout::kStageBytes / world();
-  size_t begin = 0;
-  do {
-    const size_t n = std::min(most, call.bytes() - begin);
+  for_each_piece(call.bytes(), most, [&](size_t begin, size_t n) {
     const uint64_t epoch = rounds_.begin(call);
     for (size_t part = 0; part < world(); ++part)
       copy(rounds_.own(rounds_.layout().stage(epoch)) + part * n, send + part * call.bytes() + begin, n);
@@ -262,8 +248,7 @@ void CpuCollectives::all_to_all(const CollectiveCall& call, const char* send, ch
     for (int from = 0; from < rounds_.size(); ++from)
       copy(recv + static_cast<size_t>(from) * call.bytes() + begin,
            rounds_.at(from, rounds_.layout().stage(epoch)) + static_cast<size_t>(rounds_.rank()) * n, n);
-    begin += n;
-  } while (begin < call.bytes());
+  });
 }
 
 }  // namespace amdahl

@@ -33,6 +33,11 @@ class CpuCollectives {
   void scatter(const CollectiveCall& call, const char* send, char* recv);
   void all_to_all(const CollectiveCall& call, const char* send, char* recv);
 
+  /// Makes what the ranks offer in this round, from `offset` on, the sources of a sum.
+  void take_stages(uint64_t epoch, size_t offset);
+  /// Elements [begin, end) of `result`: the sums of the sources in rank order.
+  void add_up(const CollectiveCall& call, char* result, size_t begin, size_t end);
+
   size_t world() const { return static_cast<size_t>(rounds_.size()); }
 
   CpuRounds& rounds_;

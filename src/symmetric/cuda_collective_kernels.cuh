@@ -154,6 +154,16 @@ __device__ __forceinline__ bool load_flagged(const uint64_t* place, uint32_t fla
   return value >> 32 == flag;
 }
 
+/// As end_round, of a kernel whose data carry their flags: it has a counter of rounds of its own.
+__device__ __forceinline__ void end_flagged_round(const TeamView& team, FlaggedState* state, uint64_t round,
+                                                  bool complete) {
+  if (!complete) set_broken(team);
+  __threadfence();
+  if (atomicAdd(&state->finished_blocks, 1u) + 1 != gridDim.x) return;
+  state->finished_blocks = 0;
+  state->round = round;
+}
+
 /// All-reduce whose every 4 bytes carry a flag: no other signal, one hop.
 template <class T>
 __global__ void __launch_bounds__(kCollectiveThreads)
@@ -206,12 +216,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
       recv[i * kPerWord + k] = A::store(finished(call.op, sums[k], team.size));
   }
   complete = __syncthreads_and(complete) != 0;
-  if (threadIdx.x != 0) return;
-  if (!complete) set_broken(team);
-  __threadfence();
-  if (atomicAdd(&state->finished_blocks, 1u) + 1 != gridDim.x) return;
-  state->finished_blocks = 0;
-  state->round = round;
+  if (threadIdx.x == 0) end_flagged_round(team, state, round, complete);
 }
 
 }  // namespace

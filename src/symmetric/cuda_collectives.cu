@@ -6,6 +6,7 @@
 
 #include "device/cuda_check.h"
 #include "symmetric/cuda_collective_kernels.cuh"
+#include "symmetric/cuda_line_kernels.cuh"
 #include "symmetric/cuda_team.h"
 #include "symmetric/symmetric_executor.h"
 
@@ -17,14 +18,15 @@ struct TypeKernels {
   void (*sum)(TeamView, Layout, ExchangeCall);
   void (*two_shot)(TeamView, Layout, ExchangeCall);
   void (*flagged)(TeamView, Layout, ExchangeCall);  // null for types of more than 4 bytes
+  void (*lines)(TeamView, Layout, ExchangeCall);
 };
 
 template <class T>
 TypeKernels kernels_of() {
   if constexpr (sizeof(T) <= sizeof(uint32_t))
-    return {exchange<T, true>, reduce_two_shot<T>, reduce_flagged<T>};
+    return {exchange<T, true>, reduce_two_shot<T>, reduce_flagged<T>, reduce_lines<T>};
   else
-    return {exchange<T, true>, reduce_two_shot<T>, nullptr};
+    return {exchange<T, true>, reduce_two_shot<T>, nullptr, reduce_lines<T>};
 }
 
 TypeKernels kernels_for(DType type) {
@@ -59,10 +61,15 @@ class CudaExecutor final : public SymmetricExecutor {
         layout_{memory.team.size()},
         timeout_seconds_(memory.timeout_seconds) {
     if (memory.bytes < layout_.bytes()) throw Error(Cause::internal, "symmetric memory too small for collectives");
+    lines_are_whole_ = all_have_native_atomics(index(), memory);
+    if (options.all_reduce == SymmetricAlgorithm::lines && !lines_are_whole_)
+      throw Error(Cause::environment_missing, "ll128: the link between two GPUs does not keep lines of 128 bytes whole",
+                  "`comm=symmetric`, or GPUs that NVLink connects");
     load_kernels();
     const std::unique_ptr<Stream> stream = device.make_stream("symmetric");
     const uint64_t first = options.first_epoch;
-    device.copy_in(*stream, memory.own<char>() + Layout::kState, &first, sizeof(first));
+    for (const size_t state : {Layout::kState, Layout::kLineState})
+      device.copy_in(*stream, memory.own<char>() + state, &first, sizeof(first));
     stream->synchronize(Deadline::after_seconds(memory.timeout_seconds));
   }
 
@@ -125,7 +132,7 @@ class CudaExecutor final : public SymmetricExecutor {
     for (const DType type :
          {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8, DType::u32}) {
       const TypeKernels kernels = kernels_for(type);
-      for (const auto kernel : {kernels.sum, kernels.two_shot, kernels.flagged})
+      for (const auto kernel : {kernels.sum, kernels.two_shot, kernels.flagged, kernels.lines})
         load(reinterpret_cast<const void*>(kernel));
     }
     load(reinterpret_cast<const void*>(exchange<char, false>));
@@ -143,13 +150,28 @@ class CudaExecutor final : public SymmetricExecutor {
   void all_reduce(Stream& stream, const CollectiveCall& call, const void* send, void* recv) {
     const size_t element = size_of(call.type);
     const TypeKernels kernels = kernels_for(call.type);
+    const auto world = static_cast<size_t>(job().size());
     SymmetricAlgorithm algorithm = choose(options_, call.bytes());
     if (algorithm == SymmetricAlgorithm::flagged && !kernels.flagged) algorithm = SymmetricAlgorithm::one_shot;
-    const bool flagged = algorithm == SymmetricAlgorithm::flagged, two_shot = algorithm == SymmetricAlgorithm::two_shot;
-    const size_t most = (flagged    ? Layout::kFlaggedBytes
-                         : two_shot ? (Layout::kPushBytes - 256) * static_cast<size_t>(job().size())
-                                    : Layout::kPushBytes) /
-                        element;
+    if (algorithm == SymmetricAlgorithm::lines && !lines_are_whole_) algorithm = SymmetricAlgorithm::one_shot;
+    /// The kernel, the bytes that one launch can have, and the ranks that share the work of each byte.
+    struct Method {
+      void (*kernel)(TeamView, Layout, ExchangeCall);
+      size_t most_bytes, shares;
+    };
+    const auto method = [&]() -> Method {
+      switch (algorithm) {
+        case SymmetricAlgorithm::flagged:
+          return {kernels.flagged, Layout::kFlaggedBytes, 1};
+        case SymmetricAlgorithm::lines:
+          return {kernels.lines, Layout::kLines * Layout::kLineData, 1};
+        case SymmetricAlgorithm::two_shot:
+          return {kernels.two_shot, (Layout::kPushBytes - 256) * world, world};
+        default:
+          return {kernels.sum, Layout::kPushBytes, 1};
+      }
+    }();
+    const size_t most = method.most_bytes / element;
     for (size_t begin = 0; begin < call.count; begin += most) {
       const size_t count = std::min(most, static_cast<size_t>(call.count) - begin);
       const ExchangeCall piece{static_cast<const char*>(send) + begin * element,
@@ -161,11 +183,7 @@ class CudaExecutor final : public SymmetricExecutor {
                                true,
                                true,
                                false};
-      launch(stream,
-             flagged    ? kernels.flagged
-             : two_shot ? kernels.two_shot
-                        : kernels.sum,
-             piece, count * element / (two_shot ? static_cast<size_t>(job().size()) : 1));
+      launch(stream, method.kernel, piece, count * element / method.shares);
     }
   }
 
@@ -199,6 +217,7 @@ class CudaExecutor final : public SymmetricExecutor {
   const SymmetricOptions options_;
   const Layout layout_;
   const double timeout_seconds_;
+  bool lines_are_whole_ = false;  // on every link of this rank's GPU
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace amdahl::symmetric_cuda {
 
 /// In this rank's memory, after TeamFlags: counters in device memory, so that replays of a graph go on counting.
 struct FlaggedState {
-  uint64_t round;            // number of completed rounds of flagged messages
+  uint64_t round;            // number of completed rounds of flagged messages, or of those in lines
   unsigned finished_blocks;  // of the running kernel
 };
 
@@ -24,7 +24,10 @@ inline constexpr int kCollectiveThreads = 512;
 struct CudaCollectiveLayout {
   static constexpr size_t kFlaggedBytes = 32 << 10;  // payload of a flagged message, which takes twice as much
   static constexpr size_t kPushBytes = 256 << 10;    // data for one rank
-  static constexpr size_t kState = 2048, kArrived = kState + 256;
+  static constexpr size_t kLineBytes = 128;          // of a line, kLineData of them data, then its flag
+  static constexpr size_t kLineData = 120;
+  static constexpr size_t kLines = 2048;  // of a message
+  static constexpr size_t kState = 2048, kLineState = kState + 128, kArrived = kState + 256;
   static constexpr size_t kFlagged =
       kArrived + 2 * kCollectiveBlocks * kMaxTeamRanks * sizeof(Signal);  // phase, block, rank
   static_assert(sizeof(TeamFlags) <= kState && kFlagged % 256 == 0);
@@ -41,7 +44,11 @@ struct CudaCollectiveLayout {
   __host__ __device__ size_t sums(uint64_t epoch) const {
     return pushed(0, 0) + (2 + (epoch & 1)) * static_cast<size_t>(world) * kPushBytes;
   }
-  size_t bytes() const { return sums(0) + 2 * static_cast<size_t>(world) * kPushBytes; }
+  __host__ __device__ size_t line(uint64_t round, int from) const {
+    return sums(0) + 2 * static_cast<size_t>(world) * kPushBytes +
+           ((round & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * kLines * kLineBytes;
+  }
+  size_t bytes() const { return line(0, 0) + 2 * static_cast<size_t>(world) * kLines * kLineBytes; }
 };
 
 /// The type in which a type is added up, and conversions as reduce_in_order makes them.

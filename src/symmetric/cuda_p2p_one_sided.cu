@@ -37,23 +37,12 @@ void load_kernels(int device_index) {
     cuda_check(cudaFuncGetAttributes(&attributes, kernel), device_index, "cudaFuncGetAttributes");
 }
 
-/// Whether a kernel of this GPU can access `memory` with native atomics.
-bool has_atomics(int device_index, const char* memory) {
-  cudaPointerAttributes attributes{};
-  cuda_check(cudaPointerGetAttributes(&attributes, memory), device_index, "cudaPointerGetAttributes");
-  if (attributes.device == device_index) return true;
-  int native = 0;
-  cuda_check(cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, device_index, attributes.device),
-             device_index, "cudaDeviceGetP2PAttribute");
-  return native != 0;
-}
-
 class CudaP2pOneSided final : public OneSided {
  public:
   CudaP2pOneSided(Device& device, const SymmetricMemory& memory)
       : memory_(memory), team_(CudaTeam::join(device, memory, "a barrier or signal")) {
     load_kernels(index());
-    for (const char* base : memory_.base) atomics_.push_back(has_atomics(index(), base));
+    for (const char* base : memory_.base) atomics_.push_back(has_native_atomics(index(), base));
   }
   std::string_view name() const override { return "cuda_p2p"; }
 

@@ -10,6 +10,37 @@
 
 namespace amdahl {
 
+namespace {
+
+int gpu_of_memory(int device_index, const char* memory) {
+  cudaPointerAttributes attributes{};
+  cuda_check(cudaPointerGetAttributes(&attributes, memory), device_index, "cudaPointerGetAttributes");
+  return attributes.device;
+}
+
+bool linked_with_atomics(int from, int to) {
+  if (from == to) return true;
+  int native = 0;
+  cuda_check(cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, from, to), from,
+             "cudaDeviceGetP2PAttribute");
+  return native != 0;
+}
+
+}  // namespace
+
+bool has_native_atomics(int device_index, const char* memory) {
+  return linked_with_atomics(device_index, gpu_of_memory(device_index, memory));
+}
+
+bool all_have_native_atomics(int device_index, const SymmetricMemory& memory) {
+  std::vector<int> gpus;
+  for (const char* base : memory.base) gpus.push_back(gpu_of_memory(device_index, base));
+  for (const int from : gpus)
+    for (const int to : gpus)
+      if (!linked_with_atomics(from, to)) return false;
+  return true;
+}
+
 std::shared_ptr<CudaTeam> CudaTeam::join(Device& device, const SymmetricMemory& memory, std::string what) {
   device.bind_thread();
   auto team = std::make_shared<CudaTeam>(device, memory, std::move(what));

@@ -10,6 +10,11 @@
 
 namespace amdahl {
 
+/// Whether kernels of this GPU can access `memory`, of any GPU, with native atomics: over NVLink, or in its own memory.
+bool has_native_atomics(int device_index, const char* memory);
+/// The same between every two GPUs of the ranks; all ranks get the same answer.
+bool all_have_native_atomics(int device_index, const SymmetricMemory& memory);
+
 /// Keeps the memory of all ranks alive until this rank's kernels have ended. Host waits on the device's streams watch
 /// its report and throw Error{rank_hung} once a kernel has abandoned a wait. The streams of its launches must outlive
 /// it.

@@ -14,16 +14,18 @@ namespace amdahl {
 enum class SymmetricAlgorithm {
   automatic,  // by size, see SymmetricOptions
   flagged,    // one shot; every 4 bytes carry a 4-byte flag, so that no separate signal is needed (LL)
+  lines,      // one shot; 120 bytes of data and an 8-byte flag per line of 128 bytes (LL128), between GPUs
   one_shot,   // every rank pushes its data to all, then a signal; each adds up everything
   two_shot,   // every rank adds up its share, then all read the shares
 };
-/// "auto", "ll", "one-shot", "two-shot".
+/// "auto", "ll", "ll128", "one-shot", "two-shot".
 std::string_view to_string(SymmetricAlgorithm algorithm);
 
 /// Every rank passes the same.
 struct SymmetricOptions {
   SymmetricAlgorithm all_reduce = SymmetricAlgorithm::automatic;
   size_t flagged_bytes = 16;         // automatic: up to this payload flagged,
+  size_t line_bytes = 0;             // then up to this in lines, where the ranks can,
   size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot; the defaults are those of CPU ranks
   uint64_t first_epoch = 0;          // number of the round before the first one
 };

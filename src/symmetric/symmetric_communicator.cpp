@@ -113,14 +113,21 @@ class SymmetricCommunicator final : public Communicator {
 };
 
 std::string text_of(const SymmetricOptions& options) {
-  return fmt::format("symmetric collectives: {}, {} and {} bytes, from round {}", to_string(options.all_reduce),
-                     options.flagged_bytes, options.one_shot_bytes, options.first_epoch);
+  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}", to_string(options.all_reduce),
+                     options.flagged_bytes, options.line_bytes, options.one_shot_bytes, options.first_epoch);
 }
 
 bool on_gpu(const Device& device) { return device.backend() == BackendKind::cuda; }
 
 size_t region_bytes(const Device& device, int world) {
   return on_gpu(device) ? cuda_collective_bytes(world) : cpu_collective_bytes(world);
+}
+
+/// Error{usage} for an algorithm that ranks of this kind do not have.
+void check_algorithm(const Device& device, const SymmetricOptions& options) {
+  if (options.all_reduce == SymmetricAlgorithm::lines && !on_gpu(device))
+    throw Error(Cause::usage, "ll128 between CPU ranks: CPUs have no store of 128 bytes",
+                "`comm=symmetric`, or one of symmetric-ll, symmetric-one-shot, symmetric-two-shot");
 }
 
 std::unique_ptr<SymmetricExecutor> make_executor(Device& device, const SymmetricMemory& memory,
@@ -150,6 +157,8 @@ std::string_view to_string(SymmetricAlgorithm algorithm) {
       return "auto";
     case SymmetricAlgorithm::flagged:
       return "ll";
+    case SymmetricAlgorithm::lines:
+      return "ll128";
     case SymmetricAlgorithm::one_shot:
       return "one-shot";
     case SymmetricAlgorithm::two_shot:
@@ -161,6 +170,7 @@ std::string_view to_string(SymmetricAlgorithm algorithm) {
 SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes) {
   if (options.all_reduce != SymmetricAlgorithm::automatic) return options.all_reduce;
   if (bytes <= options.flagged_bytes) return SymmetricAlgorithm::flagged;
+  if (bytes <= options.line_bytes) return SymmetricAlgorithm::lines;
   return bytes <= options.one_shot_bytes ? SymmetricAlgorithm::one_shot : SymmetricAlgorithm::two_shot;
 }
 
@@ -169,6 +179,7 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
     const SymmetricOptions& options) {
   const auto size = static_cast<int>(devices.size());
   check_team(Team::first(size, 0));
+  check_algorithm(*devices.front(), options);
   require_reach(devices);
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Device* device : devices)
@@ -188,6 +199,7 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
 std::unique_ptr<Communicator> make_symmetric_communicator(Device& device, std::unique_ptr<Communicator> control,
                                                           const RankGroup& job, double timeout_seconds,
                                                           const SymmetricOptions& options) {
+  check_algorithm(device, options);
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
   const std::vector<std::string> all = control->exchange(text_of(options), deadline);
   for (size_t rank = 0; rank < all.size(); ++rank)

@@ -116,13 +116,10 @@ SymmetricMemory make_symmetric_memory(Device& device, Communicator& communicator
   check_team(team);
   if (communicator.shares_address_space()) {
     if (const Feasibility reach = reach_team(device, communicator, deadline); !reach.ok)
-      throw Error(Cause::environment_missing, "symmetric memory: " + reach.reason,
-                  "GPUs with peer access, all driven by one process");
+      throw Error(Cause::environment_missing, "symmetric memory: " + reach.reason, "GPUs with peer access");
     return share_buffer(device, communicator, allocate_zeroed(device, bytes, deadline), timeout_seconds);
   }
-  if (device.backend() != BackendKind::cpu)
-    throw Error(Cause::environment_missing, "symmetric memory: GPUs of several processes do not reach each other here",
-                "one process that drives all GPUs");
+  if (device.backend() != BackendKind::cpu) return make_cuda_ipc_memory(device, communicator, bytes, timeout_seconds);
   std::string name = team.rank == 0 ? new_segment_name() : "";
   SymmetricMemory memory;
   if (team.rank == 0) memory = map_segment(name, team, bytes, timeout_seconds, true);

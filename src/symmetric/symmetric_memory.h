@@ -55,9 +55,14 @@ SymmetricMemory map_segment(const std::string& name, const Team& team, size_t by
                             bool create);
 void unlink_segment(const std::string& name) noexcept;
 
+/// For processes of one host with a GPU each: zeroed memory that every rank opens by CUDA IPC. Collective, blocks the
+/// host. Error{environment_missing} on every rank when two share a GPU, a GPU does not reach another one, or in a build
+/// without CUDA.
+SymmetricMemory make_cuda_ipc_memory(Device& device, Communicator& communicator, size_t bytes, double timeout_seconds);
+
 /// Zeroed symmetric memory for the ranks of a communicator: device buffers between threads, a POSIX shared memory
-/// segment between processes with CPU devices. Collective, blocks the host. Error{environment_missing} when the ranks
-/// cannot access each other's memory.
+/// segment between processes with CPU devices, CUDA IPC between processes with GPUs. Collective, blocks the host.
+/// Error{environment_missing} when the ranks cannot access each other's memory.
 SymmetricMemory make_symmetric_memory(Device& device, Communicator& communicator, size_t bytes, double timeout_seconds);
 
 }  // namespace amdahl

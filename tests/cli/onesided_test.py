@@ -1,12 +1,13 @@
 """`amdahl onesided` between threads and processes: records, table, report, comparison, and the file that `--comm-table`
 reads."""
 import json
+import resource
 
 import harness
 from harness import lines_of
 from schema_support import valid
 
-QUICK = ("onesided", "--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "50", "-b", "8", "-e", "16")
+QUICK = ("onesided", "--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "3000", "-b", "8", "-e", "16")
 OPERATIONS = {"put", "get", "put_signal", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
               "contended_add", "barrier"}
 
@@ -54,9 +55,53 @@ def check_table(case):
     case.refused(2, "usage", *train, "--comm", "symmetrical")
 
 
+def check_gemm(case):
+    shapes = ("--shapes", "8x8x8,24x8x16", "--tiles", "1,3")
+    text = case.run(*QUICK, "--gemm", *shapes, "--ranks", "threads", "--output-dir", "g").stdout
+    assert "FAILED" not in text and "of 4 GEMMs with communication" in text, text
+    records = [line for line in lines_of(case.path("g")) if line["type"] == "record"]
+    for record in records:
+        valid("record.schema.json", record)
+    cells = {(axes["gemm"], axes["m"], axes["transport"], axes.get("tiles", 0))
+             for axes in (record["axes"] for record in records)}
+    collectives = {("threads", 0), ("symmetric", 0)}
+    column = collectives | {("one-sided", 1), ("one-sided", 3)}
+    row = column | {("one-sided direct", 1), ("one-sided direct", 3)}
+    assert cells == {("all_gather_gemm", m, *method) for m in (8, 24) for method in column} | \
+        {("gemm_reduce_scatter", m, *method) for m in (8, 24) for method in row}, cells
+    report = (case.path("g") / "report.txt").read_text()
+    assert text.startswith(report) and case.run("report", "g").stdout.startswith(report), text
+    case.run("report", "g", "--html", "g.html", "-q")
+    assert "GEMMs with communication" in case.path("g.html").read_text()
+    assert "gemm_reduce_scatter" in case.run("compare", "g", "g").stdout
+    case.refused(2, "usage", *QUICK, "--gemm", "--shapes", "9x8x8", says=("M is 9",))
+    for words in (("--shapes", "8x8"), ("--shapes", "8x8x8x8"), ("--shapes", "0x8x8"), ("--tiles", "0"), ("--patterns",)):
+        case.refused(2, "usage", *QUICK, "--gemm", *words)
+
+
+def check_locality(case):
+    words = ("onesided", "--backend", "cpu", "-q", "--samples", "2", "--locality", "-e", "256K")
+    text = case.run(*words, "--ranks", "processes", "--output-dir", "l").stdout
+    assert "FAILED" not in text
+    records = [line for line in lines_of(case.path("l")) if line["type"] == "record"]
+    for record in records:
+        valid("record.schema.json", record)
+    assert {(axes["placement"], axes["method"], axes["bytes"]) for axes in (record["axes"] for record in records)} == \
+        {(place, method, size) for place in ("local", "peer", "host") for method in ("in place", "copied first")
+         for size in (1 << 18,)}
+    case.refused(2, "usage", *words[:-1], "100K")
+
+
+def check_memory(case):
+    """A heap that does not fit is refused in one line."""
+    limit = 1 << 30
+    case.refused(3, "out-of-memory", "onesided", "--backend", "cpu", "-q", "-e", "1G", "--ranks", "threads",
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+
+
 def check_refusals(case):
-    for words in (("--operations", "puts"), ("--ranks", "fibers"), ("--devices", "1"), ("--devices", "17"),
-                  ("-b", "2K", "-e", "1K"), ("-e", "2G"), ("--partitions", "2"), ("--samples", "0")):
+    for words in (("--peers", "nvshmem"), ("--peers", "shmem"), ("--operations", "puts"), ("--ranks", "fibers"),
+                  ("--devices", "1"), ("--devices", "17"), ("-b", "2K", "-e", "1K"), ("-e", "2G"), ("--partitions", "2"), ("--samples", "0")):
         case.refused(2, "usage", *QUICK, *words)
 
 

@@ -28,24 +28,29 @@ int64_t choose_times(OneSidedRank& rank, RankSampler& sampler, const OneSidedCel
   }
 }
 
+/// `first`: of its operation and transport. Later sizes follow under load, with the same code.
 OneSidedResult measure(OneSidedRank& rank, RankSampler& sampler, const OneSidedCell& cell,
-                       const OneSidedSettings& settings) {
+                       const OneSidedSettings& settings, bool first) {
+  constexpr int kLaterWarmUps = 3;
   OneSidedResult result;
   result.wrong = rank.count_wrong(cell);
   const int64_t times = choose_times(rank, sampler, cell, settings.least_sample_us);
   const double transfers = static_cast<double>(times) * cell.operation->transfers;
   const auto sample = [&] { return rank.time_us(cell, times) / static_cast<double>(times); };
-  sampler.warm_up(
-      {.least_steps = times, .multiple = times, .step_us = block_of_samples(times, sample), .clock_mhz = [&] {
-         return rank.clock_mhz();
-       }});
+  if (first)
+    sampler.warm_up(
+        {.least_steps = times, .multiple = times, .step_us = block_of_samples(times, sample), .clock_mhz = [&] {
+           return rank.clock_mhz();
+         }});
+  for (int i = 0; !first && i < kLaterWarmUps; ++i) sampler.slowest(sample());
   for (int i = 0; i < settings.samples; ++i)
     result.latency_us.push_back(sampler.slowest(rank.time_us(cell, times)) / transfers);
   return result;
 }
 
+/// `graph_calls`: of a captured graph; 0: none.
 Record record_of(const OneSidedSettings& settings, const OneSidedCell& cell, const OneSidedResult& result, bool kernels,
-                 bool in_graph) {
+                 int64_t graph_calls) {
   Record record;
   record.kind = "onesided";
   record.provenance = settings.provenance;
@@ -54,7 +59,7 @@ Record record_of(const OneSidedSettings& settings, const OneSidedCell& cell, con
                  {"bytes", cell.bytes},
                  {"devices", static_cast<int64_t>(settings.devices)},
                  {"ranks", settings.ranks}};
-  if (in_graph) record.axes["launch"] = fmt::format("graph of {}", OneSidedRank::kGraphCalls);
+  if (graph_calls > 0) record.axes["launch"] = fmt::format("graph of {}", graph_calls);
   if (kernels) record.axes.insert({{"threads", int64_t{cell.threads}}, {"blocks", int64_t{cell.blocks}}});
   record.series.push_back({"latency", "us", result.latency_us});
   if (cell.operation->sized) {
@@ -83,12 +88,14 @@ void run_onesided_cells(Fleet& fleet, const OneSidedSettings& settings, const st
     RankSampler sampler(context.communicator, settings.timeout_seconds);
     const std::vector<OneSidedCell> cells = rank.cells();
     int done = 0;
+    std::set<std::string> warm;
     for (const OneSidedCell& cell : cells) {
-      const OneSidedResult result = measure(rank, sampler, cell, settings);
+      const bool first = warm.insert(fmt::format("{} {}", cell.operation->name, cell.transport)).second;
+      const OneSidedResult result = measure(rank, sampler, cell, settings, first);
       ++done;
       if (context.rank != 0) continue;
       Record record =
-          record_of(settings, cell, result, context.device.backend() == BackendKind::cuda, rank.in_graph(cell));
+          record_of(settings, cell, result, context.device.backend() == BackendKind::cuda, rank.graph_calls(cell));
       if (context.device.backend() == BackendKind::cuda && rank.emulated()) record.origin = Origin::emulated;
       sink(record);
       observer.progress(done, static_cast<int>(cells.size()),

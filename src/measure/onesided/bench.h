@@ -21,6 +21,8 @@ struct OneSidedSettings {
   int samples = 20;
   double least_sample_us = 1000;
   std::vector<int> threads{256}, blocks{1};
+  std::vector<GemmSizes> gemm_sizes;
+  std::vector<int> gemm_tiles{1, 4};
   uint64_t seed = 42;
   double timeout_seconds = 60;
   MakeTransfer make_transfer = nullptr;  // as in SweepSettings

@@ -47,14 +47,23 @@ OneSidedRank::OneSidedRank(RankContext& rank, const OneSidedSettings& settings)
       stream_(rank.device.make_stream("onesided")) {
   if (!has_calls(settings)) return;
   for (const SymmetricAlgorithm algorithm : {SymmetricAlgorithm::automatic, SymmetricAlgorithm::flagged,
-                                             SymmetricAlgorithm::one_shot, SymmetricAlgorithm::two_shot}) {
-    SymmetricOptions options;
-    options.all_reduce = algorithm;
-    auto communicator =
-        make_symmetric_communicator(rank.device, rank.communicator.split(0, rank.rank, deadline()),
-                                    RankGroup::first(rank.world_size, rank.rank), settings.timeout_seconds, options);
-    symmetric_[communicator->backend_name()] = std::move(communicator);
+                                             SymmetricAlgorithm::one_shot, SymmetricAlgorithm::two_shot})
+    add_algorithm(algorithm);
+  if (rank.device.backend() != BackendKind::cuda) return;
+  try {
+    add_algorithm(SymmetricAlgorithm::lines);
+  } catch (const Error& error) {  // on every rank alike: links that do not keep lines whole
+    if (error.cause() != Cause::environment_missing) throw;
   }
+}
+
+void OneSidedRank::add_algorithm(SymmetricAlgorithm algorithm) {
+  SymmetricOptions options;
+  options.all_reduce = algorithm;
+  auto communicator =
+      make_symmetric_communicator(rank_.device, rank_.communicator.split(0, rank_.rank, deadline()),
+                                  RankGroup::first(rank_.world_size, rank_.rank), settings_.timeout_seconds, options);
+  symmetric_[communicator->backend_name()] = std::move(communicator);
 }
 
 OneSidedRank::~OneSidedRank() {
@@ -133,33 +142,36 @@ void OneSidedRank::finish() {
   stream_->synchronize(deadline());
 }
 
-bool OneSidedRank::in_graph(const OneSidedCell& cell) const {
-  return rank_.device.backend() == BackendKind::cuda && cell.operation->method == OneSidedOperation::Method::all_reduce;
+int64_t OneSidedRank::graph_calls(const OneSidedCell& cell) const {
+  constexpr int64_t kLargeBytes = 1 << 20;  // a call of more bytes consists of many kernels by some algorithms
+  if (rank_.device.backend() != BackendKind::cuda || cell.operation->method != OneSidedOperation::Method::all_reduce)
+    return 0;
+  return cell.bytes > kLargeBytes ? 2 : 20;
 }
 
 double OneSidedRank::replayed_us(const OneSidedCell& cell, int64_t times) {
   const std::string key = fmt::format("{} {}", cell.transport, cell.bytes);
+  const int64_t calls = graph_calls(cell);
   if (key != graph_key_) {
     graph_.reset();
-    graph_ = rank_.device.capture(*stream_, [&] { enqueue(cell, kGraphCalls); });
+    graph_ = rank_.device.capture(*stream_, [&] { enqueue(cell, calls); });
     graph_key_ = key;
     rank_.communicator.barrier(deadline());  // no rank waits in a kernel while another captures
     graph_->launch(*stream_);                // the first launch uploads the graph
     finish();
   }
-  const int64_t launches = (times + kGraphCalls - 1) / kGraphCalls;
+  const int64_t launches = (times + calls - 1) / calls;
   rank_.communicator.barrier(deadline());
   heap_.barrier(*stream_);
   stream_->stamp(*start_);
   for (int64_t i = 0; i < launches; ++i) graph_->launch(*stream_);
   stream_->stamp(*end_);
   finish();
-  return rank_.device.elapsed_us(*start_, *end_) * static_cast<double>(times) /
-         static_cast<double>(launches * kGraphCalls);
+  return rank_.device.elapsed_us(*start_, *end_) * static_cast<double>(times) / static_cast<double>(launches * calls);
 }
 
 double OneSidedRank::time_us(const OneSidedCell& cell, int64_t times) {
-  if (in_graph(cell)) return replayed_us(cell, times);
+  if (graph_calls(cell) > 0) return replayed_us(cell, times);
   queue_.run(*stream_, [&] {
     heap_.barrier(*stream_);  // hosts arrive here at different times
     stream_->stamp(*start_);

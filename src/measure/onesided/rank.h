@@ -33,15 +33,15 @@ class OneSidedRank {
   std::vector<OneSidedCell> cells() const;
   double clock_mhz() { return rank_.device.health().sm_clock_mhz; }
   bool emulated() const { return heap_.emulated(); }
-  /// Calls of a captured graph, for operations that are timed in one.
-  static constexpr int64_t kGraphCalls = 20;
-  bool in_graph(const OneSidedCell& cell) const;
+  /// Calls of a captured graph, for operations that are timed in one; 0 for the others.
+  int64_t graph_calls(const OneSidedCell& cell) const;
   /// Microseconds of `times` repetitions on this rank.
   double time_us(const OneSidedCell& cell, int64_t times);
   /// Wrong bytes over all ranks after one repetition.
   double count_wrong(const OneSidedCell& cell);
 
  private:
+  void add_algorithm(SymmetricAlgorithm algorithm);
   void enqueue(const OneSidedCell& cell, int64_t times);
   void enqueue_messages(const OneSidedCell& cell, int64_t times);
   double replayed_us(const OneSidedCell& cell, int64_t times);

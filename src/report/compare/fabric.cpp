@@ -26,6 +26,8 @@ constexpr SeriesRow kSeries[] = {{"collective", "time"},
                                  {"link", "bandwidth"},
                                  {"link", "latency"},
                                  {"onesided", "latency", true},
+                                 {"onesided-gemm", "time", true},
+                                 {"onesided-locality", "time", true},
                                  {"onesided-pattern", "time", true},
                                  {"sensor", "time", true},
                                  {"study-run", "throughput"}};

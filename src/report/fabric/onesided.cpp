@@ -11,23 +11,13 @@
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
 #include "report/fabric/onesided_choice.h"
+#include "report/fabric/onesided_contests.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
 namespace {
 
 using TextRows = std::vector<std::vector<std::string>>;
-
-std::string onesided_ranks_text(const std::string& device_kind, const std::string& ranks, int64_t devices,
-                                bool emulated) {
-  return fmt::format("{} {}, {}{}", devices, ranks, device_kind == "cuda" ? "GPU" : "CPU",
-                     emulated ? ", emulated: the ranks share one GPU" : "");
-}
-
-std::string onesided_title(const Record& record) {
-  return onesided_ranks_text(record.provenance.device_kind, text_axis(record, "ranks"),
-                             axis<int64_t>(record, "devices", 0), record.origin == Origin::emulated);
-}
 
 std::string kernel_shape_text(const Record& record) {
   if (!record.axes.contains("threads")) return "";
@@ -148,6 +138,8 @@ std::string onesided_text(const std::vector<Record>& records, const std::vector<
     text += "Measured on CPU ranks, not GPUs.\n";
   text += measurements_text(records);
   text += patterns_text(records);
+  text += gemm_contest_text(records);
+  text += locality_text(records);
   if (std::none_of(records.begin(), records.end(), [](const Record& record) { return record.kind == "onesided"; }))
     return text;
   text += kOneSidedLegend;

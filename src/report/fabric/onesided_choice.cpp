@@ -14,7 +14,9 @@ namespace amdahl {
 namespace {
 
 constexpr const char* kOneSidedMethod = "one-sided";
+constexpr const char* kNvshmemMethod = "nvshmem";
 constexpr const char* kFlagged = "symmetric ll";
+constexpr const char* kLines = "symmetric ll128";
 constexpr const char* kOneShot = "symmetric one-shot";
 constexpr const char* kTwoShot = "symmetric two-shot";
 
@@ -23,7 +25,7 @@ std::pair<std::string, std::string> method_of(const Record& record) {
   const std::string operation = text_axis(record, "operation"), transport = text_axis(record, "transport");
   // A choice between the algorithms is the result, not a contender.
   if (operation == "all_reduce") return {"all_reduce", transport == "symmetric" ? "" : transport};
-  if (operation == "put_signal") return {"point_to_point", kOneSidedMethod};
+  if (operation == "put_signal") return {"point_to_point", transport};
   if (operation == "send_recv") return {"point_to_point", transport == "symmetric" ? "" : transport};
   return {};
 }
@@ -45,10 +47,10 @@ OneSidedChoice::Rule rated(const OneSidedContest& contest, std::string text, con
 
 std::string onesided_bytes_text(int64_t bytes) { return fmt::format("{} bytes", with_thousands(bytes)); }
 
-/// The contender that is not one of amdahl's; empty when there is none.
+/// The contender that sends and receives; empty when there is none.
 std::string two_sided_of(const OneSidedContest& contest) {
   for (const auto& [method, us] : contest.latency_us.begin()->second)
-    if (method != kOneSidedMethod && !method.starts_with("symmetric")) return method;
+    if (method != kOneSidedMethod && method != kNvshmemMethod && !method.starts_with("symmetric")) return method;
   return {};
 }
 
@@ -75,38 +77,59 @@ void decide_point_to_point(const OneSidedContest& contest, OneSidedChoice& choic
           : fmt::format("measured: one-sided up to {}, else {}", onesided_bytes_text(choice.one_sided_bytes), other));
 }
 
-std::string by_thresholds(int64_t bytes, int64_t flagged, int64_t one_shot) {
-  return bytes <= flagged ? kFlagged : bytes <= one_shot ? kOneShot : kTwoShot;
+/// Up to which sizes each algorithm is used; two-shot above.
+struct Thresholds {
+  int64_t flagged, lines, one_shot;
+};
+
+std::string by_thresholds(int64_t bytes, const Thresholds& up_to) {
+  if (bytes <= up_to.flagged) return kFlagged;
+  if (bytes <= up_to.lines) return kLines;
+  return bytes <= up_to.one_shot ? kOneShot : kTwoShot;
+}
+
+/// Every order of thresholds that are measured sizes, or 0.
+std::vector<Thresholds> all_thresholds(const OneSidedContest& contest) {
+  const bool has_lines = contest.latency_us.begin()->second.contains(kLines);
+  std::vector<int64_t> limits{0};
+  for (const auto& [bytes, methods] : contest.latency_us) limits.push_back(bytes);
+  std::vector<Thresholds> all;
+  for (const int64_t flagged : limits)
+    for (const int64_t lines : limits)
+      for (const int64_t one_shot : limits) {
+        const bool used = has_lines && lines > flagged;
+        if ((used ? one_shot >= lines : lines == 0 && one_shot >= flagged)) all.push_back({flagged, lines, one_shot});
+      }
+  return all;
 }
 
 void decide_all_reduce(const OneSidedContest& contest, OneSidedChoice& choice) {
-  const auto rule_of = [&](int64_t flagged, int64_t one_shot, const std::string& text) {
-    return rated(contest, text, [=](int64_t bytes) { return by_thresholds(bytes, flagged, one_shot); });
+  const auto rule_of = [&](const Thresholds& up_to, const std::string& text) {
+    return rated(contest, text, [=](int64_t bytes) { return by_thresholds(bytes, up_to); });
   };
-  std::vector<int64_t> limits{0};
-  for (const auto& [bytes, methods] : contest.latency_us) limits.push_back(bytes);
   OneSidedChoice::Rule best;
-  for (const int64_t flagged : limits)
-    for (const int64_t one_shot : limits) {
-      if (one_shot < flagged) continue;
-      const OneSidedChoice::Rule rule =
-          rule_of(flagged, one_shot,
-                  fmt::format("measured: ll up to {}, one-shot up to {}, else two-shot", onesided_bytes_text(flagged),
-                              onesided_bytes_text(one_shot)));
-      if (!best.rule.empty() && rule.mean_ratio >= best.mean_ratio) continue;
-      best = rule, choice.flagged_bytes = flagged, choice.one_shot_bytes = one_shot;
-    }
+  for (const Thresholds& up_to : all_thresholds(contest)) {
+    std::string text = fmt::format("measured: ll up to {}, ", onesided_bytes_text(up_to.flagged));
+    if (up_to.lines > 0) text += fmt::format("ll128 up to {}, ", onesided_bytes_text(up_to.lines));
+    text += fmt::format("one-shot up to {}, else two-shot", onesided_bytes_text(up_to.one_shot));
+    const OneSidedChoice::Rule rule = rule_of(up_to, text);
+    if (!best.rule.empty() && rule.mean_ratio >= best.mean_ratio) continue;
+    best = rule;
+    choice.flagged_bytes = up_to.flagged, choice.line_bytes = up_to.lines, choice.one_shot_bytes = up_to.one_shot;
+  }
   const std::string other = two_sided_of(contest);
   if (!other.empty())
     choice.rules.push_back(
         rated(contest, fmt::format("always {}", other), [&](int64_t) { return std::string(other); }));
-  choice.rules.push_back(rule_of(INT64_MAX, INT64_MAX, "always ll"));
-  choice.rules.push_back(rule_of(0, INT64_MAX, "always one-shot"));
-  choice.rules.push_back(rule_of(0, 0, "always two-shot"));
+  choice.rules.push_back(rule_of({INT64_MAX, 0, INT64_MAX}, "always ll"));
+  if (contest.latency_us.begin()->second.contains(kLines))
+    choice.rules.push_back(rule_of({0, INT64_MAX, INT64_MAX}, "always ll128"));
+  choice.rules.push_back(rule_of({0, 0, INT64_MAX}, "always one-shot"));
+  choice.rules.push_back(rule_of({0, 0, 0}, "always two-shot"));
   // Inference servers hard-code such thresholds per number of devices.
   for (const int64_t limit : {int64_t{256} << 10, int64_t{512} << 10})
     choice.rules.push_back(
-        rule_of(0, limit, fmt::format("one-shot up to {}, else two-shot", onesided_bytes_text(limit))));
+        rule_of({0, 0, limit}, fmt::format("one-shot up to {}, else two-shot", onesided_bytes_text(limit))));
   for (const int64_t limit : {int64_t{1} << 10, int64_t{1} << 20})
     if (!other.empty())
       choice.rules.push_back(rated(contest,
@@ -118,7 +141,7 @@ void decide_all_reduce(const OneSidedContest& contest, OneSidedChoice& choice) {
 bool complete(const OneSidedContest& contest) {
   if (contest.latency_us.empty()) return false;
   const auto& methods = contest.latency_us.begin()->second;
-  if (contest.decision == "point_to_point") return methods.contains(kOneSidedMethod) && methods.size() > 1;
+  if (contest.decision == "point_to_point") return methods.contains(kOneSidedMethod) && !two_sided_of(contest).empty();
   return methods.contains(kFlagged) && methods.contains(kOneShot) && methods.contains(kTwoShot);
 }
 

@@ -7,6 +7,7 @@
 #include "amdahl/units.h"
 #include "base/record_values.h"
 #include "report/fabric/onesided_choice.h"
+#include "report/fabric/onesided_contests.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 
@@ -110,6 +111,10 @@ std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, bool pa
 }
 
 std::string onesided_record_text(const Record& record) {
+  if (record.kind == "onesided-gemm")
+    return fmt::format("{} by {}", text_axis(record, "gemm"), text_axis(record, "transport"));
+  if (record.kind == "onesided-locality")
+    return fmt::format("data in {} memory, {}", text_axis(record, "placement"), text_axis(record, "method"));
   return record.kind == "onesided"
              ? fmt::format("{} of {} bytes by {}", text_axis(record, "operation"), axis<int64_t>(record, "bytes", 0),
                            text_axis(record, "transport"))
@@ -126,7 +131,9 @@ Page onesided_page(const std::vector<Record>& records) {
   page.title =
       records.empty() ? "One-sided communication" : fmt::format("One-sided communication on {}", page_host(records));
   page.qualifier = page_qualifier(records);
-  page.verdict = onesided_verdict(choices, !pattern_table(records).table.rows.empty());
+  const std::string gemms_verdict = gemm_verdict(records);
+  page.verdict =
+      gemms_verdict.empty() ? onesided_verdict(choices, !pattern_table(records).table.rows.empty()) : gemms_verdict;
   PageSection winners{"winners", "Which method at which size", {}, {}, {}};
   for (const OneSidedContest& contest : onesided_contests(records)) {
     if (contest.latency_us.empty() || contest.latency_us.begin()->second.size() < 2) continue;
@@ -144,6 +151,12 @@ Page onesided_page(const std::vector<Record>& records) {
   PageSection patterns{"patterns", "Patterns of programs", {}, {}, {}};
   add_table(patterns, pattern_table(records));
   add_section(page, std::move(patterns));
+  PageSection gemms{"gemms", "GEMM and communication", {}, {}, {}};
+  add_table(gemms, gemm_contest_table(records));
+  add_section(page, std::move(gemms));
+  PageSection places{"locality", "Where a kernel's data is", {}, {}, {}};
+  add_table(places, locality_table(records));
+  add_section(page, std::move(places));
   PageSection all{"measurements", "All measurements", {}, {}, {}};
   add_table(all, measurement_table(records));
   add_section(page, std::move(all));
