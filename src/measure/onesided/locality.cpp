@@ -18,13 +18,13 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kColumns = 1024;
+constexpr int64_t kSummedColumns = 1024;
 constexpr const char* kLocal = "local";
 constexpr const char* kPeer = "peer";
 constexpr const char* kOfHost = "host";
 
 /// Small integers: sums of up to 64 MiB of them are exact in f32.
-float element_of(size_t i) { return static_cast<float>((i * 7 + i / kColumns) % 5); }
+float element_of(size_t i) { return static_cast<float>((i * 7 + i / kSummedColumns) % 5); }
 
 std::vector<float> placed_values(size_t count) {
   std::vector<float> values(count);
@@ -70,7 +70,7 @@ class LocalityRank {
         bytes_(bytes),
         heap_(context.device, context.communicator, bytes + 4096, settings.timeout_seconds),
         shared_(heap_.allocate<float>(bytes / sizeof(float))),
-        sums_(context.device.allocate(kColumns * sizeof(float))),
+        sums_(context.device.allocate(kSummedColumns * sizeof(float))),
         start_(context.device.make_event()),
         end_(context.device.make_event()),
         stream_(context.device.make_stream("locality")) {
@@ -85,8 +85,8 @@ class LocalityRank {
         file_ = std::make_unique<MappedFile>(bytes);
       std::memcpy(host(), values.data(), bytes);
       sum_columns(own_->as<float>());  // loads the kernel before another rank waits
-      expected_.assign(kColumns, 0);
-      for (size_t i = 0; i < values.size(); ++i) expected_[i % kColumns] += values[i];
+      expected_.assign(kSummedColumns, 0);
+      for (size_t i = 0; i < values.size(); ++i) expected_[i % kSummedColumns] += values[i];
     }
     stream_->synchronize(deadline());
     context.communicator.barrier(deadline());
@@ -101,7 +101,7 @@ class LocalityRank {
       if (copied) copy(placement, place);
       for (int pass = 0; pass < kLocalityPasses; ++pass) sum_columns(copied ? copy_->as<float>() : place);
       stream_->stamp(*end_);
-      std::vector<float> sums(kColumns);
+      std::vector<float> sums(kSummedColumns);
       context_.device.copy_out(*stream_, sums.data(), sums_->data(), sums_->bytes());
       stream_->synchronize(deadline());
       us = context_.device.elapsed_us(*start_, *end_);
@@ -117,7 +117,8 @@ class LocalityRank {
   float* peer() const { return heap_.peer(shared_, 1); }
   void sum_columns(const float* from) {
     context_.ops->matmul().column_sums(*stream_, from, DType::f32, sums_->as<float>(),
-                                       static_cast<int64_t>(bytes_ / sizeof(float)) / kColumns, kColumns, false);
+                                       static_cast<int64_t>(bytes_ / sizeof(float)) / kSummedColumns, kSummedColumns,
+                                       false);
   }
   void copy(const std::string& placement, const float* from) {
     if (placement == kPeer)
