@@ -3,6 +3,7 @@
 
 #include "base/plan_rules.h"
 #include "base/shards.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -13,7 +14,9 @@ int64_t aligned_floats(int64_t floats) { return (floats + 63) / 64 * 64; }  // a
 
 /// What the layers of one stage take on tensor-parallel rank 0, which has the largest shards.
 struct StageBytes {
-  int64_t parameter_floats = 0;
+  std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the first layer first
+  bool has_dense_layers = false;
+  int64_t gathered = 0;  // bytes of the largest layer's parameters in the compute type, where they are gathered
   int64_t per_row = 0;  // of every micro-batch in flight
   int64_t shared_per_row = 0, fixed = 0;
 };
@@ -61,19 +64,52 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
   return memory;
 }
 
+/// Bytes of a layer's parameters in the compute type.
+int64_t typed_parameter_bytes(const ModelShares& shares, size_t i) {
+  ModelShares in_f32 = shares;
+  in_f32.choice.type = DType::f32;
+  return layer_memory(shares, i).fixed - layer_memory(in_f32, i).fixed;
+}
+
+/// Parameters, gradients and optimizer state of units in the order of the layout.
+PlanMemory parameter_memory(const ParallelPlan& plan, const std::vector<UnitSize>& units, bool has_dense_layers,
+                            int optimizer_arrays) {
+  const int stage = zero_stage(plan.strategy);
+  const int64_t whole = held_floats(units, 1), held = held_floats(units, plan.mesh.dp);
+  PlanMemory memory;
+  memory.parameters = whole, memory.gradients = whole;
+  memory.optimizer = optimizer_arrays * (stage >= 2 ? held : stage == 1 ? whole / plan.mesh.dp : whole);
+  if (stage >= 2) memory.gradients = held + plan_staging(units, gradient_slots(has_dense_layers)).floats;
+  if (stage == 3) memory.parameters = held + plan_staging(units, kParameterSlots).floats;
+  for (int64_t PlanMemory::*part : {&PlanMemory::parameters, &PlanMemory::gradients, &PlanMemory::optimizer})
+    memory.*part *= kFloatBytes;
+  return memory;
+}
+
 StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool holds_table) {
   StageBytes bytes;
-  const auto add = [&](size_t layer, size_t most) {
+  const auto add = [&](size_t layer, size_t first, size_t last, bool is_pinned = false) {
     const std::vector<ParameterSpec> held = shard_parameters(shares.model, layer, shares.roles[layer], shares.place());
-    for (size_t t = 0; t < std::min(most, held.size()); ++t)
-      bytes.parameter_floats += aligned_floats(held[t].stored_floats());
+    int64_t floats = 0;
+    for (size_t t = first; t < std::min(last, held.size()); ++t) floats += aligned_floats(held[t].stored_floats());
+    if (floats > 0) bytes.units.push_back({floats, is_pinned});
   };
+  const bool tied = shares.model.layers.back().tied;
   for (size_t i = range.first; i < std::min(range.last, shares.model.layers.size()); ++i) {
-    add(i, SIZE_MAX);
-    if (shares.model.layers[i].tied && !holds_table) add(0, 1);  // a copy of the table
+    const LayerSpec& layer = shares.model.layers[i];
+    const bool has_table = tied && i == 0;
+    if (has_table) add(i, 0, 1, true);
+    add(i, has_table ? 1 : 0, SIZE_MAX);
+    if (layer.tied && !holds_table) add(0, 0, 1);  // a copy of the table
+    bytes.has_dense_layers = bytes.has_dense_layers || layer.kind == LayerKind::dense;
     const LayerMemory memory = layer_memory(shares, i);
     bytes.per_row += memory.kept;
     bytes.fixed += memory.fixed;
+    if (zero_stage(shares.plan.strategy) == 3 && !layer.tied) {
+      const int64_t typed = typed_parameter_bytes(shares, i);
+      bytes.gathered = std::max(bytes.gathered, typed);
+      bytes.fixed -= typed;
+    }
     bytes.shared_per_row = std::max(bytes.shared_per_row, memory.shared);
   }
   if (range.first > 0)  // what is received, and its gradient
@@ -99,16 +135,17 @@ PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int opt
     for (int s = 0; s < stages; ++s) {
       if (holder(s) != rank) continue;
       const StageBytes bytes = stage_bytes(shares, ranges[static_cast<size_t>(s)], rank == holder(0));
-      sum.parameter_floats += bytes.parameter_floats, sum.per_row += bytes.per_row, sum.fixed += bytes.fixed;
+      sum.per_row += bytes.per_row, sum.fixed += bytes.fixed + bytes.gathered;
+      sum.units.insert(sum.units.end(), bytes.units.begin(), bytes.units.end());
+      sum.has_dense_layers = sum.has_dense_layers || bytes.has_dense_layers;
       shared += bytes.shared_per_row, ++held;  // every stage has its own
     }
     const int64_t in_flight = ranks == 1
                                   ? 1
                                   : peak_activations_formula(schedule_of(plan), ranks,
                                                              static_cast<int>(plan.accumulate), chunks_of(plan), rank);
-    PlanMemory memory;
-    memory.parameters = memory.gradients = sum.parameter_floats * kFloatBytes;
-    memory.optimizer = memory.parameters * optimizer_arrays / (plan.strategy == "zero1" ? plan.mesh.dp : 1);
+    std::reverse(sum.units.begin(), sum.units.end());  // the layout begins with the last layer
+    PlanMemory memory = parameter_memory(plan, sum.units, sum.has_dense_layers, optimizer_arrays);
     memory.activations = (sum.per_row * in_flight / held + shared) * rows + sum.fixed;
     if (memory.total() > fullest.total()) fullest = memory;
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/shards.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -27,7 +28,11 @@ Feasibility strategy_fits(const ParallelPlan& plan) {
   const Mesh& mesh = plan.mesh;
   const std::string& name = plan.strategy;
   if (name == "single" && mesh.dp > 1) return no(fmt::format("strategy single has dp 1, not {}", mesh.dp));
-  if (name == "zero1" && mesh.dp == 1) return no("zero1 divides optimizer state among dp ranks, and dp is 1");
+  if (zero_stage(name) > 0 && mesh.dp == 1)
+    return no(fmt::format("{} divides {} among dp ranks, and dp is 1", name,
+                          zero_stage(name) == 1   ? "optimizer state"
+                          : zero_stage(name) == 2 ? "gradients"
+                                                  : "parameters"));
   const bool splits_model = mesh.tp > 1 || mesh.pp > 1;
   if (splits_model && (name == "dp" || name == "replicated"))
     return no(fmt::format("strategy {} does not work with tensor or pipeline parallelism", name));
@@ -112,6 +117,9 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
             schedule_feasible(schedule_of(plan), mesh.pp, static_cast<int>(plan.accumulate), chunks_of(plan));
         !fits.ok)
       return fits;
+    if (zero_stage(plan.strategy) >= 2 && splits_backward(schedule_of(plan)))
+      return no(fmt::format("{} reduces a layer's gradients when its backward pass is done, and {} divides that pass",
+                            plan.strategy, to_string(schedule_of(plan))));
     const auto split = static_cast<StageSplit>(plan.split);
     if (Feasibility fits = stages_feasible(model, num_stages(plan), split); !fits.ok) return fits;
     stages = stage_layers(model, num_stages(plan), split);
@@ -162,6 +170,7 @@ std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuer
   for_each_mesh(query.num_devices, [&](const Mesh& mesh) {
     std::vector<std::string> strategies{usual_strategy(mesh)};
     if (query.all_strategies && mesh.dp > 1) strategies.emplace_back("zero1");
+    if (query.all_zero_stages && mesh.dp > 1) strategies.insert(strategies.end(), {"zero2", "zero3"});
     for (const std::string& strategy : strategies) {
       ParallelPlan plan{query.options, strategy, mesh, query.global_batch};
       if (mesh.pp == 1) {

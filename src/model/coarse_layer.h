@@ -60,13 +60,17 @@ struct LayerContext {
   bool tied = false;  // embedding: the token head uses its table, and its backward runs first
   Recompute recompute = Recompute::none;
   TensorGroup* tensor = nullptr;  // of a layer that tensor parallelism divides; null: the layer is whole here
+  Scratch* typed = nullptr;       // parameters are gathered for each pass: their copies in the compute type are here
 };
 
 class CoarseLayer : public Layer {
  public:
   explicit CoarseLayer(const LayerContext& context) : CoarseLayer(context, context.ops.compute_type()) {}
   /// `type`: in which the layer computes.
-  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {}
+  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {
+    if (context.typed && type != DType::f32)
+      context.typed->reserve(context.stored_floats * static_cast<int64_t>(size_of(type)));
+  }
 
   int64_t input_width() const final { return count_of(context_.input); }
   int64_t output_width() const final { return count_of(context_.output); }
@@ -104,7 +108,8 @@ class CoarseLayer : public Layer {
     if (context_.tensor) context_.tensor->sum(stream, data, count, type);
   }
 
-  /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32.
+  /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32. Where parameters
+  /// are gathered for each pass, backward repeats it.
   void convert_parameters(Stream& stream);
   /// A parameter in the compute type, as of the last convert_parameters.
   const void* typed(size_t index) const;
@@ -113,6 +118,7 @@ class CoarseLayer : public Layer {
   LayerContext context_;
   DType type_;
   std::unique_ptr<Buffer> typed_parameters_;
+  bool converts_ = false;  // has converted its parameters
 };
 
 /// Makes the layer of any kind but dense. Error{environment_missing} where this build lacks its operations.

@@ -10,6 +10,7 @@
 #include "model/coarse_layer.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
+#include "model/parameter_storage.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -45,14 +46,6 @@ struct BackwardOptions {
   std::function<void(bool begins, const char* gemm, size_t layer, Stream& stream)> around = nullptr;
 };
 
-/// Parameters, gradients and step count of a rank, which the models of its pipeline stages share.
-struct ParameterStorage {
-  ParameterStorage(Device& device, ParameterLayout placed);
-  ParameterLayout layout;
-  std::shared_ptr<Buffer> params, grads;
-  std::unique_ptr<Buffer> step;
-};
-
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
@@ -79,6 +72,8 @@ class Model {
   const LayerRange& range() const { return range_; }
   float* params() { return storage_->params->as<float>(); }
   float* grads() { return storage_->grads->as<float>(); }
+  /// Where this rank keeps them, which with ZeRO stages 2 and 3 is not params() and grads() by the layout.
+  ParameterStorage& storage() { return *storage_; }
   /// For other devices that access these arrays, which may then outlive the model.
   std::shared_ptr<Buffer> shared_params() { return storage_->params; }
   std::shared_ptr<Buffer> shared_grads() { return storage_->grads; }
@@ -149,6 +144,8 @@ class Model {
   GradientEpilogue epilogue_below(const BatchView& batch, Slot& slot, size_t layer) const;
   bool has_own_bias(size_t layer) const { return layer + 1 == range_.last; }
 
+  /// The layer as the storage's gate sees it.
+  GatedLayer gated(size_t layer, bool backward) const { return {layer, range_.first, range_.last, backward}; }
   void backward_layerwise(const Pass& pass);
   void backward_dgrad_first(const Pass& pass);
   void backward_two_streams(const Pass& pass);
@@ -165,6 +162,7 @@ class Model {
   std::unique_ptr<Buffer> stats_;
   std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
+  Scratch typed_;  // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream

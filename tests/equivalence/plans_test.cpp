@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <random>
 
 #include "base/plan_rules.h"
+#include "base/zero_units.h"
 #include "plan_job.h"
 #include "sequence_models.h"
 
@@ -106,8 +108,14 @@ void expect_equal_to_one_device(const SmallModel& small, const ParallelPlan& pla
 }
 
 std::vector<ParallelPlan> plans_of(const ModelSpec& model, int devices) {
-  return enumerate_plans(
+  std::vector<ParallelPlan> plans = enumerate_plans(
       model, {.num_devices = devices, .global_batch = kRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
+  // Fields whose code does not depend on the schedule.
+  PlanQuery query{.num_devices = devices, .global_batch = kRows, .all_zero_stages = true};
+  query.options.accumulate = 2;
+  for (const ParallelPlan& plan : enumerate_plans(model, query))
+    if (zero_stage(plan.strategy) >= 2) plans.push_back(plan);
+  return plans;
 }
 
 class Plans : public ::testing::TestWithParam<std::tuple<SmallModel, int>> {};
@@ -140,6 +148,7 @@ uint64_t plan_seed() {
 
 TEST(RandomPlans, EqualOneDeviceInFloat64) {
   constexpr int kPlans = 24;
+  constexpr std::array kStrategies{"ddp", "zero1", "zero2", "zero3"};
   std::mt19937_64 random(plan_seed());
   const auto pick = [&](auto& from) -> auto& { return from[random() % from.size()]; };
   std::vector<SmallModel> models = plan_models();
@@ -157,7 +166,7 @@ TEST(RandomPlans, EqualOneDeviceInFloat64) {
     }
     plan.recompute = static_cast<int64_t>(random() % 3);
     plan.overlap = random() % 2 == 0;
-    plan.strategy = plan.mesh.dp == 1 ? "single" : random() % 2 == 0 ? "ddp" : "zero1";
+    plan.strategy = plan.mesh.dp == 1 ? "single" : kStrategies[random() % kStrategies.size()];
     plan.global_batch = kRows;
     if (!plan_feasible(plan, small.spec).ok || parts_of(small.spec, plan) == 0) continue;
     ++found;
