@@ -1,6 +1,7 @@
 // Modelled memory of a plan's fullest device.
 #include <algorithm>
 
+#include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
 #include "base/zero_units.h"
@@ -17,7 +18,7 @@ struct StageBytes {
   std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the first layer first
   bool has_dense_layers = false;
   int64_t gathered = 0;  // bytes of the largest layer's parameters in the compute type, where they are gathered
-  int64_t per_row = 0;  // of every micro-batch in flight
+  int64_t per_row = 0;   // of every micro-batch in flight
   int64_t shared_per_row = 0, fixed = 0;
 };
 
@@ -27,18 +28,40 @@ struct ModelShares {
   const ParallelPlan& plan;
   MemoryChoice choice;
   std::vector<TensorRole> roles;
+  std::vector<bool> tokens{};  // divided_tokens; empty without sequence parallelism
   TensorPlace place() const { return {plan.mesh.tp, 0}; }
+  bool divides_tokens_of(size_t layer) const { return layer < tokens.size() && tokens[layer]; }
 };
 
 /// What the other ranks hold of a block: of q, k, v and attention's output, of its sums of exponentials, and of the
-/// hidden values before and after GELU with their gradient.
-LayerMemory elsewhere_of_block(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice, int64_t tp) {
+/// hidden values before and after GELU with their gradient. Under sequence parallelism also of its output, of what
+/// enters and leaves its normalisations and additions, and of their gradients; and what is gathered before a GEMM is
+/// one more array.
+LayerMemory elsewhere_of_block(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice, int64_t tp,
+                               bool tokens_divided) {
   const int64_t typed = static_cast<int64_t>(size_of(choice.type)), d = layer.units;
   const auto others = [&](int64_t bytes) { return bytes - bytes / tp; };
   const int64_t attention = others(4 * d * typed + layer.heads * kFloatBytes), hidden = others(8 * d * typed);
   LayerMemory memory{0, steps * others(4 * d * typed), 0};
   (choice.recompute == Recompute::block ? memory.shared : memory.kept) += steps * attention;
   (choice.recompute == Recompute::none ? memory.kept : memory.shared) += steps * hidden;
+  if (!tokens_divided) return memory;
+  const int64_t post_norm = layer.post_norm ? 1 : 0;
+  memory.kept += steps * others(2 * d * kFloatBytes);
+  memory.shared += steps * (others(2 * d * kFloatBytes) - d * typed);
+  (choice.recompute == Recompute::block ? memory.shared : memory.kept) +=
+      steps * others((d + 2 + post_norm * d) * kFloatBytes);
+  (choice.recompute == Recompute::none ? memory.kept : memory.shared) +=
+      steps * others(2 * d * typed + (2 + post_norm * d) * kFloatBytes);
+  return memory;
+}
+
+/// Output and its gradient; gates and cells of the units here and states of all, per step; and work of a backward pass.
+LayerMemory divided_recurrent_memory(const LayerSpec& layer, const Shape& input, int64_t tp) {
+  const int64_t steps = input[0], held = layer.units / tp, gates = layer.kind == LayerKind::lstm ? 4 : 3;
+  LayerMemory memory = output_memory(layer, input, {});
+  memory.kept += steps * (gates * held + held + layer.units) * kFloatBytes;
+  memory.shared = (steps * 4 * held + 2 * held + layer.units) * kFloatBytes;
   return memory;
 }
 
@@ -48,6 +71,7 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
   LayerMemory memory = row_of(layer.kind).memory(layer, input, shares.choice);
   const int64_t tp = shares.plan.mesh.tp;
   if (tp == 1) return memory;
+  const bool takes_part = i > 0 && shares.divides_tokens_of(i - 1), gives_part = shares.divides_tokens_of(i);
   if (shares.roles[i] == TensorRole::column) {
     memory.kept = memory.kept * column_units(layer.units, shares.place()).rows() / layer.units;
   } else if (layer.kind == LayerKind::token_head) {
@@ -56,10 +80,19 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
     memory.kept -= input[0] * (padded_vocabulary(layer.vocabulary) - held) * typed;
     memory.kept += input[0] * 4 * (1 + tp) * kFloatBytes;  // parts of the loss
   } else if (layer.kind == LayerKind::transformer_block) {
-    const LayerMemory elsewhere = elsewhere_of_block(layer, input[0], shares.choice, tp);
+    const LayerMemory elsewhere = elsewhere_of_block(layer, input[0], shares.choice, tp, takes_part);
     memory.kept -= elsewhere.kept;
     memory.shared -= elsewhere.shared;
+  } else if (layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru) {
+    memory = divided_recurrent_memory(layer, input, tp);
+  } else if (takes_part && gives_part) {  // a normalisation
+    memory.kept /= tp;
+  } else if (gives_part) {  // an embedding or projection, whose scratch has all tokens
+    const int64_t output = count_of(shares.model.layer_output_shape(i)) * kFloatBytes;
+    memory.kept -= 2 * (output - output / tp);
+    memory.shared += output;
   }
+  if (takes_part && !gives_part) memory.shared += count_of(input) * kFloatBytes;
   if (shares.roles[i] == TensorRole::divided) memory.fixed /= tp;
   return memory;
 }
@@ -113,7 +146,8 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
     bytes.shared_per_row = std::max(bytes.shared_per_row, memory.shared);
   }
   if (range.first > 0)  // what is received, and its gradient
-    bytes.per_row += 2 * shares.model.layer_input_width(range.first) * kFloatBytes;
+    bytes.per_row += 2 * shares.model.layer_input_width(range.first) * kFloatBytes /
+                     (shares.divides_tokens_of(range.first - 1) ? shares.plan.mesh.tp : 1);
   return bytes;
 }
 
@@ -123,7 +157,11 @@ PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int opt
   const int stages = num_stages(plan), ranks = plan.mesh.pp;
   std::vector<LayerRange> ranges{{}};
   if (ranks > 1) ranges = stage_layers(model, stages, static_cast<StageSplit>(plan.split));
-  const ModelShares shares{model, plan, {static_cast<Recompute>(plan.recompute), type}, tensor_roles(model, ranges)};
+  const ModelShares shares{model,
+                           plan,
+                           {static_cast<Recompute>(plan.recompute), type},
+                           tensor_roles(model, ranges),
+                           plan.sequence_parallel ? divided_tokens(model) : std::vector<bool>{}};
   const int64_t dp_rows =
       plan.strategy == "replicated" ? plan.global_batch : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();

@@ -30,7 +30,8 @@ StagingPlan plan_staging(const std::vector<UnitSize>& units, int slots) {
     if (unit.is_pinned)
       sizes.push_back(unit.floats);
     else
-      sizes[static_cast<size_t>(plan.slot.back())] = std::max(sizes[static_cast<size_t>(plan.slot.back())], unit.floats);
+      sizes[static_cast<size_t>(plan.slot.back())] =
+          std::max(sizes[static_cast<size_t>(plan.slot.back())], unit.floats);
   }
   std::vector<int64_t> first{0};
   for (const int64_t size : sizes) first.push_back(first.back() + size);

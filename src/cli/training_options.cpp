@@ -137,7 +137,8 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
          "ddp (batch split, gradients all-reduced during backward), zero1 (as ddp, and each device updates its "
          "part of the parameters), zero2 (and keeps the gradients of its part alone), zero3 (and the parameters of "
          "its part: layers are gathered before they compute), dp (naive DataParallel: device 0 scatters batch and "
-         "weights, gathers gradients and updates alone) or replicated (every device steps the full batch, no communication)")
+         "weights, gathers gradients and updates alone) or replicated (every device steps the full batch, no "
+         "communication)")
       ->capture_default_str();
   app->add_option("--optimizer", training.optimizer, "adam, adamw or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();

@@ -3,7 +3,22 @@
 namespace amdahl {
 
 LayerState CoarseLayer::make_state(int64_t max_rows) const {
-  return {buffer(max_rows * output_width(), DType::f32), buffer(max_rows * output_width(), DType::f32)};
+  const int64_t floats =
+      context_.gives_part ? output_tokens(max_rows).each() * context_.output[1] : max_rows * output_width();
+  return {buffer(floats, DType::f32), buffer(floats, DType::f32)};
+}
+
+void CoarseLayer::finish_gradients(Stream& stream, float* sums, const std::vector<size_t>& tensors, int64_t width,
+                                   bool accumulate) const {
+  context_.tokens->sum(stream, sums, static_cast<int64_t>(tensors.size()) * width, DType::f32);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const float* const from = sums + static_cast<int64_t>(i) * width;
+    float* const to = tensor(tensors[i]).gradient;
+    if (accumulate)
+      ops().norm().residual_add(stream, {to, from, to, width, DType::f32});
+    else
+      context_.device.copy_within(stream, to, from, static_cast<size_t>(width) * sizeof(float));
+  }
 }
 
 void CoarseLayer::forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) {

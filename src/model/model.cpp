@@ -45,14 +45,29 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (int s = 0; s < options_.num_slots; ++s) {
     Slot& slot = slots_.emplace_back();
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
-    if (has_input_gradient(range_.first))
-      slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
+    if (has_input_gradient(range_.first)) slot.d_input = device_.allocate(float_bytes(input_floats(options_.max_rows)));
   }
   scratch_.allocate();
   typed_.allocate();
   if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
     loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
                                                (1 + options_.tensor->place().size)));
+}
+
+int64_t Model::divided_floats(const Shape& tokens, int64_t rows) const {
+  return tokens_of_rank(rows * tokens[0], options_.tensor->place().size) * tokens[1];
+}
+
+int64_t Model::input_floats(int64_t rows) const {
+  const bool is_divided = range_.first > 0 && divides_tokens_of(range_.first - 1);
+  return is_divided ? divided_floats(spec_.layer_input_shape(range_.first), rows)
+                    : rows * layers_.front()->input_width();
+}
+
+int64_t Model::output_floats(int64_t rows) const {
+  const size_t last = range_.last - 1;
+  return divides_tokens_of(last) ? divided_floats(spec_.layer_output_shape(last), rows)
+                                 : rows * spec_.layer_output_width(last);
 }
 
 LayerContext Model::coarse_context(size_t index) {
@@ -69,8 +84,11 @@ LayerContext Model::coarse_context(size_t index) {
                        scratch_,
                        index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
                        options_.recompute,
-                       options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr,
-                       storage_->shards.parameters ? &typed_ : nullptr};
+                       options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
+  if (storage_->shards.parameters) context.typed = &typed_;
+  context.takes_part = index > 0 && divides_tokens_of(index - 1);
+  context.gives_part = divides_tokens_of(index);
+  if (context.takes_part || context.gives_part) context.tokens = options_.tensor;
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});
   };

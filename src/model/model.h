@@ -58,6 +58,7 @@ struct ModelOptions {
   LayerFactory make_layer = nullptr;                    // of dense layers; null: layers without tensor parallelism
   TensorGroup* tensor = nullptr;                        // divides the layers of role `divided`; outlives the model
   std::vector<TensorRole> roles{};                      // by layer, with `tensor`
+  std::vector<bool> divided_tokens{};                   // by layer, with `tensor`: sequence parallelism; empty: none
   std::shared_ptr<ParameterStorage> storage = nullptr;  // null: of its own, for `layers` and `shards`
 };
 
@@ -84,6 +85,9 @@ class Model {
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
   const float* loss_stats() const { return stats_->as<float>(); }
 
+  /// Floats of the input of the first layer held here, and of the output of the last one, for so many rows.
+  int64_t input_floats(int64_t rows) const;
+  int64_t output_floats(int64_t rows) const;
   /// [rows, output width of the last layer held here]
   float* outputs(int slot = 0) { return slot_states(slot).back().out(); }
   /// Gradient of `outputs`; written by `loss`, or received from the stage that holds the layers above.
@@ -134,6 +138,11 @@ class Model {
     return layer >= layout().range.first && layer < layout().range.last && !layout().layers[layer].is_table_copy;
   }
   LayerContext coarse_context(size_t index);
+  /// Whether tensor-parallel ranks divide the tokens of a layer's output.
+  bool divides_tokens_of(size_t layer) const {
+    return layer < options_.divided_tokens.size() && options_.divided_tokens[layer];
+  }
+  int64_t divided_floats(const Shape& tokens, int64_t rows) const;
   void shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
@@ -162,7 +171,7 @@ class Model {
   std::unique_ptr<Buffer> stats_;
   std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
-  Scratch typed_;  // gathered parameters in the compute type
+  Scratch typed_;                               // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream

@@ -31,10 +31,10 @@ struct WeightShard {
 
 /// A tensor of a layer in the layout.
 struct TensorSlice {
-  ParameterSpec spec;     // as held here: of the shard
-  int64_t begin = 0;      // first float; spec.stored_floats() follow
-  ParameterSpec whole{};  // of all shards together
-  TensorShard shard{};    // the part of `whole` held here
+  ParameterSpec spec;              // as held here: of the shard
+  int64_t begin = 0;               // first float; spec.stored_floats() follow
+  ParameterSpec whole{};           // of all shards together
+  TensorShard shard{};             // the part of `whole` held here
   bool is_partly_written = false;  // rows that a layer does not use keep a gradient of zero: positions, token types
 };
 

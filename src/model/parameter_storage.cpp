@@ -56,8 +56,7 @@ std::vector<FloatRange> held_ranges(const std::vector<ParameterUnit>& units, int
   std::vector<FloatRange> ranges;
   for (const ParameterUnit& unit : units) {
     const int64_t parts = unit.floats.begin + unit.parts.front, mine = parts + rank * unit.parts.part;
-    for (const FloatRange& range :
-         {FloatRange{unit.floats.begin, parts}, FloatRange{mine, mine + unit.parts.part}})
+    for (const FloatRange& range : {FloatRange{unit.floats.begin, parts}, FloatRange{mine, mine + unit.parts.part}})
       if (range.floats() > 0) ranges.push_back(range);
   }
   return ranges;

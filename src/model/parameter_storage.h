@@ -16,8 +16,8 @@ namespace amdahl {
 
 /// A unit of gathering and reducing, see UnitSize.
 struct ParameterUnit {
-  FloatRange floats;     // of the layout
-  size_t layer = 0;      // whose backward pass completes the gradients
+  FloatRange floats;  // of the layout
+  size_t layer = 0;   // whose backward pass completes the gradients
   bool is_pinned = false;
   UnitParts parts;
   int64_t held = 0;  // floats before its front and part in arrays of what a rank keeps

@@ -87,6 +87,7 @@ DividedModel::DividedModel(const DividedContext& context)
   TensorGroup* const tensor = plan.mesh.tp > 1 ? &tensor_ : nullptr;
   if (tensor)
     make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp(), tensor_.silent()});
+  const std::vector<bool> tokens = plan.sequence_parallel ? divided_tokens(context.model) : std::vector<bool>{};
   const RowRange rows = even_share(plan.global_batch, plan.mesh.dp, place().dp);
   const auto recompute = static_cast<Recompute>(plan.recompute);
   if (plan.mesh.pp == 1) {
@@ -97,6 +98,7 @@ DividedModel::DividedModel(const DividedContext& context)
                                                   .make_layer = make_layer,
                                                   .tensor = tensor,
                                                   .roles = part.roles,
+                                                  .divided_tokens = tokens,
                                                   .storage = storage});
     return;
   }
@@ -114,7 +116,8 @@ DividedModel::DividedModel(const DividedContext& context)
                    .storage = storage,
                    .make_layer = make_layer,
                    .tensor = tensor,
-                   .roles = part.roles});
+                   .roles = part.roles,
+                   .divided_tokens = tokens});
   connect_tables(deadline);
 }
 

@@ -56,15 +56,15 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       divided_(make_divided(rank, options_, *compute_)),
-      whole_model_(divided_ ? nullptr
-                            : std::make_unique<Model>(
-                                  options.model, rank.device, *rank.ops,
-                                  ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
-                                               .seed = options.seed,
-                                               .recompute = static_cast<Recompute>(options.plan.recompute),
-                                               .storage = std::make_shared<ParameterStorage>(
-                                                   rank.device, make_layout(options.model),
-                                                   shards_of(options.plan, rank.rank))})),
+      whole_model_(
+          divided_ ? nullptr
+                   : std::make_unique<Model>(options.model, rank.device, *rank.ops,
+                                             ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
+                                                          .seed = options.seed,
+                                                          .recompute = static_cast<Recompute>(options.plan.recompute),
+                                                          .storage = std::make_shared<ParameterStorage>(
+                                                              rank.device, make_layout(options.model),
+                                                              shards_of(options.plan, rank.rank))})),
       model_(divided_ ? divided_->model() : *whole_model_),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
@@ -379,31 +379,6 @@ StepStats Trainer::sum_over(Communicator& ranks, const StepStats& local) {
     total.absolute_error += part.absolute_error;
   }
   return total;
-}
-
-std::optional<LossScale> Trainer::loss_scale() {
-  if (!optimizer_->loss_scale()) return std::nullopt;
-  LossScale host;
-  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::parameters() {
-  if (shards_parameters()) return gathered_parameters();
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::gradients() {
-  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
-  if (model_.storage().shards.gradients) return owned_gradients();
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
-  synchronize();
-  return host;
 }
 
 size_t Trainer::graph_nodes(StepPart part) const {

@@ -53,6 +53,31 @@ void Trainer::write_floats(float* to, const std::vector<float>& values) {
   synchronize();
 }
 
+std::optional<LossScale> Trainer::loss_scale() {
+  if (!optimizer_->loss_scale()) return std::nullopt;
+  LossScale host;
+  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
+  synchronize();
+  return host;
+}
+
+std::vector<float> Trainer::parameters() {
+  if (shards_parameters()) return gathered_parameters();
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+std::vector<float> Trainer::gradients() {
+  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
+  if (model_.storage().shards.gradients) return owned_gradients();
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
 /// For tests and small models: every rank gets the parameters through the control plane.
 std::vector<float> Trainer::gathered_parameters() {
   const std::vector<float> held = read_floats(model_.params(), floats_in(owned()));
@@ -140,7 +165,8 @@ void Trainer::load_state(const TrainerState& state) {
   } else if (root) {
     write_floats(model_.params(), state.parameters);
   }
-  if (rank_.world_size > 1 && !shards_parameters()) rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
+  if (rank_.world_size > 1 && !shards_parameters())
+    rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
   load_buffers(state.buffers);
   synchronize();

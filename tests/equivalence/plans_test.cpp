@@ -111,10 +111,12 @@ std::vector<ParallelPlan> plans_of(const ModelSpec& model, int devices) {
   std::vector<ParallelPlan> plans = enumerate_plans(
       model, {.num_devices = devices, .global_batch = kRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
   // Fields whose code does not depend on the schedule.
-  PlanQuery query{.num_devices = devices, .global_batch = kRows, .all_zero_stages = true};
+  PlanQuery query{.num_devices = devices, .global_batch = kRows, .all_zero_stages = true, .with_sequence = true};
   query.options.accumulate = 2;
-  for (const ParallelPlan& plan : enumerate_plans(model, query))
-    if (zero_stage(plan.strategy) >= 2) plans.push_back(plan);
+  for (const ParallelPlan& plan : enumerate_plans(model, query)) {
+    const int stage = zero_stage(plan.strategy);
+    if (plan.sequence_parallel ? stage == 0 || stage == 3 : stage >= 2) plans.push_back(plan);
+  }
   return plans;
 }
 
@@ -165,6 +167,7 @@ TEST(RandomPlans, EqualOneDeviceInFloat64) {
       plan.chunks = static_cast<int64_t>(random() % 3);
     }
     plan.recompute = static_cast<int64_t>(random() % 3);
+    plan.sequence_parallel = plan.mesh.tp > 1 && random() % 2 == 0;
     plan.overlap = random() % 2 == 0;
     plan.strategy = plan.mesh.dp == 1 ? "single" : kStrategies[random() % kStrategies.size()];
     plan.global_batch = kRows;

@@ -86,7 +86,7 @@ class UnitSync final : public GradientSync, private LayerGate {
   std::vector<std::vector<FloatRange>> gaps_;  // by unit
   StagedUnits staged_;
   std::vector<Place> param_places_, grad_places_;
-  std::vector<bool> is_open_;       // by unit: its place of gradients is ready to be written
+  std::vector<bool> is_open_;        // by unit: its place of gradients is ready to be written
   std::vector<int64_t> reductions_;  // by unit, in this step
   std::unique_ptr<Event> begun_, done_;
   std::vector<std::unique_ptr<Event>> ready_;  // by unit
