@@ -93,7 +93,7 @@ def check_bad_plans_are_refused(case):
                         (("--plan", "pp2,zero1"), ("dp is 1", "pp2,m4,1f1b")),
                         (("--plan", "dp2.pp2,dp"), ("strategy dp", "dp2.pp2")),
                         (("--plan", "dp2,zero4"), ("'zero4'", "zero1?")), (("--plan", "dp2,sp"), ("tp is 1",)),
-                        (("--plan", "dp2.pp2,zb-h1,zero3"), ("zb-h1", "1f1b,zero3")),
+                        (("--plan", "dp2.pp2,zb-h1,zero3"), ("zb-h1 divides that pass", "dp2.pp2,m4,zb-h1")),
                         (("--plan", "dp2,ddp,m4x"), ("'m4x'",)), (("--plan", "pp2", "--devices", "3"), ("2 devices", "3")),
                         (("--plan", "dp2", "--strategy", "zero1"), ("--plan and --strategy",)),
                         (("--plan", "dp2", "--accumulate", "2"), ("--plan and --accumulate",)),
