@@ -18,9 +18,10 @@ void check_on_failure(const TrainConfig& config) {
                 "`checkpoint_every`, for example 100");
   if (!detect_launch(config.engine.environment).multi_process())
     throw Error(Cause::usage, "`on_failure=shrink` is for ranks in processes of their own, and this is one process",
-                "torchrun, srun or mpirun, or `on_failure=stop`");
+                "one process per device, or `on_failure=stop`");
   if (config.engine.processes == "mpi")
-    throw Error(Cause::usage, "`on_failure=shrink`: MPI ends all processes when one dies", "`processes=gloo`");
+    throw Error(Cause::usage, "`on_failure=shrink`: MPI ends all processes when one dies",
+                "Gloo between the processes");
 }
 
 bool goes_on_after(const TrainConfig& config, const Error& error, const TrainingSoFar& so_far) {

@@ -10,7 +10,7 @@ void Trainer::check_plan() const {
     throw Error(Cause::usage, "launch mode graph: the steps of this plan are not all alike", "`launch=eager`");
   if (plan.shares == kAutoShares && plan.mesh.dp > 1)
     throw Error(Cause::internal, "shares=auto reached a trainer before the speeds of the devices were measured");
-  if (optimizer_->loss_scale() && (plan.compress > 0 || plan.local_sgd > 0 || plan.async_steps > 0))
+  if (optimizer_->loss_scale() && plan.mesh.dp > 1 && (plan.compress > 0 || plan.local_sgd > 0 || plan.async_steps > 0))
     throw Error(Cause::usage, "math fp16 scales the loss, and this plan rounds, averages or delays gradients",
                 "`math=bf16`, or a plan without compress, local-sgd and async");
 }

@@ -1,4 +1,4 @@
-// Shares of the rows by measured speed, for devices of unlike speed.
+// Shares of the rows by measured speed, for heterogeneous devices.
 #pragma once
 
 #include <vector>
