@@ -154,6 +154,10 @@ struct TrainConfig {
   /// a run that `output_dir` already holds. With the same configuration the weights are, bit by bit, those of a
   /// training without interruption, where reruns are bit-equal (CPU devices, or `deterministic`).
   bool resume = false;
+  /// When a process of a launched job dies: stop (Error{rank_died}), or shrink: the others go on from the last
+  /// checkpoint, with the nearest plan of as many of them as one exists for. Needs `checkpoint_every`, and a launcher
+  /// that lets processes live whose peer died. If rank 0 died, all processes must be on one host.
+  std::string on_failure = "stop";
 };
 
 struct EpochResult {

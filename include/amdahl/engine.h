@@ -51,6 +51,9 @@ struct EngineConfig {
   std::string comm = "auto";
   std::string
       comm_table;  // file of `onesided` with the sizes at which the algorithms of symmetric change; empty: usual
+  /// Artificially limited devices: the fraction of its speed that each may use, in order; empty: all of it. A virtual
+  /// device waits after its work, a GPU uses that fraction of its multiprocessors.
+  std::vector<double> device_speeds;
   uint64_t seed = 42;
   double timeout_seconds = 60;  // deadline of every collective and device wait, s
   /// Training: after warm-up the deadline is five times the longest step, at least 5 s, instead of `timeout_seconds`.

@@ -48,6 +48,19 @@ enum class InputMode : int64_t {
   prefetch,  // the host's memory: a second stream copies the next batch while a step runs
 };
 
+/// How gradients are rounded before they are sent. int8 and topk keep what was not sent (error feedback) and add it to
+/// the gradients of the next step.
+enum class Compression : int64_t {
+  none,
+  fp16,
+  bf16,
+  int8,  // codes of 8 bits, with a power of two as scale per block
+  topk,  // the largest values of each block alone: the fraction `keep_ppm`
+};
+
+/// Values of PlanOptions::shares other than the weights of the ranks.
+inline constexpr int64_t kEqualShares = 0, kAutoShares = int64_t{1} << 56;
+
 /// How a step divides its work and when it communicates. `plan_fields()` has a row for each member. A new option needs
 /// a member, a row and the code that implements it.
 struct PlanOptions {
@@ -60,7 +73,12 @@ struct PlanOptions {
   int64_t chunks = 0;               // pipeline stages per rank; 0: the fewest that the schedule is defined for
   int64_t split = 0;                // layers of the pipeline stages: a StageSplit
   int64_t input = 0;                // where batches come from: an InputMode
-  int64_t peer_blocks = 0;          // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
+  int64_t local_sgd = 0;      // steps from one average of the ranks' parameters to the next; 0: gradients are summed
+  int64_t compress = 0;       // of the gradients that are sent: a Compression
+  int64_t keep_ppm = 10'000;  // of compress=topk: values that are sent, in millionths
+  int64_t async_steps = 0;    // steps that an update may be behind the gradient it uses
+  int64_t shares = kEqualShares;  // rows of the ranks: equal, by measured speed, or packed weights (pack_shares)
+  int64_t peer_blocks = 0;        // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 
   auto operator<=>(const PlanOptions&) const = default;
 };
@@ -81,6 +99,11 @@ struct PlanField {
   std::string_view prefix{};     // in plan texts the value follows it: "m" of "m8"
   bool is_bare = false;          // in plan texts the choice stands alone: "1f1b"
   std::vector<std::string_view> choices{};  // texts of the values 0, 1, ... in Records, identities and options
+  /// Of values with texts of their own; both or neither. `parse` throws Error{usage}.
+  std::string (*format)(int64_t value) = nullptr;
+  int64_t (*parse)(std::string_view text) = nullptr;
+  /// Whether Records hold the value as text.
+  bool is_text() const { return !choices.empty() || format; }
   std::string (*words)(const PlanOptions& options) = nullptr;  // text in legends of plans that differ in it
 };
 AMDAHL_API const std::vector<PlanField>& plan_fields();
@@ -89,6 +112,15 @@ AMDAHL_API const std::vector<PlanField>& plan_fields();
 AMDAHL_API std::string text_of(const PlanField& field, const PlanOptions& options);
 /// Throws Error{usage} for the first number out of its limits.
 AMDAHL_API void check_plan_options(const PlanOptions& options);
+
+/// Weights of the data-parallel ranks' shares as one number and back: at most 8 weights of 1 to 127. Error{usage} for
+/// others.
+AMDAHL_API int64_t pack_shares(const std::vector<int>& weights);
+/// Empty for kEqualShares and kAutoShares.
+AMDAHL_API std::vector<int> unpack_shares(int64_t shares);
+/// "equal", "auto", "3:1", and back.
+AMDAHL_API std::string shares_text(int64_t shares);
+AMDAHL_API int64_t parse_shares(std::string_view text);
 
 /// Devices along each axis of parallelism: data (dp), tensor (tp) and pipeline (pp).
 struct Mesh {

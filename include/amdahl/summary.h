@@ -131,6 +131,9 @@ struct StudyCell {
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
   std::optional<double> loss_last;
+  std::optional<double> bubble_measured, bubble_simulated;  // idle share of pipeline ranks, 0 to 1, medians over runs
+  std::vector<double> share_rows;                           // of the data-parallel ranks, with unequal shares
+  std::optional<double> speed_bound;  // samples/s: the sum of the devices' own speeds, where shares follow them
   std::optional<StepAccount> account;
   int64_t num_failed = 0;  // runs without a result; StudySummary::notes has the reasons
   int64_t num_waived = 0;

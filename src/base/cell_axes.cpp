@@ -24,7 +24,7 @@ void add_plan_axes(const PlanOptions& options, std::map<std::string, AxisValue>&
   for (const PlanField& field : plan_fields()) {
     if (!field.is_axis || (field.is_omitted && text_of(field, options) == text_of(field, {}))) continue;
     AxisValue& value = axes[std::string(field.name)];
-    if (!field.choices.empty())
+    if (field.is_text())
       value = text_of(field, options);
     else if (const auto* member = std::get_if<int64_t PlanOptions::*>(&field.member))
       value = options.**member;
@@ -34,6 +34,11 @@ void add_plan_axes(const PlanOptions& options, std::map<std::string, AxisValue>&
 }
 
 int64_t choice_of(const PlanField& field, const std::string& text, Cause cause, const std::string& origin) {
+  if (field.parse) try {
+      return field.parse(text);
+    } catch (const Error& error) {
+      throw Error(cause, origin + error.what());
+    }
   std::string names;
   for (size_t i = 0; i < field.choices.size(); ++i) {
     if (field.choices[i] == text) return static_cast<int64_t>(i);

@@ -13,7 +13,7 @@ std::map<std::string, AxisValue> axes_of(const CellKey& key);
 /// Adds the axes of a plan to those of a record.
 void add_plan_axes(const PlanOptions& options, std::map<std::string, AxisValue>& axes);
 
-/// Readers of axes: of a number, a flag, one of a field's choices, and whether the axis is there.
+/// Readers of axes: of a number, a flag, a field's text, and whether the axis is there.
 template <class Number, class Flag, class Choice, class Has>
 struct AxisReaders {
   Number number;
@@ -24,7 +24,7 @@ struct AxisReaders {
 template <class Number, class Flag, class Choice, class Has>
 AxisReaders(Number, Flag, Choice, Has) -> AxisReaders<Number, Flag, Choice, Has>;
 
-/// The value of one of the field's choices. Error{cause} for another text, which `origin` begins.
+/// The value of a text of the field. Error{cause} for another text, which `origin` begins.
 int64_t choice_of(const PlanField& field, const std::string& text, Cause cause, const std::string& origin);
 
 /// A plan from its axes.
@@ -37,7 +37,7 @@ PlanOptions plan_of_axes(const AxisReaders<Number, Flag, Choice, Has>& read) {
     if (!member)
       options.*std::get<bool PlanOptions::*>(field.member) = read.flag(field);
     else
-      options.** member = field.choices.empty() ? read.number(field) : read.choice(field);
+      options.** member = field.is_text() ? read.choice(field) : read.number(field);
   }
   return options;
 }

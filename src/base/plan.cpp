@@ -34,7 +34,7 @@ std::string_view to_string(MathMode mode) {
 std::string_view to_string(Scaling scaling) { return scaling == Scaling::strong ? "strong" : "weak"; }
 
 const std::vector<PlanField>& plan_fields() {
-  constexpr int64_t kMib = 1 << 20;
+  constexpr int64_t kMib = 1 << 20, kMillion = 1'000'000;
   static const std::vector<PlanField> kFields{
       {.name = "accumulate",
        .word = "accumulate",
@@ -127,6 +127,70 @@ const std::vector<PlanField>& plan_fields() {
        .choices = {"resident", "prefetch"},
        .words =
            [](const PlanOptions& o) { return std::string(o.input == 0 ? "resident batches" : "prefetched batches"); }},
+      {.name = "local_sgd",
+       .word = "local-sgd",
+       .help =
+           "Steps that each device takes alone before parameters and optimizer state are averaged, 0: gradients are "
+           "summed in every step",
+       .member = &PlanOptions::local_sgd,
+       .most = 1 << 20,
+       .is_omitted = true,
+       .prefix = "local",
+       .words =
+           [](const PlanOptions& o) {
+             return o.local_sgd == 0
+                        ? std::string("summed gradients")
+                        : fmt::format("averages every {} step{}", o.local_sgd, o.local_sgd == 1 ? "" : "s");
+           }},
+      {.name = "compress",
+       .word = "compress",
+       .help = "Gradients as they are sent: none, fp16, bf16, int8 or topk (the last two with error feedback)",
+       .member = &PlanOptions::compress,
+       .most = 4,
+       .is_omitted = true,
+       .choices = {"none", "fp16", "bf16", "int8", "topk"},
+       .words =
+           [](const PlanOptions& o) {
+             constexpr const char* kWords[] = {"whole gradients", "gradients in fp16", "gradients in bf16",
+                                               "gradients in int8", "largest gradients"};
+             return std::string(kWords[o.compress]);
+           }},
+      {.name = "keep_ppm",
+       .word = "keep",
+       .help = "Fraction of the gradients that compress=topk sends",
+       .member = &PlanOptions::keep_ppm,
+       .least = 1000,
+       .most = kMillion,
+       .option_unit = kMillion,
+       .example = "0.01",
+       .is_omitted = true,
+       .words =
+           [](const PlanOptions& o) {
+             return fmt::format("{:g} % of the gradients", 100 * static_cast<double>(o.keep_ppm) / kMillion);
+           }},
+      {.name = "async_steps",
+       .word = "async",
+       .help = "Steps that an update may be behind the gradient it uses, so that communication has as long to finish",
+       .member = &PlanOptions::async_steps,
+       .most = 64,
+       .is_omitted = true,
+       .prefix = "async",
+       .words =
+           [](const PlanOptions& o) {
+             return o.async_steps == 0
+                        ? std::string("updates at once")
+                        : fmt::format("updates {} step{} late", o.async_steps, o.async_steps == 1 ? "" : "s");
+           }},
+      {.name = "shares",
+       .word = "shares",
+       .help = "Rows of the devices: equal, auto (by their measured speed) or weights like 3:1",
+       .member = &PlanOptions::shares,
+       .most = kAutoShares,
+       .example = "3:1",
+       .is_omitted = true,
+       .format = shares_text,
+       .parse = parse_shares,
+       .words = [](const PlanOptions& o) { return fmt::format("shares {}", shares_text(o.shares)); }},
       {.name = "peer_blocks",
        .word = "peer-blocks",
        .help = "zero1 on GPUs: thread blocks of an update across them beside backward, 0: chosen",
@@ -138,8 +202,9 @@ const std::vector<PlanField>& plan_fields() {
 
 std::string text_of(const PlanField& field, const PlanOptions& options) {
   if (const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member))
-    return field.choices.empty() ? std::to_string(options.**number)
-                                 : std::string(field.choices[static_cast<size_t>(options.**number)]);
+    return field.format            ? field.format(options.**number)
+           : field.choices.empty() ? std::to_string(options.**number)
+                                   : std::string(field.choices[static_cast<size_t>(options.**number)]);
   return options.*std::get<bool PlanOptions::*>(field.member) ? "yes" : "no";
 }
 

@@ -162,8 +162,7 @@ PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int opt
                            {static_cast<Recompute>(plan.recompute), type},
                            tensor_roles(model, ranges),
                            plan.sequence_parallel ? divided_tokens(model) : std::vector<bool>{}};
-  const int64_t dp_rows =
-      plan.strategy == "replicated" ? plan.global_batch : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
+  const int64_t dp_rows = plan.strategy == "replicated" ? plan.global_batch : most_data_rows(plan);
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
   const auto holder = [&](int stage) { return ranks == 1 ? 0 : rank_of_stage(schedule_of(plan), ranks, stage); };
   PlanMemory fullest;

@@ -60,6 +60,8 @@ double distance(const ParallelPlan& plan, const ParallelPlan& wanted) {
          3 * changed(&ParallelPlan::split) + 20 * changed(&ParallelPlan::schedule) +
          5 * changed(&ParallelPlan::chunks) + 5 * changed(&ParallelPlan::recompute) +
          5 * changed(&ParallelPlan::sequence_parallel) + 5 * changed(&ParallelPlan::peer_blocks) +
+         20 * changed(&ParallelPlan::local_sgd) + 20 * changed(&ParallelPlan::compress) +
+         20 * changed(&ParallelPlan::async_steps) + 10 * changed(&ParallelPlan::shares) +
          8 * (plan.strategy != wanted.strategy ? 1.0 : 0.0);
 }
 
@@ -111,7 +113,8 @@ Feasibility fields_act(const ParallelPlan& plan) {
 Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
   const Mesh& mesh = plan.mesh;
   if (mesh.dp < 1 || mesh.tp < 1 || mesh.pp < 1) return no(fmt::format("the mesh is {}", mesh_text(mesh)));
-  for (const Feasibility& part : {fields_act(plan), recompute_acts(plan, model), strategy_fits(plan), batch_fits(plan)})
+  for (const Feasibility& part :
+       {fields_act(plan), recompute_acts(plan, model), strategy_fits(plan), batch_fits(plan), sync_fields_fit(plan)})
     if (!part.ok) return part;
   std::vector<LayerRange> stages;
   if (mesh.pp > 1) {
@@ -135,9 +138,13 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
 }
 
 std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSpec& model) {
+  return nearest_plan(plan, model, plan.num_devices());
+}
+
+std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSpec& model, int devices) {
   std::optional<ParallelPlan> best;
   const bool sequence = sequence_feasible(model).ok;
-  for_each_mesh(plan.num_devices(), [&](const Mesh& mesh) {
+  for_each_mesh(devices, [&](const Mesh& mesh) {
     ParallelPlan near = plan;
     near.mesh = mesh;
     for (const std::string& strategy : std::set<std::string>{plan.strategy, usual_strategy(mesh)})
@@ -152,6 +159,8 @@ std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSp
                 tried.schedule = schedule, tried.split = split, tried.chunks = chunks, tried.recompute = recompute;
                 tried.accumulate = micro_batches;
                 if (strategy != "zero1") tried.peer_blocks = 0;
+                if (!sync_fields_fit(tried).ok) tried.shares = kEqualShares;
+                if (!sync_fields_fit(tried).ok) static_cast<PlanOptions&>(tried) = plain_sync(tried);
                 if (best && distance(tried, plan) >= distance(*best, plan)) continue;
                 if (plan_feasible(tried, model).ok) best = tried;
               }

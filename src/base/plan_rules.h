@@ -22,12 +22,22 @@ int num_stages(const ParallelPlan& plan);
 
 /// Whether the fields of pipeline stages, and those of single strategies, act in this plan: none is ignored.
 Feasibility fields_act(const ParallelPlan& plan);
+/// Whether the fields that say how data-parallel ranks share rows and gradients act in this plan and go together:
+/// local_sgd, compress, keep_ppm, async_steps, shares.
+Feasibility sync_fields_fit(const ParallelPlan& plan);
+/// Bytes that these fields need on a device beside a gradient of so many floats.
+int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats);
+/// The options with these fields at their defaults.
+PlanOptions plain_sync(PlanOptions options);
+
 /// Whether the engine executes this plan of the model. If not, the reason names the field. A plan without a batch
 /// (global_batch 0) is checked for everything else.
 Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model);
 /// The feasible plan of as many devices that differs least: in its mesh, then in micro-batches, split, schedule and
 /// strategy. nullopt when none has as many devices.
 std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSpec& model);
+/// The same among the plans of so many devices.
+std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSpec& model, int devices);
 /// Throws Error{usage} with the reason, and the nearest plan as remedy.
 void require_plan_feasible(const ParallelPlan& plan, const ModelSpec& model);
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kStrategies{"single", "replicated", "ddp", "zero1", "zero2", "zero3", "dp"};
 constexpr const char* kExample = "a plan like dp2.tp2.pp2,1f1b,m8,zero1";
+constexpr double kRounding = 1e-9;  // of decimal fractions
 constexpr int64_t kMostDevices = 1 << 16;
 
 struct Axis {
@@ -146,8 +147,13 @@ class Parser {
       member = found - field.choices.begin();
       return true;
     }
+    if (field.parse) {
+      member = field.parse(value);
+      return true;
+    }
     const double unit = static_cast<double>(field.option_unit);
-    const double given = number_of(value) * unit;  // NaN compares false
+    double given = number_of(value) * unit;  // NaN compares false
+    if (std::abs(given - std::round(given)) < kRounding * unit) given = std::round(given);
     if (!(given >= static_cast<double>(field.least) && given <= static_cast<double>(field.most)) ||
         given != std::floor(given))
       refuse_plan(fmt::format("{} is '{}'", field.word, printable(value, 40)),
@@ -168,7 +174,7 @@ std::string part_text(const PlanField& field, const PlanOptions& options) {
   const int64_t value = options.*std::get<int64_t PlanOptions::*>(field.member);
   if (field.is_bare) return text_of(field, options);
   if (!field.prefix.empty()) return fmt::format("{}{}", field.prefix, value);
-  if (!field.choices.empty()) return fmt::format("{}={}", field.word, text_of(field, options));
+  if (field.is_text()) return fmt::format("{}={}", field.word, text_of(field, options));
   return fmt::format("{}={}", field.word, static_cast<double>(value) / static_cast<double>(field.option_unit));
 }
 

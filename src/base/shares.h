@@ -1,7 +1,10 @@
-// Even shares of rows and of other things that are counted.
+// Shares of rows and of other things that are counted.
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "amdahl/plan.h"
 
 namespace amdahl {
 
@@ -14,5 +17,14 @@ struct RowRange {
 
 /// Part `index` of `parts` contiguous parts of [0, total). Sizes differ by at most one, larger parts first.
 RowRange even_share(int64_t total, int64_t parts, int64_t index);
+
+/// Rows of the global batch that data-parallel `rank` computes: even, or by the weights of `plan.shares`, rounded to
+/// the nearest row.
+RowRange data_share(const ParallelPlan& plan, int rank);
+/// Rows of the largest and of the smallest share.
+int64_t most_data_rows(const ParallelPlan& plan);
+int64_t fewest_data_rows(const ParallelPlan& plan);
+/// The packed weights of 2 to 8 ranks of these speeds, in any unit.
+int64_t shares_by_speed(const std::vector<double>& rows_per_second);
 
 }  // namespace amdahl

@@ -14,7 +14,7 @@ struct Texts {
   std::string machine;
   std::string plan;
   std::vector<std::string> plans;
-  std::string gpus, devices, batch_sizes = "16,32,64,128", targets, ignored;
+  std::string gpus, speeds, devices, batch_sizes = "16,32,64,128", targets, ignored;
   std::string launch = "eager", math = "fp32", scaling = "strong", delimiter, timeout = "60";
   bool quick = false;
   TraceTexts trace;
@@ -29,6 +29,9 @@ struct Parsed {
 void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--backend", engine.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   app->add_option("--gpus", texts.gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  app->add_option("--device-speeds", texts.speeds,
+                  "Limit the devices to these fractions of their speed, for example 1,0.5 (virtual devices wait, GPUs "
+                  "use that share of their SMs)");
   app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math,
@@ -47,7 +50,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   offer(app, "--launch", {"eager", "graph"});
   offer(app, "--math", {"fp32", "tf32", "bf16", "fp16"});
   offer_files(app, {"--machine"});
-  offer_lists(app, {"--gpus"});
+  offer_lists(app, {"--gpus", "--device-speeds"});
 }
 
 void set_number(const PlanField& field, double given, int64_t& value) {
@@ -59,7 +62,7 @@ void set_number(const PlanField& field, double given, int64_t& value) {
         Cause::usage, fmt::format("--{} is {}", field.word, given),
         fmt::format("{} and at most {:.0f} {}{}", whole ? fmt::format("at least {}", least) : "more than 0", most,
                     field.unit_name, field.example.empty() ? "" : fmt::format(", for example {}", field.example)));
-  value = static_cast<int64_t>(given * unit);
+  value = std::llround(given * unit);
 }
 
 /// Adds one option per row of plan_fields(). `options` must outlive the parsing.
@@ -73,6 +76,12 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
       continue;
     }
     int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
+    if (field.parse) {
+      app->add_option_function<std::string>(
+             name, [&field, &value](const std::string& text) { value = field.parse(text); }, help)
+          ->default_str(text_of(field, options));
+      continue;
+    }
     if (!field.choices.empty()) {
       const auto choose = [&field, &value](const std::string& text) {
         const auto found = std::find(field.choices.begin(), field.choices.end(), text);
@@ -89,7 +98,8 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
     if (field.option_unit == 1)
       app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));
     else
-      app->add_option_function<double>(name, set, help)->default_str(std::to_string(value / field.option_unit));
+      app->add_option_function<double>(name, set, help)
+          ->default_str(fmt::format("{:g}", static_cast<double>(value) / static_cast<double>(field.option_unit)));
   }
 }
 
@@ -175,6 +185,12 @@ void set_timeout(const std::string& text, EngineConfig& engine) {
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
   set_timeout(texts.timeout, engine);
   engine.gpus = parse_gpus(texts.gpus);
+  for (const std::string& part : split_list(texts.speeds)) {
+    const std::optional<double> speed = parse_decimal(part);
+    if (!speed)
+      throw Error(Cause::usage, fmt::format("--device-speeds: '{}' is no number", printable(part, 40)), "1,0.5");
+    engine.device_speeds.push_back(*speed);
+  }
   use_machine(texts.machine, engine.machine);
   engine.launch =
       one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});
@@ -294,7 +310,13 @@ Command define_train(CLI::App& app) {
       ->check(kWhole);
   train->add_option("--checkpoint-dir", config.checkpoint_dir, "Folder of the checkpoints (default: in --output-dir)");
   train->add_flag("--resume", config.resume, "Go on from the newest intact checkpoint, if there is one");
+  train
+      ->add_option("--on-failure", config.on_failure,
+                   "When a process of a launched job dies: stop, or shrink: the others go on from the last checkpoint "
+                   "with a plan of fewer ranks")
+      ->capture_default_str();
   add_metrics(train, args.metrics);
+  offer(train, "--on-failure", {"stop", "shrink"});
   offer_files(train, {"--output-dir", "--save", "--checkpoint-dir"});
   return {train, [parsed, train](const std::string& command_line) {
             TrainConfig& chosen = parsed->args.config;

@@ -53,7 +53,7 @@ int64_t available_memory_bytes() {
 class RegisteredStream : public CpuStream {
  public:
   RegisteredStream(CpuDevice& device, const std::string& name, std::shared_ptr<CpuDevice::Memory> memory)
-      : CpuStream(device, name), memory_(std::move(memory)) {
+      : CpuStream(device, name, device.speed_), memory_(std::move(memory)) {
     std::lock_guard lock(memory_->mutex);
     memory_->streams.push_back(this);
   }
@@ -100,7 +100,7 @@ class CpuBuffer : public Buffer {
   size_t bytes_;
 };
 
-CpuDevice::CpuDevice(int index) : memory_(std::make_shared<Memory>()) {
+CpuDevice::CpuDevice(int index, double speed) : speed_(speed), memory_(std::make_shared<Memory>()) {
   spec_.index = index;
   spec_.kind = "cpu-virtual";
   spec_.name = fmt::format("CPU virtual device {}", index);
@@ -169,8 +169,17 @@ std::unique_ptr<Graph> CpuDevice::capture(Stream&, const std::function<void()>&)
 
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index) {
   if (count < 1) throw Error(Cause::usage, fmt::format("{} CPU virtual devices asked for", count), "ask for 1 or more");
+  return make_limited_cpu_devices(std::vector<double>(static_cast<size_t>(count), 1.0), first_index);
+}
+
+std::vector<std::unique_ptr<Device>> make_limited_cpu_devices(const std::vector<double>& speeds, int first_index) {
   std::vector<std::unique_ptr<Device>> devices;
-  for (int i = 0; i < count; ++i) devices.push_back(std::make_unique<CpuDevice>(first_index + i));
+  for (const double speed : speeds) {
+    if (!(speed > 0 && speed <= 1))
+      throw Error(Cause::usage, fmt::format("a CPU virtual device at {} of its speed", speed),
+                  "a number above 0, at most 1");
+    devices.push_back(std::make_unique<CpuDevice>(first_index + static_cast<int>(devices.size()), speed));
+  }
   return devices;
 }
 

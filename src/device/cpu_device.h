@@ -14,7 +14,7 @@ namespace amdahl {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int index);
+  explicit CpuDevice(int index, double speed = 1);
 
   BackendKind backend() const override { return BackendKind::cpu; }
   const DeviceSpec& spec() const override { return spec_; }
@@ -53,6 +53,7 @@ class CpuDevice : public Device {
   };
 
   DeviceSpec spec_;
+  double speed_;  // fraction of this thread's that streams use
   std::shared_ptr<Memory> memory_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "base/start_thread.h"
@@ -17,9 +18,10 @@ int64_t now_ns() {
 
 }  // namespace
 
-CpuStream::CpuStream(Device& device, std::string name)
+CpuStream::CpuStream(Device& device, std::string name, double speed)
     : device_(device),
       label_(fmt::format("stream '{}' of {}", name, device.spec().name)),
+      extra_(1 / speed - 1),
       worker_(start_thread("the worker of " + label_, [this] { run_worker(); })) {}
 
 CpuStream::~CpuStream() {
@@ -151,12 +153,29 @@ void CpuStream::run_item(Item& item) {
   }
   const int64_t start = now_ns();
   try {
-    item.work();
+    extra_ > 0 ? run_slowly(item.work) : item.work();
   } catch (...) {
     poison(std::current_exception());
   }
   working_.store(false);
   busy_ns_.fetch_add(now_ns() - start, std::memory_order_relaxed);
+}
+
+// By the thread's processor time: what a collective waits for its peers is not slowed.
+void CpuStream::run_slowly(const std::function<void()>& work) {
+  constexpr double kShortestSleepNs = 50'000;
+  const auto processor_ns = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+  };
+  const double before = processor_ns();
+  work();
+  owed_ns_ += extra_ * (processor_ns() - before);
+  if (owed_ns_ < kShortestSleepNs) return;
+  const int64_t start = now_ns();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<int64_t>(owed_ns_)));
+  owed_ns_ -= static_cast<double>(now_ns() - start);  // below 0 where the sleep was longer
 }
 
 void CpuStream::run_worker() {

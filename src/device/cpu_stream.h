@@ -42,7 +42,8 @@ class CpuEvent : public Event {
 
 class CpuStream : public Stream {
  public:
-  CpuStream(Device& device, std::string name);
+  /// `speed`: fraction of the processor's speed that work on the stream seems to have.
+  CpuStream(Device& device, std::string name, double speed = 1);
   /// Runs the queued work, or drops it during stack unwinding, then joins the worker.
   ~CpuStream() override;
   CpuStream(const CpuStream&) = delete;
@@ -80,12 +81,15 @@ class CpuStream : public Stream {
   void push(Item item);
   void run_worker();
   void run_item(Item& item);
+  void run_slowly(const std::function<void()>& work);
   void poison(std::exception_ptr error);
   bool finished_by(uint64_t target, Deadline deadline);
   void give_up(const Error& error);
 
   Device& device_;
   const std::string label_;
+  const double extra_;  // waiting per time of work
+  double owed_ns_ = 0;  // waiting that is due; of the worker
 
   std::mutex mutex_;         // guards queue_ and error_
   std::vector<Item> queue_;  // the worker swaps it with an empty one

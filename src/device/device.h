@@ -163,6 +163,9 @@ class Device {
 /// `count` virtual devices, numbered from `first_index`. Each of their streams computes with one math thread, its
 /// worker. See cpu_device.h.
 std::vector<std::unique_ptr<Device>> make_cpu_devices(int count, int first_index = 0);
+/// Virtual devices, each at a fraction (in (0, 1]) of its speed: streams made later wait after each piece of work, in
+/// proportion to the processor time that it took.
+std::vector<std::unique_ptr<Device>> make_limited_cpu_devices(const std::vector<double>& speeds, int first_index = 0);
 
 /// CUDA devices by index; Error{environment_missing} when a device is not present. A device with a share below 1 is an
 /// SM-limited partition: it has that share of the multiprocessors, rounded to the hardware's groups. `spec().sm_count`

@@ -88,4 +88,14 @@ std::unique_ptr<Fleet> make_fleet(const EngineConfig& config, int max_devices, c
   return row.make_fleet(config, max_devices, all, needs);
 }
 
+std::vector<double> device_speeds(const EngineConfig& config, const LaunchContext& launch, int max_devices) {
+  std::vector<double> speeds = config.device_speeds;
+  const auto devices = static_cast<size_t>(launch.multi_process() ? launch.world_size : max_devices);
+  if (speeds.size() > devices)
+    throw Error(Cause::usage, fmt::format("`device_speeds` has {} fractions for {} devices", speeds.size(), devices),
+                "one for each device, or fewer");
+  speeds.resize(devices, 1.0);
+  return launch.multi_process() ? std::vector{speeds[static_cast<size_t>(launch.rank)]} : speeds;
+}
+
 }  // namespace amdahl

@@ -34,6 +34,9 @@ std::vector<int64_t> default_device_counts(const EngineConfig& config);
 /// remedy.
 const BackendRow& choose_backend(const EngineConfig& config, FleetNeeds needs = FleetNeeds::math);
 
+/// The fraction of its speed of every device of this process: `config.device_speeds`, 1 where it names none.
+std::vector<double> device_speeds(const EngineConfig& config, const LaunchContext& launch, int max_devices);
+
 /// Error{usage} when the fleet's devices do not support the launch mode.
 void require_launch_mode(Fleet& fleet, LaunchMode mode);
 

@@ -35,7 +35,7 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
   if (!launch.multi_process()) check_count(max_devices);
   FleetParts parts;
   parts.device_kind = "cpu-virtual";
-  parts.devices = make_cpu_devices(launch.multi_process() ? 1 : max_devices);
+  parts.devices = make_limited_cpu_devices(device_speeds(config, launch, max_devices));
   if (config.launch == LaunchMode::graph) {
     const Feasibility graphs = parts.devices.front()->supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");

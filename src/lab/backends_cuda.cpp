@@ -82,7 +82,8 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
   if (launch.multi_process()) require_world(launch, max_devices);
   FleetParts parts;
   parts.device_kind = "cuda";
-  parts.devices = make_safe_devices(config, pick_devices(config, launch, max_devices));
+  parts.devices =
+      make_safe_devices(config, pick_devices(config, launch, max_devices), device_speeds(config, launch, max_devices));
   parts.needs = needs;
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
     return make_cuda_ops(device, options);

@@ -5,6 +5,7 @@
 
 #include <ctime>
 
+#include "base/limited_devices.h"
 #include "comm/world.h"
 #include "ops/ops.h"
 #include "topology/host_probe.h"
@@ -35,7 +36,9 @@ std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%S
 std::string utc_now() { return utc_text(std::time(nullptr)); }
 
 Provenance make_provenance(const EngineConfig& config, const Fleet& fleet) {
-  return make_provenance(config, fleet.device_kind(), fleet.devices());
+  Provenance provenance = make_provenance(config, fleet.device_kind(), fleet.devices());
+  limit_devices(provenance, fleet.devices(), config.device_speeds);
+  return provenance;
 }
 
 Provenance make_provenance(const EngineConfig& config, const std::string& device_kind,

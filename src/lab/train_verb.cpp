@@ -1,5 +1,6 @@
 // Training for a given number of epochs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <optional>
@@ -8,11 +9,13 @@
 #include "amdahl/amdahl.h"
 #include "base/plan_rules.h"
 #include "base/record_values.h"
+#include "base/shares.h"
 #include "files/safetensors.h"
 #include "lab/backends.h"
 #include "lab/data_files.h"
 #include "lab/failure_watch.h"
 #include "lab/provenance.h"
+#include "lab/shrink.h"
 #include "lab/study_identity.h"
 #include "lab/training_checkpoints.h"
 #include "lab/training_setup.h"
@@ -86,7 +89,9 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
 /// The strategy as an axis of Records: its name, or a plan that divides the model.
 std::string strategy_text(const TrainConfig& config) {
   const Mesh& mesh = config.training.mesh;
-  if (mesh.tp > 1 || mesh.pp > 1) return format_plan({config.training.plan, config.training.strategy, mesh, 0});
+  const bool is_named = mesh.dp > 0 && config.training.plan != plain_sync(config.training.plan);
+  if (mesh.tp > 1 || mesh.pp > 1 || is_named)
+    return format_plan({config.training.plan, config.training.strategy, mesh, 0});
   return config.devices == 1 ? "single" : config.training.strategy;
 }
 
@@ -171,7 +176,9 @@ RunFolder open_folder(const TrainConfig& config, const RunHeader& header, std::s
   return folder;
 }
 
-TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch) {
+/// `shrunk`: of a training that goes on after a rank died.
+TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch, TrainingSoFar& so_far,
+                   const Shrunk* shrunk) {
   TrainConfig config = given;
   if (config.training.strategy == "replicated") config.engine.deterministic = true;  // otherwise the replicas diverge
   check_engine(config.engine);
@@ -201,6 +208,8 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
   checkpoints.load(*fleet, settings, observer);
+  if (shrunk && fleet->is_root()) observer.warning(shrunk_text(*shrunk, settings.start.step));
+  so_far = {setup.model, settings.trainer.plan, settings.start.step};
   std::optional<RunFolder> folder;
   std::set<int64_t> recorded;  // epochs that the folder holds already
   if (fleet->is_root() && !config.output_dir.empty())
@@ -217,6 +226,14 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
     if (folder && !recorded.contains(epoch.epoch)) folder->append(outcome.records.back());
     observer.note(epoch_line(epoch, config, setup.model));
   };
+  events.shares = [&](const ParallelPlan& plan, const std::vector<double>& speeds) {
+    std::string rows;
+    for (int rank = 0; rank < plan.mesh.dp; ++rank)
+      rows += fmt::format("{}{}", rank == 0 ? "" : ":", data_share(plan, rank).rows());
+    observer.note(fmt::format("shares auto: {} rows of {}, by speeds of {:.0f} samples/s", rows, plan.global_batch,
+                              fmt::join(speeds, ", ")));
+  };
+  if (config.on_failure == "shrink") events.stepped = [&so_far](int64_t step) { so_far.steps = step; };
   events.checkpoint = [&](const TrainingPoint& point, const TrainerState& state) { checkpoints.save(point, state); };
   TrainedModel trained = run_training(*fleet, setup.data, settings, events);
   if (!trained.epochs.empty())
@@ -236,7 +253,31 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
 }  // namespace
 
 TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
-  return FailureWatch::over([&](FailureWatch& watch) { return train(config, observer, watch); });
+  check_on_failure(config);
+  TrainConfig now = config;
+  // It ends a process that is slow to leave a failed job, which here has more to do.
+  if (config.on_failure == "shrink") now.engine.on_fatal = nullptr;
+  std::optional<Shrunk> shrunk;
+  for (;;) {
+    TrainingSoFar so_far;
+    try {
+      return FailureWatch::over(
+          [&](FailureWatch& watch) { return train(now, observer, watch, so_far, shrunk ? &*shrunk : nullptr); });
+    } catch (const Error& error) {
+      if (!goes_on_after(now, error, so_far)) throw;
+      shrunk.emplace();
+      const std::optional<TrainConfig> smaller = shrink_training(now, error, so_far, &*shrunk);
+      if (smaller) {
+        now = *smaller;
+        continue;
+      }
+      observer.note(
+          fmt::format("rank {} died, and plan {} has no use for this process", shrunk->dead, shrunk->new_plan));
+      TrainOutcome idle;
+      idle.is_root = false;
+      return idle;
+    }
+  }
 }
 
 }  // namespace amdahl

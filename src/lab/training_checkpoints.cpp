@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "train/named_weights.h"
@@ -16,6 +17,9 @@ constexpr const char* kSharedFacts[] = {"model",       "num_parameters", "layers
 
 /// The loss scale of fp16: scale, good steps, skipped steps.
 constexpr const char* kLossScaleName = "fp16/loss_scale";
+
+/// Error feedback of a data-parallel rank.
+std::string feedback_prefix(size_t rank) { return fmt::format("feedback.{}/", rank); }
 
 std::string state_prefix(const Hyper& hyper, int array) { return state_name(hyper, array) + "/"; }
 
@@ -76,6 +80,12 @@ TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const s
   state.parameters = place_weights(model_, checkpoint.weights, "", file);
   for (int i = 0; i < num_state_arrays(hyper_); ++i)
     state.optimizer.push_back(place_weights(model_, checkpoint.state, state_prefix(hyper_, i), file));
+  const auto has_feedback = [&](size_t rank) {
+    return std::any_of(checkpoint.state.begin(), checkpoint.state.end(),
+                       [&](const NamedArray& array) { return array.name.starts_with(feedback_prefix(rank)); });
+  };
+  for (size_t rank = 0; has_feedback(rank); ++rank)
+    state.feedback.push_back(place_weights(model_, checkpoint.state, feedback_prefix(rank), file));
   state.buffers = checkpoint.weights;  // those of other names are weights
   for (const NamedArray& array : checkpoint.state) {
     if (array.name != kLossScaleName || array.values.size() != 3) continue;
@@ -88,11 +98,15 @@ TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const s
 void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& state) const {
   Checkpoint checkpoint{point, identity_, name_weights(model_, state.parameters), {}};
   checkpoint.weights.insert(checkpoint.weights.end(), state.buffers.begin(), state.buffers.end());
-  for (size_t i = 0; i < state.optimizer.size(); ++i)
-    for (NamedArray& array : name_weights(model_, state.optimizer[i])) {
-      array.name = state_prefix(hyper_, static_cast<int>(i)) + array.name;
+  const auto add_state = [&](const std::string& prefix, const std::vector<float>& values) {
+    for (NamedArray& array : name_weights(model_, values)) {
+      array.name = prefix + array.name;
       checkpoint.state.push_back(std::move(array));
     }
+  };
+  for (size_t i = 0; i < state.optimizer.size(); ++i)
+    add_state(state_prefix(hyper_, static_cast<int>(i)), state.optimizer[i]);
+  for (size_t rank = 0; rank < state.feedback.size(); ++rank) add_state(feedback_prefix(rank), state.feedback[rank]);
   if (const auto& scale = state.loss_scale)
     checkpoint.state.push_back({kLossScaleName, {3}, {scale->scale, scale->good_steps, scale->skipped_steps}});
   folder_->save(checkpoint);

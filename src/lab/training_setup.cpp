@@ -125,6 +125,10 @@ void check_engine(const EngineConfig& config) {
     throw Error(Cause::usage, fmt::format("`timeout_seconds` is {} s", config.timeout_seconds),
                 fmt::format("more than 0 and at most {:.0f} seconds, for example 60", kLongestTimeout));
   find_comm(config.comm);
+  for (const double speed : config.device_speeds)
+    if (!(speed > 0 && speed <= 1))
+      throw Error(Cause::usage, fmt::format("`device_speeds` has {}", speed),
+                  "fractions above 0, at most 1, like 1,0.5");
 }
 
 void check_training(const TrainingConfig& config) {

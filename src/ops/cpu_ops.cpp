@@ -145,7 +145,8 @@ std::unique_ptr<Ops> make_cpu_ops(Device& device, const OpsOptions& options) {
                          .attention = make_cpu_attention_ops(),
                          .sequence = make_cpu_sequence_ops(),
                          .recurrent = make_cpu_recurrent_ops(),
-                         .conv = make_cpu_conv_ops()};
+                         .conv = make_cpu_conv_ops(),
+                         .compression = make_cpu_compression_ops()};
   if (options.math == MathMode::fp16) use_half_precision(device, families);
   return std::make_unique<Ops>(std::move(families));
 }

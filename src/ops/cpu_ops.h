@@ -24,5 +24,6 @@ std::unique_ptr<RecurrentOps> make_cpu_recurrent_ops();
 std::unique_ptr<ConvOps> make_cpu_conv_ops();
 std::unique_ptr<NormOps> make_cpu_norm_ops();
 std::unique_ptr<SequenceOps> make_cpu_sequence_ops();
+std::unique_ptr<CompressionOps> make_cpu_compression_ops();
 
 }  // namespace amdahl

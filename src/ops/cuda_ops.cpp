@@ -1,6 +1,7 @@
 // The CUDA families with one launch per call, and the Ops of a CUDA device.
 #include "ops/cuda_ops.h"
 
+#include "ops/cuda_compression.h"
 #include "ops/cuda_context.h"
 
 namespace amdahl {
@@ -61,6 +62,23 @@ class CudaElementwiseOps final : public ElementwiseOps {
   std::shared_ptr<CudaContext> context_;
 };
 
+class CudaCompressionOps final : public CompressionOps {
+ public:
+  explicit CudaCompressionOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  void round(Stream& stream, const RoundValues& a) override { launch_round(context_->begin(stream).launch, a); }
+  void compress_int8(Stream& stream, const CompressValues& a) override {
+    launch_compress_int8(context_->begin(stream).launch, a);
+  }
+  void sum_int8(Stream& stream, const SumMessages& a) override { launch_sum_int8(context_->begin(stream).launch, a); }
+  void compress_topk(Stream& stream, const CompressValues& a) override {
+    launch_compress_topk(context_->begin(stream).launch, a);
+  }
+  void sum_topk(Stream& stream, const SumMessages& a) override { launch_sum_topk(context_->begin(stream).launch, a); }
+
+ private:
+  std::shared_ptr<CudaContext> context_;
+};
+
 }  // namespace
 
 std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
@@ -76,6 +94,7 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .sequence = make_cuda_sequence_ops(context),
                                              .recurrent = make_cuda_recurrent_ops(context),
                                              .conv = make_cuda_conv_ops(context),
+                                             .compression = std::make_unique<CudaCompressionOps>(context),
                                              .compute_type = compute_type_of(options.math),
                                              .gains_from_second_stream = true});
 }

@@ -13,6 +13,7 @@
 
 #include "amdahl/plan.h"
 #include "ops/attention_ops.h"
+#include "ops/compression_ops.h"
 #include "ops/conv_ops.h"
 #include "ops/elementwise_ops.h"
 #include "ops/gemm_ops.h"
@@ -38,6 +39,7 @@ class Ops {
     std::unique_ptr<SequenceOps> sequence{};
     std::unique_ptr<RecurrentOps> recurrent{};
     std::unique_ptr<ConvOps> conv{};
+    std::unique_ptr<CompressionOps> compression{};
     DType compute_type = DType::f32;  // what layers convert parameters and activations to before a GEMM
     /// Whether work on a second stream runs concurrently with the first on otherwise idle resources: true on GPUs,
     /// false where one stream is a thread that stands for the whole device.
@@ -56,6 +58,7 @@ class Ops {
   SequenceOps& sequence() { return present(families_.sequence, "sequences"); }
   RecurrentOps& recurrent() { return present(families_.recurrent, "recurrent layers"); }
   ConvOps& conv() { return present(families_.conv, "convolutions"); }
+  CompressionOps& compression() { return present(families_.compression, "compression"); }
   DType compute_type() const { return families_.compute_type; }
   bool gains_from_second_stream() const { return families_.gains_from_second_stream; }
 

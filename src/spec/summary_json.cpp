@@ -54,6 +54,10 @@ json cell_json(const StudyCell& cell) {
   put(object, "utilisation_percent", cell.utilisation_percent);
   put(object, "loss_first", cell.loss_first);
   put(object, "loss_last", cell.loss_last);
+  put(object, "bubble_measured", cell.bubble_measured);
+  put(object, "bubble_simulated", cell.bubble_simulated);
+  if (!cell.share_rows.empty()) object["share_rows"] = finite_array(cell.share_rows, "share_rows");
+  put(object, "speed_bound_samples_per_s", cell.speed_bound);
   if (cell.account) object["account"] = account_json(*cell.account);
   return object;
 }

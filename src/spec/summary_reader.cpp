@@ -62,6 +62,14 @@ StudyCell read_cell(const Fields& f) {
   cell.utilisation_percent = f.maybe_number("utilisation_percent");
   cell.loss_first = f.maybe_number("loss_first");
   cell.loss_last = f.maybe_number("loss_last");
+  cell.bubble_measured = f.maybe_number("bubble_measured");
+  cell.bubble_simulated = f.maybe_number("bubble_simulated");
+  if (f.has("share_rows"))
+    for (const nlohmann::json& rows : f.array("share_rows")) {
+      if (!rows.is_number()) f.fail("share_rows", "is no list of numbers");
+      cell.share_rows.push_back(rows.get<double>());
+    }
+  cell.speed_bound = f.maybe_number("speed_bound_samples_per_s");
   if (f.has("account")) cell.account = read_account(f.object("account"));
   return cell;
 }

@@ -51,10 +51,12 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
     if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;
     return parts;
   }
-  const int64_t rows = micro_batch_rows(options.plan, row.full_batch_everywhere, 0, 0).rows();
+  const int64_t share = row.full_batch_everywhere ? options.plan.global_batch : most_data_rows(options.plan);
+  const int64_t rows = even_share(share, options.plan.accumulate, 0).rows();
   const MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
   const ParameterLayout layout = make_layout(model);
   parts.parameters = parts.gradients = layout.num_floats * kF32;
+  parts.gradients += sync_bytes(options.plan, layout.num_floats);
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
   for (size_t i = 0; i < model.layers.size(); ++i) {
@@ -63,9 +65,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
   }
   if (backend == BackendKind::cuda) parts.workspace += kGpuWorkspace;
-  if (row.data_on_root)
-    parts.data = even_share(options.plan.global_batch, options.plan.mesh.dp, 0).rows() *
-                 (model.input_width + model.target_width()) * kF32;
+  if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }
 

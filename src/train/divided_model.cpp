@@ -88,7 +88,7 @@ DividedModel::DividedModel(const DividedContext& context)
   if (tensor)
     make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp(), tensor_.silent()});
   const std::vector<bool> tokens = plan.sequence_parallel ? divided_tokens(context.model) : std::vector<bool>{};
-  const RowRange rows = even_share(plan.global_batch, plan.mesh.dp, place().dp);
+  const RowRange rows = data_share(plan, place().dp);
   const auto recompute = static_cast<Recompute>(plan.recompute);
   if (plan.mesh.pp == 1) {
     model_ = std::make_unique<Model>(context.model, context.device, context.ops,

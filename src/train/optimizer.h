@@ -18,7 +18,7 @@ class Optimizer : public RangeOptimizer {
   virtual void begin_step(Stream& stream) = 0;
   /// Device arrays of state, each with a float for every owned parameter, in the order of the owned ranges. Adam: first
   /// and second moments; SGD: velocities.
-  virtual std::vector<float*> state() = 0;
+  std::vector<float*> state() override = 0;
 };
 
 /// Holds state only for the `owned` ranges of the layout, which must be ascending and disjoint. `decaying`: ranges that

@@ -12,7 +12,8 @@ namespace amdahl {
 namespace {
 
 int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
-  return micro_batch_rows(plan, row.full_batch_everywhere, 0, 0).rows();  // the first share is the largest
+  const int64_t most = row.full_batch_everywhere ? plan.global_batch : most_data_rows(plan);
+  return even_share(most, plan.accumulate, 0).rows();
 }
 
 // Smaller GEMMs are less efficient, so they are split only when communication can overlap them.
@@ -89,8 +90,9 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
                           options_.timeout_seconds, options_.keep_gradients, is_divided(),
                           divided_ ? divided_->shared_table() : FloatRange{}});
+  check_plan();
   if (row_.data_on_root) {
-    const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, dp_rank()).rows();
+    const int64_t rows = data_share(options_.plan, dp_rank()).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
     staged_targets_ = rank_.device.allocate(float_bytes(rows * options_.model.target_width()));
   }
@@ -118,6 +120,7 @@ Trainer::~Trainer() {
 void Trainer::reset() {
   synchronize();
   optimizer_->reset(*compute_);
+  strategy_->reset();
   if (divided_)
     divided_->initialise();
   else
@@ -129,7 +132,7 @@ std::vector<FloatRange> Trainer::owned() const { return owned_by(dp_rank()); }
 RowRange Trainer::rows_to_provide() const {
   if (row_.full_batch_everywhere) return {0, options_.plan.global_batch};
   if (row_.data_on_root) return rank_.rank == 0 ? RowRange{0, options_.plan.global_batch} : RowRange{0, 0};
-  return even_share(options_.plan.global_batch, options_.plan.mesh.dp, dp_rank());
+  return data_share(options_.plan, dp_rank());
 }
 
 void Trainer::enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part) {

@@ -56,6 +56,7 @@ struct TrainerState {
   std::vector<std::vector<float>> optimizer;  // by state array, see Optimizer::state; layout order
   std::vector<NamedArray> buffers;            // what layers keep besides parameters: Model::buffers
   std::optional<LossScale> loss_scale;        // in fp16
+  std::vector<std::vector<float>> feedback;   // GradientSync::feedback by data-parallel rank; layout order
   uint64_t step = 0;                          // finished optimizer steps
 };
 
@@ -83,6 +84,12 @@ class Trainer {
 
   /// Sets the timeout of later host waits on the device.
   void set_timeout(double seconds) { options_.timeout_seconds = seconds; }
+
+  /// Brings all ranks to the parameters of every step so far, where the strategy lets them differ or updates late
+  /// (GradientSync::settle). Collective; blocks.
+  void settle();
+  int64_t period() const { return strategy_->period(); }
+  int64_t most_steps_behind() const { return strategy_->most_steps_behind(); }
 
   /// Fresh parameters, optimizer state and step count.
   void reset();
@@ -163,6 +170,7 @@ class Trainer {
   size_t graph_nodes(StepPart part = StepPart::full) const;
 
  private:
+  void check_plan() const;
   GradientOrder choose_order() const;
   int64_t evaluated_rows() const;
   std::vector<float> gathered_parameters();
@@ -178,6 +186,8 @@ class Trainer {
   void write_floats(float* to, const std::vector<float>& values);
   std::vector<float> gather_state(const float* array);
   void distribute_state(float* array, const std::vector<float>* whole);
+  std::vector<std::vector<float>> gather_feedback();
+  void distribute_feedback(const std::vector<std::vector<float>>& saved);
   void load_buffers(const std::vector<NamedArray>& saved);
   void load_divided_buffers(const std::vector<NamedArray>& saved);
 

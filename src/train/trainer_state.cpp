@@ -99,13 +99,19 @@ std::vector<float> Trainer::owned_gradients() {
   return whole;
 }
 
-TrainerState Trainer::save_state() {
+void Trainer::settle() {
+  strategy_->settle();
   synchronize();
+}
+
+TrainerState Trainer::save_state() {
+  settle();
   TrainerState state;
   const bool root = rank_.rank == 0;
   state.parameters = whole_parameters();
   state.buffers = whole_buffers();
   state.loss_scale = loss_scale();
+  state.feedback = gather_feedback();
   rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
   for (float* const array : optimizer_->state()) {
     std::vector<float> whole = gather_state(array);
@@ -140,12 +146,14 @@ std::vector<float> Trainer::gather_state(const float* array) {
 
 void Trainer::load_state(const TrainerState& state) {
   synchronize();
+  strategy_->reset();
   const bool root = rank_.rank == 0;
   const auto floats =
       static_cast<size_t>(divided_ ? make_layout(options_.model).num_floats : model_.layout().num_floats);
   const std::vector<float*> arrays = optimizer_->state();
   if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
     throw Error(Cause::internal, "the state of another trainer");
+  distribute_feedback(state.feedback);
   std::string mine(reinterpret_cast<const char*>(&state.step), sizeof state.step);
   if (state.loss_scale) mine.append(reinterpret_cast<const char*>(&*state.loss_scale), sizeof(LossScale));
   const std::string agreed = rank_.communicator.exchange(root ? mine : std::string(), deadline()).front();
@@ -170,6 +178,53 @@ void Trainer::load_state(const TrainerState& state) {
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
   load_buffers(state.buffers);
   synchronize();
+}
+
+/// By rank, on rank 0. Plans with feedback have a data axis alone.
+std::vector<std::vector<float>> Trainer::gather_feedback() {
+  std::vector<std::vector<float>> by_rank;
+  float* const mine = strategy_->feedback();
+  if (!mine) return by_rank;
+  const int64_t floats = model_.layout().num_floats;
+  if (rank_.rank != 0) {
+    rank_.communicator.send(mine, static_cast<size_t>(floats), DType::f32, 0, *compute_);
+    synchronize();
+    return by_rank;
+  }
+  by_rank.push_back(read_floats(mine, floats));
+  const auto received = rank_.device.allocate(static_cast<size_t>(floats) * sizeof(float));
+  for (int rank = 1; rank < rank_.world_size; ++rank) {
+    rank_.communicator.recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
+    by_rank.push_back(read_floats(received->as<float>(), floats));
+  }
+  return by_rank;
+}
+
+/// `saved` counts on rank 0 alone. With fewer ranks than before a rank takes the sum of several, with more some begin
+/// with none: nothing is lost.
+void Trainer::distribute_feedback(const std::vector<std::vector<float>>& saved) {
+  const std::string count = rank_.communicator.exchange(std::to_string(saved.size()), deadline()).front();
+  float* const mine = strategy_->feedback();
+  if (!mine && count != "0")
+    throw Error(Cause::usage,
+                "the checkpoint holds error feedback of compressed gradients, and this plan sends all of them",
+                "a plan with compress=int8 or compress=topk");
+  if (!mine || count == "0") return;
+  const auto floats = static_cast<size_t>(model_.layout().num_floats);
+  if (rank_.rank != 0) {
+    rank_.communicator.recv(mine, floats, DType::f32, 0, *compute_);
+    return synchronize();
+  }
+  const auto ranks = static_cast<size_t>(rank_.world_size);
+  const auto sent = rank_.device.allocate(floats * sizeof(float));
+  for (size_t rank = ranks; rank-- > 0;) {
+    std::vector<float> sum(floats, 0.0f);
+    for (size_t from = rank; from < saved.size(); from += ranks)
+      for (size_t i = 0; i < floats; ++i) sum[i] += saved[from][i];
+    write_floats(rank == 0 ? mine : sent->as<float>(), sum);
+    if (rank > 0) rank_.communicator.send(sent->data(), floats, DType::f32, static_cast<int>(rank), *compute_);
+    synchronize();
+  }
 }
 
 std::vector<NamedArray> Trainer::buffers() {

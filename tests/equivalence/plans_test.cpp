@@ -143,6 +143,16 @@ TEST(PlanCount, IsAtLeast200) {
   EXPECT_GE(count, 200U);
 }
 
+TEST(PlansWithShares, EqualOneDeviceInFloat64) {
+  for (const SmallModel& small : plan_models())
+    for (const char* text : {"dp2.pp2,m2,shares=3:1", "dp2.tp2,shares=2:1,zero1", "dp2.tp2.pp2,m2,shares=5:3"}) {
+      ParallelPlan plan = parse_plan(text);
+      plan.global_batch = kRows;
+      if (normalises_batches(small.spec) || !plan_feasible(plan, small.spec).ok) continue;
+      expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, text));
+    }
+}
+
 /// The seed of the plans that are drawn; PLAN_SEED in the environment makes it another one.
 uint64_t plan_seed() {
   const char* given = std::getenv("PLAN_SEED");

@@ -268,8 +268,11 @@ TEST(PlanFieldProperties, LimitsAreInclusiveAndNamed) {
       PlanOptions options;
       options.** number = value;
       EXPECT_NO_THROW(check_plan_options(options)) << field.name << " " << value;
-      EXPECT_EQ(text_of(field, options),
-                field.choices.empty() ? std::to_string(value) : field.choices[static_cast<size_t>(value)]);
+      if (field.format)
+        EXPECT_EQ(text_of(field, options), field.format(value));
+      else
+        EXPECT_EQ(text_of(field, options),
+                  field.choices.empty() ? std::to_string(value) : field.choices[static_cast<size_t>(value)]);
     }
     for (const int64_t value :
          {field.least - 1, field.most + 1, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {

@@ -28,7 +28,8 @@ void visit_fields(Archive& archive, ProcessLoad& load) {
 
 template <class Archive>
 void visit_fields(Archive& archive, StageParts& parts) {
-  archive(parts.forward, parts.backward, parts.bubble, parts.transfers, parts.stalls, parts.updates);
+  archive(parts.forward, parts.backward, parts.bubble, parts.transfers, parts.stalls, parts.updates,
+          parts.simulated_bubble);
 }
 
 template <class Archive>
@@ -43,7 +44,7 @@ void visit_fields(Archive& archive, RankRun& run) {
   archive(run.step_us, run.loss_first, run.loss_last, run.memory_peak_bytes, run.utilisation_percent, run.comm_bytes,
           run.clock_before_mhz, run.clock_after_mhz, run.temperature_c, run.power_w, run.energy_j, run.throttle_reasons,
           run.warmup_steps, run.warmup_us, run.warmup_drift_percent, run.warmup_settled, run.warmup_rehearsals,
-          run.loss_scale, run.skipped_steps, run.host_load, run.parts);
+          run.steps_behind, run.loss_scale, run.skipped_steps, run.host_load, run.parts);
 }
 
 namespace {
@@ -171,13 +172,20 @@ RankRun StudyCellRank::measure(int steps) {
   trainer_.reset();
   trainer_.take_traffic();
   one_step(0);
-  if (comm_bytes_ < 0) comm_bytes_ = static_cast<double>(trainer_.take_traffic());
-  run.comm_bytes = comm_bytes_;
   run.loss_first = trainer_.stats().loss;
+  if (comm_bytes_ < 0) {
+    const int64_t period = trainer_.period();
+    for (int64_t step = 1; step < period; ++step) one_step(static_cast<size_t>(step) % pool_.size());
+    trainer_.synchronize();
+    comm_bytes_ = static_cast<double>(trainer_.take_traffic()) / static_cast<double>(period);
+  }
+  run.comm_bytes = comm_bytes_;
   const int lead = std::min(kLeadSteps, settings_.warmup);
   if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
   run.step_us = timed_steps(lead, steps, &run);
   run.loss_last = trainer_.stats().loss;
+  run.steps_behind = static_cast<double>(trainer_.most_steps_behind());
+  trainer_.settle();
   if (const auto scale = trainer_.loss_scale()) {
     run.loss_scale = static_cast<double>(scale->scale);
     run.skipped_steps = static_cast<double>(scale->skipped_steps);

@@ -25,6 +25,7 @@ struct RankRun {
   double throttle_reasons = 0;
   double warmup_steps = -1, warmup_us = -1, warmup_drift_percent = 0, warmup_settled = 0;  // negative: no warm-up
   double warmup_rehearsals = 0;
+  double steps_behind = 0;                   // the most, of a gradient behind the parameters it updates
   double loss_scale = 0, skipped_steps = 0;  // in fp16; a scale of 0: none
   ProcessLoad host_load;                     // during the timed steps; of CPU virtual devices
   PartTimes parts;

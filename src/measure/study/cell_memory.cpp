@@ -25,9 +25,8 @@ MemoryParts cell_memory(const StudySettings& settings, const StudyCellSpec& cell
   const TrainerOptions options = options_of(settings, cell);
   const StrategyRow& row = find_strategy(options.plan.strategy);
   MemoryParts parts = trainer_memory(options, backend, compute_type_of(cell.math));
-  const int64_t pool_rows = row.full_batch_everywhere || row.data_on_root
-                                ? cell.global_batch
-                                : even_share(cell.global_batch, options.plan.mesh.dp, 0).rows();
+  const int64_t pool_rows =
+      row.full_batch_everywhere || row.data_on_root ? cell.global_batch : most_data_rows(options.plan);
   const bool prefetches = options.plan.input == static_cast<int64_t>(InputMode::prefetch);
   const int64_t batches = prefetches ? 2 : pool_batches(data_rows, cell.global_batch, settings.pool_batches);
   parts.data += batches * pool_rows * (settings.model.input_width + settings.model.target_width()) *

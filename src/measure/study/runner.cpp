@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "base/cell_axes.h"
+#include "base/limited_devices.h"
 #include "measure/study/cell.h"
 #include "measure/study/cell_memory.h"
-#include "measure/study/step_account.h"
+#include "measure/study/run_record.h"
+#include "measure/training/measured_shares.h"
 #include "stats/stopping.h"
 
 namespace amdahl {
@@ -31,6 +33,7 @@ struct Cell {
   std::vector<std::unique_ptr<StudyCellRank>> ranks;  // by rank; other processes' ranks stay null
   std::vector<double> step_times_us;
   MemoryParts memory;     // modelled, of one device
+  MeasuredShares shares;  // of shares=auto
   int sharing = 1;        // devices that share a memory
   bool prepared = false;  // warmed up
   bool dropped = false;   // did not fit into memory
@@ -40,6 +43,7 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
   Record record;
   record.kind = "study-run";
   record.provenance = settings.provenance;
+  record.origin = origin_of_devices(settings.provenance);
   for (const auto& [fact, value] : {std::pair<const char*, std::string_view>{"math", to_string(cell.spec.math)},
                                     {"launch", to_string(cell.spec.launch)}})
     if (const auto found = record.provenance.facts.find(fact); found != record.provenance.facts.end())
@@ -63,103 +67,16 @@ Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& flee
   return record;
 }
 
-// Adds the step account to a Record, see AccountedStep.
-void add_account(Record& record, const std::vector<RankRun>& ranks, const ParallelPlan& plan) {
-  std::vector<PartTimes> times;
-  for (const RankRun& rank : ranks) times.push_back(rank.parts);
-  const AccountedStep account = account_step(times);
-  for (const auto& [name, us] :
-       std::initializer_list<std::pair<const char*, double>>{{"account_step", account.step},
-                                                             {"forward", account.forward},
-                                                             {"backward", account.backward},
-                                                             {"compute", account.compute},
-                                                             {"exposed_communication", account.exposed_communication},
-                                                             {"waiting", account.waiting},
-                                                             {"launch_gaps", account.launch_gaps},
-                                                             {"input", account.input},
-                                                             {"optimizer", account.optimizer},
-                                                             {"total_communication", account.total_communication},
-                                                             {"account_noise", account.noise}})
-    record.series.push_back({name, "us", {us}});
-  const Mesh& mesh = plan.mesh;
-  if (mesh.tp > 1 || mesh.pp > 1) {
-    record.series.push_back({"dp_communication", "us", {account.dp_communication}});
-    if (mesh.tp > 1) record.series.push_back({"tp_communication", "us", {account.tp_communication}});
-    if (mesh.pp > 1) record.series.push_back({"pp_communication", "us", {account.pp_communication}});
-    if (mesh.pp > 1) record.series.push_back({"bubble", "us", {account.bubble}});
+void add_shares(Record& record, const Cell& cell) {
+  if (cell.options.plan.shares == kEqualShares || cell.spec.devices == 1) return;
+  ParallelPlan plan = cell.options.plan;
+  if (!cell.shares.speeds.empty()) {
+    record.series.push_back({"device_speed", "samples/s", cell.shares.speeds});
+    plan.shares = cell.shares.shares;
   }
-  record.series.push_back({"account_by_differences", "1", {1}});  // earlier Records: by stamps
-  if (account.launch_kernels > 0) {
-    record.series.push_back({"launch_floor", "us", {account.launch_floor}});
-    record.series.push_back({"launch_kernels", "1", {account.launch_kernels}});
-  }
-  if (account.fused_update > 0) record.series.push_back({"fused_update", "1", {account.fused_update}});
-}
-
-void add_health(Record& record, const std::vector<RankRun>& ranks) {
-  const auto extreme = [&](double RankRun::*member) {
-    double worst = -1;
-    for (const RankRun& rank : ranks) worst = std::max(worst, rank.*member);
-    return worst;
-  };
-  const auto add = [&](const char* name, const char* unit, double value) {
-    if (value >= 0) record.series.push_back({name, unit, {value}});
-  };
-  double utilisation = 0;
-  for (const RankRun& rank : ranks) utilisation += rank.utilisation_percent / static_cast<double>(ranks.size());
-  add("utilisation", "percent", ranks.front().utilisation_percent < 0 ? -1 : utilisation);
-  add("sm_clock", "MHz", extreme(&RankRun::clock_after_mhz));
-  add("temperature", "C", extreme(&RankRun::temperature_c));
-  add("power", "W", extreme(&RankRun::power_w));
-  double energy = 0;
-  for (const RankRun& rank : ranks) energy = rank.energy_j < 0 || energy < 0 ? -1 : energy + rank.energy_j;
-  add("energy", "J", energy);  // of all devices
-  if (extreme(&RankRun::clock_after_mhz) >= 0) add("throttle_reasons", "bits", extreme(&RankRun::throttle_reasons));
-}
-
-void add_contention(Record& record, const std::vector<RankRun>& ranks) {
-  std::vector<ProcessLoad> loads;
-  for (const RankRun& rank : ranks) loads.push_back(rank.host_load);
-  const auto contention = contention_of(loads);
-  if (!contention) return;
-  record.series.push_back({"processor_others", "us", {contention->others_us}});
-  record.series.push_back({"processor_wait", "us", {contention->waited_us}});
-  record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
-}
-
-void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelSpec& model, const ParallelPlan& plan,
-                 int64_t modelled) {
-  double step_us = 0, memory = 0;
-  for (const RankRun& rank : ranks) {
-    step_us = std::max(step_us, rank.step_us);
-    memory = std::max(memory, rank.memory_peak_bytes);
-  }
-  record.series = {{"step_time", "us", {step_us}},
-                   {"throughput", "samples/s", {static_cast<double>(plan.global_batch) / step_us * 1e6}},
-                   {"loss_first", "1", {ranks.front().loss_first}},
-                   {"loss_last", "1", {ranks.front().loss_last}},
-                   {"memory_peak", "bytes", {memory}},
-                   {"memory_modelled", "bytes", {static_cast<double>(modelled)}},
-                   {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
-  const double seconds = step_us / 1e6;
-  record.series.push_back({"model_flop_rate", "TFLOP/s", {model.step_flops(plan.global_batch) / seconds / 1e12}});
-  if (model.vocabulary() > 0)
-    record.series.push_back(
-        {"token_throughput", "tokens/s", {static_cast<double>(plan.global_batch * model.input_width) / seconds}});
-  add_account(record, ranks, plan);
-  add_health(record, ranks);
-  add_contention(record, ranks);
-  const RankRun& root = ranks.front();
-  if (root.loss_scale > 0) {
-    record.series.push_back({"loss_scale", "1", {root.loss_scale}});
-    record.series.push_back({"skipped_steps", "1", {root.skipped_steps}});
-  }
-  if (root.warmup_steps < 0) return;
-  record.series.push_back({"warmup_steps", "1", {root.warmup_steps}});
-  record.series.push_back({"warmup_time", "us", {root.warmup_us}});
-  record.series.push_back({"warmup_drift", "percent", {root.warmup_drift_percent}});
-  record.series.push_back({"warmup_settled", "1", {root.warmup_settled}});
-  record.series.push_back({"warmup_rehearsals", "1", {root.warmup_rehearsals}});
+  std::vector<double> rows;
+  for (int rank = 0; rank < plan.mesh.dp; ++rank) rows.push_back(static_cast<double>(data_share(plan, rank).rows()));
+  record.series.push_back({"share_rows", "1", std::move(rows)});
 }
 
 StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySettings& settings, Cell& cell) {
@@ -172,7 +89,13 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
   }
   require_device_memory(rank.device, cell.sharing, cell.options, cell.memory);
   rank.communicator.barrier(Deadline::after_seconds(cell.options.timeout_seconds));  // before any rank allocates
-  cell.ranks[i] = std::make_unique<StudyCellRank>(context, cell.options, data, settings);
+  TrainerOptions options = cell.options;
+  if (options.plan.shares == kAutoShares) {
+    const MeasuredShares measured = measure_shares(context, options, data);
+    options.plan.shares = measured.shares;
+    if (rank.rank == 0) cell.shares = measured;
+  }
+  cell.ranks[i] = std::make_unique<StudyCellRank>(context, options, data, settings);
   return *cell.ranks[i];
 }
 
@@ -255,7 +178,7 @@ class GroupRunner {
 
   void run(const std::vector<StudyCellSpec>& specs) {
     for (const StudyCellSpec& spec : specs)
-      cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, {}, 1, false});
+      cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, {}, {}, 1, false});
     const int before = progress_->finished;
     for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
       for (const size_t i : order_of_run(specs, run)) one_run(cells_[i], run);
@@ -295,6 +218,7 @@ class GroupRunner {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
       fill_record(record, ranks, settings_.model, plan_of(settings_, spec), cell.memory.total());
+      add_shares(record, cell);
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
@@ -375,7 +299,7 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
   double seconds = 0;
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& spec : group) {
-      Cell cell{spec, options_of(settings, spec), {}, {}, {}, {}, 1, false};
+      Cell cell{spec, options_of(settings, spec), {}, {}, {}, {}, {}, 1, false};
       make_room(fleet, data, settings, cell);
       double step_us = 0;
       fleet.run(spec.devices, [&](RankContext& rank) {

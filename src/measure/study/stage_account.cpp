@@ -69,6 +69,7 @@ StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, cons
   StageParts parts;
   for (const StampedStages::StageTime& time : stamped.actions)
     (time.kind == ActionKind::forward ? parts.forward : parts.backward) += scale * time.us;
+  parts.simulated_bubble = simulated.bubble_fraction;
   parts.bubble = scale * std::min(stamped.waits, idle);
   parts.transfers = scale * (stamped.waits - std::min(stamped.waits, idle));
   parts.stalls = scale * stamped.stalls;

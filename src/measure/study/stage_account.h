@@ -12,6 +12,7 @@ namespace amdahl {
 struct StageParts {
   double forward = 0, backward = 0;  // the rank's actions
   double bubble = 0, transfers = 0;  // waiting for other stages: what the schedule implies, and the rest
+  double simulated_bubble = 0;       // SimulatedPipeline::bubble_fraction with the measured times of the stages
   double stalls = 0, updates = 0;    // data-parallel communication that is not hidden; optimizer
 };
 

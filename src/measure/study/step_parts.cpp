@@ -135,8 +135,10 @@ PartTimes PartTimer::measure(double step_us) {
   pool_.settle();
   if (!trainer_.has_stages()) prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
-  const int steps =
+  const auto period = static_cast<int>(trainer_.period());
+  int steps =
       static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), kFewestSteps, kMostSteps));
+  steps = (steps + period - 1) / period * period;
   if (trainer_.has_stages()) return measure_stages(steps);
   Rounds rounds;
   for (int round = 0; round < kRounds; ++round) one_round(steps, rounds);
@@ -158,7 +160,14 @@ PartTimes PartTimer::measure(double step_us) {
   const StepBatch batch = pool_.place(0);
   trainer_.stamped_times(batch.features, batch.targets);  // creates the events, or captures the graph
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
-  times.communication = trainer_.stamped_times(batch.features, batch.targets);
+  for (int step = 0; step < period; ++step) {
+    const StampedTimes one = trainer_.stamped_times(batch.features, batch.targets);
+    for (auto member : {&StampedTimes::stalls, &StampedTimes::collectives}) {
+      std::vector<double>& mean = times.communication.*member;
+      mean.resize(std::max(mean.size(), (one.*member).size()));
+      for (size_t i = 0; i < (one.*member).size(); ++i) mean[i] += (one.*member)[i] / period;
+    }
+  }
   return times;
 }
 

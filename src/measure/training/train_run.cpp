@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "measure/sampling/rank_sampler.h"
+#include "measure/training/measured_shares.h"
 #include "measure/training/training_data.h"
 #include "train/replicas.h"
 
@@ -105,12 +106,14 @@ class TrainRank {
       input_->step(step * batch);
       local.loss += trainer_.local_stats().loss / static_cast<double>(steps_);
       ++done_;
+      if (events_.stepped) events_.stepped(done_);
       if (timed) clock_.step_ended();
       const auto pause = Clock::now();
       check(epoch == settings_.epochs && step + 1 == steps_);
       save(epoch, step + 1, local.loss);
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
+    trainer_.settle();
     const double loss = trainer_.sum_over_ranks(local).loss;
     const std::optional<LossScale> scale = trainer_.loss_scale();
     EpochResult result;
@@ -142,6 +145,7 @@ class TrainRank {
 
   void check(bool last) {
     if (!last && (settings_.check_every == 0 || done_ % settings_.check_every != 0)) return;
+    trainer_.settle();
     check_replicas(rank_, trainer_, settings_.trainer, fmt::format("after step {}", done_));
   }
 
@@ -179,9 +183,7 @@ class TrainRank {
 MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, DType type) {
   const ParallelPlan& plan = settings.trainer.plan;
   const StrategyRow& row = find_strategy(plan.strategy);
-  const int64_t batch_rows = row.full_batch_everywhere || row.data_on_root
-                                 ? plan.global_batch
-                                 : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
+  const int64_t batch_rows = row.full_batch_everywhere || row.data_on_root ? plan.global_batch : most_data_rows(plan);
   const int64_t validation_rows = std::llround(static_cast<double>(data.num_rows) * settings.validation_fraction);
   const bool prefetches = plan.input == static_cast<int64_t>(InputMode::prefetch);
   const int64_t rows = validation_rows + (prefetches ? 2 * batch_rows : data.num_rows + batch_rows);
@@ -204,7 +206,13 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
       require_device_memory(rank.device, devices_sharing_memory(fleet, devices), settings.trainer,
                             training_memory(settings, data, rank.device.backend(), rank.ops->compute_type()));
       rank.communicator.barrier(Deadline::after_seconds(settings.trainer.timeout_seconds));  // before any allocates
-      TrainRank training(rank, data, settings, split, counted);
+      TrainSettings mine = settings;
+      if (mine.trainer.plan.shares == kAutoShares && devices > 1) {
+        const MeasuredShares measured = measure_shares(rank, mine.trainer, data);
+        mine.trainer.plan.shares = measured.shares;
+        if (rank.rank == 0 && events.shares) events.shares(mine.trainer.plan, measured.speeds);
+      }
+      TrainRank training(rank, data, mine, split, counted);
       training.run();
       std::vector<float> parameters = training.trainer().whole_parameters();
       std::vector<NamedArray> buffers = training.trainer().whole_buffers();

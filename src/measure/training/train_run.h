@@ -25,6 +25,9 @@ struct TrainSettings {
 struct TrainEvents {
   std::function<void(const EpochResult&)> finished;                                 // after every epoch
   std::function<void(const TrainingPoint&, const TrainerState& state)> checkpoint;  // between two steps
+  std::function<void(int64_t step)> stepped{};  // in every process, after each of its ranks' steps
+  /// The plan with the shares that shares=auto became, and the devices' speeds in samples/s.
+  std::function<void(const ParallelPlan&, const std::vector<double>& speeds)> shares{};
 };
 
 /// Trains on the whole data set, shuffled anew each epoch by the seed; rows that do not fill a global batch are skipped

@@ -47,7 +47,7 @@ class NaiveDataParallel final : public GradientSync {
   // Scatters rank 0's batch: every rank's rows go to its staging buffer.
   void hand_out(const float* full, float* staged, int64_t width) {
     const int rank = context_.communicator.rank();
-    const auto share = [&](int r) { return even_share(context_.plan.global_batch, context_.plan.mesh.dp, r); };
+    const auto share = [&](int r) { return data_share(context_.plan, r); };
     const auto count = [&](int r) { return static_cast<size_t>(share(r).rows() * width); };
     if (rank != 0) {
       context_.communicator.recv(staged, count(rank), DType::f32, 0, context_.compute);
@@ -70,7 +70,7 @@ std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& contex
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank) {
   const int64_t floats = 2 * make_layout(model).num_floats;  // weights and gradients
   const int64_t row = model.input_width + model.target_width();
-  const RowRange mine = even_share(plan.global_batch, plan.mesh.dp, rank);
+  const RowRange mine = data_share(plan, rank);
   const int64_t rows = rank == 0 ? plan.global_batch - mine.rows() : mine.rows();
   return (floats + rows * row) * static_cast<int64_t>(sizeof(float));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/units.h"
+#include "base/plan_rules.h"
 
 namespace amdahl {
 namespace {
@@ -20,7 +21,7 @@ Feasibility one_device(const ParallelPlan& plan) {
 }
 
 Feasibility a_row_for_every_device(const ParallelPlan& plan) {
-  if (plan.global_batch >= static_cast<int64_t>(plan.mesh.dp) * plan.accumulate) return {};
+  if (plan.global_batch >= static_cast<int64_t>(plan.mesh.dp) * plan.accumulate) return sync_fields_fit(plan);
   return {false, fmt::format("batch {} is smaller than {} devices x {} micro-batches", plan.global_batch, plan.mesh.dp,
                              plan.accumulate)};
 }

@@ -35,6 +35,9 @@ class RangeOptimizer {
   /// it from one that does.
   virtual LossScale* loss_scale() { return nullptr; }
 
+  /// Device arrays with a float of state for every owned parameter, in the order of the owned ranges.
+  virtual std::vector<float*> state() { return {}; }
+
   /// Whether the norm of the whole gradient is needed before an update, to clip or in fp16. No update of a step may
   /// then be enqueued, and no `adam_step` asked for, before all gradients of the global batch are final on their
   /// owners: a strategy calls `sum_of_squares`, adds up the sums of ranks that hold different parts of the gradient,
@@ -105,6 +108,18 @@ class GradientSync {
   /// The updates of a step from this rank's own gradients, all after backward, on the compute stream. For steps without
   /// communication, whose times show what communication adds. Clips by the norm of this rank's own gradients.
   virtual void update_alone() = 0;
+
+  /// Enqueues the return to the state before the first step.
+  virtual void reset() {}
+  /// Enqueues what is missing until all ranks hold the parameters of every step so far. Collective.
+  virtual void settle() {}
+  /// Steps after which the work of a step repeats; only those with 1 can be captured in a graph.
+  virtual int64_t period() const { return 1; }
+  /// The most steps that any gradient was older than the parameters which it updated.
+  virtual int64_t most_steps_behind() const { return 0; }
+  /// What this rank has not sent of its gradients so far, a float on the device for every parameter of the layout;
+  /// null: strategies that send everything. A checkpoint keeps it.
+  virtual float* feedback() { return nullptr; }
 };
 
 struct StrategyRow {

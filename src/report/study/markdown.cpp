@@ -11,6 +11,7 @@
 #include "report/common/words.h"
 #include "report/study/break_even.h"
 #include "report/study/method.h"
+#include "report/study/methods.h"
 #include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
@@ -121,6 +122,12 @@ std::string serial_markdown(const StudySummary& summary) {
   const TextTable source = serial_table(summary);
   if (source.rows.empty()) return {};
   return text_table(source) + serial_section(summary).paragraphs.front() + "\n\n";
+}
+
+std::string methods_markdown(const StudySummary& summary) {
+  const TextTable source = methods_table(summary);
+  if (source.rows.empty()) return {};
+  return text_table(source) + methods_section(summary).paragraphs.front() + "\n\n";
 }
 
 std::string results_section(const StudySummary& summary) {
@@ -316,8 +323,8 @@ std::string study_markdown(const StudySummary& summary) {
   for (const std::string& sentence : rates) text += fmt::format("- {}.\n", escape_markdown(sentence));
   if (!summary.averages.empty() || !rates.empty()) text += "\n";
   return text + results_section(summary) + averages_section(summary) + break_even_section(summary) +
-         serial_markdown(summary) + account_section(summary) + cells_section(summary) + missing_section(summary) +
-         provenance_section(summary) + method_section(summary);
+         methods_markdown(summary) + serial_markdown(summary) + account_section(summary) + cells_section(summary) +
+         missing_section(summary) + provenance_section(summary) + method_section(summary);
 }
 
 }  // namespace amdahl

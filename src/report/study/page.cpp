@@ -19,6 +19,7 @@
 #include "report/page/page_parts.h"
 #include "report/study/break_even.h"
 #include "report/study/method.h"
+#include "report/study/methods.h"
 #include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
@@ -234,6 +235,8 @@ Page study_page(const StudySummary& summary, const std::vector<Record>& records)
   if (summary.one_device) page.sections.push_back(one_device_section(summary));
   const std::vector<CellSamples> samples = samples_of(summary, records);
   for (const StudyGroup& group : groups_of(summary)) page.sections.push_back(group_section(summary, group, samples));
+  if (PageSection methods = methods_section(summary); !methods.tables.empty())
+    page.sections.push_back(std::move(methods));
   if (PageSection serial = serial_section(summary); !serial.tables.empty()) page.sections.push_back(std::move(serial));
   add_missing_cells(summary, page);
   page.sections.push_back({"method", "How it was measured", study_method(summary), {}, {}});

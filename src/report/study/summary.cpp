@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "amdahl/units.h"
@@ -117,6 +118,17 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
   cell.utilisation_percent = mean_value(runs.ok, "utilisation");
   cell.loss_first = mean_value(runs.ok, "loss_first");
   cell.loss_last = mean_value(runs.ok, "loss_last");
+  const auto median_value = [&](const char* name) -> std::optional<double> {
+    const std::vector<double> values = values_of(runs.ok, name);
+    return values.empty() ? std::nullopt : std::optional(median_of(values));
+  };
+  cell.bubble_measured = median_value("bubble_measured");
+  cell.bubble_simulated = median_value("bubble_simulated");
+  for (const Series& series : any.series) {
+    if (series.name == "share_rows") cell.share_rows = series.samples;
+    if (series.name == "device_speed")
+      cell.speed_bound = std::accumulate(series.samples.begin(), series.samples.end(), 0.0);
+  }
   cell.account = account_of(runs.ok);
   return cell;
 }

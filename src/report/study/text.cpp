@@ -5,6 +5,7 @@
 #include "amdahl/units.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
+#include "report/study/methods.h"
 #include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
@@ -51,6 +52,15 @@ std::string study_text(const StudySummary& summary, bool ascii) {
         fmt::format("average speedup, {} {} {} {}, {} devices: {} (geometric mean over {} batch{}): {}\n",
                     printable(a.model), a.scaling, a.math, a.launch, a.devices, format_speedup(a.geometric_mean, a.ci),
                     a.num_batches, a.num_batches == 1 ? "" : "es", average_text(a, summary.device_kind));
+  for (const StudyCell& cell : summary.cells)
+    if (cell.bubble_measured && cell.bubble_simulated)
+      text += fmt::format(
+          "pipeline bubble, {} at batch {}: {:.1f} % measured, {:.1f} % simulated with the measured times of its "
+          "stages\n",
+          printable(cell.key.strategy), cell.key.global_batch, 100 * *cell.bubble_measured,
+          100 * *cell.bubble_simulated);
+  if (const TextTable methods = methods_table(summary); !methods.rows.empty())
+    text += fmt::format("\n{}\n{}", methods.title, aligned_table(methods.rows));
   if (const TextTable serial = serial_table(summary); !serial.rows.empty())
     text += fmt::format("\n{}\n{}", serial.title, aligned_table(serial.rows));
   if (summary.one_device) {
