@@ -15,9 +15,15 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Kinds of records and the kinds of runs that contain them.
-constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {
-    {"collective", "collectives"},    {"link", "links"},    {"integrity", "links"}, {"onesided", "onesided"},
-    {"onesided-pattern", "onesided"}, {"sensor", "sensor"}, {"study-run", "study"}, {"train-epoch", "train"}};
+constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collective", "collectives"},
+                                                                       {"link", "links"},
+                                                                       {"integrity", "links"},
+                                                                       {"onesided", "onesided"},
+                                                                       {"onesided-pattern", "onesided"},
+                                                                       {"sensor", "sensor"},
+                                                                       {"plan-verification", "plan-verification"},
+                                                                       {"study-run", "study"},
+                                                                       {"train-epoch", "train"}};
 
 std::string tool_of(const std::vector<Record>& records) {
   return records.empty() ? "amdahl" : "amdahl " + records.front().provenance.tool_version;
