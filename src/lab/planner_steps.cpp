@@ -71,6 +71,20 @@ MeasuredParts parts_in(const std::vector<const Record*>& records, const Mesh& me
   return parts;
 }
 
+double sum_of(const MeasuredParts& parts) {
+  return parts.compute_us + parts.optimizer_us + parts.dp_us + parts.tp_us + parts.pp_us + parts.bubble_us;
+}
+
+/// The account is of one run, and the step of others: its parts as shares of that step.
+MeasuredParts scaled(MeasuredParts parts, double step_us) {
+  const double sum = sum_of(parts);
+  if (sum <= 0) return parts;
+  for (double MeasuredParts::*part : {&MeasuredParts::compute_us, &MeasuredParts::optimizer_us, &MeasuredParts::dp_us,
+                                      &MeasuredParts::tp_us, &MeasuredParts::pp_us, &MeasuredParts::bubble_us})
+    parts.*part *= step_us / sum;
+  return parts;
+}
+
 /// Processor time that other programs took from a run, relative to its duration.
 double disturbance(const Record& record) {
   const double duration = record.value("step_time").value_or(0) * static_cast<double>(number_axis(record, "steps"));
@@ -147,7 +161,7 @@ std::vector<MeasuredStepTime> measure_steps(const EngineConfig& engine, const Mo
       }
       const SampleSummary summary = summarise(step.runs_us);
       step.step_us = summary.median, step.sd_us = summary.sd;
-      step.parts = parts_in(runs, plan.mesh);
+      step.parts = scaled(parts_in(runs, plan.mesh), step.step_us);
       for (const Record* run : runs)
         step.memory_bytes = std::max(step.memory_bytes, run->value("memory_peak").value_or(0));
       step.modelled_bytes = mean_in(runs, "memory_modelled");
@@ -171,7 +185,7 @@ std::vector<PlanPart> parts_of_step(const PlanAccount& predicted, const Measured
 FitRow fit_row(const MeasuredStepTime& step, int cores) {
   FitRow row{make_workload(step.model, step.plan, amdahl_profile()), step.step_us};
   const MeasuredParts& parts = step.parts;
-  if (cores > 0 && step.plan.num_devices() > cores) return row;
+  if ((cores > 0 && step.plan.num_devices() > cores) || sum_of(parts) <= 0) return row;
   row.parts = FitParts{parts.compute_us + parts.tp_us + parts.bubble_us, parts.dp_us + parts.pp_us, parts.optimizer_us};
   return row;
 }

@@ -9,7 +9,7 @@
 
 namespace amdahl {
 
-/// Where the time of a measured step went, in us: means over runs, by the study's account.
+/// Where the time of a measured step went, in us: shares by the study's account of one run.
 struct MeasuredParts {
   double compute_us = 0;  // with launch gaps and input
   double optimizer_us = 0;

@@ -102,8 +102,9 @@ def check_calibrate_verify_and_study(case):
         low, high = one["prediction"]["interval"]["low"], one["prediction"]["interval"]["high"]
         assert one["inside"] == (low <= one["measured_us"] <= high), one
         parts = sum(part["measured_us"] for part in one["parts"])
-        assert 0.5 < parts / one["measured_us"] < 2, one
-        assert abs(one["modelled_bytes"] / one["memory_bytes"] - 1) < 0.05, one
+        assert abs(parts / one["measured_us"] - 1) < 1e-6, one
+        # Counted are also copies that a CPU's products make.
+        assert one["prediction"]["memory_bytes"]["total"] < one["modelled_bytes"] < 1.01 * one["memory_bytes"], one
     assert verified["refitted_error"] <= verified["median_error"] or not verified["corrected"], verified
     report = case.run("report", "pairs").stdout
     assert "3 plans: median error" in report and "tp2" in report, report
@@ -112,7 +113,7 @@ def check_calibrate_verify_and_study(case):
     case.refused(2, "usage", *H200, "--seconds", "3", says=["without --verify"])
     study = ("study", "--backend", "cpu", "--mode", "single", "--devices", "1", "--batch-sizes", "32", "--runs", "2", "--steps", "5",
              "--warmup", "2")
-    assert "devices pay: amdahl calibrate --machine FILE" in case.run(*study, "-o", "s1").stdout
+    assert "devices pay: `amdahl calibrate --machine FILE`" in case.run(*study, "-o", "s1").stdout
     last = case.run(*study, "--machine", "c.json", "-o", "s2").stdout
     assert "parameters from which on 2, 4 and 8 devices pay" in last and "at batch 32: 2 " in last, last
     auto = case.run("study", "--backend", "cpu", "--mode", "auto", "--devices", "1,2", "--batch-sizes", "32", "--machine", "c.json",
