@@ -111,9 +111,15 @@ struct StudyConfig {
   Scaling scaling = Scaling::strong;
   int runs = 50, warmup = 10, steps = 100;
   double rel_ci = 0;  // a batch size ends early once every 95 % interval is this narrow, relative to its mean; 0: never
+  /// Few steps besides the timed ones: no warm-up of a cell but that of each run, and one round of the step account
+  /// in the first run.
+  bool brief = false;
   std::string output_dir;
   bool resume = false;
-  std::string evidence;      // mode auto: run folder with records for the selector
+  std::string evidence;  // mode auto: run folder with records for the selector
+  /// Machine file whose calibration the selector uses where it has no records, and from which a study of one device
+  /// says from which size on several pay; empty: none.
+  std::string calibration;
   TraceConfig trace;         // taken by the last process
   FreshProcesses processes;  // processes that the runs are spread over
 };
@@ -124,6 +130,7 @@ struct StudyOutcome {
   std::string run_dir;
   std::string report_path;
   bool nothing_fitted = false;  // true: every cell ran out of memory
+  std::string thresholds;       // of one device: from which size on several pay, in one line
   bool is_root = true;          // false on the other processes of a launched job, which have no summary
 };
 /// Tables and verdicts for a terminal.
@@ -201,6 +208,9 @@ struct AdviseConfig {
   int64_t batch_size = 64;
   std::string policy = "measured";  // measured, study: see AdvicePolicy
   std::string evidence;             // run folder of a study; must be empty with policy study
+  /// Machine file with a calibration: predictions where there are no records. Must be empty with policy study.
+  std::string machine;
+  int64_t max_devices = 0;  // of a prediction; 0: those of the machine file
 };
 /// One device or several, from records or from the thresholds of the published study. Measures nothing. Error{usage}
 /// for counts below 1, unknown models and policies, evidence with policy study, and run folders of other kinds.

@@ -10,6 +10,7 @@
 
 #include "amdahl/calibration.h"
 #include "amdahl/plan.h"
+#include "amdahl/plans.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {
@@ -23,6 +24,7 @@ struct PlanAccount {
   double bubble_us = 0;      // waiting for other stages
   double optimizer_us = 0;
   double gaps_us = 0;       // waiting for the host's launches
+  double slowed_us = 0;     // of compute: by communication behind it
   double hidden_dp_us = 0;  // communication behind backward; not part of the step
   double relative_sd = 0;   // of the sum
   double step_us() const {
@@ -30,18 +32,12 @@ struct PlanAccount {
   }
 };
 
-/// Bytes of the fullest device.
-struct DeviceMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0;
-  double total() const { return parameters + gradients + optimizer + activations; }
-};
-
 struct StepPrediction {
   ParallelPlan plan;
   double step_us = 0;
   Interval interval;  // 95 %
   PlanAccount account;
-  DeviceMemory memory;
+  PlanMemory memory;
   double rows_per_second = 0;
   bool fits = true;  // into the memory of a device; true when that is unknown
 };

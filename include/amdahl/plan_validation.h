@@ -16,6 +16,7 @@ struct MeasuredIteration {
   int64_t gpus = 1, global_batch = 1, micro_batch = 1, hidden = 0, heads = 1, layers = 1, sequence = 1024;
   int64_t tp = 1, dp = 1, pp = 1;
   double iteration_ms = 0;
+  bool operator==(const MeasuredIteration&) const = default;
 };
 
 /// Errors |predicted / measured - 1| of one method of prediction.

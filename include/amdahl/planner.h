@@ -21,17 +21,25 @@ class Observer;
 
 struct CalibrationConfig {
   EngineConfig engine;  // backend, math and launch mode that are calibrated
-  int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices and no more than the host has cores
+  int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices
+  double seconds =
+      0;  // for its measurements, of which the first model is measured in any case; 0: 45 on CPU, 90 on GPUs
   std::string machine;  // machine file that receives the calibration; empty: none
+};
+
+/// Predicted and measured times of a part of the step.
+struct PlanPart {
+  std::string name;
+  double predicted_us = 0, measured_us = 0;
 };
 
 /// A measured step against its prediction.
 struct ProbedStep {
-  std::string model;
+  std::string model, plan;
   int64_t global_batch = 0;
-  int devices = 1;
   double measured_us = 0, predicted_us = 0;  // by a fit to the other models
   Interval interval;
+  std::vector<PlanPart> parts;
 };
 
 struct CalibrationOutcome {
@@ -52,22 +60,19 @@ AMDAHL_API std::string to_json(const CalibrationOutcome& outcome);
 struct PlanConfig {
   std::string model;  // preset, or path of a JSON file
   int64_t global_batch = 0;
-  std::string machine;           // machine file with a calibration; may be empty when `what_if` names a GPU
-  std::string math;              // of the calibration: fp32, tf32, bf16; empty: the fastest that it has
-  int devices = 0;               // at most; 0: as many as the machine or `what_if` has
-  std::string what_if;           // assumptions, "gpus=8,link=pcie5,gpu=a100,memory-gb=40"
-  std::string explain;           // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
-  std::string prices;            // price file; empty: no costs
-  bool executable_only = false;  // plans that this version's study and train run
-  int top = 10;                  // plans in the ranking
+  std::string machine;  // machine file with a calibration; may be empty when `what_if` names a GPU
+  std::string math;     // of the calibration: fp32, tf32, bf16; empty: the fastest that it has
+  int devices = 0;      // at most; 0: as many as the machine or `what_if` has
+  std::string what_if;  // assumptions, "gpus=8,link=pcie5,gpu=a100,memory-gb=40"
+  std::string explain;  // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
+  std::string prices;   // price file; empty: no costs
+  int top = 10;         // plans in the ranking
 };
 
 /// A plan of the ranking.
 struct RankedPlan {
   StepPrediction step;
-  std::string text;         // "dp2.tp2.pp2,1f1b,m8"
-  std::string schedule;     // of the pipeline
-  bool executable = false;  // by this version's study and train
+  std::string text;         // format_plan: "dp2.tp2.pp2,1f1b,m8"
   double hourly_price = 0;  // of its devices; 0: no prices
   double price_per_million_rows = 0;
   double joule_per_row = 0;  // by the table's power under load; 0: not given
@@ -141,17 +146,13 @@ AMDAHL_API std::string to_text(const ThresholdsOutcome& outcome);
 AMDAHL_API std::string to_json(const ThresholdsOutcome& outcome);
 
 struct VerifyConfig {
-  PlanConfig plan;  // its machine file must be of this host, without assumptions
+  PlanConfig plan;  // its machine file must be of this host, without assumptions; `global_batch` 0: chosen by the time
   EngineConfig engine;
-  int best = 3, random = 2;  // plans that are run
-  int runs = 5;              // of each
-  bool refit = true;         // plans outside their interval correct the machine file's calibration
-};
-
-/// Predicted and measured times of a part of the step.
-struct VerifiedPart {
-  std::string name;
-  double predicted_us = 0, measured_us = 0;
+  int best = 3, random = 2;         // plans that are run
+  std::vector<ParallelPlan> plans;  // these instead; empty: the best and random ones
+  double seconds = 120;             // for all measurements; steps, runs and at last the batch follow from it
+  bool refit = true;                // corrects the machine file's calibration where that makes these plans' errors less
+  std::string output_dir;           // run folder of the pairs; empty: none
 };
 
 struct VerifiedPlan {
@@ -159,20 +160,34 @@ struct VerifiedPlan {
   bool random = false;
   double measured_us = 0;  // median of the runs
   double sd_us = 0;
-  bool inside = false;  // of the 95 % interval
-  std::vector<VerifiedPart> parts;
+  int64_t runs = 0;
+  bool inside = false;                          // of the 95 % interval
+  double memory_bytes = 0, modelled_bytes = 0;  // counted and modelled, of the fullest device with its batches
+  std::vector<PlanPart> parts;
+};
+
+/// Error of a term over all plans, as part of the measured steps.
+struct TermError {
+  std::string name;
+  double mean = 0;  // of |predicted - measured| / step
+  double bias = 0;  // of (predicted - measured) / step
 };
 
 struct VerifyOutcome {
   PlanOutcome prediction;
   std::vector<VerifiedPlan> plans;
+  std::vector<TermError> terms;
   double median_error = 0;    // of |predicted / measured - 1|
-  double refitted_error = 0;  // the same after the correction; 0: not corrected
+  double refitted_error = 0;  // the same after a refit; 0: no refit
+  bool corrected = false;     // the machine file has the refitted constants
   double loss_of_choice = 0;  // measured time of the predicted best over the best measured, less 1
-  Calibration refitted;       // empty without correction
+  double seconds = 0;
+  Calibration refitted;  // empty without refit
+  std::string run_dir;
+  std::vector<std::string> notes;
 };
-/// Runs predicted plans on this machine and compares. Only plans that the trainer can execute take part. Errors as
-/// run_plan and run_study.
+/// Runs predicted plans on this machine and compares. Error{usage} when not even a step of one row each can be measured
+/// in the time; else errors as run_plan and run_study.
 AMDAHL_API VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observer);
 AMDAHL_API std::string to_text(const VerifyOutcome& outcome);
 /// JSON, schema docs/schema/plan-verification.schema.json.
@@ -181,10 +196,12 @@ AMDAHL_API std::string to_json(const VerifyOutcome& outcome);
 struct PlannerValidationConfig {
   std::string iterations;  // CSV of measured iterations that constants are fitted to
   std::string also;        // CSV of further ones, which take part in no fit; empty: none
+  std::string beside;      // CSV of the same iterations with times that another tool predicts; empty: none
   bool sizes = true;       // also leaves out sizes, not only layouts
 };
 /// Fits the planner's constants to measured iterations of GPT models and predicts them, each layout and size left out
-/// in turn. Error{usage} for files that cannot be read, Error{data_corrupt} that names line and column for others.
+/// in turn. Error{usage} for files that cannot be read and for `beside` of other iterations, Error{data_corrupt} that
+/// names line and column for others.
 AMDAHL_API PlanValidation run_planner_validation(const PlannerValidationConfig& config);
 AMDAHL_API std::string to_text(const PlanValidation& validation);
 /// JSON, schema docs/schema/plan-validation.schema.json.

@@ -89,6 +89,53 @@ void for_each_mesh(int devices, const Visit& visit) {
 
 const char* usual_strategy(const Mesh& mesh) { return mesh.dp > 1 ? "ddp" : "single"; }
 
+std::vector<int64_t> micro_batches_of(const PlanQuery& query, const Mesh& mesh) {
+  std::vector<int64_t> all;
+  if (query.all_micro_batches) {
+    const int64_t rows = query.global_batch / mesh.dp;
+    for (int64_t number = 1; number * number <= rows && query.global_batch % mesh.dp == 0; ++number) {
+      if (rows % number != 0) continue;
+      all.push_back(number);
+      if (number * number != rows) all.push_back(rows / number);
+    }
+    std::sort(all.begin(), all.end());
+  } else if (mesh.pp == 1) {
+    all = {query.options.accumulate};
+  } else {
+    for (const int64_t per_rank : query.micro_batches_per_rank) all.push_back(per_rank * mesh.pp);
+  }
+  return all;
+}
+
+/// Pipeline stages per rank to try.
+std::vector<int64_t> chunks_to_try(const PlanQuery& query, const ParallelPlan& plan) {
+  constexpr int64_t kMoreChunks = 4;
+  std::vector<int64_t> all{query.options.chunks};
+  if (query.all_options && plan.mesh.pp > 1 && schedule_of(plan) == ScheduleKind::interleaved)
+    all.push_back(kMoreChunks);
+  return all;
+}
+
+/// Adds a feasible plan, or with `all_options` every choice of those that never make a plan infeasible.
+void add_options(ParallelPlan plan, const PlanQuery& query, const ModelSpec& model, std::vector<ParallelPlan>& plans) {
+  if (!query.all_options) return plans.push_back(plan);
+  constexpr int64_t kMib = 1 << 20;
+  for (const Recompute recompute : {Recompute::none, Recompute::block, Recompute::selective}) {
+    if (recompute != Recompute::none && !has_blocks(model)) continue;
+    plan.recompute = static_cast<int64_t>(recompute);
+    plans.push_back(plan);
+    if (plan.mesh.dp == 1) continue;
+    ParallelPlan other = plan;
+    other.overlap = false;
+    plans.push_back(other);
+    other.overlap = true;
+    for (const int64_t bucket_bytes : {5 * kMib, 100 * kMib}) {
+      other.bucket_bytes = bucket_bytes;
+      plans.push_back(other);
+    }
+  }
+}
+
 }  // namespace
 
 ScheduleKind schedule_of(const PlanOptions& options) { return schedule_kinds()[static_cast<size_t>(options.schedule)]; }
@@ -179,14 +226,12 @@ void require_plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
 
 std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuery& query) {
   std::vector<ParallelPlan> plans;
-  const auto add = [&](const ParallelPlan& plan) {
-    if (plan_feasible(plan, model).ok) plans.push_back(plan);
-  };
   for_each_mesh(query.num_devices, [&](const Mesh& mesh) {
     std::vector<std::string> strategies{usual_strategy(mesh)};
     if (query.all_strategies && mesh.dp > 1) strategies.emplace_back("zero1");
     if (query.all_zero_stages && mesh.dp > 1) strategies.insert(strategies.end(), {"zero2", "zero3"});
     std::vector<std::pair<std::string, bool>> variants;  // strategy, sequence parallelism
+    const std::vector<int64_t> micro_batches = micro_batches_of(query, mesh);
     for (const std::string& strategy : strategies) {
       variants.emplace_back(strategy, query.options.sequence_parallel);
       if (query.with_sequence && mesh.tp > 1 && !query.options.sequence_parallel) variants.emplace_back(strategy, true);
@@ -194,17 +239,17 @@ std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuer
     for (const auto& [strategy, sequence] : variants) {
       ParallelPlan plan{query.options, strategy, mesh, query.global_batch};
       plan.sequence_parallel = sequence;
-      if (mesh.pp == 1) {
-        add(plan);
-        continue;
-      }
       for (size_t kind = 0; kind < schedule_kinds().size(); ++kind) {
-        if (!query.all_schedules && static_cast<int64_t>(kind) != query.options.schedule) continue;
+        if (static_cast<int64_t>(kind) != query.options.schedule && (mesh.pp == 1 || !query.all_schedules)) continue;
         plan.schedule = static_cast<int64_t>(kind);
-        for (const int64_t per_rank : query.micro_batches_per_rank) {
-          plan.accumulate = per_rank * mesh.pp;
-          add(plan);
-        }
+        for (const int64_t chunks : chunks_to_try(query, plan))
+          for (const int64_t number : micro_batches) {
+            plan.chunks = chunks, plan.accumulate = number;
+            plan.split = query.options.split;
+            if (query.all_options && mesh.pp > 1 && !stages_feasible(model, num_stages(plan), StageSplit::blocks).ok)
+              plan.split = static_cast<int64_t>(StageSplit::flops);
+            if (plan_feasible(plan, model).ok) add_options(plan, query, model, plans);
+          }
       }
     }
   });

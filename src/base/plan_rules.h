@@ -51,6 +51,12 @@ struct PlanQuery {
   bool all_zero_stages = false;                    // zero2 and zero3 too where dp > 1
   bool with_sequence = false;                      // sequence parallelism too where tp > 1
   PlanOptions options{};                           // the other fields
+  /// Every number of micro-batches of equal size that the batch of a data-parallel rank has; false: those above, and
+  /// `options.accumulate` without stages.
+  bool all_micro_batches = false;
+  /// Also chunks, recomputation, overlap and buckets, and stages by FLOP where blocks do not divide evenly; false: the
+  /// fields of `options`.
+  bool all_options = false;
 };
 /// Every feasible plan of exactly that many devices, ordered by pp, then tp, then strategy and schedule.
 std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuery& query);

@@ -67,6 +67,8 @@ Command define_calibrate(CLI::App& app) {
       ->capture_default_str();
   calibrate->add_option("--devices", args->config.devices, "At most so many devices; default: all GPUs, 4 virtual ones")
       ->check(kWhole);
+  calibrate->add_option("--seconds", args->config.seconds,
+                        "Time for the measurements; default: 45 with virtual devices, 90 with GPUs");
   calibrate->add_option("--gpus", args->gpus, "CUDA devices, for example 0,1");
   calibrate->add_option("--math", args->math, "fp32, tf32 or bf16; default: fp32");
   add_talk(calibrate, args->spread.talk);
@@ -76,7 +78,7 @@ Command define_calibrate(CLI::App& app) {
   offer_lists(calibrate, {"--gpus"});
   return {calibrate, [args, calibrate](const std::string&) {
             if (args->spread.config.runs.empty()) return measure_command(*args);
-            for (const char* option : {"--backend", "--devices", "--gpus", "--math"})
+            for (const char* option : {"--backend", "--devices", "--seconds", "--gpus", "--math"})
               if (calibrate->count(option) > 0)
                 throw Error(Cause::usage, fmt::format("{} with runs, whose spread is computed", option), "one of them");
             return calibrate_command(args->spread);

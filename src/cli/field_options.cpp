@@ -114,6 +114,7 @@ const std::vector<FieldOption>& field_options() {
       {"", "virtual_devices", "--virtual"},
       {"advise", "batch_size", "--batch"},
       {"advise", "devices", "--assume-devices"},
+      {"advise", "global_batch", "--batch"},
       {"advise", "overlap", "--overlap"},
       {"collectives", "json_file", "--output-file", "-J"},
       {"links", "tests", "--test", "-t"},

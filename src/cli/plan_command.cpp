@@ -18,6 +18,8 @@ struct PlanArgs {
   ThresholdsConfig thresholds;
   std::string assume_devices;
   VerifyConfig verification;
+  std::vector<std::string> plans;
+  bool no_refit = false;
   PlannerValidationConfig validation;
   Talk talk;
 };
@@ -31,8 +33,11 @@ int validate_command(const PlanArgs& args) {
   return 0;
 }
 
-int verify_command(PlanArgs& args) {
+int verify_command(PlanArgs& args, const std::string& command_line) {
   args.verification.plan = args.config;
+  args.verification.engine.command_line = command_line;
+  if (args.verification.output_dir.empty()) args.verification.output_dir = default_run_dir("verify");
+  for (const std::string& plan : args.plans) args.verification.plans.push_back(parse_plan(plan));
   args.verification.engine.environment = process_environment();
   TerminalObserver observer(args.talk.quiet);
   const VerifyOutcome outcome = run_plan_verification(args.verification, observer);
@@ -73,6 +78,7 @@ Command define_plan(CLI::App& app) {
   PlanConfig& config = args->config;
   CLI::App* plan = app.add_subcommand("plan", "Predict the step of plans of parallelism and rank them");
   plan->footer(
+      "`amdahl plans` lists the plans that can be executed, with their memory: no times, no calibration.\n"
       "examples:\n  amdahl calibrate --machine machine.json\n  amdahl plan --model gpt2 --global-batch 64 --machine "
       "machine.json\n  amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200,link=pcie5 --math bf16\n  "
       "amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200 --explain dp4.tp2,m4\n  amdahl plan "
@@ -91,20 +97,34 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--assume-devices", args->assume_devices,
                    "Without --model: from which size on so many devices pay, for example 2,4,8");
   plan->add_option("--link", args->thresholds.link, "Between the assumed devices: nvlink4, pcie5 and others");
+  VerifyConfig& verification = args->verification;
   plan->add_flag("--verify", args->verify, "Run the best plans and random ones on this machine, and compare");
-  plan->add_option("--runs", args->verification.runs, "With --verify: runs of each plan")
+  plan->add_option("--seconds", verification.seconds,
+                   "With --verify: time for the runs, from which their number and, without --global-batch, the batch "
+                   "follow")
+      ->capture_default_str();
+  plan->add_option("--best", verification.best, "With --verify: so many of the best plans")
       ->check(kWhole)
       ->capture_default_str();
+  plan->add_option("--random", verification.random, "With --verify: so many random ones of the others")
+      ->check(kNatural)
+      ->capture_default_str();
+  plan->add_option("--plans", args->plans, "With --verify: these plans instead, for example dp1 dp2 tp2");
+  plan->add_flag("--no-refit", args->no_refit, "With --verify: never correct the machine file");
+  plan->add_option("--output-dir,-o", verification.output_dir,
+                   "With --verify: run folder of the pairs (default: results/local/verify-TIME)");
   plan->add_option("--validate", args->validation.iterations,
                    "Fit to a CSV of measured iterations and predict what is left out");
   plan->add_option("--and-predict", args->validation.also,
                    "With --validate: a further CSV, which takes part in no fit");
+  plan->add_option("--beside", args->validation.beside,
+                   "With --validate: a CSV of the same iterations with times that another tool predicts");
   add_talk(plan, args->talk);
   offer(plan, "--math", {"fp32", "tf32", "bf16"});
   offer(plan, "--link", {"nvlink3", "nvlink4", "nvlink5", "pcie3", "pcie4", "pcie5", "host", "net200", "net400"});
   offer_lists(plan, {"--assume-devices"});
-  offer_files(plan, {"--model", "--machine", "--prices", "--validate", "--and-predict"});
-  return {plan, [args, plan](const std::string&) {
+  offer_files(plan, {"--model", "--machine", "--prices", "--validate", "--and-predict", "--beside", "--output-dir"});
+  return {plan, [args, plan](const std::string& command_line) {
             if (!args->validation.iterations.empty()) {
               if (plan->count("--model") + plan->count("--machine") > 0)
                 throw Error(Cause::usage, "--validate with --model or --machine", "one of them");
@@ -117,10 +137,14 @@ Command define_plan(CLI::App& app) {
             }
             if (!args->thresholds.link.empty())
               args->config.what_if += (args->config.what_if.empty() ? "link=" : ",link=") + args->thresholds.link;
-            if (args->config.model.empty() || args->config.global_batch == 0)
+            for (const char* option : {"--seconds", "--best", "--random", "--plans", "--no-refit", "--output-dir"})
+              if (!args->verify && plan->count(option) > 0)
+                throw Error(Cause::usage, fmt::format("{} without --verify", option), "both, or neither");
+            args->verification.refit = !args->no_refit;
+            if (args->config.model.empty() || (args->config.global_batch == 0 && !args->verify))
               throw Error(Cause::usage, "plan needs --model and --global-batch",
                           "--model gpt2 --global-batch 64 --machine machine.json");
-            return args->verify ? verify_command(*args) : plan_command(*args);
+            return args->verify ? verify_command(*args, command_line) : plan_command(*args);
           }};
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 // Rejects options of advise that the selected variant does not use.
 void refuse_other_half(const CLI::App& advise, bool assume) {
-  for (const char* option : {"--params", "--policy"})
+  for (const char* option : {"--params", "--policy", "--machine", "--devices"})
     if (assume && advise.count(option) > 0)
       throw Error(Cause::usage, fmt::format("{} with --assume-devices, which predicts from measured steps", option),
                   "--from DIR, --link and, if wanted, --model and --batch");
@@ -33,6 +33,9 @@ Command define_advise(CLI::App& app) {
   advise->add_option("--policy", args->config.policy, "measured, or study: the published thresholds")
       ->capture_default_str();
   advise->add_option("--from", args->config.evidence, "Run folder with measured records");
+  advise->add_option("--machine", args->config.machine,
+                     "Machine file of `amdahl calibrate`: predictions where there are no records");
+  advise->add_option("--devices", args->config.max_devices, "With --machine: at most so many devices")->check(kWhole);
   auto devices = std::make_shared<std::string>();
   advise->add_option("--assume-devices", *devices,
                      "Predict that many devices from the one-GPU cells of --from, for example 2,4");
@@ -43,7 +46,7 @@ Command define_advise(CLI::App& app) {
   offer(advise, "--model", {"medium", "large", "medium-258k", "large-6.9m"});
   offer(advise, "--policy", {"measured", "study"});
   offer(advise, "--link", {"nvlink4", "pcie5", "host"});
-  offer_files(advise, {"--model", "--from", "--link"});
+  offer_files(advise, {"--model", "--from", "--machine", "--link"});
   offer_lists(advise, {"--assume-devices"});
   return {advise, [args, params, devices, advise](const std::string&) {
             refuse_other_half(*advise, !devices->empty());
@@ -66,7 +69,9 @@ Command define_plans(CLI::App& app) {
   auto args = std::make_shared<PlansArgs>();
   auto recompute = std::make_shared<std::string>("none");
   CLI::App* plans = app.add_subcommand("plans", "Parallel plans of a model that can be executed, with modelled memory");
-  plans->footer("examples:\n  amdahl plans --devices 8 --model gpt2\n  amdahl plans --devices 4 --model large --json");
+  plans->footer(
+      "`amdahl plan` predicts the steps of all of them on a calibrated machine, and ranks them.\nexamples:\n  amdahl "
+      "plans --devices 8 --model gpt2\n  amdahl plans --devices 4 --model large --json");
   PlansConfig& config = args->config;
   plans->add_option("--model", config.model, "Preset or FILE.json")->capture_default_str();
   plans->add_option("--devices", config.devices, "Number of devices")->check(kWhole)->capture_default_str();

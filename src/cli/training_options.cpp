@@ -32,7 +32,10 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--device-speeds", texts.speeds,
                   "Limit the devices to these fractions of their speed, for example 1,0.5 (virtual devices wait, GPUs "
                   "use that share of their SMs)");
-  app->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
+  app->add_option(
+      "--machine", texts.machine,
+      "Machine file: quarantined pairs of `amdahl links` are avoided, and a study uses the calibration of `amdahl "
+      "calibrate`");
   app->add_option("--launch", texts.launch, "eager, or graph: the whole step as one CUDA graph")->capture_default_str();
   app->add_option("--math", texts.math,
                   "Matrix products (GEMM) in fp32, tf32, bf16 or fp16 (with dynamic loss scaling)")
@@ -219,6 +222,7 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   for (const std::string& plan : texts.plans) config.plans.push_back(parse_plan(plan));
   if (!texts.plans.empty()) refuse_beside_plan(app, "--plans");
   config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
+  config.calibration = texts.machine;
   config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
   if (texts.quick && app.count("--runs") == 0) config.runs = 5;
   config.trace = parse_trace(app, texts.trace);

@@ -25,22 +25,60 @@ namespace {
 struct Probe {
   ModelSpec model;
   std::vector<int64_t> batches;
+  std::vector<const char*> plans;  // besides one device
 };
 
-ModelSpec mlp(const std::vector<int64_t>& widths) {
+ModelSpec mlp(const std::vector<int64_t>& widths, int64_t inputs = 50, double dropout = 0.2) {
   ModelSpec model;
-  model.name = "mlp";
-  model.input_width = 50;
+  model.name = fmt::format("mlp-{}", inputs);
+  model.input_width = inputs;
   for (const int64_t width : widths) {
     model.name += fmt::format("-{}", width);
     LayerSpec layer;
-    layer.units = width;
+    layer.units = width, layer.dropout = dropout;
     model.layers.push_back(layer);
   }
   LayerSpec last;
   last.units = 3, last.activation = Activation::none;
   model.layers.push_back(last);
   return model;
+}
+
+/// One layer of a kind over sequences of [steps, 40] values, a pool where it returns sequences, and a dense layer.
+ModelSpec sequences(const char* name, LayerSpec layer, int64_t count, int64_t steps) {
+  constexpr int64_t kFeatures = 40;
+  ModelSpec model;
+  model.name = name;
+  model.input_width = steps * kFeatures, model.input_shape = {steps, kFeatures};
+  LayerSpec other;
+  other.activation = Activation::none;
+  if (layer.kind == LayerKind::transformer_block) {
+    other.kind = LayerKind::projection, other.units = layer.units;
+    model.layers.push_back(other);
+  }
+  for (int64_t i = 0; i < count; ++i) model.layers.push_back(layer);
+  other.units = 0;
+  if (layer.kind == LayerKind::transformer_block)
+    for (const LayerKind kind : {LayerKind::layer_norm, LayerKind::pool}) {
+      other.kind = kind;
+      model.layers.push_back(other);
+    }
+  other.kind = LayerKind::dense, other.units = 3;
+  model.layers.push_back(other);
+  return model;
+}
+
+ModelSpec encoder(int64_t units, int64_t heads, int64_t blocks, int64_t steps) {
+  LayerSpec block;
+  block.kind = LayerKind::transformer_block, block.units = units, block.heads = heads;
+  block.activation = Activation::none;
+  return sequences("encoder", block, blocks, steps);
+}
+
+ModelSpec recurrent(LayerKind kind, int64_t units, int64_t steps) {
+  LayerSpec layer;
+  layer.kind = kind, layer.units = units, layer.last_step_only = true, layer.activation = Activation::none;
+  return sequences(kind == LayerKind::lstm ? "lstm" : "gru", layer, 1, steps);
 }
 
 ModelSpec small_gpt(int64_t units, int64_t heads, int64_t blocks, int64_t steps, int64_t vocabulary) {
@@ -63,31 +101,39 @@ ModelSpec small_gpt(int64_t units, int64_t heads, int64_t blocks, int64_t steps,
 
 // The most different first: the time may end before all were measured.
 std::vector<Probe> cpu_probes() {
-  return {{mlp({256, 128, 64}), {16, 64, 256}}, {mlp({1024, 512}), {16, 64}}, {small_gpt(64, 2, 2, 32, 256), {4, 16}},
-          {mlp({64, 64}), {16, 256}},           {mlp({512, 512}), {32, 128}}, {small_gpt(128, 4, 2, 64, 512), {4}},
-          {mlp({2048, 256}), {16, 128}}};
+  return {{mlp({320, 160, 80}), {16, 64, 256}, {"dp2", "dp4", "tp2"}},
+          {mlp({2048, 512}), {32, 128}, {"dp2", "dp4"}},
+          {encoder(128, 2, 2, 64), {4, 8}, {"dp2", "dp4", "pp2,m4"}},
+          {recurrent(LayerKind::lstm, 160, 48), {8, 32}, {"dp2", "dp4"}},
+          {mlp({256, 128}, 600), {32, 256}, {"dp2", "dp4"}},
+          {mlp({768, 512}, 3000), {32, 128}, {"dp2", "dp4"}},
+          {small_gpt(128, 4, 2, 64, 512), {2, 8}, {"dp2", "tp2"}},
+          {mlp({768, 768, 384}), {16, 128, 512}, {"dp2", "tp2"}},
+          {recurrent(LayerKind::gru, 192, 64), {16}, {"dp2", "dp4"}},
+          {mlp({512, 512, 512, 512}), {32, 256}, {"dp2", "dp4,zero1", "pp2,m4"}}};
 }
 
 std::vector<Probe> gpu_probes() {
-  return {{mlp({256, 128, 64}), {64, 1024, 8192}},
-          {mlp({1024, 1024, 512}), {64, 1024, 8192}},
-          {mlp({4096, 4096}), {64, 1024, 8192}},
-          {mlp({8192, 2048}), {256, 4096}},
-          {mlp({512, 512, 512, 512, 512, 512}), {64, 4096}},
-          {small_gpt(512, 8, 4, 512, 8192), {4, 16}},
-          {small_gpt(768, 12, 4, 1024, 50257), {1, 4, 8}},
-          {small_gpt(1024, 16, 2, 1024, 50257), {2, 8}}};
+  return {{mlp({256, 128, 64}), {64, 1024, 8192}, {"dp2", "dp4", "dp8"}},
+          {mlp({1024, 1024, 512}), {64, 1024, 8192}, {"dp2", "tp2"}},
+          {mlp({4096, 4096}), {64, 1024, 8192}, {"dp2", "dp4", "dp8", "tp2"}},
+          {mlp({8192, 2048}), {256, 4096}, {"dp2", "dp2,zero1"}},
+          {mlp({512, 512, 512, 512, 512, 512}), {64, 4096}, {"dp2", "pp2,m4"}},
+          {small_gpt(512, 8, 4, 512, 8192), {4, 16}, {"dp2", "tp2", "pp2,m4"}},
+          {small_gpt(768, 12, 4, 1024, 50257), {1, 4, 8}, {}},
+          {small_gpt(1024, 16, 2, 1024, 50257), {2, 8}, {"dp2", "tp2"}}};
 }
 
 Rates cpu_prior(int cores) {
   Rates rates;
-  rates.gemm_tflops = 0.06, rates.batched_gemm_tflops = 0.03;
-  rates.gemm_half_waves = 4, rates.gemm_units = 1, rates.gemm_tile = 16;
-  rates.memory_gbps = 10, rates.optimizer_ps = 1000;
+  rates.gemm_tflops = 0.1, rates.batched_gemm_tflops = 0.06;
+  rates.gemm_half_waves = 1, rates.gemm_units = 1, rates.gemm_tile = 16;
+  rates.gemm_gbps = 15, rates.alias_ps = 2400, rates.crowd_us = 50, rates.cache_mb = 8, rates.spill = 1;
+  rates.memory_gbps = 25, rates.optimizer_ps = 350;
   rates.launch_us = rates.softmax_launch_us = 2, rates.head_us = 20, rates.input_us = 10, rates.step_us = 20;
   rates.queue_exponent = 1;  // one thread is host and device
   rates.collective_launch_us = 2, rates.collective_wait_us = 10;
-  rates.tp_alpha_us = rates.dp_alpha_us = 30, rates.tp_gbps = rates.dp_gbps = rates.pp_gbps = 3;
+  rates.tp_alpha_us = rates.dp_alpha_us = rates.pp_alpha_us = 20, rates.tp_gbps = rates.dp_gbps = rates.pp_gbps = 3;
   rates.interference = 0.5, rates.sharing = 0.05, rates.shared_cores = cores;
   return rates;
 }
@@ -97,6 +143,7 @@ Rates gpu_prior(const std::string& name, const std::string& math) {
   Rates rates = rates_of_kind(kind ? *kind : find_gpu_kind("h100"), math);
   rates.queue_exponent = 1;  // nodes of a graph: one after another
   rates.step_us = 5;
+  rates.gemm_gbps = 0.8 * (kind ? *kind : find_gpu_kind("h100")).memory_gbps;
   return rates;
 }
 
@@ -119,7 +166,8 @@ void measure_all_reduce(const CalibrationConfig& config, int devices, Rates& rat
   if (bytes.size() < 2) return;
   const AlphaBeta fit = fit_alpha_beta(bytes, times);
   if (!(fit.beta_gbps > 0)) return;
-  rates.dp_alpha_us = rates.tp_alpha_us = std::max(fit.alpha_us, 0.5);
+  // A line through sizes of three orders may leave a negative rest; the smallest size is latency in any case.
+  rates.dp_alpha_us = rates.tp_alpha_us = std::max(fit.alpha_us, *std::min_element(times.begin(), times.end()) / 2);
   rates.dp_gbps = rates.tp_gbps = rates.pp_gbps = fit.beta_gbps;
   rates.hop_us = 0, rates.link_total_gbps = 0;
 }
@@ -127,26 +175,38 @@ void measure_all_reduce(const CalibrationConfig& config, int devices, Rates& rat
 struct Steps {
   std::vector<MeasuredStepTime> measured;
   std::vector<FitRow> rows;
+  int models = 0;
 };
 
-constexpr size_t kFewestProbes = 3;
+// Steps of a run: enough of short ones, by what is expected, that their times are stable.
+StepSampling sampling_for(const ModelSpec& model, int64_t batch, const Rates& prior) {
+  constexpr double kRunUs = 30e3;
+  ParallelPlan plan = parse_plan("dp1");
+  plan.global_batch = batch;
+  const double step_us =
+      account_of(make_workload(model, plan, amdahl_profile()), prior, PipelineMethod::bound).step_us();
+  const int steps = static_cast<int>(std::clamp(kRunUs / step_us, 6.0, 200.0));
+  return {5, std::max(2, steps / 5), steps};
+}
 
-Steps measure_probes(const EngineConfig& engine, const std::vector<Probe>& probes, const std::vector<int64_t>& devices,
+Steps measure_probes(const EngineConfig& engine, const std::vector<Probe>& probes, int devices, const Rates& prior,
                      double seconds, Observer& observer) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  const StepSampling sampling{2, 2, 6};
   Steps steps;
-  int done = 0;
   for (const Probe& probe : probes) {
     const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-    if (static_cast<size_t>(done) >= kFewestProbes && spent > seconds) break;
-    observer.progress(done++, static_cast<int>(probes.size()), probe.model.name);
-    for (MeasuredStepTime& step : measure_steps(engine, probe.model, probe.batches, devices, sampling, observer)) {
-      step.model.name = probe.model.name;
-      steps.rows.push_back(fit_row(step));
-      steps.measured.push_back(std::move(step));
-    }
+    if (steps.models > 0 && spent > seconds) break;
+    observer.progress(steps.models++, static_cast<int>(probes.size()), probe.model.name);
+    std::vector<ParallelPlan> plans;
+    for (const char* text : probe.plans)
+      if (const ParallelPlan plan = parse_plan(text); plan.num_devices() <= devices) plans.push_back(plan);
+    for (const int64_t batch : probe.batches)
+      for (MeasuredStepTime& step :
+           measure_steps(engine, probe.model, {batch}, plans, sampling_for(probe.model, batch, prior), 0, observer)) {
+        steps.rows.push_back(fit_row(step, static_cast<int>(prior.shared_cores)));
+        steps.measured.push_back(std::move(step));
+      }
   }
   return steps;
 }
@@ -190,23 +250,27 @@ void judge(const Steps& steps, const Rates& prior, const Rates& fitted, Calibrat
   outcome.left_out_model = errors_in("model left out", left_out);
   for (size_t i = 0; i < steps.rows.size(); ++i) {
     const MeasuredStepTime& step = steps.measured[i];
-    outcome.steps.push_back({step.model.name, step.plan.global_batch, step.plan.mesh.dp, step.step_us,
-                             accounts[i].step_us(), interval_of(accounts[i], outcome.calibration.interval_factor)});
+    outcome.steps.push_back({step.model.name, format_plan(step.plan), step.plan.global_batch, step.step_us,
+                             accounts[i].step_us(), interval_of(accounts[i], outcome.calibration.interval_factor),
+                             parts_of_step(accounts[i], step.parts, step.plan.mesh)});
     const Interval& interval = outcome.steps.back().interval;
     outcome.coverage +=
         (step.step_us >= interval.low && step.step_us <= interval.high) / static_cast<double>(steps.rows.size());
   }
 }
 
+void warn_of_disturbance(const Steps& steps, Observer& observer) {
+  constexpr double kMuch = 0.05;
+  const auto disturbed = std::count_if(steps.measured.begin(), steps.measured.end(),
+                                       [](const MeasuredStepTime& step) { return step.disturbance > kMuch; });
+  if (4 * disturbed > static_cast<std::ptrdiff_t>(steps.measured.size()))
+    observer.warning(fmt::format("other programs took processors from {} of {} steps: calibrate on an idle machine",
+                                 disturbed, steps.measured.size()));
+}
+
 MachineSpec machine_for(const std::string& path) {
   std::error_code error;
   return !path.empty() && std::filesystem::exists(path, error) ? load_machine(path) : run_topo({}).machine;
-}
-
-std::vector<int64_t> device_counts(int most) {
-  std::vector<int64_t> counts;
-  for (int64_t n = 1; n <= most; n *= 2) counts.push_back(n);
-  return counts;
 }
 
 }  // namespace
@@ -223,15 +287,19 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   }
   const MachineSpec machine = machine_for(config.machine);
   int devices = config.devices > 0 ? config.devices
-                : cpu              ? std::min(4, machine.num_cores)
-                                   : std::max(1, static_cast<int>(machine.devices.size()));
+                : cpu              ? 4
+                                   : std::max(1, static_cast<int>(config.engine.gpus.empty() ? machine.devices.size()
+                                                                                             : config.engine.gpus.size()));
   const std::string math(to_string(config.engine.math));
   const std::string name = cpu || machine.devices.empty() ? machine.cpu_name : machine.devices.front().name;
   Rates prior = cpu ? cpu_prior(machine.num_cores) : gpu_prior(name, math);
-  if (devices > 1) measure_all_reduce(config, devices, prior);
+  if (devices > 1) measure_all_reduce(config, cpu ? std::min(devices, std::max(2, machine.num_cores)) : devices, prior);
   if (!cpu) config.engine.launch = LaunchMode::graph;
-  const Steps steps =
-      measure_probes(config.engine, cpu ? cpu_probes() : gpu_probes(), device_counts(devices), cpu ? 35 : 75, observer);
+  const Steps steps = measure_probes(config.engine, cpu ? cpu_probes() : gpu_probes(), devices, prior,
+                                     config.seconds > 0 ? config.seconds
+                                     : cpu              ? 45
+                                                        : 90,
+                                     observer);
   std::vector<const FitRow*> rows;
   for (const FitRow& row : steps.rows) rows.push_back(&row);
   const Rates fitted = fit_rates(rows, prior, &RateField::own_prior_sd);
@@ -249,8 +317,7 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
                       : was_measured                                   ? ConstantOrigin::measured
                                                                        : ConstantOrigin::assumed;
     constant.source = constant.origin == ConstantOrigin::fitted
-                          ? fmt::format("least squares over {} steps of {} models", steps.rows.size(),
-                                        cpu ? cpu_probes().size() : gpu_probes().size())
+                          ? fmt::format("least squares over {} steps of {} models", steps.rows.size(), steps.models)
                       : was_measured ? fmt::format("all-reduce of {} devices", devices)
                                      : std::string(field.meaning);
   }
@@ -259,6 +326,7 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   calibration.software = "amdahl";
   if (!cpu && !machine.devices.empty()) calibration.memory_bytes = machine.devices.front().memory_bytes;
   judge(steps, prior, fitted, outcome);
+  warn_of_disturbance(steps, observer);
   calibration.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!config.machine.empty()) {
     save_machine(config.machine, machine);

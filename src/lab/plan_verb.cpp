@@ -1,69 +1,23 @@
 // The planner's verbs that measure nothing.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "amdahl/amdahl.h"
 #include "amdahl/planner.h"
 #include "files/whole_file.h"
+#include "lab/calibrated.h"
 #include "lab/training_setup.h"
 #include "planner/rank.h"
 #include "planner/thresholds.h"
 #include "planner/validate.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"
-#include "spec/calibration_json.h"
 #include "spec/json.h"
 #include "spec/plan_json.h"
 
 namespace amdahl {
 namespace {
-
-struct MachineWithCalibration {
-  MachineSpec machine;
-  Calibration calibration;
-};
-
-bool has_device(const MachineSpec& machine, const std::string& name) {
-  return std::any_of(machine.devices.begin(), machine.devices.end(),
-                     [&](const DeviceSpec& device) { return device.name == name; });
-}
-
-// The calibration to plan with: that of the wanted math, or the fastest.
-Calibration choose(const std::vector<Calibration>& calibrations, const PlanConfig& config) {
-  const Calibration* best = nullptr;
-  std::vector<std::string> maths;
-  for (const Calibration& one : calibrations) {
-    maths.push_back(one.math);
-    if (!config.math.empty() && one.math != config.math) continue;
-    const CalibrationConstant* rate = one.find("gemm_tflops");
-    const CalibrationConstant* best_rate = best ? best->find("gemm_tflops") : nullptr;
-    if (!best || (rate && best_rate && rate->value > best_rate->value)) best = &one;
-  }
-  if (best) return *best;
-  throw Error(Cause::usage, fmt::format("{} has no calibration of math {}", config.machine, config.math),
-              fmt::format("one of {}", fmt::join(maths, ", ")));
-}
-
-MachineWithCalibration load_calibrated(const PlanConfig& config) {
-  const std::string text = read_file(config.machine, Cause::usage);
-  MachineWithCalibration found{machine_from_json(text, config.machine), {}};
-  const std::vector<Calibration> calibrations = calibrations_from_json(text, config.machine);
-  if (calibrations.empty())
-    throw Error(Cause::usage, fmt::format("{} has no calibration", config.machine),
-                named(fmt::format("`calibrate machine={}` on that machine", config.machine)));
-  found.calibration = choose(calibrations, config);
-  const Calibration& one = found.calibration;
-  const bool same_device = one.device_kind == "cpu-virtual" ? found.machine.cpu_name == one.device_name
-                                                            : has_device(found.machine, one.device_name);
-  if (one.host != found.machine.host || !same_device)
-    throw Error(Cause::usage,
-                fmt::format("{} describes {} and its calibration is of {} on {}: another machine", config.machine,
-                            printable(found.machine.host), printable(one.device_name), printable(one.host)),
-                named(fmt::format("`calibrate machine={}` on this machine", config.machine)));
-  return found;
-}
 
 // Pairs of devices must have the same rate in both directions, within a factor that no link explains.
 void check_links(const MachineSpec& machine, const std::string& path) {
@@ -135,7 +89,7 @@ PlanOutcome run_plan(const PlanConfig& config) {
     outcome.calibration = assume(what_if, config.math.empty() ? "tf32" : config.math);
     outcome.notes.push_back("nothing was measured: all constants are assumed");
   } else {
-    const MachineWithCalibration found = load_calibrated(config);
+    const CalibratedMachine found = load_calibrated(config.machine, config.math);
     check_links(found.machine, config.machine);
     outcome.calibration = assume(found.calibration, what_if);
     devices = outcome.calibration.device_kind == "cpu-virtual" ? found.machine.num_cores
@@ -147,13 +101,15 @@ PlanOutcome run_plan(const PlanConfig& config) {
   if (what_if.gpus > 0) devices = what_if.gpus;
   if (config.devices > 0) devices = config.devices;
   outcome.most_devices = std::max(1, devices);
-  if (!config.explain.empty())
-    explain_plan(outcome.model, outcome.calibration, parse_choice(config.explain, config.global_batch), outcome);
+  if (!config.explain.empty()) {
+    ParallelPlan plan = parse_plan(config.explain);
+    plan.global_batch = config.global_batch;
+    explain_plan(outcome.model, outcome.calibration, plan, outcome);
+  }
   RankRequest request;
-  request.space.global_batch = config.global_batch;
-  request.space.most_devices = outcome.most_devices;
+  request.global_batch = config.global_batch;
+  request.most_devices = outcome.most_devices;
   request.top = config.top;
-  request.executable_only = config.executable_only;
   rank_plans(outcome.model, outcome.calibration, request, outcome);
   if (!config.prices.empty()) add_prices(config.prices, outcome);
   return outcome;
@@ -165,11 +121,10 @@ ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
   std::string assumptions = config.what_if;
   if (!config.link.empty()) assumptions += fmt::format("{}link={}", assumptions.empty() ? "" : ",", config.link);
   const WhatIf what_if = parse_what_if(assumptions);
-  PlanConfig plan;
-  plan.machine = config.machine, plan.math = config.math;
   ThresholdsOutcome outcome;
-  outcome.calibration = config.machine.empty() ? assume(what_if, config.math.empty() ? "tf32" : config.math)
-                                               : assume(load_calibrated(plan).calibration, what_if);
+  outcome.calibration = config.machine.empty()
+                            ? assume(what_if, config.math.empty() ? "tf32" : config.math)
+                            : assume(load_calibrated(config.machine, config.math).calibration, what_if);
   outcome.thresholds = find_thresholds(outcome.calibration, config.devices, config.batches);
   return outcome;
 }
@@ -188,7 +143,11 @@ PlanValidation run_planner_validation(const PlannerValidationConfig& config) {
     return path.empty() ? std::vector<MeasuredIteration>{} : parse_iterations(read_file(path, Cause::usage), path);
   };
   if (config.iterations.empty()) throw Error(Cause::usage, "`iterations` is empty", "a CSV of measured iterations");
-  return validate_planner(rows_in(config.iterations), rows_in(config.also), config.sizes);
+  const std::vector<MeasuredIteration> measured = rows_in(config.iterations);
+  PlanValidation validation = validate_planner(measured, rows_in(config.also), config.sizes);
+  if (!config.beside.empty())
+    validation.baselines.push_back(errors_of_tool(config.beside, measured, rows_in(config.beside)));
+  return validation;
 }
 
 std::string to_json(const PlanValidation& validation) { return plan_validation_to_json(validation); }

@@ -23,7 +23,9 @@
 
 namespace amdahl {
 
-std::string to_text(const StudyOutcome& outcome) { return study_text(outcome.summary, true); }
+std::string to_text(const StudyOutcome& outcome) {
+  return study_text(outcome.summary, true) + (outcome.thresholds.empty() ? "" : outcome.thresholds + "\n");
+}
 std::string to_json(const StudyOutcome& outcome) { return summary_to_json(outcome.summary); }
 
 std::string to_json(const TrainOutcome& outcome) {

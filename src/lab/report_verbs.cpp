@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "amdahl/amdahl.h"
+#include "lab/calibrated.h"
 #include "lab/evidence.h"
 #include "lab/fabric_reports.h"
 #include "lab/failure_watch.h"
@@ -14,6 +15,7 @@
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
 #include "report/fabric/arena.h"
+#include "report/plan/text.h"
 #include "report/sensor/text.h"
 #include "report/study/markdown.h"
 #include "report/study/summary.h"
@@ -126,6 +128,8 @@ ReportOutcome report_of(const std::string& run_dir, bool write) {
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
   if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
   if (kind == "sensor") return report_text(run_dir, contents, sensor_text(pooled_processes(contents.records)), write);
+  if (kind == "plan-verification")
+    return report_text(run_dir, contents, verification_records_text(contents.records), write);
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
               "the run folder of a study, train, links, collectives, arena, onesided, sensor bench or doctor");
@@ -165,16 +169,30 @@ Advice run_advise(const AdviseConfig& config) {
   if (config.policy == "study") {
     if (!config.evidence.empty())
       throw Error(Cause::usage, "`evidence` names records but `policy=study` uses none", "drop one of the two options");
+    if (!config.machine.empty())
+      throw Error(Cause::usage, "`machine` names a calibration but `policy=study` uses none",
+                  "drop one of the two options");
     return advise_published(request);
   }
   if (config.policy != "measured")
     throw Error(Cause::usage, fmt::format("unknown policy '{}'", config.policy),
                 choices_hint(config.policy, {"measured", "study"}));
-  if (config.evidence.empty()) return advise_measured(request, {});
+  const auto without_records = [&](const Advice& advice) {
+    if (advice.decision != "unknown" || config.machine.empty()) return advice;
+    const CalibratedMachine found = load_calibrated(config.machine, "");
+    const auto own = static_cast<int64_t>(
+        found.calibration.device_kind == "cpu-virtual" ? found.machine.num_cores : found.machine.devices.size());
+    AdviceRequest about = request;
+    about.max_devices = config.max_devices > 0 ? config.max_devices : std::max<int64_t>(2, own);
+    return advise_predicted(about,
+                            config.model.empty() ? dense_model_of(request.num_parameters) : resolve_model(config.model),
+                            found.calibration);
+  };
+  if (config.evidence.empty()) return without_records(advise_measured(request, {}));
   const StudySummary summary = read_evidence(config.evidence);
   for (const StudyComparison& c : summary.comparisons)  // any measured comparison may be used
     request.max_devices = std::max<int64_t>(request.max_devices, c.multi.devices);
-  return advise_measured(request, summary);
+  return without_records(advise_measured(request, summary));
 }
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lab/backends.h"
+#include "lab/calibrated.h"
 #include "lab/evidence.h"
 #include "lab/training_setup.h"
 #include "planner/advise.h"
@@ -34,10 +35,13 @@ Modes choose_modes(const StudyConfig& config, const ModelSpec& model) {
   question.max_devices = *std::max_element(config.devices.begin(), config.devices.end());
   question.device_kind = on_gpus(config) ? "cuda" : "cpu-virtual";
   const StudySummary evidence = config.evidence.empty() ? StudySummary{} : read_evidence(config.evidence);
+  const std::optional<Calibration> calibration =
+      find_calibration(config.calibration, question.device_kind, std::string(to_string(config.engine.math)));
   Modes modes;
   for (const int64_t batch : config.batch_sizes) {
     question.global_batch = config.scaling == Scaling::weak ? batch * question.max_devices : batch;
-    const Advice advice = advise_measured(question, evidence);
+    Advice advice = advise_measured(question, evidence);
+    if (advice.decision == "unknown" && calibration) advice = advise_predicted(question, model, *calibration);
     // A measurement is skipped only if the selector is certain of one device: several devices are compared with one.
     const std::vector<std::string>& unsure = advice.modes_to_measure;
     const bool sure = advice.decision == "single" && std::find(unsure.begin(), unsure.end(), "multi") == unsure.end();

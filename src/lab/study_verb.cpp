@@ -9,6 +9,7 @@
 #include "amdahl/amdahl.h"
 #include "base/plan_rules.h"
 #include "lab/backends.h"
+#include "lab/calibrated.h"
 #include "lab/data_files.h"
 #include "lab/evidence.h"
 #include "lab/failure_watch.h"
@@ -100,6 +101,7 @@ StudySettings make_settings(const StudyConfig& config, const ModelSpec& model, c
   settings.warmup = config.warmup;
   settings.steps = config.steps;
   settings.rel_ci = config.rel_ci;
+  settings.brief = config.brief;
   if (config.processes.is_child()) {
     settings.process = config.processes.slice.index;
     settings.first_run = config.processes.slice.first;
@@ -299,6 +301,10 @@ StudyOutcome conclude_study(const StudyConfig& config, StudyOutcome outcome) {
   outcome.summary = report.summary;
   outcome.report_path = report.report_path;
   const std::vector<StudyCell>& cells = report.summary.cells;
+  if (report.summary.one_device)
+    outcome.thresholds = thresholds_line(
+        find_calibration(config.calibration, outcome.plan.device_kind, std::string(to_string(config.engine.math))),
+        config.batch_sizes);
   outcome.nothing_fitted =
       std::all_of(cells.begin(), cells.end(), [](const StudyCell& cell) { return cell.step_time_us.n == 0; });
   return outcome;

@@ -9,6 +9,7 @@
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "base/number_text.h"
+#include "planner/rank.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -135,6 +136,34 @@ Advice unknown(const AdviceRequest& request, const std::string& why) {
 }
 
 }  // namespace
+
+Advice advise_predicted(const AdviceRequest& request, const ModelSpec& model, const Calibration& calibration) {
+  PlanOutcome outcome;
+  rank_plans(model, calibration, {request.global_batch, static_cast<int>(request.max_devices), 1}, outcome);
+  Advice advice;
+  size_t several = 0, against = 0, marginal = 0;
+  const DevicesAnswer* best = nullptr;
+  for (const DevicesAnswer& answer : outcome.by_devices) {
+    if (answer.devices == 1) continue;
+    ++several;
+    against += answer.verdict == "does not pay", marginal += answer.verdict == "marginal";
+    const bool pays = answer.verdict == "pays" || outcome.by_devices.front().devices > 1;
+    if (pays && (!best || answer.step_us < best->step_us)) best = &answer;
+    advice.evidence.push_back(fmt::format("modelled: {}, {:.2f}x one device [{:.2f}, {:.2f}]: {}", answer.best,
+                                          answer.speedup, answer.speedup_interval.low, answer.speedup_interval.high,
+                                          answer.verdict));
+  }
+  const std::string source = fmt::format("predicted from the calibration of {}", printable(calibration.device_name));
+  const bool one = several > 0 && against + marginal == several;
+  advice.decision = best ? "multi" : one ? "single" : "benchmark";
+  advice.reason = best  ? fmt::format("{}: {} devices, {}", source, best->devices, best->best)
+                  : one ? fmt::format("{}: no number of devices up to {} pays", source, request.max_devices)
+                        : fmt::format("{}: the intervals do not decide it", source);
+  if (one && against == several) return advice;
+  advice.modes_to_measure = {"single", "multi"};
+  advice.command = measuring_command(request, {});
+  return advice;
+}
 
 Advice advise_measured(const AdviceRequest& request, const StudySummary& summary) {
   if (!request.device_kind.empty() && !summary.device_kind.empty() && request.device_kind != summary.device_kind)

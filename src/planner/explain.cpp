@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
+#include "base/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
 #include "planner/terms.h"
@@ -38,11 +39,22 @@ class Explanation {
   PlanOutcome& outcome_;
 };
 
+StageWork work_of_rank(const Workload& work, int rank) {
+  StageWork sum;
+  for (size_t s = 0; s < work.stages.size(); ++s) {
+    const StageWork& stage = work.stages[s];
+    if (work.mesh.pp > 1 && rank_of_stage(work.schedule, work.mesh.pp, static_cast<int>(s)) != rank) continue;
+    sum.layers.insert(sum.layers.end(), stage.layers.begin(), stage.layers.end());
+    sum.parameters += stage.parameters;
+  }
+  return sum;
+}
+
 double gemm_flops(const StageWork& stage) {
   double sum = 0;
   for (const LayerWork& layer : stage.layers)
     for (const GemmWork& gemm : layer.gemms)
-      sum += layer.repeats * (layer.has_input_gradient ? 3 : 2) * 2 * gemm.m * gemm.n * gemm.k;
+      sum += layer.repeats * (layer.has_input_gradient ? 3 : 2) * 2 * gemm.m * gemm.n * gemm.k * gemm.count;
   return sum;
 }
 
@@ -56,22 +68,23 @@ std::string number(double value) { return format_number(value); }
 
 }  // namespace
 
-void explain_plan(const ModelSpec& model, const Calibration& calibration, const PlanChoice& choice,
+void explain_plan(const ModelSpec& model, const Calibration& calibration, const ParallelPlan& plan,
                   PlanOutcome& outcome) {
-  Workload work = make_workload(model, choice.plan, profile_of(calibration.software));
-  work.schedule = choice.schedule, work.chunks = choice.chunks;
+  const Workload work = make_workload(model, plan, profile_of(calibration.software));
   const Rates rates = rates_of(calibration);
-  const std::vector<StageTime> times = stage_times(work, rates);
-  outcome.explained.step = predict_workload(work, times, rates, calibration, PipelineMethod::simulation);
-  outcome.explained.step.plan = choice.plan;
-  outcome.explained.text = choice_text(choice);
+  const std::vector<StageTime> stages = stage_times(work, rates), times = rank_times(work, stages);
+  const PlanMemory memory = plan_memory(plan, model, kAdamArrays, compute_type_of(calibration));
+  outcome.explained.step = predict_workload(work, stages, memory, rates, calibration, PipelineMethod::simulation);
+  outcome.explained.step.plan = plan;
+  outcome.explained.text = format_plan(plan);
   const PlanAccount& account = outcome.explained.step.account;
   size_t busiest = 0;
   for (size_t i = 0; i < times.size(); ++i)
     if (times[i].total_us() > times[busiest].total_us()) busiest = i;
   const StageTime& time = times[busiest];
-  const StageWork& stage = work.stages[busiest];
-  const double m = static_cast<double>(work.micro_batches) * sharing_factor(work.mesh.size(), rates);
+  const StageWork stage = work_of_rank(work, static_cast<int>(busiest));
+  const double slowed = account.slowed_us;
+  const double m = (account.compute_us - slowed) / time.compute_us;  // micro-batches, and by what sharing slows them
   Explanation explain(calibration, outcome);
   explain.add("matrix products", m * time.gemm_us, "micro-batches x sum 2 m n k / rate x (1 + half_waves / waves)",
               fmt::format("{} micro-batches, {} GFLOP each", work.micro_batches, number(gemm_flops(stage) / 1e9)),
@@ -105,7 +118,6 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
                 {"dp_alpha_us", "hop_us", "dp_gbps", "interference"});
   explain.add("optimizer", account.optimizer_us, "parameters x time of one / (dp with ZeRO)",
               fmt::format("{} parameters", number(stage.parameters)), {"optimizer_ps"});
-  const double slowed = account.compute_us - m * time.compute_us;
   if (slowed > 0)
     explain.add("backward slowed by communication", slowed, "interference x hidden communication", "",
                 {"interference"});

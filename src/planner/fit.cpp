@@ -11,6 +11,7 @@ namespace amdahl {
 namespace {
 
 constexpr double kResidualSd = 0.05;  // beyond it a row counts by its error, not its square
+constexpr double kPartWeight = 0.5;   // of the error of a part of the step
 
 Rates moved(const Rates& prior, const std::vector<double>& logarithms, double RateField::*prior_sd) {
   Rates rates = prior;
@@ -27,7 +28,13 @@ int num_fitted_constants(double RateField::*prior_sd) {
                                         [&](const RateField& field) { return field.*prior_sd > 0; }));
 }
 
-Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, double RateField::*prior_sd) {
+FitParts parts_of(const PlanAccount& account) {
+  return {account.compute_us + account.exposed_tp_us + account.bubble_us + account.gaps_us,
+          account.exposed_dp_us + account.exposed_pp_us, account.optimizer_us};
+}
+
+Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, double RateField::*prior_sd,
+                double tightness) {
   const double weight =
       std::sqrt(std::min(1.0, kIndependentRows / static_cast<double>(std::max<size_t>(1, rows.size()))));
   const auto residuals = [&](const std::vector<double>& logarithms) {
@@ -35,12 +42,17 @@ Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, doub
     std::vector<double> all;
     all.reserve(rows.size() + logarithms.size());
     for (const FitRow* row : rows) {
-      const double predicted = account_of(row->work, rates, PipelineMethod::bound).step_us();
-      all.push_back(weight * softened(std::log(predicted / row->step_us) / kResidualSd));
+      const PlanAccount account = account_of(row->work, rates, PipelineMethod::bound);
+      all.push_back(weight * softened(std::log(account.step_us() / row->step_us) / kResidualSd));
+      if (!row->parts) continue;
+      const FitParts predicted = parts_of(account);
+      for (double FitParts::*part : {&FitParts::layers_us, &FitParts::communication_us, &FitParts::optimizer_us})
+        all.push_back(weight * kPartWeight *
+                      softened((predicted.*part - (*row->parts).*part) / row->step_us / kResidualSd));
     }
     size_t next = 0;
     for (const RateField& field : rate_fields())
-      if (field.*prior_sd > 0) all.push_back(logarithms[next++] / field.*prior_sd);
+      if (field.*prior_sd > 0) all.push_back(logarithms[next++] * tightness / field.*prior_sd);
     return all;
   };
   const std::vector<double> start(static_cast<size_t>(num_fitted_constants(prior_sd)));

@@ -11,9 +11,18 @@ Overlap overlap_of(double communication, double backward, int buckets, const Rat
   return {communication - hidden, rates.interference * hidden};
 }
 
-double sharing_factor(int devices, const Rates& rates) {
-  const double oversubscribed = rates.shared_cores > 0 ? std::max(1.0, devices / rates.shared_cores) : 1;
-  return oversubscribed * (1 + rates.sharing * (devices - 1));
+double oversubscription(double devices, const Rates& rates) {
+  return rates.shared_cores > 0 ? std::max(1.0, devices / rates.shared_cores) : 1;
+}
+
+double crowd_us(int devices, const Rates& rates) {
+  return rates.shared_cores > 0 ? rates.crowd_us * std::max(0.0, devices - rates.shared_cores) : 0;
+}
+
+double sharing_factor(double devices, const Rates& rates) {
+  const bool shares = rates.shared_cores > 0;
+  const double with_core = shares ? std::min(devices, rates.shared_cores) : devices;
+  return oversubscription(devices, rates) * (1 + rates.sharing * std::max(0.0, with_core - 1));
 }
 
 }  // namespace amdahl

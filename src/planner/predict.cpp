@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "amdahl/units.h"
+#include "base/plan_rules.h"
 #include "planner/terms.h"
 
 namespace amdahl {
@@ -22,7 +23,7 @@ constexpr double kComputeSd = 0.05, kHostSd = 0.03, kHostSdPerDoubling = 0.06, k
 // An all-reduce of a group of `devices` on a machine whose `all` devices may share a path.
 double group_all_reduce_us(double bytes, int devices, int all, double alpha, double gbps, const Rates& rates) {
   const double shared = rates.link_total_gbps > 0 ? std::min(gbps, rates.link_total_gbps / all) : gbps;
-  return all_reduce_us(bytes, devices, alpha + 2 * (devices - 1) * rates.hop_us, shared);
+  return all_reduce_us(bytes, devices, alpha + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us, shared);
 }
 
 void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, StageTime& sum) {
@@ -67,9 +68,40 @@ double relative_sd(const PlanAccount& account, int tp) {
   return std::hypot(layers, rest) / account.step_us();
 }
 
+std::vector<StageCost> costs_of(const std::vector<StageTime>& times) {
+  std::vector<StageCost> costs;
+  for (const StageTime& time : times)
+    costs.push_back({time.total_us() * kForwardShare, time.total_us() * (1 - kForwardShare)});
+  return costs;
+}
+
+// Virtual devices share the last cache.
+Rates rates_for(const Workload& work, const Rates& rates) {
+  if (rates.cache_mb <= 0) return rates;
+  return spilled(rates, work.touched_bytes() * (rates.shared_cores > 0 ? work.mesh.size() : 1));
+}
+
+// Devices at work at the same time, on average: ranks of a pipeline wait for each other.
+double working_devices(const Workload& work, const std::vector<StageTime>& ranks, const PipelineCost& pipeline) {
+  if (work.mesh.pp == 1 || pipeline.makespan_us <= 0) return work.mesh.size();
+  double sum = 0;
+  for (const StageTime& rank : ranks) sum += rank.total_us();
+  const double each = work.mesh.dp * work.mesh.tp;
+  return std::max(1.0, each * sum * static_cast<double>(work.micro_batches) / pipeline.makespan_us);
+}
+
 }  // namespace
 
-std::vector<StageTime> stage_times(const Workload& work, const Rates& rates) {
+StageTime& StageTime::operator+=(const StageTime& other) {
+  for (double StageTime::*part :
+       {&StageTime::compute_us, &StageTime::collectives_us, &StageTime::gaps_us, &StageTime::gemm_us,
+        &StageTime::attention_us, &StageTime::memory_us, &StageTime::host_us})
+    this->*part += other.*part;
+  return *this;
+}
+
+std::vector<StageTime> stage_times(const Workload& work, const Rates& given) {
+  const Rates rates = rates_for(work, given);
   std::vector<StageTime> stages;
   for (const StageWork& stage : work.stages) {
     stages.emplace_back();
@@ -78,37 +110,44 @@ std::vector<StageTime> stage_times(const Workload& work, const Rates& rates) {
   return stages;
 }
 
+std::vector<StageTime> rank_times(const Workload& work, const std::vector<StageTime>& stages) {
+  if (work.mesh.pp == 1) return stages;
+  std::vector<StageTime> ranks(static_cast<size_t>(work.mesh.pp));
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    ranks[static_cast<size_t>(rank_of_stage(work.schedule, work.mesh.pp, static_cast<int>(stage)))] += stages[stage];
+  return ranks;
+}
+
 PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
                        PipelineMethod method) {
-  const double sharing = sharing_factor(work.mesh.size(), rates);
-  std::vector<StageCost> costs;
-  for (const StageTime& stage : stages) {
-    const double total = stage.total_us() * sharing;
-    costs.push_back({total * kForwardShare, total * (1 - kForwardShare)});
-  }
-  const double transfer = stages.size() > 1 ? transfer_us(work.transfer_bytes, rates.pp_alpha_us, rates.pp_gbps) : 0;
-  const PipelineCost pipeline = method == PipelineMethod::bound ? pipeline_bound(costs, work.micro_batches, transfer)
-                                                                : pipeline_simulated(work.schedule, work.chunks, costs,
-                                                                                     work.micro_batches, transfer);
-  const StageTime& busiest = stages[static_cast<size_t>(pipeline.busiest)];
+  const std::vector<StageTime> ranks = rank_times(work, stages);
+  const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, rates.pp_alpha_us, rates.pp_gbps) : 0;
+  const PipelineCost pipeline =
+      method == PipelineMethod::bound
+          ? pipeline_bound(costs_of(ranks), work.micro_batches, transfer)
+          : pipeline_simulated(work.schedule, work.chunks, costs_of(stages), work.micro_batches, transfer);
+  const StageTime& busiest = ranks[static_cast<size_t>(pipeline.busiest)];
+  const double sharing = sharing_factor(working_devices(work, ranks, pipeline), rates);
   const double micro_batches = static_cast<double>(work.micro_batches) * sharing;
   PlanAccount account;
   account.compute_us = micro_batches * busiest.compute_us;
   account.exposed_tp_us = micro_batches * busiest.collectives_us;
   account.gaps_us = micro_batches * busiest.gaps_us + rates.step_us;
   account.exposed_pp_us = pipeline.transfer_us;
-  account.bubble_us = pipeline.bubble_us;
-  double parameters = 0;
-  for (const StageWork& stage : work.stages) parameters = std::max(parameters, stage.parameters);
+  account.bubble_us = pipeline.bubble_us * sharing;
+  const std::vector<double> held = work.rank_parameters();
+  const double parameters = *std::max_element(held.begin(), held.end());
   const int updating = work.zero_stage > 0 ? work.mesh.dp : 1;
-  account.optimizer_us = sharing * optimizer_us(parameters / updating, rates);
-  const double communication = data_us(work, parameters, rates);
+  account.optimizer_us =
+      sharing_factor(work.mesh.size(), rates) * optimizer_us(parameters / updating, rates_for(work, rates));
+  const double communication = data_us(work, parameters, rates) * oversubscription(work.mesh.size(), rates);
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
     const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
     const Overlap overlap = overlap_of(communication, backward, buckets, rates);
     account.exposed_dp_us = overlap.exposed_us;
+    account.slowed_us = overlap.slowed_us;
     account.compute_us += overlap.slowed_us;
     account.hidden_dp_us = communication - overlap.exposed_us;
   }
@@ -132,25 +171,29 @@ SoftwareProfile profile_of(const std::string& software) {
               choices_hint(software, {"amdahl", "megatron"}));
 }
 
-StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
-                                const Calibration& calibration, PipelineMethod method) {
+DType compute_type_of(const Calibration& calibration) {
+  return calibration.math == "bf16" ? DType::bf16 : calibration.math == "fp16" ? DType::f16 : DType::f32;
+}
+
+StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const PlanMemory& memory,
+                                const Rates& rates, const Calibration& calibration, PipelineMethod method) {
   StepPrediction prediction;
   prediction.account = account_of(work, stages, rates, method);
   prediction.step_us = prediction.account.step_us();
   prediction.interval = interval_of(prediction.account, calibration.interval_factor);
-  const MemoryParts memory = memory_of(work);
-  prediction.memory = {memory.parameters, memory.gradients, memory.optimizer, memory.activations};
+  prediction.memory = memory;
   const double rows = work.micro_rows * static_cast<double>(work.micro_batches * work.mesh.dp);
   prediction.rows_per_second = rows / prediction.step_us * 1e6;
-  prediction.fits = calibration.memory_bytes == 0 || memory.total() <= static_cast<double>(calibration.memory_bytes);
+  prediction.fits = calibration.memory_bytes == 0 || memory.total() <= calibration.memory_bytes;
   return prediction;
 }
 
 StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration) {
   const Workload work = make_workload(model, plan, profile_of(calibration.software));
   const Rates rates = rates_of(calibration);
-  StepPrediction prediction =
-      predict_workload(work, stage_times(work, rates), rates, calibration, PipelineMethod::simulation);
+  StepPrediction prediction = predict_workload(work, stage_times(work, rates),
+                                               plan_memory(plan, model, kAdamArrays, compute_type_of(calibration)),
+                                               rates, calibration, PipelineMethod::simulation);
   prediction.plan = plan;
   return prediction;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "amdahl/plan_prediction.h"
+#include "amdahl/tensor.h"
 #include "planner/rates.h"
 #include "planner/workload.h"
 
@@ -15,13 +16,18 @@ inline constexpr double kNormal95 = 1.96;  // quantile of a normal distribution 
 /// Which cost of a pipeline: the bound is fast, for ranking many plans and for fits; the simulation is for the rest.
 enum class PipelineMethod { bound, simulation };
 
-/// Times of one micro-batch on one stage, in us; the parts of compute are given apart for explanations.
+inline constexpr int kAdamArrays = 2;  // floats of optimizer state per parameter
+
+/// Times of one micro-batch on one stage or rank, in us; the parts of compute are given apart for explanations.
 struct StageTime {
   double compute_us = 0, collectives_us = 0, gaps_us = 0;
   double gemm_us = 0, attention_us = 0, memory_us = 0, host_us = 0;  // the first three sum to compute_us
   double total_us() const { return compute_us + collectives_us + gaps_us; }
+  StageTime& operator+=(const StageTime& other);
 };
 std::vector<StageTime> stage_times(const Workload& work, const Rates& rates);
+/// Sums of the stages of each pipeline rank.
+std::vector<StageTime> rank_times(const Workload& work, const std::vector<StageTime>& stages);
 
 /// Account of a step from its stages' times, in us. `relative_sd` is that of the whole before the calibration's factor.
 PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
@@ -34,10 +40,14 @@ Interval interval_of(const PlanAccount& account, double interval_factor);
 /// The profile that a calibration's `software` names. Error{usage} for others.
 SoftwareProfile profile_of(const std::string& software);
 
-/// Step time with its 95 % interval, memory of the fullest device, and account. `work`: as make_workload returns it.
-StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
-                                const Calibration& calibration, PipelineMethod method);
-/// Error{usage} when the plan does not divide the model.
+/// What layers convert to before a GEMM.
+DType compute_type_of(const Calibration& calibration);
+
+/// Step time with its 95 % interval, account, and whether it fits. `work`: as make_workload returns it; `memory`: as
+/// plan_memory.
+StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const PlanMemory& memory,
+                                const Rates& rates, const Calibration& calibration, PipelineMethod method);
+/// Error{usage} when the plan is not feasible.
 StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration);
 
 }  // namespace amdahl

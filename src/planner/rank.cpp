@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "amdahl/units.h"
 #include "base/number_text.h"
+#include "base/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/terms.h"
 #include "stats/compare.h"
@@ -22,7 +24,8 @@ constexpr size_t kSimulated = 30;  // plans of each device count whose pipeline 
 // Correlation of the errors of two plans' predictions: they share the rates of the same device.
 constexpr double kSharedError = 0.8;
 
-// Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share.
+// Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share, and the memory of
+// the last plan, which those that differ in overlap and buckets share.
 class StageCache {
  public:
   StageCache(const ModelSpec& model, const Calibration& calibration)
@@ -31,25 +34,28 @@ class StageCache {
         rates_(rates_of(calibration)),
         software_(profile_of(calibration.software)) {}
 
-  StepPrediction predict(const PlanChoice& choice, PipelineMethod method) {
-    Entry& entry = entry_of(choice.plan);
-    set_step(choice.plan, entry.work);
-    entry.work.schedule = choice.schedule, entry.work.chunks = choice.chunks;
-    StepPrediction step = predict_workload(entry.work, entry.times, rates_, calibration_, method);
-    step.plan = choice.plan;
+  StepPrediction predict(const ParallelPlan& plan, PipelineMethod method) {
+    Entry& entry = entry_of(plan);
+    set_step(plan, entry.work);
+    StepPrediction step = predict_workload(entry.work, entry.times, memory_of(plan), rates_, calibration_, method);
+    step.plan = plan;
     return step;
   }
-  const Rates& rates() const { return rates_; }
 
  private:
   struct Entry {
     Workload work;
     std::vector<StageTime> times;
   };
-  using Key = std::tuple<int, int, int, int64_t, int64_t>;
+  using Key = std::tuple<Mesh, PlanOptions>;
 
   Entry& entry_of(const ParallelPlan& plan) {
-    const Key key{plan.mesh.dp, plan.mesh.tp, plan.mesh.pp, plan.accumulate, plan.recompute};
+    Key key{plan.mesh, plan};
+    PlanOptions& options = std::get<1>(key);
+    options.overlap = PlanOptions{}.overlap, options.bucket_bytes = PlanOptions{}.bucket_bytes;
+    options.chunks = plan.mesh.pp > 1 ? chunks_of(plan) : 0;
+    // Of the schedules, zb-v alone gives its ranks other stages.
+    if (plan.mesh.pp == 1 || schedule_of(plan) != ScheduleKind::zb_v) options.schedule = PlanOptions{}.schedule;
     const auto found = entries_.find(key);
     if (found != entries_.end()) return found->second;
     Entry entry{make_workload(model_, plan, software_), {}};
@@ -57,11 +63,22 @@ class StageCache {
     return entries_.emplace(key, std::move(entry)).first->second;
   }
 
+  const PlanMemory& memory_of(const ParallelPlan& plan) {
+    ParallelPlan key = plan;
+    key.overlap = PlanOptions{}.overlap, key.bucket_bytes = PlanOptions{}.bucket_bytes;
+    if (memory_of_ && *memory_of_ == key) return memory_;
+    memory_ = plan_memory(key, model_, kAdamArrays, compute_type_of(calibration_));
+    memory_of_ = std::move(key);
+    return memory_;
+  }
+
   const ModelSpec& model_;
   const Calibration& calibration_;
   Rates rates_;
   SoftwareProfile software_;
   std::map<Key, Entry> entries_;
+  std::optional<ParallelPlan> memory_of_;
+  PlanMemory memory_;
 };
 
 // What a schedule saves of the bound's bubble; the simulation of the best decides.
@@ -82,10 +99,6 @@ struct Candidate {
   double step_us;
 };
 
-bool executable(const ParallelPlan& plan) {
-  return plan.mesh.tp == 1 && plan.mesh.pp == 1 && plan.strategy != "zero2" && plan.strategy != "zero3";
-}
-
 bool better(const RankedPlan& a, const RankedPlan& b) {
   constexpr double kSame = 1e-9;
   if (std::abs(a.step.step_us / b.step.step_us - 1) > kSame) return a.step.step_us < b.step.step_us;
@@ -93,7 +106,7 @@ bool better(const RankedPlan& a, const RankedPlan& b) {
   return key(a) < key(b);
 }
 
-std::vector<RankedPlan> simulate_best(StageCache& cache, const std::vector<PlanChoice>& choices,
+std::vector<RankedPlan> simulate_best(StageCache& cache, const std::vector<ParallelPlan>& choices,
                                       std::vector<Candidate> candidates) {
   const size_t count = std::min(kSimulated, candidates.size());
   std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count), candidates.end(),
@@ -102,13 +115,8 @@ std::vector<RankedPlan> simulate_best(StageCache& cache, const std::vector<PlanC
                     });
   std::vector<RankedPlan> plans;
   for (size_t i = 0; i < count; ++i) {
-    const PlanChoice& choice = choices[candidates[i].choice];
-    RankedPlan plan;
-    plan.step = cache.predict(choice, PipelineMethod::simulation);
-    plan.text = choice_text(choice);
-    plan.schedule = to_string(choice.schedule);
-    plan.executable = executable(choice.plan);
-    plans.push_back(std::move(plan));
+    const ParallelPlan& choice = choices[candidates[i].choice];
+    plans.push_back({cache.predict(choice, PipelineMethod::simulation), format_plan(choice)});
   }
   std::sort(plans.begin(), plans.end(), better);
   return plans;
@@ -120,8 +128,8 @@ void keep_best_variants(std::vector<RankedPlan>& plans) {
   std::set<std::string> seen;
   for (RankedPlan& plan : plans) {
     const ParallelPlan& p = plan.step.plan;
-    const std::string key = fmt::format("{} {} {} {} {} {}", p.mesh.dp, p.mesh.tp, p.mesh.pp, p.accumulate, p.recompute,
-                                        p.mesh.pp > 1 ? plan.schedule : "");
+    const std::string key =
+        fmt::format("{} {} {} {} {} {}", p.mesh.dp, p.mesh.tp, p.mesh.pp, p.accumulate, p.recompute, p.schedule);
     if (seen.insert(key).second) kept.push_back(std::move(plan));
   }
   plans = std::move(kept);
@@ -187,36 +195,40 @@ std::string why_of(const RankedPlan& best, const RankedPlan& other) {
 void rank_plans(const ModelSpec& model, const Calibration& calibration, const RankRequest& request,
                 PlanOutcome& outcome) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<PlanChoice> choices = enumerate_choices(model, request.space);
-  if (request.executable_only)
-    std::erase_if(choices, [](const PlanChoice& choice) { return !executable(choice.plan); });
+  std::vector<ParallelPlan> choices;
+  for (int devices = 1; devices <= request.most_devices; ++devices) {
+    PlanQuery query{.num_devices = devices, .global_batch = request.global_batch};
+    query.all_schedules = query.all_micro_batches = query.all_options = true;
+    const std::vector<ParallelPlan> plans = enumerate_plans(model, query);
+    choices.insert(choices.end(), plans.begin(), plans.end());
+  }
   if (choices.empty())
     throw Error(Cause::usage,
-                fmt::format("no plan divides {} and a global batch of {}", model.name, request.space.global_batch),
+                fmt::format("no plan divides {} and a global batch of {}", model.name, request.global_batch),
                 "another `global_batch` or number of devices");
   StageCache cache(model, calibration);
   std::map<int, std::vector<Candidate>> by_devices;
-  double least_bytes = INFINITY;
+  int64_t least_bytes = INT64_MAX;
   size_t smallest = 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     const StepPrediction step = cache.predict(choices[i], PipelineMethod::bound);
-    const double bytes = step.memory.total();
+    const int64_t bytes = step.memory.total();
     if (bytes < least_bytes) least_bytes = bytes, smallest = i;
     if (!step.fits) {
       ++outcome.num_too_large;
       continue;
     }
-    const double saved = step.account.bubble_us * (1 - bubble_share(choices[i].schedule, choices[i].chunks));
-    by_devices[choices[i].plan.num_devices()].push_back({i, step.step_us - saved});
+    const double saved = step.account.bubble_us * (1 - bubble_share(schedule_of(choices[i]), chunks_of(choices[i])));
+    by_devices[choices[i].num_devices()].push_back({i, step.step_us - saved});
   }
   outcome.num_plans = static_cast<int64_t>(choices.size());
   if (by_devices.empty())
     throw Error(Cause::usage,
                 fmt::format("{} at a global batch of {} fits on no plan of up to {} devices of {}: the smallest, {}, "
                             "needs {}",
-                            model.name, request.space.global_batch, request.space.most_devices,
-                            format_bytes(static_cast<double>(calibration.memory_bytes)), choice_text(choices[smallest]),
-                            format_bytes(least_bytes)),
+                            model.name, request.global_batch, request.most_devices,
+                            format_bytes(static_cast<double>(calibration.memory_bytes)), format_plan(choices[smallest]),
+                            format_bytes(static_cast<double>(least_bytes))),
                 "more devices, a smaller model, or devices with more memory");
   std::vector<RankedPlan> all;
   std::map<int, RankedPlan> best;

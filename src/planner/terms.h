@@ -11,9 +11,11 @@ namespace amdahl {
 // gemm.cpp
 /// Tiles of the output over the multiprocessors: a GEMM of few waves leaves some of them idle.
 double gemm_waves(const GemmWork& gemm, const Rates& rates);
-/// 2 m n k / rate x (1 + half_waves / waves), rate x unaligned_gemm for outputs of an unpadded width.
+/// 2 m n k / rate x (1 + half_waves / waves) + 4 (m k + k n + m n) / gemm_gbps, rate x unaligned_gemm for outputs of an
+/// unpadded width.
 double gemm_us(const GemmWork& gemm, const Rates& rates);
-/// Forward and the two products of backward, each with its own shape.
+/// Forward and the two products of backward, each with its own shape; of weights with unfavourable strides in forward
+/// more.
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates);
 
 // attention.cpp
@@ -24,6 +26,11 @@ double attention_us(const AttentionWork& attention, const Rates& rates);
 double memory_us(double bytes, const Rates& rates);
 /// Update of the parameters that one device updates.
 double optimizer_us(double parameters, const Rates& rates);
+
+// cache.cpp
+/// Rates of a step that touches so many bytes: those of memory and operands are slower, by 1 + spill x the part of the
+/// bytes that exceeds the cache.
+Rates spilled(const Rates& rates, double touched_bytes);
 
 // launch.cpp
 /// Time in which the host enqueues a layer: kernels x launch_us, and for collectives the wait for the slowest of the
@@ -46,17 +53,17 @@ struct PipelineCost {
   double makespan_us = 0;
   double transfer_us = 0;  // part of it that would go with infinitely fast links
   double bubble_us = 0;    // idle time of the busiest stage apart from that
-  int busiest = 0;         // stage
+  int busiest = 0;         // rank
 };
 struct StageCost {
   double forward_us = 0, backward_us = 0;
   double total_us() const { return forward_us + backward_us; }
 };
-/// sum of stages + (m - 1) x slowest stage + transfers: a pipeline whose slowest stage never waits after it started.
-/// Exact for gpipe and 1F1B when one stage is slowest by more than the transfers.
-PipelineCost pipeline_bound(const std::vector<StageCost>& stages, int64_t micro_batches, double transfer_us);
-/// By simulation of the schedule. Beyond 4 p micro-batches the makespan is continued linearly, which is exact in the
-/// steady state.
+/// sum of ranks + (m - 1) x slowest rank + transfers: a pipeline whose slowest rank never waits after it started.
+/// Exact for gpipe and 1F1B when one rank is slowest by more than the transfers.
+PipelineCost pipeline_bound(const std::vector<StageCost>& ranks, int64_t micro_batches, double transfer_us);
+/// By simulation of the schedule; `stages` are those of all ranks, `chunks` of each. Beyond 4 p micro-batches the
+/// makespan is continued linearly, which is exact in the steady state.
 PipelineCost pipeline_simulated(ScheduleKind kind, int chunks, const std::vector<StageCost>& stages,
                                 int64_t micro_batches, double transfer_us);
 
@@ -67,15 +74,13 @@ struct Overlap {
 };
 /// Communication of `buckets` equal buckets behind a backward pass: the last bucket is always exposed.
 Overlap overlap_of(double communication_us, double backward_us, int buckets, const Rates& rates);
-/// By which work gets slower when so many devices work at once: max(1, devices / shared_cores) for virtual devices on
-/// the cores of one host, and sharing for each further device (memory bandwidth, power). 1 for one device.
-double sharing_factor(int devices, const Rates& rates);
-
-// memory.cpp
-struct MemoryParts {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes of the fullest device
-  double total() const { return parameters + gradients + optimizer + activations; }
-};
-MemoryParts memory_of(const Workload& work);
+/// By which work gets slower when so many devices work at once, on average: max(1, devices / shared_cores) for virtual
+/// devices on the cores of one host, and sharing for each further one that has a core (memory bandwidth, power). 1 for
+/// one device.
+double sharing_factor(double devices, const Rates& rates);
+/// The first of these factors: also collectives take as much longer, because ranks copy and wait on the same cores.
+double oversubscription(double devices, const Rates& rates);
+/// What each collective waits for more because devices without a core must be scheduled.
+double crowd_us(int devices, const Rates& rates);
 
 }  // namespace amdahl

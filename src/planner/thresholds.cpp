@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "planner/enumerate.h"
+#include "planner/advise.h"
 #include "planner/predict.h"
 #include "stats/compare.h"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int kLeastWidth = 16, kMostWidth = 16384;
 constexpr double kSharedErrors = 0.8;  // as in rank.cpp
 
-ModelSpec dense_model(int64_t width) {
+ModelSpec dense_model_of_width(int64_t width) {
   ModelSpec model;
   model.name = "dense";
   model.input_width = 50;
@@ -51,6 +51,18 @@ Gain gain_of(const ModelSpec& model, const Rates& rates, double factor, int devi
 
 }  // namespace
 
+ModelSpec dense_model_of(int64_t num_parameters) {
+  int64_t low = 1, high = 1 << 20;  // widths; num_parameters grows with the width
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (dense_model_of_width(middle).num_parameters() < num_parameters)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return dense_model_of_width(low);
+}
+
 std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const std::vector<int>& devices,
                                            const std::vector<int64_t>& batches) {
   const Rates rates = rates_of(calibration);
@@ -63,7 +75,7 @@ std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const
       if (batch % count == 0)
         // Downwards, so that the smallest size counts from which on all larger ones pay.
         for (double width = kMostWidth; width >= kLeastWidth; width /= step) {
-          const ModelSpec model = dense_model(static_cast<int64_t>(std::lround(width)));
+          const ModelSpec model = dense_model_of_width(static_cast<int64_t>(std::lround(width)));
           const Gain gain = gain_of(model, rates, calibration.interval_factor, count, batch);
           if (gain.speedup < kMultiBeneficial) break;
           threshold.parameters = model.num_parameters();

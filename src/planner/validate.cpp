@@ -203,6 +203,21 @@ ParallelPlan plan_of(const MeasuredIteration& row) {
   return plan;
 }
 
+ErrorSummary errors_of_tool(const std::string& name, const std::vector<MeasuredIteration>& measured,
+                            const std::vector<MeasuredIteration>& predicted) {
+  std::vector<double> errors;
+  for (size_t i = 0; i < std::min(measured.size(), predicted.size()); ++i) {
+    MeasuredIteration same = predicted[i];
+    same.iteration_ms = measured[i].iteration_ms;
+    if (same != measured[i]) break;
+    errors.push_back(predicted[i].iteration_ms / measured[i].iteration_ms - 1);
+  }
+  if (errors.size() != measured.size() || errors.size() != predicted.size())
+    throw Error(Cause::usage, fmt::format("{}: row {} is of another iteration", name, errors.size() + 1),
+                "the measured rows in their order, with predicted times");
+  return summary_of(name, errors);
+}
+
 PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
                                 const std::vector<MeasuredIteration>& also, bool sizes) {
   PlanValidation result;

@@ -19,5 +19,8 @@ ParallelPlan plan_of(const MeasuredIteration& row);
 /// part in no fit.
 PlanValidation validate_planner(const std::vector<MeasuredIteration>& rows,
                                 const std::vector<MeasuredIteration>& also = {}, bool sizes = true);
+/// Errors of another tool's predictions of the same iterations, in the same order. Error{usage} for other iterations.
+ErrorSummary errors_of_tool(const std::string& name, const std::vector<MeasuredIteration>& measured,
+                            const std::vector<MeasuredIteration>& predicted);
 
 }  // namespace amdahl

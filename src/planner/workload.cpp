@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "base/layer_kinds.h"
+#include "base/plan_rules.h"
+#include "base/shards.h"
 
 namespace amdahl {
 namespace {
@@ -14,29 +15,26 @@ constexpr double kTile = 8;  // widths that are multiples of it use tensor cores
 
 double real(int64_t value) { return static_cast<double>(value); }
 
-double parameters_in(const LayerSpec& layer, const Shape& input) {
+double parameters_in(const ModelSpec& model, size_t layer, TensorRole role, const TensorPlace& place) {
   double sum = 0;
-  for (const ParameterSpec& parameter : parameters_of(layer, input)) sum += real(parameter.num_parameters());
+  for (const ParameterSpec& parameter : shard_parameters(model, layer, role, place))
+    sum += real(parameter.num_parameters());
   return sum;
 }
 
+/// A layer, and how the plan divides it.
 struct Place {
   const ModelSpec& model;
   const SoftwareProfile& software;
-  double rows, tp;
+  double rows;
+  TensorPlace tensor;
+  TensorRole role;
   Recompute recompute;
+  double tp() const { return role == TensorRole::whole ? 1.0 : tensor.size; }
 };
 
-/// Floats per row that backward reads besides the layer's input and output, where it computes in f32.
-double saved_floats(const LayerSpec& layer, const Shape& input, Recompute recompute) {
-  const LayerKindRow& row = row_of(layer.kind);
-  const int64_t kept = row.memory(layer, input, {recompute, DType::f32}).kept / static_cast<int64_t>(sizeof(float));
-  return real(std::max<int64_t>(0, kept - 2 * count_of(row.output(layer, input))));
-}
-
-// Biases and gains after the division are not divided; they are too small to matter here.
 LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input) {
-  const double steps = real(input[0]), units = real(layer.units), tokens = at.rows * steps, tp = at.tp;
+  const double steps = real(input[0]), units = real(layer.units), tokens = at.rows * steps, tp = at.tp();
   LayerWork work;
   work.gemms = {{tokens, 3 * units / tp, units},
                 {tokens, units, units / tp},
@@ -44,9 +42,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
                 {tokens, units, 4 * units / tp}};
   const double batch = at.rows * real(layer.heads) / tp;
   work.attention = {batch, steps, units / real(layer.heads), at.software.score_bytes};
-  work.parameters = parameters_in(layer, input) / tp;
-  work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp) +
-               work.parameters * at.software.accumulate_bytes;
+  work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp);
   work.kernels = at.software.block_kernels;
   if (static_cast<int64_t>(batch) % 4 != 0) work.extra_kernels = at.software.unfused_kernels;
   if (tp > 1) {
@@ -55,10 +51,6 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
   }
   // What backward computes again: a third of the block's work, or of it the first dense layer.
   work.repeated_share = at.recompute == Recompute::block ? 1.0 / 3 : at.recompute == Recompute::selective ? 1.0 / 9 : 0;
-  const double saved = saved_floats(layer, input, at.recompute);
-  const double kept = at.recompute == Recompute::none ? 1 : at.recompute == Recompute::selective ? 0.4 : 0.06;
-  work.saved_bytes = at.software.saved_bytes > 0 ? kept * tokens * units * at.software.saved_bytes
-                                                 : at.rows * (saved / tp + steps * units) * at.software.element_bytes;
   return work;
 }
 
@@ -67,57 +59,71 @@ LayerWork embedding_work(const Place& at, const LayerSpec& layer, const Shape& i
   const double values = at.rows * real(input[0]) * real(layer.units);
   constexpr double kPasses = 6;  // table, positions and sum, and the same backward
   work.bytes = kPasses * values * at.software.element_bytes;
-  work.parameters = parameters_in(layer, input) / at.tp;
   work.host = LayerWork::Host::input;
   work.has_input_gradient = false;
-  work.saved_bytes = values * at.software.element_bytes;
   return work;
 }
 
 LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input) {
   LayerWork work;
   const double tokens = at.rows * real(input[0]);
-  const bool pads = at.tp > 1 || at.software.pads_alone;
-  const double width = (pads ? real(padded_vocabulary(layer.vocabulary)) : real(layer.vocabulary)) / at.tp;
+  const bool pads = at.tp() > 1 || at.software.pads_alone;
+  const double width = (pads ? real(padded_vocabulary(layer.vocabulary)) : real(layer.vocabulary)) / at.tp();
   const bool aligned = pads || layer.vocabulary % static_cast<int64_t>(kTile) == 0;
   work.gemms = {{tokens, width, real(input[1]), aligned}};
   work.bytes = tokens * width * at.software.logit_bytes;
-  work.parameters = layer.tied ? 0 : parameters_in(layer, input) / at.tp;
   work.host = LayerWork::Host::head;
-  work.saved_bytes = tokens * width * at.software.element_bytes;
   return work;
 }
 
-// Recurrent layers, convolutions and dense layers: one product of the layer's FLOP.
-LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input) {
+// All steps' inputs in one product, then a product for each step. Element-wise kernels read and write the gates and two
+// states, forward and backward.
+LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& input) {
+  constexpr double kPasses = 6;
+  const double steps = real(input[0]), units = real(layer.units), tp = at.tp();
+  const double gates = layer.kind == LayerKind::lstm ? 4 : 3, width = gates * units / tp;
+  LayerWork work;
+  work.gemms = {{at.rows * steps, width, real(input[1])}, {at.rows, width, units, true, steps}};
+  work.bytes = kPasses * at.rows * steps * (width + 2 * units / tp) * at.software.element_bytes;
+  work.kernels = 3 + 4 * steps;
+  if (tp > 1) work.collectives = 2 * steps, work.collective_bytes = at.rows * units * at.software.element_bytes;
+  return work;
+}
+
+// Convolutions, projections and dense layers: one product of the layer's FLOP. Of a column-parallel layer the
+// ranks sum the gradient of its input, of a row-parallel one its output, of another divided one both.
+LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input, double parameters) {
   const LayerKindRow& row = row_of(layer.kind);
   const Shape output = row.output(layer, input);
-  const double flops = row.forward_flops(layer, input) * at.rows;
+  const double flops = row.forward_flops(layer, input) * at.rows, tp = at.tp();
+  const bool whole_input = at.role != TensorRole::row, whole_output = at.role != TensorRole::column;
   LayerWork work;
-  work.parameters = parameters_in(layer, input) / at.tp;
-  const double out = at.rows * real(count_of(output)), in = at.rows * real(count_of(input));
+  double out = at.rows * real(count_of(output)), in = at.rows * real(count_of(input));
   if (flops > 0) {
-    const double width = real(output.back()) / at.tp, rows = out / real(output.back());
-    work.gemms = {{rows, width, flops / at.tp / (2 * rows * width)}};
+    const double width = real(output.back()) / (at.role == TensorRole::row ? 1 : tp), rows = out / real(output.back());
+    work.gemms = {{rows, width, flops / tp / (2 * rows * width)}};
   }
+  if (tp > 1 && flops > 0) {
+    work.collectives = (at.role == TensorRole::divided ? 2 : 1);
+    work.collective_bytes = (at.role == TensorRole::column ? in : out) * at.software.element_bytes;
+  }
+  if (!whole_input) in /= tp;
+  if (!whole_output) out /= tp;
   constexpr double kForwardAndBackward = 3;
-  work.bytes = kForwardAndBackward * (in + out / at.tp) * at.software.element_bytes +
-               work.parameters * at.software.accumulate_bytes;
-  const bool recurrent = layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru;
-  work.kernels = 3 + (recurrent ? 2 * real(input[0]) : 0) + (layer.dropout > 0 ? 2 : 0);
-  if (at.tp > 1 && flops > 0) work.collectives = 1, work.collective_bytes = out * at.software.element_bytes;
-  const double saved = saved_floats(layer, input, Recompute::none);
-  work.saved_bytes = (at.rows * saved + out) * at.software.element_bytes;
+  work.bytes = kForwardAndBackward * (in + out) * at.software.element_bytes + parameters * at.software.accumulate_bytes;
+  work.kernels = 3 + (layer.dropout > 0 ? 2 : 0);
   return work;
 }
 
 LayerWork work_of_layer(const Place& at, size_t index) {
   const LayerSpec& layer = at.model.layers[index];
   const Shape input = at.model.layer_input_shape(index);
+  const double parameters = parameters_in(at.model, index, at.role, at.tensor);
   LayerWork work;
   switch (layer.kind) {
     case LayerKind::transformer_block:
       work = block_work(at, layer, input);
+      work.bytes += parameters * at.software.accumulate_bytes;
       break;
     case LayerKind::embedding:
       work = embedding_work(at, layer, input);
@@ -125,29 +131,20 @@ LayerWork work_of_layer(const Place& at, size_t index) {
     case LayerKind::token_head:
       work = head_work(at, layer, input);
       break;
+    case LayerKind::lstm:
+    case LayerKind::gru:
+      work = recurrent_work(at, layer, input);
+      break;
     default:
-      work = other_work(at, layer, input);
+      work = other_work(at, layer, input, parameters);
   }
-  if (index == 0) work.has_input_gradient = false;
+  work.parameters = parameters;
+  const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
+                      layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
+  if (index > 0 || within) return work;
+  work.has_input_gradient = false;
+  if (at.role == TensorRole::column) work.collectives = 0;
   return work;
-}
-
-bool at_end(const LayerSpec& layer) { return layer.kind != LayerKind::transformer_block; }
-
-// Layers of a pipeline stage: transformer blocks are divided evenly; what precedes and follows them stays at the ends.
-// Models without blocks are divided evenly by their number of layers.
-std::vector<int> stage_of_layers(const ModelSpec& model, int pp) {
-  const auto blocks = static_cast<int>(
-      std::count_if(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) { return !at_end(layer); }));
-  const int total = blocks > 0 ? blocks : static_cast<int>(model.layers.size());
-  std::vector<int> stages;
-  int seen = 0;
-  for (const LayerSpec& layer : model.layers) {
-    const bool counts = blocks == 0 || !at_end(layer);
-    const int position = counts ? seen++ : std::min(seen, total - 1);
-    stages.push_back(std::min(pp - 1, static_cast<int>(static_cast<int64_t>(position) * pp / total)));
-  }
-  return stages;
 }
 
 bool same_layer(const ModelSpec& model, size_t a, size_t b) {
@@ -155,19 +152,17 @@ bool same_layer(const ModelSpec& model, size_t a, size_t b) {
   return x.kind == y.kind && x.kind == LayerKind::transformer_block && x.units == y.units && x.heads == y.heads;
 }
 
-std::string why_tensor_infeasible(const ModelSpec& model, int tp) {
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerSpec& layer = model.layers[i];
-    if (layer.kind == LayerKind::transformer_block && layer.heads % tp != 0)
-      return fmt::format("{} attention heads are not a multiple of tp {}", layer.heads, tp);
-    if (layer.kind == LayerKind::dense && i + 1 < model.layers.size() && layer.units % tp != 0)
-      return fmt::format("layer {} has {} units, not a multiple of tp {}", i, layer.units, tp);
-    if (layer.kind != LayerKind::transformer_block && layer.kind != LayerKind::dense &&
-        layer.kind != LayerKind::embedding && layer.kind != LayerKind::token_head &&
-        layer.kind != LayerKind::layer_norm)
-      return fmt::format("layers of kind {} cannot be divided by tp", row_of(layer.kind).name);
+StageWork stage_work(Place at, const LayerRange& range, const std::vector<TensorRole>& roles) {
+  StageWork stage;
+  for (size_t i = range.first; i < std::min(range.last, at.model.layers.size()); ++i) {
+    at.role = roles[i];
+    if (i > range.first && same_layer(at.model, i - 1, i))
+      stage.layers.back().repeats += 1;
+    else
+      stage.layers.push_back(work_of_layer(at, i));
+    stage.parameters += stage.layers.back().parameters;
   }
-  return "";
+  return stage;
 }
 
 }  // namespace
@@ -199,70 +194,61 @@ SoftwareProfile megatron_profile() {
   profile.unfused_kernels = 10;
   profile.pads_alone = false;
   profile.gradient_bytes = 2;
-  profile.state_bytes = 2 + 2 + 4 + 4 + 4 + 4;
-  profile.optimizer_state_bytes = 12;
-  profile.sum_gradient_bytes = 4;
-  profile.saved_bytes = 34;  // Korthikanti et al., 2022, arXiv:2205.05198, without the scores
   return profile;
 }
 
-Feasibility mesh_feasible(const ModelSpec& model, const ParallelPlan& plan) {
-  const auto no = [](std::string why) { return Feasibility{false, std::move(why)}; };
-  const Mesh& mesh = plan.mesh;
-  if (mesh.dp < 1 || mesh.tp < 1 || mesh.pp < 1) return no("the sizes of a mesh are at least 1");
-  const int64_t rows = static_cast<int64_t>(mesh.dp) * plan.accumulate;
-  if (plan.accumulate < 1 || plan.global_batch < rows || plan.global_batch % rows != 0)
-    return no(fmt::format("a global batch of {} cannot be divided among dp {} in {} micro-batches", plan.global_batch,
-                          mesh.dp, plan.accumulate));
-  if (mesh.tp > 1)
-    if (std::string why = why_tensor_infeasible(model, mesh.tp); !why.empty()) return no(why);
-  const auto blocks =
-      std::count_if(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) { return !at_end(layer); });
-  const int64_t parts = blocks > 0 ? blocks : static_cast<int64_t>(model.layers.size());
-  if (mesh.pp > parts) return no(fmt::format("{} layers cannot be divided among pp {}", parts, mesh.pp));
-  return {};
+std::vector<double> Workload::rank_parameters() const {
+  std::vector<double> ranks(static_cast<size_t>(mesh.pp));
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    ranks[static_cast<size_t>(rank_of_stage(schedule, mesh.pp, static_cast<int>(stage)))] += stages[stage].parameters;
+  return ranks;
+}
+
+double Workload::touched_bytes() const {
+  constexpr double kStateBytes = 16, kPasses = 3;  // per parameter; over activations, in LayerWork::bytes
+  double activations = 0;
+  for (const StageWork& stage : stages)
+    for (const LayerWork& layer : stage.layers) activations += layer.repeats * layer.bytes / kPasses;
+  const std::vector<double> ranks = rank_parameters();
+  return kStateBytes * *std::max_element(ranks.begin(), ranks.end()) + activations / mesh.pp;
 }
 
 void set_step(const ParallelPlan& plan, Workload& work) {
   work.mesh = plan.mesh;
   work.micro_batches = plan.accumulate;
+  work.schedule = schedule_of(plan), work.chunks = plan.mesh.pp > 1 ? chunks_of(plan) : 1;
   work.zero_stage = plan.strategy.starts_with("zero") ? plan.strategy.back() - '0' : 0;
   work.overlap = plan.overlap && plan.strategy != "dp";
   work.bucket_bytes = real(plan.bucket_bytes);
 }
 
 Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const SoftwareProfile& software) {
-  const Feasibility feasible = mesh_feasible(model, plan);
-  if (!feasible.ok)
-    throw Error(Cause::usage, fmt::format("{}: {}", model.name, feasible.reason), "another mesh or batch");
+  require_plan_feasible(plan, model);
+  if (plan.global_batch < 1)
+    throw Error(Cause::usage, fmt::format("plan {} without a batch", format_plan(plan)), "a `global_batch`");
   Workload work;
-  work.micro_rows = real(plan.global_batch) / real(plan.mesh.dp * plan.accumulate);
   set_step(plan, work);
+  work.micro_rows = real(even_share(even_share(plan.global_batch, plan.mesh.dp, 0).rows(), plan.accumulate, 0).rows());
   work.gradient_bytes = software.gradient_bytes;
-  work.state_bytes = software.state_bytes;
-  work.optimizer_state_bytes = software.optimizer_state_bytes;
-  work.sum_gradient_bytes = software.sum_gradient_bytes;
   work.flops = model.step_flops(plan.global_batch);
-  const Place at{model, software, work.micro_rows, static_cast<double>(plan.mesh.tp),
-                 static_cast<Recompute>(plan.recompute)};
-  const std::vector<int> stage_of = stage_of_layers(model, plan.mesh.pp);
-  work.stages.resize(static_cast<size_t>(plan.mesh.pp));
-  double tied = 0;  // the table of the first layer, of which the last stage has a copy
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    StageWork& stage = work.stages[static_cast<size_t>(stage_of[i])];
-    if (i > 0 && stage_of[i] == stage_of[i - 1] && same_layer(model, i - 1, i)) {
-      stage.layers.back().repeats += 1;
-      stage.parameters += stage.layers.back().parameters;
-    } else {
-      stage.layers.push_back(work_of_layer(at, i));
-      stage.parameters += stage.layers.back().parameters;
-    }
-    if (model.layers[i].kind == LayerKind::embedding)
-      tied = real(model.layers[i].vocabulary * model.layers[i].units) / at.tp;
-    if (model.layers[i].tied && plan.mesh.pp > 1) stage.parameters += tied;
-    if (i > 0 && stage_of[i] != stage_of[i - 1])
+  std::vector<LayerRange> ranges{{}};
+  if (plan.mesh.pp > 1) ranges = stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
+  const std::vector<TensorRole> roles = tensor_roles(model, ranges);
+  const Place at{
+      model, software, work.micro_rows, {plan.mesh.tp, 0}, TensorRole::whole, static_cast<Recompute>(plan.recompute)};
+  const auto holder = [&](size_t stage) {
+    return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));
+  };
+  for (size_t s = 0; s < ranges.size(); ++s) {
+    work.stages.push_back(stage_work(at, ranges[s], roles));
+    // The tied output layer has a copy of the table where another rank holds the embedding.
+    for (size_t i = ranges[s].first; i < std::min(ranges[s].last, model.layers.size()); ++i)
+      if (model.layers[i].tied && holder(s) != holder(0))
+        work.stages[s].parameters += parameters_in(model, 0, roles[0], at.tensor);
+    if (s > 0)
       work.transfer_bytes =
-          std::max(work.transfer_bytes, work.micro_rows * real(model.layer_input_width(i)) * software.element_bytes);
+          std::max(work.transfer_bytes,
+                   work.micro_rows * real(model.layer_input_width(ranges[s].first)) * software.element_bytes);
   }
   return work;
 }

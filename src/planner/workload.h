@@ -8,7 +8,7 @@
 
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
-#include "parallel/pipeline/schedule.h"
+#include "base/pipeline_kinds.h"
 
 namespace amdahl {
 
@@ -16,6 +16,7 @@ namespace amdahl {
 struct GemmWork {
   double m = 0, n = 0, k = 0;
   bool aligned = true;  // n is a multiple of the tile of tensor cores
+  double count = 1;     // of equal products, one after another
 };
 
 /// Attention of one layer on one device: `batch` = rows x heads of this device.
@@ -36,7 +37,6 @@ struct LayerWork {
   double collectives = 0;                                     // of the tensor axis
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
-  double saved_bytes = 0;                                     // kept for backward
   double repeated_share = 0;                                  // of its work that backward does again
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
 };
@@ -55,13 +55,16 @@ struct Workload {
   int zero_stage = 0;
   bool overlap = false;
   double bucket_bytes = 25 << 20;
-  std::vector<StageWork> stages;
-  double transfer_bytes = 0;         // between neighbouring stages, each direction
-  double gradient_bytes = 4;         // per parameter in the all-reduce of the data axis
-  double state_bytes = 16;           // parameters, gradients and optimizer state per parameter
-  double optimizer_state_bytes = 8;  // the part of it that ZeRO divides from stage 1 on
-  double sum_gradient_bytes = 4;     // the part that it divides from stage 2 on
-  double flops = 0;                  // of the whole step over all devices
+  std::vector<StageWork> stages;  // pipeline stages: `chunks` per rank, which rank_of_stage assigns
+  double transfer_bytes = 0;      // between neighbouring stages, each direction
+  double gradient_bytes = 4;      // per parameter in the all-reduce of the data axis
+  double flops = 0;               // of the whole step over all devices
+
+  /// Parameters of each pipeline rank.
+  std::vector<double> rank_parameters() const;
+  /// Bytes that a step touches on the device with most parameters: parameters with gradients and Adam's state, and
+  /// activations.
+  double touched_bytes() const;
 };
 
 /// Properties of a training program that are counted in its source, not fitted.
@@ -77,10 +80,6 @@ struct SoftwareProfile {
   double unfused_kernels = 0;   // more of them when rows x heads is no multiple of 4
   bool pads_alone = true;       // pads the vocabulary also on one device
   double gradient_bytes = 4;
-  double state_bytes = 16;
-  double optimizer_state_bytes = 8;
-  double sum_gradient_bytes = 4;
-  double saved_bytes = 0;  // per row, step and unit of a block; 0: of the table of layers
 };
 
 /// This program, f32.
@@ -88,14 +87,10 @@ SoftwareProfile amdahl_profile();
 /// Megatron-LM of 2022 in fp16 with activations kept, as in the measured file of tests/data/planner.
 SoftwareProfile megatron_profile();
 
-/// Counts of one step of `plan`. Stages: the first layer and the last stay at the ends, those between are divided
-/// evenly. Error{usage} when the mesh cannot divide the model.
+/// Counts of one step of a plan of the engine, on the fullest rank of each axis. Error{usage} for a plan that is not
+/// feasible.
 Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const SoftwareProfile& software);
-/// Sets what of a plan does not change the counts of a stage: micro-batches, ZeRO, overlap and buckets.
+/// Sets what of a plan does not change the counts of a stage: micro-batches, schedule, ZeRO, overlap and buckets.
 void set_step(const ParallelPlan& plan, Workload& work);
-
-/// Whether the mesh divides the model's heads, widths and layers, and the batch; the reason names the first that it
-/// does not.
-Feasibility mesh_feasible(const ModelSpec& model, const ParallelPlan& plan);
 
 }  // namespace amdahl

@@ -23,6 +23,7 @@ constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collect
                                                                        {"onesided-gemm", "onesided"},
                                                                        {"onesided-locality", "onesided"},
                                                                        {"sensor", "sensor"},
+                                                                       {"plan-verification", "plan-verification"},
                                                                        {"study-run", "study"},
                                                                        {"train-epoch", "train"}};
 

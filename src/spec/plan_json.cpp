@@ -57,21 +57,29 @@ json account_json(const PlanAccount& a) {
           {"hidden_dp_us", finite(a.hidden_dp_us, "a part")}};
 }
 
+json parts_json(const std::vector<PlanPart>& parts) {
+  json array = json::array();
+  for (const PlanPart& part : parts)
+    array.push_back({{"name", part.name},
+                     {"predicted_us", finite(part.predicted_us, "a part")},
+                     {"measured_us", finite(part.measured_us, "a part")}});
+  return array;
+}
+
 json plan_json(const RankedPlan& plan) {
-  const DeviceMemory& memory = plan.step.memory;
+  const PlanMemory& memory = plan.step.memory;
   json object{{"plan", plan.text},
               {"devices", plan.step.plan.num_devices()},
-              {"executable", plan.executable},
               {"step_us", finite(plan.step.step_us, "a predicted step")},
               {"interval", interval_json(plan.step.interval)},
               {"rows_per_second", finite(plan.step.rows_per_second, "a rate")},
               {"account", account_json(plan.step.account)},
               {"memory_bytes",
-               {{"parameters", finite(memory.parameters, "memory")},
-                {"gradients", finite(memory.gradients, "memory")},
-                {"optimizer", finite(memory.optimizer, "memory")},
-                {"activations", finite(memory.activations, "memory")},
-                {"total", finite(memory.total(), "memory")}}}};
+               {{"parameters", memory.parameters},
+                {"gradients", memory.gradients},
+                {"optimizer", memory.optimizer},
+                {"activations", memory.activations},
+                {"total", memory.total()}}}};
   if (plan.hourly_price > 0) {
     object["hourly_price"] = finite(plan.hourly_price, "a price");
     object["price_per_million_rows"] = finite(plan.price_per_million_rows, "a price");
@@ -135,7 +143,8 @@ std::string calibration_outcome_to_json(const CalibrationOutcome& outcome) {
   for (const ProbedStep& step : outcome.steps)
     steps.push_back({{"model", step.model},
                      {"global_batch", step.global_batch},
-                     {"devices", step.devices},
+                     {"plan", step.plan},
+                     {"parts", parts_json(step.parts)},
                      {"measured_us", finite(step.measured_us, "a measured step")},
                      {"predicted_us", finite(step.predicted_us, "a predicted step")},
                      {"interval", interval_json(step.interval)}});
@@ -166,28 +175,35 @@ std::string thresholds_to_json(const ThresholdsOutcome& outcome) {
 std::string verification_to_json(const VerifyOutcome& outcome) {
   json plans = json::array();
   for (const VerifiedPlan& plan : outcome.plans) {
-    json parts = json::array();
-    for (const VerifiedPart& part : plan.parts)
-      parts.push_back({{"name", part.name},
-                       {"predicted_us", finite(part.predicted_us, "a part")},
-                       {"measured_us", finite(part.measured_us, "a part")}});
     plans.push_back({{"prediction", plan_json(plan.plan)},
                      {"random", plan.random},
                      {"measured_us", finite(plan.measured_us, "a measured step")},
                      {"sd_us", finite(plan.sd_us, "a spread")},
+                     {"runs", plan.runs},
+                     {"memory_bytes", finite(plan.memory_bytes, "memory")},
+                     {"modelled_bytes", finite(plan.modelled_bytes, "memory")},
                      {"inside", plan.inside},
-                     {"parts", parts}});
+                     {"parts", parts_json(plan.parts)}});
   }
+  json terms = json::array();
+  for (const TermError& term : outcome.terms)
+    terms.push_back(
+        {{"name", term.name}, {"mean", finite(term.mean, "an error")}, {"bias", finite(term.bias, "an error")}});
   json object{{"version", kSchemaVersion},
               {"model", outcome.prediction.model.name},
               {"global_batch", outcome.prediction.global_batch},
               {"plans", plans},
+              {"terms", terms},
+              {"seconds", finite(outcome.seconds, "seconds")},
+              {"corrected", outcome.corrected},
+              {"notes", outcome.notes},
               {"median_error", finite(outcome.median_error, "an error")},
               {"loss_of_choice", finite(outcome.loss_of_choice, "a loss")}};
   if (outcome.refitted_error > 0) {
     object["refitted_error"] = finite(outcome.refitted_error, "an error");
     object["refitted"] = calibration_json(outcome.refitted);
   }
+  if (!outcome.run_dir.empty()) object["run_dir"] = outcome.run_dir;
   return dump(object, 2);
 }
 

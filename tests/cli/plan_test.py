@@ -77,6 +77,50 @@ def check_thresholds(case):
     case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "2", "--link", "nvlink9", says=["nvlink4"])
 
 
+def check_advice_from_a_calibration(case):
+    _, file = machine(case)
+    machine(case, calibrations=[dict(file["calibrations"][0], interval_factor=0.5)])
+    said = case.run("advise", "--params", "100k", "--batch", "64", "--machine", "m.json", "--devices", "4").stdout
+    assert said.startswith("single: predicted from the calibration of NVIDIA H200"), said
+    said = case.run("advise", "--model", "gpt2", "--batch", "512", "--machine", "m.json").stdout
+    assert said.startswith("multi: predicted from the calibration of NVIDIA H200: 2 devices, dp2"), said
+    case.refused(2, "usage", "advise", "--params", "1M", "--machine", "m.json", "--policy", "study", says=["calibration"])
+    case.refused(2, "usage", "advise", "--assume-devices", "2", "--machine", "m.json", says=["--machine with"])
+
+
+def check_calibrate_verify_and_study(case):
+    """In less time than constants need to be good: what is checked is the course of it."""
+    found = json.loads(case.run("calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "1", "--machine", "c.json",
+                                "--json").stdout)
+    valid("machine.schema.json", json.loads(case.path("c.json").read_text()))
+    assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2"} and found["calibration"]["seconds"] < 60, found
+    words = ("plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "-o", "pairs")
+    verified = json.loads(case.run(*words, "--plans", "dp1", "dp2", "tp2", "--json").stdout)
+    valid("plan-verification.schema.json", verified)
+    assert [p["prediction"]["plan"] for p in verified["plans"]] == ["dp1", "dp2", "tp2"], verified["plans"]
+    for one in verified["plans"]:
+        low, high = one["prediction"]["interval"]["low"], one["prediction"]["interval"]["high"]
+        assert one["inside"] == (low <= one["measured_us"] <= high), one
+        parts = sum(part["measured_us"] for part in one["parts"])
+        assert abs(parts / one["measured_us"] - 1) < 1e-6, one
+        # Counted are also copies that a CPU's products make.
+        assert one["prediction"]["memory_bytes"]["total"] < one["modelled_bytes"] < 1.01 * one["memory_bytes"], one
+    assert verified["refitted_error"] <= verified["median_error"] or not verified["corrected"], verified
+    report = case.run("report", "pairs").stdout
+    assert "3 plans: median error" in report and "tp2" in report, report
+    case.refused(2, "usage", "plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "0.0001",
+                 says=["take so long", "--seconds"])
+    case.refused(2, "usage", *H200, "--seconds", "3", says=["without --verify"])
+    study = ("study", "--backend", "cpu", "--mode", "single", "--devices", "1", "--batch-sizes", "32", "--runs", "2", "--steps", "5",
+             "--warmup", "2")
+    assert "devices pay: `amdahl calibrate --machine FILE`" in case.run(*study, "-o", "s1").stdout
+    last = case.run(*study, "--machine", "c.json", "-o", "s2").stdout
+    assert "parameters from which on 2, 4 and 8 devices pay" in last and "at batch 32: 2 " in last, last
+    auto = case.run("study", "--backend", "cpu", "--mode", "auto", "--devices", "1,2", "--batch-sizes", "32", "--machine", "c.json",
+                    "--dry-run").stdout
+    assert "predicted from the calibration of" in auto, auto
+
+
 def check_verification_refuses_assumptions(case):
     words, _ = machine(case)
     case.refused(2, "usage", *words, "--what-if", "gpus=4", "--verify", says=["no assumptions"])
@@ -90,6 +134,12 @@ def check_validation(case):
     found = json.loads(case.run("plan", "--validate", "few.csv", "--and-predict", "more.csv", "--json").stdout)
     valid("plan-validation.schema.json", found)
     assert found["also"]["rows"] == 40 and found["also"]["mean"] < 0.1, found["also"]
+    case.path("tool.csv").write_text("\n".join(rows[:1] + [r.rsplit(",", 1)[0] + ",100" for r in rows[1:200]]) + "\n")
+    beside = json.loads(case.run("plan", "--validate", "few.csv", "--beside", "tool.csv", "--json").stdout)
+    worst = max(abs(100 / float(r.rsplit(",", 1)[1]) - 1) for r in rows[1:200])
+    tool = next(b for b in beside["baselines"] if b["name"] == "tool.csv")
+    assert tool["rows"] == 199 and abs(tool["worst"] - worst) < 1e-9, tool
+    case.refused(2, "usage", "plan", "--validate", "few.csv", "--beside", "more.csv", says=["another iteration"])
     case.path("bad.csv").write_text(rows[0] + "\n1,2,3\n")
     case.refused(2, "data-corrupt", "plan", "--validate", "bad.csv", says=["bad.csv:2", "3 cells of 11"])
 

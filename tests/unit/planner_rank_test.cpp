@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "base/plan_rules.h"
+#include "planner/advise.h"
 #include "planner/predict.h"
 #include "planner/thresholds.h"
 #include "planner/what_if.h"
@@ -21,7 +23,7 @@ PlanOutcome ranked(const Calibration& calibration, const char* model, int64_t ba
   outcome.model = find_model_preset(model);
   outcome.global_batch = batch, outcome.most_devices = devices, outcome.calibration = calibration;
   RankRequest request;
-  request.space.global_batch = batch, request.space.most_devices = devices;
+  request.global_batch = batch, request.most_devices = devices;
   rank_plans(outcome.model, calibration, request, outcome);
   return outcome;
 }
@@ -36,22 +38,24 @@ std::string refusal(const char* what_if) {
   return "accepted";
 }
 
-TEST(PlannerRank, PlansAreTextAndBack) {
-  PlanSpace space;
-  space.global_batch = 48, space.most_devices = 6;
-  const std::vector<PlanChoice> choices = enumerate_choices(find_model_preset("gpt2"), space);
+TEST(PlannerRank, EveryPlanIsFeasibleAndHasATextOfItsOwn) {
+  const ModelSpec model = find_model_preset("gpt2");
   std::set<std::string> texts;
-  for (const PlanChoice& choice : choices) {
-    const std::string text = choice_text(choice);
-    EXPECT_TRUE(texts.insert(text).second) << text << " twice";
-    EXPECT_EQ(choice_text(parse_choice(text, 48)), text);
-    EXPECT_TRUE(mesh_feasible(find_model_preset("gpt2"), choice.plan).ok) << text;
+  for (int devices = 1; devices <= 6; ++devices) {
+    PlanQuery query{.num_devices = devices, .global_batch = 48};
+    query.all_schedules = query.all_micro_batches = query.all_options = true;
+    for (const ParallelPlan& plan : enumerate_plans(model, query)) {
+      const std::string text = format_plan(plan);
+      EXPECT_TRUE(texts.insert(text).second) << text << " twice";
+      EXPECT_TRUE(plan_feasible(plan, model).ok) << text;
+      ParallelPlan back = parse_plan(text);
+      back.global_batch = 48;
+      EXPECT_EQ(back, plan) << text;
+    }
   }
-  for (const char* text : {"dp1", "dp2.tp3,m4,zero1", "dp2.pp3,zb-v,m8,recompute=block", "pp2,interleavedx4,m6"})
+  for (const char* text : {"dp1", "dp2.tp3,m4,zero1", "dp2.pp3,m8,recompute=block,zb-v", "pp2,m12,interleaved",
+                           "dp4,no-overlap", "dp4,bucket-mb=5"})
     EXPECT_TRUE(texts.count(text)) << text;
-  EXPECT_THROW(parse_choice("dp2,m0", 48), Error);
-  EXPECT_THROW(parse_choice("dq2", 48), Error);
-  EXPECT_THROW(parse_choice("dp2,zero4", 48), Error);
 }
 
 TEST(PlannerRank, TheBestIsTheFastestThatFits) {
@@ -85,16 +89,18 @@ TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {
 }
 
 TEST(PlannerRank, ManyPlansTakeLittleTime) {
-  const PlanOutcome outcome = ranked(assumed("gpus=32,gpu=h200"), "gpt2", 4096, 32);
+  const PlanOutcome outcome = ranked(assumed("gpus=72,gpu=h200"), "gpt2", 4096, 72);
   EXPECT_GT(outcome.num_plans, 100'000);
   EXPECT_LT(outcome.seconds, 10);
 }
 
 TEST(PlannerRank, TermsOfAPlanAddUp) {
   const Calibration calibration = assumed("gpus=8,gpu=h200");
-  for (const char* text : {"dp8", "dp2.tp2.pp2,m8", "tp4,m4,recompute=block", "dp1"}) {
+  for (const char* text : {"dp8", "dp2.tp2.pp2,m8", "pp2,m4,zb-v", "tp4,m4,recompute=block", "dp1"}) {
     PlanOutcome outcome;
-    explain_plan(find_model_preset("gpt2"), calibration, parse_choice(text, 64), outcome);
+    ParallelPlan plan = parse_plan(text);
+    plan.global_batch = 64;
+    explain_plan(find_model_preset("gpt2"), calibration, plan, outcome);
     double sum = 0;
     for (const ExplainedTerm& term : outcome.terms) {
       sum += term.us;
@@ -116,6 +122,30 @@ TEST(PlannerThresholds, LargerBatchesPayFromSmallerSizes) {
   const std::vector<SizeThreshold> slow = find_thresholds(assumed("gpu=h200,link=pcie3"), {2}, {65536});
   EXPECT_TRUE(slow[0].parameters == 0 || slow[0].parameters >= found[4].parameters) << "a slower link";
   EXPECT_EQ(find_thresholds(assumed("gpu=h200"), {4}, {6})[0].parameters, 0) << "6 rows on 4 devices";
+}
+
+TEST(PlannerAdvice, IsThatOfTheRanking) {
+  Calibration calibration = assumed("gpus=4,gpu=h200");
+  calibration.interval_factor = 0.5;
+  const auto advice = [&](const char* model, int64_t batch) {
+    return advise_predicted({.model = model, .global_batch = batch, .max_devices = 4}, find_model_preset(model),
+                            calibration);
+  };
+  const Advice large = advice("gpt2", 512), small = advice("medium", 64);
+  EXPECT_EQ(large.decision, "multi");
+  EXPECT_NE(large.reason.find("4 devices, dp4"), std::string::npos) << large.reason;
+  EXPECT_EQ(large.evidence.size(), 3u);
+  EXPECT_EQ(small.decision, "single");
+  for (const Advice& one : {large, small}) EXPECT_NE(one.reason.find("predicted"), std::string::npos);
+  EXPECT_FALSE(large.command.empty()) << "a prediction of several devices is to be measured";
+}
+
+TEST(PlannerAdvice, ModelsOfASizeHaveIt) {
+  for (const int64_t size : {10'000, 1'000'000, 300'000'000}) {
+    const double ratio = static_cast<double>(dense_model_of(size).num_parameters()) / static_cast<double>(size);
+    EXPECT_GE(ratio, 1) << size;
+    EXPECT_LT(ratio, 1.05) << size;
+  }
 }
 
 TEST(PlannerWhatIf, NamesWhatIsImpossible) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/shards.h"
 #include "parallel/pipeline/simulate.h"
 #include "planner/predict.h"
 #include "planner/validate.h"
@@ -102,18 +103,69 @@ TEST(PlannerTerms, TheLastBucketIsExposed) {
   EXPECT_DOUBLE_EQ(overlap_of(100, 40, 4, rates).exposed_us, 70) << "backward is too short";
 }
 
-TEST(PlannerTerms, ZeroDividesTheState) {
-  Workload work;
-  work.mesh = {4, 1, 1};
-  work.stages.resize(1);
-  work.stages[0].parameters = 1000;
-  EXPECT_DOUBLE_EQ(memory_of(work).total(), 16000);
-  work.zero_stage = 1;
-  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000 + 4000 + 2000);
-  work.zero_stage = 2;
-  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000 + 1000 + 2000);
-  work.zero_stage = 3;
-  EXPECT_DOUBLE_EQ(memory_of(work).total(), 4000);
+TEST(PlannerTerms, OperandsOfProductsTakeTime) {
+  Rates rates = simple_rates();
+  rates.gemm_gbps = 100;
+  // [1000, 1000] x [1000, 1000]: 20 us of FLOP, three matrices of 4 MB at 100 GB/s.
+  EXPECT_DOUBLE_EQ(gemm_us({1000, 1000, 1000}, rates), 20 + 120);
+  GemmWork steps{1000, 1000, 1000};
+  steps.count = 5;
+  EXPECT_DOUBLE_EQ(gemm_step_us(steps, true, rates), 5 * gemm_step_us({1000, 1000, 1000}, true, rates));
+}
+
+TEST(PlannerTerms, RowsOfWeightsTwoPagesApartTakeMoreInForward) {
+  Rates rates = simple_rates();
+  const auto more = [&](double m, double k) {
+    rates.alias_ps = 0;
+    const double without = gemm_step_us({m, 512, k}, true, rates);
+    rates.alias_ps = 1000;
+    return gemm_step_us({m, 512, k}, true, rates) - without;
+  };
+  EXPECT_NEAR(more(16, 2048), 2048 * 512 * 1e-3, 1e-9) << "1 ns for each weight";
+  EXPECT_NEAR(more(64, 4096), 4096 * 512 * 1e-3, 1e-9);
+  EXPECT_EQ(more(8, 2048), 0) << "few rows of data are not worth packing weights";
+  EXPECT_EQ(more(64, 1024), 0);
+}
+
+TEST(PlannerTerms, WhatExceedsTheCacheIsSlower) {
+  Rates rates = simple_rates();
+  rates.gemm_gbps = 100, rates.cache_mb = 10, rates.spill = 2;
+  EXPECT_DOUBLE_EQ(spilled(rates, 10e6).memory_gbps, 1000);
+  const Rates half = spilled(rates, 20e6);
+  EXPECT_DOUBLE_EQ(half.memory_gbps, 500) << "half of the bytes, each three times as long";
+  EXPECT_DOUBLE_EQ(half.gemm_gbps, 50);
+  EXPECT_DOUBLE_EQ(half.optimizer_ps, 40);
+  EXPECT_DOUBLE_EQ(half.gemm_tflops, rates.gemm_tflops);
+  rates.cache_mb = 0;
+  EXPECT_DOUBLE_EQ(spilled(rates, 20e6).memory_gbps, 1000);
+}
+
+TEST(PlannerTerms, DevicesWithoutACoreWait) {
+  Rates rates = simple_rates();
+  rates.crowd_us = 30;
+  EXPECT_EQ(crowd_us(8, rates), 0) << "devices have their own";
+  rates.shared_cores = 2;
+  EXPECT_EQ(crowd_us(2, rates), 0);
+  EXPECT_EQ(crowd_us(4, rates), 60);
+  EXPECT_EQ(oversubscription(4, rates), 2);
+}
+
+TEST(PlannerTerms, DevicesShareCores) {
+  Rates rates = simple_rates();
+  rates.sharing = 0.1, rates.shared_cores = 2;
+  EXPECT_DOUBLE_EQ(sharing_factor(1, rates), 1);
+  EXPECT_DOUBLE_EQ(sharing_factor(2, rates), 1.1);
+  EXPECT_DOUBLE_EQ(sharing_factor(4, rates), 2 * 1.1) << "two at a time";
+  rates.shared_cores = 0;
+  EXPECT_DOUBLE_EQ(sharing_factor(4, rates), 1.3);
+}
+
+TEST(PlannerTerms, StagesOfOneRankAreSimulatedApart) {
+  const std::vector<StageCost> even{{4, 8}, {4, 8}, {4, 8}, {4, 8}}, odd{{1, 2}, {4, 8}, {4, 8}, {7, 14}};
+  const PipelineCost same = pipeline_simulated(ScheduleKind::zb_v, 2, even, 4, 0),
+                     other = pipeline_simulated(ScheduleKind::zb_v, 2, odd, 4, 0);
+  EXPECT_GE(same.makespan_us, 4 * 24.0) << "a rank's own work";
+  EXPECT_GT(other.makespan_us, same.makespan_us) << "equal ranks, unequal stages";
 }
 
 MeasuredIteration sample() {
@@ -160,16 +212,46 @@ TEST(PlannerPredict, AccountAddsUpAndGrowsWithWork) {
   EXPECT_GT(predict_step(model_of(longer), plan_of(longer), calibration).step_us, step.step_us);
 }
 
-TEST(PlannerPredict, RefusesWhatTheMeshCannotDivide) {
-  const auto why = [](MeasuredIteration row) { return mesh_feasible(model_of(row), plan_of(row)).reason; };
+TEST(PlannerPredict, RefusesWhatTheEngineRefuses) {
+  const auto why = [](const MeasuredIteration& row) -> std::string {
+    try {
+      make_workload(model_of(row), plan_of(row), megatron_profile());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::usage);
+      return error.what();
+    }
+    return "";
+  };
   EXPECT_EQ(why(sample()), "");
   MeasuredIteration row = sample();
   row.tp = 3;
-  EXPECT_EQ(why(row), "16 attention heads are not a multiple of tp 3");
+  EXPECT_NE(why(row).find("the 16 heads of layer 1 cannot be divided among 3 tensor-parallel ranks"), std::string::npos)
+      << why(row);
   row = sample(), row.pp = 25;
-  EXPECT_EQ(why(row), "24 layers cannot be divided among pp 25");
-  row = sample(), row.global_batch = 31;
-  EXPECT_NE(why(row).find("cannot be divided among dp 2"), std::string::npos);
+  EXPECT_NE(why(row).find("cannot be divided evenly among 25 pipeline stages"), std::string::npos) << why(row);
+}
+
+TEST(PlannerPredict, TensorParallelLayersAreThoseOfTheEngine) {
+  ParallelPlan plan = parse_plan("tp2");
+  plan.global_batch = 32;
+  const ModelSpec model = find_model_preset("medium");
+  const Workload half = make_workload(model, plan, amdahl_profile());
+  plan.mesh.tp = 1;
+  const Workload whole = make_workload(model, plan, amdahl_profile());
+  double collectives = 0, flops = 0, all_flops = 0;
+  for (const LayerWork& layer : half.stages[0].layers) {
+    collectives += layer.collectives;
+    for (const GemmWork& gemm : layer.gemms) flops += gemm.m * gemm.n * gemm.k;
+  }
+  for (const LayerWork& layer : whole.stages[0].layers)
+    for (const GemmWork& gemm : layer.gemms) all_flops += gemm.m * gemm.n * gemm.k;
+  int pairs = 0, columns = 0;
+  for (const TensorRole role : tensor_roles(model))
+    pairs += role == TensorRole::row, columns += role != TensorRole::whole;
+  EXPECT_EQ(collectives, 2 * pairs - 1) << "a sum forward and one backward, but no gradient of the data";
+  EXPECT_LT(flops, all_flops);
+  EXPECT_GE(flops, all_flops / 2 * (1 - 1e-12));
+  EXPECT_EQ(flops == all_flops / 2, columns == static_cast<int>(model.layers.size()));
 }
 
 TEST(PlannerRates, UnknownConstantsAreRefused) {

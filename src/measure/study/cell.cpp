@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "measure/sampling/rank_results.h"
 #include "measure/sampling/rank_sampler.h"
@@ -76,7 +77,7 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
       bytes_before_(rank.device.allocated_bytes()),
       trainer_(rank, options),
       pool_(trainer_, rank.device, data, options.plan, settings.pool_batches, deadline_of(options)),
-      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds),
+      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds, settings.brief),
       own_bytes_(rank.device.allocated_bytes() - bytes_before_),
       given_timeout_seconds_(options.timeout_seconds),
       start_(rank.device.make_event()),
@@ -135,7 +136,8 @@ WarmUp StudyCellRank::warm_up() {
 
 void StudyCellRank::prepare(int rehearsals) {
   constexpr double kRehearsalUs = 1e6;  // limit of a rehearsal's timed steps; a shorter run is rehearsed whole
-  measure(1);                           // captures graphs and chooses algorithms
+  measure(1, !settings_.brief);         // captures graphs and chooses algorithms
+  if (settings_.brief) return;
   warmed_ = warm_up();
   const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
   const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
@@ -153,7 +155,7 @@ RankRun StudyCellRank::run() {
     const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
     limit_waits(limits.collective_seconds, limits.host_seconds);
   }
-  RankRun run = measure(settings_.steps);
+  RankRun run = measure(settings_.steps, !settings_.brief || !std::exchange(accounted_, true));
   if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
   if (!warmed_) return run;
   run.warmup_steps = static_cast<double>(warmed_->steps);
@@ -165,7 +167,7 @@ RankRun StudyCellRank::run() {
   return run;
 }
 
-RankRun StudyCellRank::measure(int steps) {
+RankRun StudyCellRank::measure(int steps, bool with_account) {
   RankRun run;
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
@@ -196,7 +198,7 @@ RankRun StudyCellRank::measure(int steps) {
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller `learning_rate`, or check the data for extreme values");
   check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
-  run.parts = parts_.measure(run.step_us);  // leaves different parameters on each rank
+  if (with_account) run.parts = parts_.measure(run.step_us);  // leaves different parameters on each rank
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
   own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run allocated and keeps
   return run;

@@ -27,6 +27,7 @@ void add_account(Record& record, const std::vector<RankRun>& ranks, const Parall
   std::vector<PartTimes> times;
   for (const RankRun& rank : ranks) times.push_back(rank.parts);
   const AccountedStep account = account_step(times);
+  if (account.step <= 0) return;  // a brief study accounts in the first run
   for (const auto& [name, us] :
        std::initializer_list<std::pair<const char*, double>>{{"account_step", account.step},
                                                              {"forward", account.forward},

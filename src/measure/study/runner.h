@@ -48,6 +48,7 @@ struct StudySettings {
   int runs = 50, warmup = 10, steps = 100;
   int pool_batches = 4;  // distinct resident batches that the steps cycle through
   double rel_ci = 0;
+  bool brief = false;  // no warm-up before the first run but its own, and a step account of one round in the first run
   std::optional<TraceRequest> trace;
   int first_run = 0, end_run = -1;  // runs of this process, [first_run, end_run); -1: to the last
   int process = -1;                 // its number, an axis of its records; -1: one process does all runs

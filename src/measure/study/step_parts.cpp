@@ -22,7 +22,7 @@ struct PartTimer::Rounds {
 };
 
 PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch,
-                     double timeout_seconds)
+                     double timeout_seconds, bool brief)
     : rank_(rank),
       trainer_(trainer),
       pool_(pool),
@@ -30,6 +30,8 @@ PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool,
       launch_(launch),
       work_(rank.device.supports_graphs().ok ? LaunchMode::graph : launch),
       timeout_seconds_(timeout_seconds),
+      rounds_(brief ? 1 : kRounds),
+      fewest_steps_(brief ? 2 : kFewestSteps),
       start_(rank.device.make_event()),
       end_(rank.device.make_event()) {}
 
@@ -101,7 +103,7 @@ void PartTimer::one_round(int steps, Rounds& rounds) {
 
 double PartTimer::median_full(int steps, double* noise) {
   std::vector<double> full;
-  for (int round = 0; round < kRounds; ++round) full.push_back(timed(StepPart::full, launch_, steps).wall_us);
+  for (int round = 0; round < rounds_; ++round) full.push_back(timed(StepPart::full, launch_, steps).wall_us);
   const auto [least, most] = std::minmax_element(full.begin(), full.end());
   if (noise) *noise = (*most - *least) / 2;
   return median_of(full);
@@ -137,11 +139,11 @@ PartTimes PartTimer::measure(double step_us) {
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const auto period = static_cast<int>(trainer_.period());
   int steps =
-      static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), kFewestSteps, kMostSteps));
+      static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), fewest_steps_, kMostSteps));
   steps = (steps + period - 1) / period * period;
   if (trainer_.has_stages()) return measure_stages(steps);
   Rounds rounds;
-  for (int round = 0; round < kRounds; ++round) one_round(steps, rounds);
+  for (int round = 0; round < rounds_; ++round) one_round(steps, rounds);
   PartTimes times;
   times.full = median_of(rounds.full);
   times.staged = median_of(rounds.staged);

@@ -35,8 +35,9 @@ struct PartTimes {
 
 class PartTimer {
  public:
-  /// `launch`: the launch mode of the study. All references must outlive the timer.
-  PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch, double timeout_seconds);
+  /// `launch`: the launch mode of the study. `brief`: one round of few steps. All references must outlive the timer.
+  PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch, double timeout_seconds,
+            bool brief = false);
 
   /// Medians over a few rounds; each round times a block of steps per part, so that drift affects all parts equally.
   /// `step_us`: approximate time of a step. Collective over the ranks. Leaves parameters that training would not
@@ -66,6 +67,7 @@ class PartTimer {
   const bool prefetches_;           // equal on all ranks, also those that get their rows from rank 0
   const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times
   const double timeout_seconds_;
+  const int rounds_, fewest_steps_;
   bool prepared_ = false;
   std::unique_ptr<Event> start_, end_;
 };

@@ -7,6 +7,7 @@
 #include "amdahl/units.h"
 #include "base/number_text.h"
 #include "report/common/aligned_table.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {
@@ -33,7 +34,7 @@ std::string ranking_text(const PlanOutcome& outcome) {
     const PlanAccount& a = plan.step.account;
     const double step = plan.step.step_us;
     rows.push_back({plan.text, std::to_string(plan.step.plan.num_devices()), time_text(step),
-                    interval_text(plan.step.interval), format_bytes(plan.step.memory.total()),
+                    interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())),
                     percent(a.compute_us, step), percent(a.exposed_tp_us, step), percent(a.exposed_pp_us, step),
                     percent(a.exposed_dp_us, step), percent(a.bubble_us, step), percent(a.optimizer_us, step),
                     percent(a.gaps_us, step)});
@@ -58,8 +59,9 @@ std::string devices_text(const PlanOutcome& outcome) {
 
 std::string terms_text(const PlanOutcome& outcome) {
   const RankedPlan& plan = outcome.explained;
-  std::string text = fmt::format("{}: {} [{}], {} of memory\n", plan.text, time_text(plan.step.step_us),
-                                 interval_text(plan.step.interval), format_bytes(plan.step.memory.total()));
+  std::string text =
+      fmt::format("{}: {} [{}], {} of memory\n", plan.text, time_text(plan.step.step_us),
+                  interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())));
   for (const ExplainedTerm& term : outcome.terms) {
     text += fmt::format("\n{}: {} ({} %)\n  = {}\n", term.name, time_text(term.us), percent(term.us, plan.step.step_us),
                         term.formula);
@@ -89,12 +91,10 @@ std::string sign_percent(double predicted, double measured) {
 }  // namespace
 
 std::string calibration_outcome_text(const CalibrationOutcome& outcome) {
-  std::vector<std::vector<std::string>> rows{
-      {"model", "batch", "devices", "measured", "predicted without it", "error"}};
+  std::vector<std::vector<std::string>> rows{{"model", "batch", "plan", "measured", "predicted without it", "error"}};
   for (const ProbedStep& step : outcome.steps)
-    rows.push_back({step.model, with_thousands(step.global_batch), std::to_string(step.devices),
-                    time_text(step.measured_us), time_text(step.predicted_us),
-                    sign_percent(step.predicted_us, step.measured_us)});
+    rows.push_back({step.model, with_thousands(step.global_batch), step.plan, time_text(step.measured_us),
+                    time_text(step.predicted_us), sign_percent(step.predicted_us, step.measured_us)});
   std::string text = calibration_text(outcome.calibration) +
                      fmt::format(", {:.0f} s\n\n", outcome.calibration.seconds) + aligned_table(rows) + "\n";
   text += error_text(outcome.in_sample) + error_text(outcome.left_out_model);
@@ -134,15 +134,72 @@ std::string verification_text(const VerifyOutcome& outcome) {
   std::string text = aligned_table(rows);
   std::vector<std::vector<std::string>> parts{{"plan", "part", "predicted", "measured"}};
   for (const VerifiedPlan& plan : outcome.plans)
-    for (const VerifiedPart& part : plan.parts)
+    for (const PlanPart& part : plan.parts)
       parts.push_back({plan.plan.text, part.name, time_text(part.predicted_us), time_text(part.measured_us)});
   if (parts.size() > 1) text += "\n" + aligned_table(parts);
-  text += fmt::format("\nmedian error {:.1f} %; the predicted best is {:.1f} % slower than the best measured\n",
-                      100 * outcome.median_error, 100 * outcome.loss_of_choice);
+  std::vector<std::vector<std::string>> terms{{"term, as part of the step", "mean error", "bias"}};
+  for (const TermError& term : outcome.terms)
+    terms.push_back({term.name, fmt::format("{:.1f} %", 100 * term.mean), fmt::format("{:+.1f} %", 100 * term.bias)});
+  text += "\n" + aligned_table(terms);
+  text += fmt::format(
+      "\nglobal batch {}, {:.0f} s; median error {:.1f} %; the predicted best is {:.1f} % slower than "
+      "the best measured\n",
+      with_thousands(outcome.prediction.global_batch), outcome.seconds, 100 * outcome.median_error,
+      100 * outcome.loss_of_choice);
   if (outcome.refitted_error > 0)
-    text += fmt::format("the calibration was corrected: median error of these plans now {:.1f} %\n",
-                        100 * outcome.refitted_error);
+    text += fmt::format("median error of these plans after a refit {:.1f} %: the machine file {}\n",
+                        100 * outcome.refitted_error, outcome.corrected ? "was corrected" : "is as before");
+  if (!outcome.run_dir.empty()) text += fmt::format("records: {}\n", outcome.run_dir);
+  for (const std::string& note : outcome.notes) text += note + "\n";
   return text;
+}
+
+std::string thresholds_line_text(const std::vector<SizeThreshold>& thresholds, const Calibration& calibration) {
+  std::string text;
+  int64_t batch = 0;
+  for (const SizeThreshold& one : thresholds) {
+    if (one.global_batch != batch) text += fmt::format("; at batch {}:", with_thousands(one.global_batch));
+    text += fmt::format("{} {} {}", one.global_batch != batch ? "" : ",", one.devices,
+                        one.parameters > 0 ? fmt::format("from {}", with_thousands(one.parameters)) : "at no size");
+    batch = one.global_batch;
+  }
+  const CalibrationConstant* rate = calibration.find("dp_gbps");
+  const bool assumed = rate && rate->origin == ConstantOrigin::assumed;
+  return fmt::format(
+      "parameters from which on 2, 4 and 8 devices pay (dense layers, ddp; modelled from the "
+      "calibration{}){}",
+      assumed ? fmt::format(", with an assumed link of {} GB/s", format_number(rate->value)) : "", text);
+}
+
+std::string verification_records_text(const std::vector<Record>& records) {
+  std::vector<std::vector<std::string>> rows{
+      {"model", "batch", "plan", "predicted", "95 % interval", "measured", "error", "inside"}};
+  std::vector<double> errors;
+  int inside = 0;
+  for (const Record& record : records) {
+    const auto text_of = [&](const char* axis) {
+      const auto found = record.axes.find(axis);
+      const auto* text = found == record.axes.end() ? nullptr : std::get_if<std::string>(&found->second);
+      return text ? printable(*text) : "?";
+    };
+    const auto batch = record.axes.find("global_batch");
+    const auto* rows_of_step = batch == record.axes.end() ? nullptr : std::get_if<int64_t>(&batch->second);
+    const std::optional<double> predicted = record.value("predicted_step"), low = record.value("predicted_low"),
+                                high = record.value("predicted_high");
+    const auto times = std::find_if(record.series.begin(), record.series.end(),
+                                    [](const Series& series) { return series.name == "step_time"; });
+    if (!predicted || !low || !high || times == record.series.end() || times->samples.empty()) continue;
+    const double measured = median_of(times->samples);
+    const bool in = measured >= *low && measured <= *high;
+    errors.push_back(std::abs(*predicted / measured - 1)), inside += in;
+    rows.push_back({text_of("model"), rows_of_step ? with_thousands(*rows_of_step) : "?", text_of("plan"),
+                    time_text(*predicted), interval_text({*low, *high}), time_text(measured),
+                    sign_percent(*predicted, measured), in ? "yes" : "no"});
+  }
+  if (errors.empty()) return "no pairs of predicted and measured steps\n";
+  return aligned_table(rows) + fmt::format("\n{} plans: median error {:.1f} %, {:.0f} % inside the 95 % interval\n",
+                                           errors.size(), 100 * median_of(errors),
+                                           100.0 * inside / static_cast<double>(errors.size()));
 }
 
 std::string plan_outcome_text(const PlanOutcome& outcome) {

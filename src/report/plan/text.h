@@ -10,6 +10,10 @@ namespace amdahl {
 std::string plan_outcome_text(const PlanOutcome& outcome);
 std::string calibration_outcome_text(const CalibrationOutcome& outcome);
 std::string thresholds_text(const ThresholdsOutcome& outcome);
+/// A table of the pairs that `plan --verify` stored.
+std::string verification_records_text(const std::vector<Record>& records);
+/// One line: from which numbers of parameters on several devices pay.
+std::string thresholds_line_text(const std::vector<SizeThreshold>& thresholds, const Calibration& calibration);
 std::string verification_text(const VerifyOutcome& outcome);
 
 }  // namespace amdahl
