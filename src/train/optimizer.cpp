@@ -65,7 +65,8 @@ class StepInputs {
     if (ranges.empty()) device_.fill_zero(stream, at(kSum), sizeof(float));
     bool accumulate = false;
     for (const FloatRange& range : ranges) {
-      ops_.optimizer().sum_of_squares(stream, {model_.storage().owned_grad(range.begin), range.floats(), at(kSum), accumulate});
+      ops_.optimizer().sum_of_squares(stream,
+                                      {model_.storage().owned_grad(range.begin), range.floats(), at(kSum), accumulate});
       accumulate = true;
     }
     return at(kSum);

@@ -81,8 +81,8 @@ class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
-  /// Called before begin_step, and before an evaluation. Without `communicates` nothing is sent until the next call, for
-  /// parts of a step that are timed by themselves. `stamps`: of the communication within forward and backward.
+  /// Called before begin_step, and before an evaluation. Without `communicates` nothing is sent until the next call,
+  /// for parts of a step that are timed by themselves. `stamps`: of the communication within forward and backward.
   virtual void begin_pass(bool communicates, StepStamps* stamps) { (void)communicates, (void)stamps; }
   /// Called at the end of parts of a step without finish_step or update_alone.
   virtual void end_pass() {}
