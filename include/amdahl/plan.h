@@ -55,6 +55,7 @@ struct PlanOptions {
   bool overlap = true;              // all-reduce during backward
   int64_t bucket_bytes = 25 << 20;  // all-reduce bucket capacity
   int64_t recompute = 0;            // activations that backward computes again: a Recompute
+  bool sequence_parallel = false;   // tensor-parallel ranks divide the tokens between the layers that they divide
   int64_t schedule = 1;             // of micro-batches over pipeline stages: a ScheduleKind, by default 1f1b
   int64_t chunks = 0;               // pipeline stages per rank; 0: the fewest that the schedule is defined for
   int64_t split = 0;                // layers of the pipeline stages: a StageSplit

@@ -90,6 +90,8 @@ void require_schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_b
 
 int least_chunks(ScheduleKind kind) { return row_of(kind).least_chunks; }
 
+bool splits_backward(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
+
 int rank_of_stage(ScheduleKind kind, int num_ranks, int stage) {
   return row_of(kind).in_v ? std::min(stage, 2 * num_ranks - 1 - stage) : stage % num_ranks;
 }

@@ -53,6 +53,9 @@ int least_chunks(ScheduleKind kind);
 /// Error{usage} where the schedule is not feasible or the rank does not exist.
 int peak_activations_formula(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks, int rank);
 
+/// Whether backward is two passes, of input gradients and of weight gradients.
+bool splits_backward(ScheduleKind kind);
+
 /// The rank that holds a stage: stage % num_ranks, or in zb-v down the ranks and back up.
 int rank_of_stage(ScheduleKind kind, int num_ranks, int stage);
 

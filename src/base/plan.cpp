@@ -80,6 +80,13 @@ const std::vector<PlanField>& plan_fields() {
              constexpr const char* kWords[] = {"no recomputation", "recomputed blocks", "selective recomputation"};
              return std::string(kWords[o.recompute]);
            }},
+      {.name = "sequence_parallel",
+       .word = "sp",
+       .help = "Sequence parallelism: tensor-parallel ranks divide the tokens of normalisations and additions",
+       .member = &PlanOptions::sequence_parallel,
+       .is_omitted = true,
+       .words =
+           [](const PlanOptions& o) { return std::string(o.sequence_parallel ? "divided tokens" : "whole tokens"); }},
       {.name = "schedule",
        .word = "schedule",
        .help = "Order of micro-batches over pipeline stages: gpipe, 1f1b, interleaved, zb-h1 or zb-v",

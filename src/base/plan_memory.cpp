@@ -1,8 +1,10 @@
 // Modelled memory of a plan's fullest device.
 #include <algorithm>
 
+#include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -13,8 +15,10 @@ int64_t aligned_floats(int64_t floats) { return (floats + 63) / 64 * 64; }  // a
 
 /// What the layers of one stage take on tensor-parallel rank 0, which has the largest shards.
 struct StageBytes {
-  int64_t parameter_floats = 0;
-  int64_t per_row = 0;  // of every micro-batch in flight
+  std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the first layer first
+  bool has_dense_layers = false;
+  int64_t gathered = 0;  // bytes of the largest layer's parameters in the compute type, where they are gathered
+  int64_t per_row = 0;   // of every micro-batch in flight
   int64_t shared_per_row = 0, fixed = 0;
 };
 
@@ -24,18 +28,40 @@ struct ModelShares {
   const ParallelPlan& plan;
   MemoryChoice choice;
   std::vector<TensorRole> roles;
+  std::vector<bool> tokens{};  // divided_tokens; empty without sequence parallelism
   TensorPlace place() const { return {plan.mesh.tp, 0}; }
+  bool divides_tokens_of(size_t layer) const { return layer < tokens.size() && tokens[layer]; }
 };
 
 /// What the other ranks hold of a block: of q, k, v and attention's output, of its sums of exponentials, and of the
-/// hidden values before and after GELU with their gradient.
-LayerMemory elsewhere_of_block(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice, int64_t tp) {
+/// hidden values before and after GELU with their gradient. Under sequence parallelism also of its output, of what
+/// enters and leaves its normalisations and additions, and of their gradients; and what is gathered before a GEMM is
+/// one more array.
+LayerMemory elsewhere_of_block(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice, int64_t tp,
+                               bool tokens_divided) {
   const int64_t typed = static_cast<int64_t>(size_of(choice.type)), d = layer.units;
   const auto others = [&](int64_t bytes) { return bytes - bytes / tp; };
   const int64_t attention = others(4 * d * typed + layer.heads * kFloatBytes), hidden = others(8 * d * typed);
   LayerMemory memory{0, steps * others(4 * d * typed), 0};
   (choice.recompute == Recompute::block ? memory.shared : memory.kept) += steps * attention;
   (choice.recompute == Recompute::none ? memory.kept : memory.shared) += steps * hidden;
+  if (!tokens_divided) return memory;
+  const int64_t post_norm = layer.post_norm ? 1 : 0;
+  memory.kept += steps * others(2 * d * kFloatBytes);
+  memory.shared += steps * (others(2 * d * kFloatBytes) - d * typed);
+  (choice.recompute == Recompute::block ? memory.shared : memory.kept) +=
+      steps * others((d + 2 + post_norm * d) * kFloatBytes);
+  (choice.recompute == Recompute::none ? memory.kept : memory.shared) +=
+      steps * others(2 * d * typed + (2 + post_norm * d) * kFloatBytes);
+  return memory;
+}
+
+/// Output and its gradient; gates and cells of the units here and states of all, per step; and work of a backward pass.
+LayerMemory divided_recurrent_memory(const LayerSpec& layer, const Shape& input, int64_t tp) {
+  const int64_t steps = input[0], held = layer.units / tp, gates = layer.kind == LayerKind::lstm ? 4 : 3;
+  LayerMemory memory = output_memory(layer, input, {});
+  memory.kept += steps * (gates * held + held + layer.units) * kFloatBytes;
+  memory.shared = (steps * 4 * held + 2 * held + layer.units) * kFloatBytes;
   return memory;
 }
 
@@ -45,6 +71,7 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
   LayerMemory memory = row_of(layer.kind).memory(layer, input, shares.choice);
   const int64_t tp = shares.plan.mesh.tp;
   if (tp == 1) return memory;
+  const bool takes_part = i > 0 && shares.divides_tokens_of(i - 1), gives_part = shares.divides_tokens_of(i);
   if (shares.roles[i] == TensorRole::column) {
     memory.kept = memory.kept * column_units(layer.units, shares.place()).rows() / layer.units;
   } else if (layer.kind == LayerKind::token_head) {
@@ -53,31 +80,74 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
     memory.kept -= input[0] * (padded_vocabulary(layer.vocabulary) - held) * typed;
     memory.kept += input[0] * 4 * (1 + tp) * kFloatBytes;  // parts of the loss
   } else if (layer.kind == LayerKind::transformer_block) {
-    const LayerMemory elsewhere = elsewhere_of_block(layer, input[0], shares.choice, tp);
+    const LayerMemory elsewhere = elsewhere_of_block(layer, input[0], shares.choice, tp, takes_part);
     memory.kept -= elsewhere.kept;
     memory.shared -= elsewhere.shared;
+  } else if (layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru) {
+    memory = divided_recurrent_memory(layer, input, tp);
+  } else if (takes_part && gives_part) {  // a normalisation
+    memory.kept /= tp;
+  } else if (gives_part) {  // an embedding or projection, whose scratch has all tokens
+    const int64_t output = count_of(shares.model.layer_output_shape(i)) * kFloatBytes;
+    memory.kept -= 2 * (output - output / tp);
+    memory.shared += output;
   }
+  if (takes_part && !gives_part) memory.shared += count_of(input) * kFloatBytes;
   if (shares.roles[i] == TensorRole::divided) memory.fixed /= tp;
+  return memory;
+}
+
+/// Bytes of a layer's parameters in the compute type.
+int64_t typed_parameter_bytes(const ModelShares& shares, size_t i) {
+  ModelShares in_f32 = shares;
+  in_f32.choice.type = DType::f32;
+  return layer_memory(shares, i).fixed - layer_memory(in_f32, i).fixed;
+}
+
+/// Parameters, gradients and optimizer state of units in the order of the layout.
+PlanMemory parameter_memory(const ParallelPlan& plan, const std::vector<UnitSize>& units, bool has_dense_layers,
+                            int optimizer_arrays) {
+  const int stage = zero_stage(plan.strategy);
+  const int64_t whole = held_floats(units, 1), held = held_floats(units, plan.mesh.dp);
+  PlanMemory memory;
+  memory.parameters = whole, memory.gradients = whole;
+  memory.optimizer = optimizer_arrays * (stage >= 2 ? held : stage == 1 ? whole / plan.mesh.dp : whole);
+  if (stage >= 2) memory.gradients = held + plan_staging(units, gradient_slots(has_dense_layers)).floats;
+  if (stage == 3) memory.parameters = held + plan_staging(units, kParameterSlots).floats;
+  for (int64_t PlanMemory::*part : {&PlanMemory::parameters, &PlanMemory::gradients, &PlanMemory::optimizer})
+    memory.*part *= kFloatBytes;
   return memory;
 }
 
 StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool holds_table) {
   StageBytes bytes;
-  const auto add = [&](size_t layer, size_t most) {
+  const auto add = [&](size_t layer, size_t first, size_t last, bool is_pinned = false) {
     const std::vector<ParameterSpec> held = shard_parameters(shares.model, layer, shares.roles[layer], shares.place());
-    for (size_t t = 0; t < std::min(most, held.size()); ++t)
-      bytes.parameter_floats += aligned_floats(held[t].stored_floats());
+    int64_t floats = 0;
+    for (size_t t = first; t < std::min(last, held.size()); ++t) floats += aligned_floats(held[t].stored_floats());
+    if (floats > 0) bytes.units.push_back({floats, is_pinned});
   };
+  const bool tied = shares.model.layers.back().tied;
   for (size_t i = range.first; i < std::min(range.last, shares.model.layers.size()); ++i) {
-    add(i, SIZE_MAX);
-    if (shares.model.layers[i].tied && !holds_table) add(0, 1);  // a copy of the table
+    const LayerSpec& layer = shares.model.layers[i];
+    const bool has_table = tied && i == 0;
+    if (has_table) add(i, 0, 1, true);
+    add(i, has_table ? 1 : 0, SIZE_MAX);
+    if (layer.tied && !holds_table) add(0, 0, 1);  // a copy of the table
+    bytes.has_dense_layers = bytes.has_dense_layers || layer.kind == LayerKind::dense;
     const LayerMemory memory = layer_memory(shares, i);
     bytes.per_row += memory.kept;
     bytes.fixed += memory.fixed;
+    if (zero_stage(shares.plan.strategy) == 3 && !layer.tied) {
+      const int64_t typed = typed_parameter_bytes(shares, i);
+      bytes.gathered = std::max(bytes.gathered, typed);
+      bytes.fixed -= typed;
+    }
     bytes.shared_per_row = std::max(bytes.shared_per_row, memory.shared);
   }
   if (range.first > 0)  // what is received, and its gradient
-    bytes.per_row += 2 * shares.model.layer_input_width(range.first) * kFloatBytes;
+    bytes.per_row += 2 * shares.model.layer_input_width(range.first) * kFloatBytes /
+                     (shares.divides_tokens_of(range.first - 1) ? shares.plan.mesh.tp : 1);
   return bytes;
 }
 
@@ -87,7 +157,11 @@ PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int opt
   const int stages = num_stages(plan), ranks = plan.mesh.pp;
   std::vector<LayerRange> ranges{{}};
   if (ranks > 1) ranges = stage_layers(model, stages, static_cast<StageSplit>(plan.split));
-  const ModelShares shares{model, plan, {static_cast<Recompute>(plan.recompute), type}, tensor_roles(model, ranges)};
+  const ModelShares shares{model,
+                           plan,
+                           {static_cast<Recompute>(plan.recompute), type},
+                           tensor_roles(model, ranges),
+                           plan.sequence_parallel ? divided_tokens(model) : std::vector<bool>{}};
   const int64_t dp_rows =
       plan.strategy == "replicated" ? plan.global_batch : even_share(plan.global_batch, plan.mesh.dp, 0).rows();
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
@@ -99,16 +173,17 @@ PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int opt
     for (int s = 0; s < stages; ++s) {
       if (holder(s) != rank) continue;
       const StageBytes bytes = stage_bytes(shares, ranges[static_cast<size_t>(s)], rank == holder(0));
-      sum.parameter_floats += bytes.parameter_floats, sum.per_row += bytes.per_row, sum.fixed += bytes.fixed;
+      sum.per_row += bytes.per_row, sum.fixed += bytes.fixed + bytes.gathered;
+      sum.units.insert(sum.units.end(), bytes.units.begin(), bytes.units.end());
+      sum.has_dense_layers = sum.has_dense_layers || bytes.has_dense_layers;
       shared += bytes.shared_per_row, ++held;  // every stage has its own
     }
     const int64_t in_flight = ranks == 1
                                   ? 1
                                   : peak_activations_formula(schedule_of(plan), ranks,
                                                              static_cast<int>(plan.accumulate), chunks_of(plan), rank);
-    PlanMemory memory;
-    memory.parameters = memory.gradients = sum.parameter_floats * kFloatBytes;
-    memory.optimizer = memory.parameters * optimizer_arrays / (plan.strategy == "zero1" ? plan.mesh.dp : 1);
+    std::reverse(sum.units.begin(), sum.units.end());  // the layout begins with the last layer
+    PlanMemory memory = parameter_memory(plan, sum.units, sum.has_dense_layers, optimizer_arrays);
     memory.activations = (sum.per_row * in_flight / held + shared) * rows + sum.fixed;
     if (memory.total() > fullest.total()) fullest = memory;
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/shards.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -27,7 +28,11 @@ Feasibility strategy_fits(const ParallelPlan& plan) {
   const Mesh& mesh = plan.mesh;
   const std::string& name = plan.strategy;
   if (name == "single" && mesh.dp > 1) return no(fmt::format("strategy single has dp 1, not {}", mesh.dp));
-  if (name == "zero1" && mesh.dp == 1) return no("zero1 divides optimizer state among dp ranks, and dp is 1");
+  if (zero_stage(name) > 0 && mesh.dp == 1)
+    return no(fmt::format("{} divides {} among dp ranks, and dp is 1", name,
+                          zero_stage(name) == 1   ? "optimizer state"
+                          : zero_stage(name) == 2 ? "gradients"
+                                                  : "parameters"));
   const bool splits_model = mesh.tp > 1 || mesh.pp > 1;
   if (splits_model && (name == "dp" || name == "replicated"))
     return no(fmt::format("strategy {} does not work with tensor or pipeline parallelism", name));
@@ -54,7 +59,8 @@ double distance(const ParallelPlan& plan, const ParallelPlan& wanted) {
          ratio_steps(plan.accumulate, wanted.accumulate) + changed(&ParallelPlan::accumulate) +
          3 * changed(&ParallelPlan::split) + 20 * changed(&ParallelPlan::schedule) +
          5 * changed(&ParallelPlan::chunks) + 5 * changed(&ParallelPlan::recompute) +
-         5 * changed(&ParallelPlan::peer_blocks) + 8 * (plan.strategy != wanted.strategy ? 1.0 : 0.0);
+         5 * changed(&ParallelPlan::sequence_parallel) + 5 * changed(&ParallelPlan::peer_blocks) +
+         8 * (plan.strategy != wanted.strategy ? 1.0 : 0.0);
 }
 
 /// Micro-batches to try: the wanted number, its neighbours among the multiples of the ranks, and the most that the
@@ -97,6 +103,7 @@ Feasibility fields_act(const ParallelPlan& plan) {
       if ((field.name == "schedule" || field.name == "chunks" || field.name == "split") &&
           text_of(field, plan) != text_of(field, {}))
         return no(fmt::format("{}={} acts on pipeline stages, and pp is 1", field.word, text_of(field, plan)));
+  if (plan.sequence_parallel && plan.mesh.tp == 1) return no("sp divides tokens among tp ranks, and tp is 1");
   if (plan.peer_blocks != 0 && plan.strategy != "zero1") return no("peer-blocks acts on strategy zero1 alone");
   return {};
 }
@@ -112,6 +119,9 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
             schedule_feasible(schedule_of(plan), mesh.pp, static_cast<int>(plan.accumulate), chunks_of(plan));
         !fits.ok)
       return fits;
+    if (zero_stage(plan.strategy) >= 2 && splits_backward(schedule_of(plan)))
+      return no(fmt::format("{} reduces a layer's gradients when its backward pass is done, and {} divides that pass",
+                            plan.strategy, to_string(schedule_of(plan))));
     const auto split = static_cast<StageSplit>(plan.split);
     if (Feasibility fits = stages_feasible(model, num_stages(plan), split); !fits.ok) return fits;
     stages = stage_layers(model, num_stages(plan), split);
@@ -119,11 +129,14 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
   const std::vector<TensorRole> roles = tensor_roles(model, stages);
   if (mesh.tp > 1 && std::all_of(roles.begin(), roles.end(), [](TensorRole r) { return r == TensorRole::whole; }))
     return no(fmt::format("tensor parallelism divides no layer of '{}': tp is at most 1", model.name));
+  if (plan.sequence_parallel)
+    if (Feasibility fits = sequence_feasible(model); !fits.ok) return fits;
   return tensor_feasible(model, mesh.tp, stages);
 }
 
 std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSpec& model) {
   std::optional<ParallelPlan> best;
+  const bool sequence = sequence_feasible(model).ok;
   for_each_mesh(plan.num_devices(), [&](const Mesh& mesh) {
     ParallelPlan near = plan;
     near.mesh = mesh;
@@ -134,6 +147,7 @@ std::optional<ParallelPlan> nearest_plan(const ParallelPlan& plan, const ModelSp
             for (const int64_t recompute : std::set<int64_t>{plan.recompute, 0})
               for (const int64_t micro_batches : near_micro_batches(near)) {
                 ParallelPlan tried = near;
+                tried.sequence_parallel = plan.sequence_parallel && mesh.tp > 1 && sequence;
                 tried.strategy = strategy;
                 tried.schedule = schedule, tried.split = split, tried.chunks = chunks, tried.recompute = recompute;
                 tried.accumulate = micro_batches;
@@ -162,8 +176,15 @@ std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuer
   for_each_mesh(query.num_devices, [&](const Mesh& mesh) {
     std::vector<std::string> strategies{usual_strategy(mesh)};
     if (query.all_strategies && mesh.dp > 1) strategies.emplace_back("zero1");
+    if (query.all_zero_stages && mesh.dp > 1) strategies.insert(strategies.end(), {"zero2", "zero3"});
+    std::vector<std::pair<std::string, bool>> variants;  // strategy, sequence parallelism
     for (const std::string& strategy : strategies) {
+      variants.emplace_back(strategy, query.options.sequence_parallel);
+      if (query.with_sequence && mesh.tp > 1 && !query.options.sequence_parallel) variants.emplace_back(strategy, true);
+    }
+    for (const auto& [strategy, sequence] : variants) {
       ParallelPlan plan{query.options, strategy, mesh, query.global_batch};
+      plan.sequence_parallel = sequence;
       if (mesh.pp == 1) {
         add(plan);
         continue;

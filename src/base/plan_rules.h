@@ -38,6 +38,8 @@ struct PlanQuery {
   std::vector<int64_t> micro_batches_per_rank{2};  // of plans with stages, in units of pipeline ranks
   bool all_schedules = false;                      // false: 1f1b alone
   bool all_strategies = true;                      // ddp and zero1 where dp > 1; false: ddp alone
+  bool all_zero_stages = false;                    // zero2 and zero3 too where dp > 1
+  bool with_sequence = false;                      // sequence parallelism too where tp > 1
   PlanOptions options{};                           // the other fields
 };
 /// Every feasible plan of exactly that many devices, ordered by pp, then tp, then strategy and schedule.

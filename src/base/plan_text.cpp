@@ -15,7 +15,7 @@
 namespace amdahl {
 namespace {
 
-constexpr std::array<std::string_view, 5> kStrategies{"single", "replicated", "ddp", "zero1", "dp"};
+constexpr std::array<std::string_view, 7> kStrategies{"single", "replicated", "ddp", "zero1", "zero2", "zero3", "dp"};
 constexpr const char* kExample = "a plan like dp2.tp2.pp2,1f1b,m8,zero1";
 constexpr int64_t kMostDevices = 1 << 16;
 

@@ -22,16 +22,30 @@ int64_t vocabulary_groups(int64_t vocabulary, int num_ranks) {
   return (vocabulary + tile - 1) / tile;
 }
 
+bool is_recurrent(const LayerSpec& layer) { return layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru; }
+
+/// The largest number of ranks up to `num_ranks` among which `count` things are divided evenly.
+int64_t even_ranks(int64_t count, int num_ranks) {
+  int64_t ranks = num_ranks;
+  while (count % ranks != 0) --ranks;
+  return ranks;
+}
+
 Feasibility divided_feasible(const LayerSpec& layer, size_t index, int num_ranks) {
+  if (is_recurrent(layer)) {
+    const int64_t most = even_ranks(layer.units, num_ranks);
+    if (most == num_ranks) return {};
+    return {false, fmt::format("the {} units of layer {} cannot be divided among {} tensor-parallel ranks; {} can",
+                               layer.units, index, num_ranks, most)};
+  }
   if (layer.kind != LayerKind::transformer_block) {
     const int64_t most = vocabulary_groups(layer.vocabulary, num_ranks);
     if (most >= num_ranks) return {};
     return {false, fmt::format("layer {} has a vocabulary of {}: at most {} tensor-parallel ranks", index,
                                layer.vocabulary, most)};
   }
-  if (layer.heads % num_ranks == 0) return {};
-  int64_t below = num_ranks;
-  while (layer.heads % below != 0) --below;
+  const int64_t below = even_ranks(layer.heads, num_ranks);
+  if (below == num_ranks) return {};
   return {false, fmt::format("the {} heads of layer {} cannot be divided among {} tensor-parallel ranks; {} can",
                              layer.heads, index, num_ranks, below)};
 }
@@ -48,6 +62,17 @@ std::vector<TensorShard> block_shards(const LayerSpec& layer, const TensorPlace&
   return {whole, whole, qkv, qkv, out, whole, whole, whole, up, up, down, whole};
 }
 
+/// Parameters of recurrent cells: of each gate the rows of the rank's units.
+std::vector<TensorShard> recurrent_shards(const LayerSpec& layer, const TensorPlace& place, size_t count) {
+  const int64_t held = layer.units / place.size, gates = layer.kind == LayerKind::lstm ? 4 : 3;
+  TensorShard rows{0, {}};
+  for (int64_t gate = 0; gate < gates; ++gate) {
+    const int64_t begin = gate * layer.units + place.rank * held;
+    rows.parts.push_back({begin, begin + held});
+  }
+  return std::vector<TensorShard>(count, rows);
+}
+
 }  // namespace
 
 std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<LayerRange>& stages) {
@@ -58,7 +83,8 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<L
     const auto is_dense = [&](size_t i) { return i < last && model.layers[i].kind == LayerKind::dense; };
     for (size_t i = range.first; i < last; ++i) {
       const LayerKind kind = model.layers[i].kind;
-      if (kind == LayerKind::transformer_block || kind == LayerKind::embedding || kind == LayerKind::token_head)
+      if (kind == LayerKind::transformer_block || kind == LayerKind::embedding || kind == LayerKind::token_head ||
+          is_recurrent(model.layers[i]))
         roles[i] = TensorRole::divided;
       if (!is_dense(i) || !is_dense(i + 1)) continue;
       roles[i] = TensorRole::column;
@@ -81,6 +107,36 @@ Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::ve
               fmt::format("layer {} has {} units: at most {} tensor-parallel ranks", i, model.layers[i].units, groups)};
   }
   return {};
+}
+
+std::vector<bool> divided_tokens(const ModelSpec& model) {
+  std::vector<bool> divided(model.layers.size(), false);
+  const auto kind = [&](size_t i) { return model.layers[i].kind; };
+  const auto keeps = [&](size_t i) {
+    return kind(i) == LayerKind::transformer_block || kind(i) == LayerKind::layer_norm;
+  };
+  for (size_t i = 0; i + 1 < model.layers.size(); ++i) {
+    const bool begins = (kind(i) == LayerKind::embedding || kind(i) == LayerKind::projection) && keeps(i + 1);
+    divided[i] = begins || (i > 0 && keeps(i) && divided[i - 1]);
+  }
+  return divided;
+}
+
+Feasibility sequence_feasible(const ModelSpec& model) {
+  const std::vector<bool> divided = divided_tokens(model);
+  bool has_blocks = false;
+  for (size_t i = 1; i < model.layers.size(); ++i) {
+    if (!divided[i - 1]) continue;
+    const LayerKind kind = model.layers[i].kind;
+    has_blocks = has_blocks || kind == LayerKind::transformer_block;
+    if (!divided[i] && kind != LayerKind::pool && kind != LayerKind::token_head)
+      return {false,
+              fmt::format("sp: layer {} ({}) does not gather the tokens that ranks divide", i, row_of(kind).name)};
+  }
+  if (has_blocks) return {};
+  return {false, fmt::format("sp divides the tokens between an embedding or projection and the blocks behind it, and "
+                             "'{}' has none",
+                             model.name)};
 }
 
 RowRange column_units(int64_t units, const TensorPlace& place) {
@@ -107,6 +163,8 @@ std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, 
     shards[0] = {1, {column_units(model.layer_input_width(layer), place)}};
   } else if (spec.kind == LayerKind::transformer_block) {
     return block_shards(spec, place);
+  } else if (is_recurrent(spec)) {
+    return recurrent_shards(spec, place, count);
   } else if (count > 0) {  // a tied head has none
     shards[0] = {0, {vocabulary_rows(spec.vocabulary, place)}};
   }

@@ -2,8 +2,8 @@
 //
 // Dense layers form pairs (Shoeybi et al., 2019, Megatron-LM): the first one is column-parallel, each rank holds some
 // of its units; the second one is row-parallel, each rank holds the weights of the inputs that it has. Transformer
-// blocks are divided by heads and hidden units, embeddings and token heads by the vocabulary. Any other layer, and a
-// dense one without a partner, is whole on every rank.
+// blocks are divided by heads and hidden units, recurrent layers by units, embeddings and token heads by the
+// vocabulary. Any other layer, and a dense one without a partner, is whole on every rank.
 #pragma once
 
 #include <vector>
@@ -39,6 +39,14 @@ std::vector<TensorRole> tensor_roles(const ModelSpec& model, const std::vector<L
 /// Whether every rank of `num_ranks` gets a part of each divided layer. If not, the reason names the layer and the
 /// nearest number that is feasible.
 Feasibility tensor_feasible(const ModelSpec& model, int num_ranks, const std::vector<LayerRange>& stages = {});
+
+/// Sequence parallelism: whether tensor-parallel ranks divide the tokens of each layer's output. From an embedding or a
+/// projection on, the outputs of normalisations and transformer blocks are divided.
+std::vector<bool> divided_tokens(const ModelSpec& model);
+/// Whether that is so for some transformer block, and the layers behind are ones that gather the tokens.
+Feasibility sequence_feasible(const ModelSpec& model);
+/// The most tokens of a rank.
+inline int64_t tokens_of_rank(int64_t tokens, int num_ranks) { return (tokens + num_ranks - 1) / num_ranks; }
 
 /// The units of a column-parallel layer that a rank holds, in groups of four, because one dropout draw covers four.
 RowRange column_units(int64_t units, const TensorPlace& place);

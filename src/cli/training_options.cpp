@@ -135,8 +135,10 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option(
          "--strategy", training.strategy,
          "ddp (batch split, gradients all-reduced during backward), zero1 (as ddp, and each device updates its "
-         "part of the parameters), dp (naive DataParallel: device 0 scatters batch and weights, gathers "
-         "gradients and updates alone) or replicated (every device steps the full batch, no communication)")
+         "part of the parameters), zero2 (and keeps the gradients of its part alone), zero3 (and the parameters of "
+         "its part: layers are gathered before they compute), dp (naive DataParallel: device 0 scatters batch and "
+         "weights, gathers gradients and updates alone) or replicated (every device steps the full batch, no "
+         "communication)")
       ->capture_default_str();
   app->add_option("--optimizer", training.optimizer, "adam, adamw or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
@@ -152,7 +154,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   add_plan_options(app, training.plan);
   offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
-  offer(app, "--strategy", {"ddp", "zero1", "dp", "replicated"});
+  offer(app, "--strategy", {"ddp", "zero1", "zero2", "zero3", "dp", "replicated"});
   offer(app, "--optimizer", {"adam", "adamw", "sgd"});
   offer(app, "--lr-schedule", {"constant", "linear", "cosine"});
   offer(app, "--tokenizer", {"bytes", "words"});

@@ -43,6 +43,7 @@ PlansOutcome run_plans(const PlansConfig& config) {
   PlanQuery query{.num_devices = config.devices, .global_batch = config.batch_size};
   query.micro_batches_per_rank = {1, 2, 4};
   query.all_schedules = config.all_schedules;
+  query.all_zero_stages = query.with_sequence = true;
   query.options.recompute = config.recompute;
   check_plan_options(query.options);
   for (const ParallelPlan& plan : enumerate_plans(outcome.model, query))

@@ -34,7 +34,10 @@ void tell_ready(const BackwardOptions& options, int64_t begin, int64_t end, Stre
 
 void Model::backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options,
                      int slot) {
-  const Pass pass{stream, batch, accumulate, options, slots_[static_cast<size_t>(slot)]};
+  // A gate adds up the gradients of micro-batches elsewhere.
+  const Pass pass{stream, batch, accumulate && !storage_->gate, options, slots_[static_cast<size_t>(slot)]};
+  if (storage_->gate && options.order != GradientOrder::layerwise)
+    throw Error(Cause::internal, "divided gradients are computed layer by layer");
   switch (options.order) {
     case GradientOrder::layerwise:
       return backward_layerwise(pass);
@@ -46,6 +49,7 @@ void Model::backward(Stream& stream, const BatchView& batch, bool accumulate, co
 }
 
 void Model::backward_inputs(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
+  if (storage_->gate) throw Error(Cause::internal, "divided gradients are computed in one pass");
   const BackwardOptions options;
   const Pass pass{stream, batch, accumulate, options, slots_[static_cast<size_t>(slot)]};
   for (size_t i = range_.last; i-- > range_.first;)
@@ -63,6 +67,7 @@ void Model::backward_layerwise(const Pass& pass) {
   for (size_t i = range_.last; i-- > range_.first;) {
     const LayerRows rows = rows_of(pass.batch, true);
     const float* input = input_of(pass.batch, pass.slot, i);
+    if (storage_->gate) storage_->gate->before(pass.stream, gated(i, true));
     {
       const Around around(pass.options, "gradients", i, pass.stream);
       if (!has_input_gradient(i) && pass.options.first_weights)
@@ -71,6 +76,7 @@ void Model::backward_layerwise(const Pass& pass) {
         layer(i).backward(pass.stream, rows, input, state(pass.slot, i), input_gradient_of(pass.slot, i),
                           epilogue_below(pass.batch, pass.slot, i), has_own_bias(i), pass.accumulate);
     }
+    if (storage_->gate) storage_->gate->after(pass.stream, gated(i, true));
     tell_ready(pass.options, layout().layers[i].begin, layout().layers[i].end, pass.stream);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/layer_kinds.h"
 #include "model/layer.h"
 #include "model/tensor_group.h"
+#include "model/token_part.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -21,7 +22,7 @@ class Scratch {
   void allocate() {
     if (bytes_ > 0) buffer_ = device_.allocate(static_cast<size_t>(bytes_));
   }
-  std::byte* data() const { return buffer_->as<std::byte>(); }
+  std::byte* data() const { return buffer_ ? buffer_->as<std::byte>() : nullptr; }
 
  private:
   Device& device_;
@@ -60,13 +61,19 @@ struct LayerContext {
   bool tied = false;  // embedding: the token head uses its table, and its backward runs first
   Recompute recompute = Recompute::none;
   TensorGroup* tensor = nullptr;  // of a layer that tensor parallelism divides; null: the layer is whole here
+  TensorGroup* tokens = nullptr;  // the ranks that divide the tokens of input or output; null: none
+  bool takes_part = false, gives_part = false;  // whether they divide those of the input, of the output
+  Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
 };
 
 class CoarseLayer : public Layer {
  public:
   explicit CoarseLayer(const LayerContext& context) : CoarseLayer(context, context.ops.compute_type()) {}
   /// `type`: in which the layer computes.
-  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {}
+  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {
+    if (context.typed && type != DType::f32)
+      context.typed->reserve(context.stored_floats * static_cast<int64_t>(size_of(type)));
+  }
 
   int64_t input_width() const final { return count_of(context_.input); }
   int64_t output_width() const final { return count_of(context_.output); }
@@ -104,7 +111,32 @@ class CoarseLayer : public Layer {
     if (context_.tensor) context_.tensor->sum(stream, data, count, type);
   }
 
-  /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32.
+  TokenPart input_tokens(int64_t rows) const {
+    return {context_.takes_part ? context_.tokens : nullptr, rows * context_.input[0]};
+  }
+  TokenPart output_tokens(int64_t rows) const {
+    return {context_.gives_part ? context_.tokens : nullptr, rows * context_.input[0]};
+  }
+  /// Scratch for all tokens of an input or output that ranks divide, as the first array in the scratch memory.
+  void reserve_tokens(const TokenPart& part, int64_t width) const {
+    ScratchParts parts(nullptr);
+    parts.floats(part.gathered() * width);
+    if (part.is_divided()) context_.scratch.reserve(parts.bytes());
+  }
+  float* token_scratch() const { return reinterpret_cast<float*>(context_.scratch.data()); }
+  /// Copies this rank's tokens of `whole`.
+  void take_tokens(Stream& stream, const TokenPart& part, float* whole, float* to, int64_t width) const {
+    if (part.own() == 0) return;
+    context_.device.copy_within(stream, to, part.mine(whole, width, DType::f32),
+                                static_cast<size_t>(part.own() * width) * sizeof(float));
+  }
+  /// Gradients of parameters that each rank computed from its own tokens, `sums` [tensors, width]: sums them over the
+  /// ranks, and sets or adds to those of the parameters.
+  void finish_gradients(Stream& stream, float* sums, const std::vector<size_t>& tensors, int64_t width,
+                        bool accumulate) const;
+
+  /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32. Where parameters
+  /// are gathered for each pass, backward repeats it.
   void convert_parameters(Stream& stream);
   /// A parameter in the compute type, as of the last convert_parameters.
   const void* typed(size_t index) const;
@@ -113,6 +145,7 @@ class CoarseLayer : public Layer {
   LayerContext context_;
   DType type_;
   std::unique_ptr<Buffer> typed_parameters_;
+  bool converts_ = false;  // has converted its parameters
 };
 
 /// Makes the layer of any kind but dense. Error{environment_missing} where this build lacks its operations.

@@ -13,12 +13,6 @@ size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(f
 
 }  // namespace
 
-ParameterStorage::ParameterStorage(Device& device, ParameterLayout placed)
-    : layout(std::move(placed)),
-      params(device.allocate(float_bytes(layout.num_floats))),
-      grads(device.allocate(float_bytes(layout.num_floats))),
-      step(device.allocate(sizeof(uint64_t))) {}
-
 Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
     : spec_(spec),
       storage_(options.storage
@@ -28,14 +22,17 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       device_(device),
       ops_(ops),
       options_(options),
-      scratch_(device) {
+      scratch_(device),
+      typed_(device) {
   spec_.validate();
   stats_ = device_.allocate(float_bytes(kLossStats));
   weights_done_ = device_.make_event();
   for (size_t i = range_.first; i < range_.last; ++i) {
     const LayerSlice& slice = layout().layers[i];
-    const auto bias = [&](float* base) { return slice.bias >= 0 ? base + slice.bias : nullptr; };
-    LayerParameters parameters{params() + slice.weight, bias(params()), grads() + slice.weight, bias(grads())};
+    LayerParameters parameters{storage_->layer_param(slice.weight), nullptr, storage_->layer_grad(slice.weight),
+                               nullptr};
+    if (slice.bias >= 0)
+      parameters.bias = storage_->layer_param(slice.bias), parameters.d_bias = storage_->layer_grad(slice.bias);
     if (spec_.layers[i].kind != LayerKind::dense)
       layers_.push_back(make_coarse_layer(coarse_context(i)));
     else if (options_.make_layer)
@@ -48,13 +45,29 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (int s = 0; s < options_.num_slots; ++s) {
     Slot& slot = slots_.emplace_back();
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
-    if (has_input_gradient(range_.first))
-      slot.d_input = device_.allocate(float_bytes(options_.max_rows * layers_.front()->input_width()));
+    if (has_input_gradient(range_.first)) slot.d_input = device_.allocate(float_bytes(input_floats(options_.max_rows)));
   }
   scratch_.allocate();
+  typed_.allocate();
   if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
     loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
                                                (1 + options_.tensor->place().size)));
+}
+
+int64_t Model::divided_floats(const Shape& tokens, int64_t rows) const {
+  return tokens_of_rank(rows * tokens[0], options_.tensor->place().size) * tokens[1];
+}
+
+int64_t Model::input_floats(int64_t rows) const {
+  const bool is_divided = range_.first > 0 && divides_tokens_of(range_.first - 1);
+  return is_divided ? divided_floats(spec_.layer_input_shape(range_.first), rows)
+                    : rows * layers_.front()->input_width();
+}
+
+int64_t Model::output_floats(int64_t rows) const {
+  const size_t last = range_.last - 1;
+  return divides_tokens_of(last) ? divided_floats(spec_.layer_output_shape(last), rows)
+                                 : rows * spec_.layer_output_width(last);
 }
 
 LayerContext Model::coarse_context(size_t index) {
@@ -65,15 +78,19 @@ LayerContext Model::coarse_context(size_t index) {
                        spec_.layer_output_shape(index),
                        {},
                        slice.end - slice.begin,
-                       params() + slice.begin,
+                       storage_->layer_param(slice.begin),
                        device_,
                        ops_,
                        scratch_,
                        index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
                        options_.recompute,
                        options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
+  if (storage_->shards.parameters) context.typed = &typed_;
+  context.takes_part = index > 0 && divides_tokens_of(index - 1);
+  context.gives_part = divides_tokens_of(index);
+  if (context.takes_part || context.gives_part) context.tokens = options_.tensor;
   const auto add = [&](const TensorSlice& tensor) {
-    context.parameters.tensors.push_back({params() + tensor.begin, grads() + tensor.begin});
+    context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});
   };
   for (const TensorSlice& tensor : slice.tensors) add(tensor);
   if (spec_.layers[index].tied && !slice.is_table_copy) {
@@ -95,10 +112,10 @@ std::vector<NamedBuffer> Model::buffers() {
 }
 
 void Model::initialise(Stream& stream, Deadline deadline) {
-  const std::vector<float> values = initial_parameters(spec_, layout(), options_.seed);
-  device_.copy_in(stream, params(), values.data(), storage_->params->bytes());
-  device_.fill_zero(stream, grads(), storage_->grads->bytes());
-  device_.fill_zero(stream, step_counter(), storage_->step->bytes());
+  std::vector<float> values = initial_parameters(spec_, layout(), options_.seed);
+  if (storage_->shards.parameters) values = storage_->held_of(values);
+  device_.copy_in(stream, params(), values.data(), float_bytes(static_cast<int64_t>(values.size())));
+  storage_->fill_zero(stream);
   device_.fill_zero(stream, stats_->data(), stats_->bytes());
   std::vector<std::vector<float>> initial;  // kept until the device has read it
   for (const NamedBuffer& buffer : buffers()) {
@@ -135,8 +152,11 @@ GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_
 void Model::forward(Stream& stream, const BatchView& batch, bool training, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
   const LayerRows rows = rows_of(batch, training);
-  for (size_t i = range_.first; i < range_.last; ++i)
+  for (size_t i = range_.first; i < range_.last; ++i) {
+    if (storage_->gate) storage_->gate->before(stream, gated(i, false));
     layer(i).forward(stream, rows, input_of(batch, slot, i), state(slot, i));
+    if (storage_->gate) storage_->gate->after(stream, gated(i, false));
+  }
 }
 
 void Model::shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {

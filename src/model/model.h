@@ -10,6 +10,7 @@
 #include "model/coarse_layer.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
+#include "model/parameter_storage.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -45,14 +46,6 @@ struct BackwardOptions {
   std::function<void(bool begins, const char* gemm, size_t layer, Stream& stream)> around = nullptr;
 };
 
-/// Parameters, gradients and step count of a rank, which the models of its pipeline stages share.
-struct ParameterStorage {
-  ParameterStorage(Device& device, ParameterLayout placed);
-  ParameterLayout layout;
-  std::shared_ptr<Buffer> params, grads;
-  std::unique_ptr<Buffer> step;
-};
-
 using LayerFactory = std::function<std::unique_ptr<Layer>(size_t layer, const LayerParameters& parameters)>;
 
 struct ModelOptions {
@@ -65,6 +58,7 @@ struct ModelOptions {
   LayerFactory make_layer = nullptr;                    // of dense layers; null: layers without tensor parallelism
   TensorGroup* tensor = nullptr;                        // divides the layers of role `divided`; outlives the model
   std::vector<TensorRole> roles{};                      // by layer, with `tensor`
+  std::vector<bool> divided_tokens{};                   // by layer, with `tensor`: sequence parallelism; empty: none
   std::shared_ptr<ParameterStorage> storage = nullptr;  // null: of its own, for `layers` and `shards`
 };
 
@@ -79,6 +73,8 @@ class Model {
   const LayerRange& range() const { return range_; }
   float* params() { return storage_->params->as<float>(); }
   float* grads() { return storage_->grads->as<float>(); }
+  /// Where this rank keeps them, which with ZeRO stages 2 and 3 is not params() and grads() by the layout.
+  ParameterStorage& storage() { return *storage_; }
   /// For other devices that access these arrays, which may then outlive the model.
   std::shared_ptr<Buffer> shared_params() { return storage_->params; }
   std::shared_ptr<Buffer> shared_grads() { return storage_->grads; }
@@ -89,6 +85,9 @@ class Model {
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
   const float* loss_stats() const { return stats_->as<float>(); }
 
+  /// Floats of the input of the first layer held here, and of the output of the last one, for so many rows.
+  int64_t input_floats(int64_t rows) const;
+  int64_t output_floats(int64_t rows) const;
   /// [rows, output width of the last layer held here]
   float* outputs(int slot = 0) { return slot_states(slot).back().out(); }
   /// Gradient of `outputs`; written by `loss`, or received from the stage that holds the layers above.
@@ -139,6 +138,11 @@ class Model {
     return layer >= layout().range.first && layer < layout().range.last && !layout().layers[layer].is_table_copy;
   }
   LayerContext coarse_context(size_t index);
+  /// Whether tensor-parallel ranks divide the tokens of a layer's output.
+  bool divides_tokens_of(size_t layer) const {
+    return layer < options_.divided_tokens.size() && options_.divided_tokens[layer];
+  }
+  int64_t divided_floats(const Shape& tokens, int64_t rows) const;
   void shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
@@ -149,6 +153,8 @@ class Model {
   GradientEpilogue epilogue_below(const BatchView& batch, Slot& slot, size_t layer) const;
   bool has_own_bias(size_t layer) const { return layer + 1 == range_.last; }
 
+  /// The layer as the storage's gate sees it.
+  GatedLayer gated(size_t layer, bool backward) const { return {layer, range_.first, range_.last, backward}; }
   void backward_layerwise(const Pass& pass);
   void backward_dgrad_first(const Pass& pass);
   void backward_two_streams(const Pass& pass);
@@ -165,6 +171,7 @@ class Model {
   std::unique_ptr<Buffer> stats_;
   std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
+  Scratch typed_;                               // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream

@@ -20,6 +20,15 @@ int64_t place_layer(LayerSlice& slice, const std::vector<ParameterSpec>& paramet
   return slice.end = at;
 }
 
+/// What ParameterStorage needs to know of a layer that is not dense.
+void mark_tensors(LayerSlice& slice, const ModelSpec& spec, size_t layer) {
+  const LayerKind kind = spec.layers[layer].kind;
+  slice.is_tied_table = layer == 0 && kind == LayerKind::embedding && spec.layers.back().tied;
+  const size_t first = kind == LayerKind::embedding ? 1 : 2;  // positions of an embedding or a projection
+  if (kind != LayerKind::embedding && kind != LayerKind::projection) return;
+  for (size_t t = first; t < slice.tensors.size(); ++t) slice.tensors[t].is_partly_written = true;
+}
+
 void name_dense(LayerSlice& slice) {
   slice.weight = slice.tensors[0].begin;
   if (slice.tensors.size() > 1) slice.bias = slice.tensors[1].begin;
@@ -45,6 +54,7 @@ ParameterLayout make_layout(const ModelSpec& spec, LayerRange range, const std::
       if (parameters.size() > 1) parameters[1].shape = {slice.shard.rows()};
     }
     layout.num_floats = place_layer(slice, parameters, layout.num_floats);
+    mark_tensors(slice, spec, i);
     if (!dense) continue;
     name_dense(slice);
     const WeightShard& held = slice.shard;
@@ -78,6 +88,7 @@ ParameterLayout make_layout(const ModelSpec& spec, const ModelPart& part) {
       if (slice.is_table_copy) held.resize(1), whole.resize(1);
       layout.num_floats = place_layer(slice, held, layout.num_floats);
       for (size_t t = 0; t < held.size(); ++t) slice.tensors[t].whole = whole[t], slice.tensors[t].shard = shards[t];
+      mark_tensors(slice, spec, i);
       if (spec.layers[i].kind != LayerKind::dense) continue;
       name_dense(slice);
       const int64_t units = spec.layers[i].units, width = spec.layer_input_width(i);

@@ -31,10 +31,11 @@ struct WeightShard {
 
 /// A tensor of a layer in the layout.
 struct TensorSlice {
-  ParameterSpec spec;     // as held here: of the shard
-  int64_t begin = 0;      // first float; spec.stored_floats() follow
-  ParameterSpec whole{};  // of all shards together
-  TensorShard shard{};    // the part of `whole` held here
+  ParameterSpec spec;              // as held here: of the shard
+  int64_t begin = 0;               // first float; spec.stored_floats() follow
+  ParameterSpec whole{};           // of all shards together
+  TensorShard shard{};             // the part of `whole` held here
+  bool is_partly_written = false;  // rows that a layer does not use keep a gradient of zero: positions, token types
 };
 
 struct LayerSlice {
@@ -44,6 +45,7 @@ struct LayerSlice {
   int64_t weight = 0;  // offset of w[rows, columns] of the shard
   int64_t bias = -1;   // offset of b[rows], -1 without bias
   WeightShard shard;
+  bool is_tied_table = false;  // of an embedding whose table the token head uses: its first tensor
   bool is_table_copy = false;  // of a tied head: its tensor is a copy of the embedding's table, which is elsewhere
 };
 

@@ -12,21 +12,30 @@ class EmbeddingLayer final : public CoarseLayer {
  public:
   using CoarseLayer::CoarseLayer;
 
+  LayerState make_state(int64_t max_rows) const override {
+    reserve_tokens(output_tokens(max_rows), spec().units);
+    return CoarseLayer::make_state(max_rows);
+  }
+
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
     const bool adds = place().rank == 0;  // of the ranks that divide the table, one adds what is not divided
+    const TokenPart part = output_tokens(rows.rows);
+    float* const out = part.is_divided() ? token_scratch() : state.out();
     ops().sequence().embedding_forward(stream, {.tokens = input,
                                                 .table = tensor(0).value,
                                                 .positions = adds ? value_of(positions()) : nullptr,
                                                 .common = adds ? value_of(types()) : nullptr,
-                                                .out = state.out(),
+                                                .out = out,
                                                 .rows = rows.rows,
                                                 .steps = steps(),
                                                 .width = spec().units,
                                                 .vocabulary = held().rows(),
                                                 .first = held().begin,
                                                 .is_shard = context().tensor != nullptr});
-    sum_parts(stream, state.out(), rows.rows * output_width(), DType::f32);
+    if (!part.is_divided()) return sum_parts(stream, out, rows.rows * output_width(), DType::f32);
+    part.sum(stream, out, spec().units, DType::f32);
+    take_tokens(stream, part, out, state.out(), spec().units);
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float*,
                  bool accumulate) override {
@@ -34,18 +43,19 @@ class EmbeddingLayer final : public CoarseLayer {
     const auto table_bytes = static_cast<size_t>(table_rows() * spec().units) * sizeof(float);
     if (!accumulate && !context().tied) context().device.fill_zero(stream, tensor(0).gradient, table_bytes);
     // Gradients of token types other than 0 stay zero, as Model::initialise left them.
-    ops().sequence().embedding_backward(stream, {.tokens = input,
-                                                 .d_out = state.d_out(),
-                                                 .d_table = tensor(0).gradient,
-                                                 .d_positions = gradient_of(positions()),
-                                                 .d_common = gradient_of(types()),
-                                                 .rows = rows.rows,
-                                                 .steps = steps(),
-                                                 .width = spec().units,
-                                                 .vocabulary = held().rows(),
-                                                 .accumulate = accumulate,
-                                                 .first = held().begin,
-                                                 .is_shard = context().tensor != nullptr});
+    ops().sequence().embedding_backward(
+        stream, {.tokens = input,
+                 .d_out = output_tokens(rows.rows).gather(stream, state.d_out(), token_scratch(), spec().units),
+                 .d_table = tensor(0).gradient,
+                 .d_positions = gradient_of(positions()),
+                 .d_common = gradient_of(types()),
+                 .rows = rows.rows,
+                 .steps = steps(),
+                 .width = spec().units,
+                 .vocabulary = held().rows(),
+                 .accumulate = accumulate,
+                 .first = held().begin,
+                 .is_shard = context().tensor != nullptr});
   }
 
  private:
@@ -71,6 +81,7 @@ class ProjectionLayer final : public CoarseLayer {
     LayerState state = CoarseLayer::make_state(max_rows);
     if (!computes_in_f32()) state.saved.push_back(buffer(max_rows * input_width(), type()));
     ScratchParts parts(nullptr);
+    parts.floats(output_tokens(max_rows).gathered() * (context().gives_part ? spec().units : 0));
     parts.take(max_rows * output_width(), type());
     context().scratch.reserve(parts.bytes());
     return state;
@@ -85,8 +96,9 @@ class ProjectionLayer final : public CoarseLayer {
       ops().matmul().convert(stream, input, state.saved[0]->data(), type(), rows.rows * input_width());
       x = state.saved[0]->data();
     }
-    void* y = state.out();
-    if (!computes_in_f32()) y = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
+    const TokenPart part = output_tokens(rows.rows);
+    float* const out = part.is_divided() ? token_scratch() : state.out();
+    void* const y = computes_in_f32() ? out : typed_scratch(rows.rows);
     ops().matmul().matmul(stream, {.a = x,
                                    .b = typed(0),
                                    .c = y,
@@ -98,20 +110,21 @@ class ProjectionLayer final : public CoarseLayer {
                                    .c_type = type(),
                                    .epilogue = MatMulEpilogue::bias,
                                    .bias = typed(1)});
-    if (!spec().positions && computes_in_f32()) return;
-    ops().sequence().add_positions(stream, {y, spec().positions ? tensor(2).value : nullptr, state.out(), rows.rows,
-                                            context().input[0], width, type()});
+    if (spec().positions || !computes_in_f32())
+      ops().sequence().add_positions(
+          stream, {y, spec().positions ? tensor(2).value : nullptr, out, rows.rows, context().input[0], width, type()});
+    if (part.is_divided()) take_tokens(stream, part, out, state.out(), width);
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const int64_t steps = context().input[0], sequence_rows = rows.rows * steps, width = spec().units;
+    const float* const d_out = output_tokens(rows.rows).gather(stream, state.d_out(), token_scratch(), width);
     if (spec().positions)
-      ops().sequence().positions_gradient(stream,
-                                          {state.d_out(), tensor(2).gradient, rows.rows, steps, width, accumulate});
-    const void *dy = state.d_out(), *x = input;
+      ops().sequence().positions_gradient(stream, {d_out, tensor(2).gradient, rows.rows, steps, width, accumulate});
+    const void *dy = d_out, *x = input;
     if (!computes_in_f32()) {
-      void* converted = ScratchParts(context().scratch.data()).take(sequence_rows * width, type());
-      ops().matmul().convert(stream, state.d_out(), converted, type(), sequence_rows * width);
+      void* const converted = typed_scratch(rows.rows);
+      ops().matmul().convert(stream, d_out, converted, type(), sequence_rows * width);
       dy = converted;
       x = state.saved[0]->data();
     }
@@ -136,6 +149,14 @@ class ProjectionLayer final : public CoarseLayer {
                                      .k = width,
                                      .type = type()});
   }
+
+ private:
+  /// Scratch for the output in the compute type, after that for all tokens.
+  void* typed_scratch(int64_t rows) const {
+    ScratchParts parts(context().scratch.data());
+    parts.floats(output_tokens(rows).gathered() * (context().gives_part ? spec().units : 0));
+    return parts.take(rows * output_width(), type());
+  }
 };
 
 /// Normalises every step of [rows, steps, units].
@@ -145,34 +166,45 @@ class NormLayer final : public CoarseLayer {
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);
-    for (int i = 0; i < 2; ++i) state.saved.push_back(buffer(max_rows * context().input[0], DType::f32));
+    for (int i = 0; i < 2; ++i) state.saved.push_back(buffer(input_tokens(max_rows).each(), DType::f32));
+    ScratchParts sums(nullptr);
+    sums.floats(2 * context().input[1]);
+    if (context().takes_part) context().scratch.reserve(sums.bytes());
     return state;
   }
 
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+    if (input_tokens(rows.rows).own() == 0) return;
     ops().norm().layer_norm_forward(stream, {.x = input,
                                              .gamma = tensor(0).value,
                                              .beta = tensor(1).value,
                                              .y = state.out(),
                                              .mean = state.saved[0]->as<float>(),
                                              .rstd = state.saved[1]->as<float>(),
-                                             .rows = rows.rows * context().input[0],
+                                             .rows = input_tokens(rows.rows).own(),
                                              .width = context().input[1]});
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
+    const int64_t width = context().input[1];
+    float* const sums = context().takes_part ? token_scratch() : nullptr;  // of this rank's tokens alone
+    if (sums && input_tokens(rows.rows).own() == 0) {
+      context().device.fill_zero(stream, sums, static_cast<size_t>(2 * width) * sizeof(float));
+      return finish_gradients(stream, sums, {0, 1}, width, accumulate);
+    }
     ops().norm().layer_norm_backward(stream, {.dy = state.d_out(),
                                               .x = input,
                                               .gamma = tensor(0).value,
                                               .mean = state.saved[0]->as<float>(),
                                               .rstd = state.saved[1]->as<float>(),
                                               .dx = d_input,
-                                              .dgamma = tensor(0).gradient,
-                                              .dbeta = tensor(1).gradient,
-                                              .rows = rows.rows * context().input[0],
-                                              .width = context().input[1],
-                                              .accumulate = accumulate});
+                                              .dgamma = sums ? sums : tensor(0).gradient,
+                                              .dbeta = sums ? sums + width : tensor(1).gradient,
+                                              .rows = input_tokens(rows.rows).own(),
+                                              .width = width,
+                                              .accumulate = accumulate && !sums});
+    if (sums) finish_gradients(stream, sums, {0, 1}, width, accumulate);
   }
 };
 
@@ -181,16 +213,26 @@ class PoolLayer final : public CoarseLayer {
  public:
   using CoarseLayer::CoarseLayer;
 
+  LayerState make_state(int64_t max_rows) const override {
+    reserve_tokens(input_tokens(max_rows), context().input[1]);
+    return CoarseLayer::make_state(max_rows);
+  }
+
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
-    ops().sequence().pool_steps(
-        stream, {spec().pooling, input, state.out(), rows.rows, context().input[0], context().input[1]});
+    const int64_t width = context().input[1];
+    const float* const x = input_tokens(rows.rows).gather(stream, input, token_scratch(), width);
+    ops().sequence().pool_steps(stream, {spec().pooling, x, state.out(), rows.rows, context().input[0], width});
   }
   void gradients(Stream& stream, const LayerRows& rows, const float*, const LayerState& state, float* d_input,
                  bool) override {
-    if (d_input)
-      ops().sequence().pool_steps_gradient(
-          stream, {spec().pooling, state.d_out(), d_input, rows.rows, context().input[0], context().input[1]});
+    if (!d_input) return;
+    const TokenPart part = input_tokens(rows.rows);
+    const int64_t width = context().input[1];
+    float* const dx = part.is_divided() ? token_scratch() : d_input;
+    ops().sequence().pool_steps_gradient(stream,
+                                         {spec().pooling, state.d_out(), dx, rows.rows, context().input[0], width});
+    if (part.is_divided()) take_tokens(stream, part, dx, d_input, width);
   }
 };
 
@@ -201,6 +243,7 @@ class TokenHead final : public CoarseLayer {
   using CoarseLayer::CoarseLayer;
 
   LayerState make_state(int64_t max_rows) const override {
+    reserve_tokens(input_tokens(max_rows), units());
     LayerState state;
     state.output = buffer(max_rows * steps() * padded(), type());
     if (!computes_in_f32()) {
@@ -211,7 +254,8 @@ class TokenHead final : public CoarseLayer {
   }
 
  protected:
-  void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
+  void compute(Stream& stream, const LayerRows& rows, const float* own_input, LayerState& state) override {
+    const float* const input = input_tokens(rows.rows).gather(stream, own_input, token_scratch(), units());
     const void *x = input, *table = tensor(0).value;
     if (!computes_in_f32()) {
       ops().matmul().convert(stream, input, state.saved[0]->data(), type(), rows.rows * input_width());
@@ -234,7 +278,9 @@ class TokenHead final : public CoarseLayer {
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
-    const void* x = computes_in_f32() ? input : state.saved[0]->data();
+    const TokenPart part = input_tokens(rows.rows);
+    const void* x = state.saved.empty() ? nullptr : state.saved[0]->data();
+    if (computes_in_f32()) x = part.gather(stream, input, token_scratch(), units());
     const void* d_logits = state.output->data();
     ops().matmul().matmul(stream, {.a = d_logits,
                                    .b = x,
@@ -245,15 +291,19 @@ class TokenHead final : public CoarseLayer {
                                    .transpose_a = true,
                                    .type = type(),
                                    .accumulate = accumulate});
+    float* const dx = part.is_divided() ? token_scratch() : d_input;  // the GEMM above has read the input there
     if (d_input)
       ops().matmul().matmul(stream, {.a = d_logits,
                                      .b = computes_in_f32() ? tensor(0).value : typed_table(),
-                                     .c = d_input,
+                                     .c = dx,
                                      .m = rows.rows * steps(),
                                      .n = units(),
                                      .k = padded(),
                                      .type = type()});
-    if (d_input) sum_parts(stream, d_input, rows.rows * input_width(), DType::f32);
+    if (!d_input) return;
+    if (!part.is_divided()) return sum_parts(stream, d_input, rows.rows * input_width(), DType::f32);
+    part.sum(stream, dx, units(), DType::f32);
+    take_tokens(stream, part, dx, d_input, units());
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "ops/cpu_gemm.h"
 #include "ops/cpu_ops.h"
 #include "ops/cpu_recurrent_kernels.h"
+#include "ops/cpu_recurrent_shards.h"
 
 namespace amdahl {
 namespace {
@@ -139,6 +140,7 @@ struct BackwardArrays {
 
 class CpuRecurrentOps final : public RecurrentOps {
  public:
+  RecurrentShardOps* shards() override { return shards_.get(); }
   int64_t saved_bytes(const RecurrentShape& shape) const override {
     return SavedRows(shape).num_floats() * static_cast<int64_t>(sizeof(float));
   }
@@ -162,6 +164,7 @@ class CpuRecurrentOps final : public RecurrentOps {
 
   const CpuRecurrentKernels& kernels_ = best_recurrent_kernels();
   const CpuKernels& sums_ = best_cpu_kernels();
+  const std::unique_ptr<RecurrentShardOps> shards_ = make_cpu_recurrent_shards(kernels_);
 };
 
 void CpuRecurrentOps::forward(CpuStream& worker, const RecurrentForward& a) const {

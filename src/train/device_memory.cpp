@@ -8,6 +8,7 @@
 #include "amdahl/units.h"
 #include "base/layer_kinds.h"
 #include "base/plan_rules.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -32,7 +33,8 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
   if (has_blocks(options.model) && plan.recompute != static_cast<int64_t>(Recompute::block))
     all.emplace_back("`recompute=block`");
   if (backend == BackendKind::cuda && !options.model.is_mlp()) all.emplace_back("`math=bf16`");
-  if (plan.mesh.dp > 1 && plan.strategy != "zero1") all.emplace_back("`strategy=zero1`");
+  if (plan.mesh.dp > 1 && zero_stage(plan.strategy) < 3)
+    all.emplace_back(zero_stage(plan.strategy) == 0 ? "`strategy=zero1`" : "`strategy=zero3`");
   all.emplace_back(backend == BackendKind::cuda ? "a smaller model" : "fewer devices or a smaller model");
   return fmt::format("{}", fmt::join(all, ", "));
 }
@@ -43,7 +45,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
   MemoryParts parts;
-  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1) {
+  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
     const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper), type);
     parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
     if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;

@@ -49,6 +49,12 @@ std::vector<LayerRange> stages_of(const ModelSpec& model, const ParallelPlan& pl
   return stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
 }
 
+/// Where this rank keeps the first of a table's gradients that it keeps.
+float* first_kept(const ParameterStorage& storage, const FloatRange& table) {
+  if (!storage.shards.gradients) return storage.grads->as<float>() + table.begin;
+  return storage.grads->as<float>() + storage.units[storage.unit_at(table.begin)].held;
+}
+
 const ParallelPlan& checked(const DividedContext& context) {
   require_plan_feasible(context.plan, context.model);
   return context.plan;
@@ -74,11 +80,14 @@ DividedModel::DividedModel(const DividedContext& context)
   const ParallelPlan& plan = context_.plan;
   replica_ = context.world.split(place().dp, context.world.rank(), deadline);
   const ModelPart part = part_of(context.model, plan, context.world.rank());
-  const auto storage = std::make_shared<ParameterStorage>(context.device, make_layout(context.model, part));
+  const auto storage = std::make_shared<ParameterStorage>(
+      context.device, make_layout(context.model, part),
+      DataShards{plan.mesh.dp, place().dp, zero_stage(plan.strategy) >= 2, zero_stage(plan.strategy) == 3});
   LayerFactory make_layer = nullptr;
   TensorGroup* const tensor = plan.mesh.tp > 1 ? &tensor_ : nullptr;
   if (tensor)
     make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp(), tensor_.silent()});
+  const std::vector<bool> tokens = plan.sequence_parallel ? divided_tokens(context.model) : std::vector<bool>{};
   const RowRange rows = even_share(plan.global_batch, plan.mesh.dp, place().dp);
   const auto recompute = static_cast<Recompute>(plan.recompute);
   if (plan.mesh.pp == 1) {
@@ -89,6 +98,7 @@ DividedModel::DividedModel(const DividedContext& context)
                                                   .make_layer = make_layer,
                                                   .tensor = tensor,
                                                   .roles = part.roles,
+                                                  .divided_tokens = tokens,
                                                   .storage = storage});
     return;
   }
@@ -106,7 +116,8 @@ DividedModel::DividedModel(const DividedContext& context)
                    .storage = storage,
                    .make_layer = make_layer,
                    .tensor = tensor,
-                   .roles = part.roles});
+                   .roles = part.roles,
+                   .divided_tokens = tokens});
   connect_tables(deadline);
 }
 
@@ -160,8 +171,13 @@ void DividedModel::enqueue_gradients(const float* features, const float* targets
         ready(begin, end, stream);
     };
   runner_->enqueue_gradients(features, targets, hooks);
-  tables_->all_reduce(model().grads() + table.begin, static_cast<size_t>(table.floats()), DType::f32, ReduceOp::sum,
-                      context_.compute);
+  ParameterStorage& storage = model().storage();
+  auto floats = static_cast<size_t>(table.floats());
+  if (storage.gate) {  // this rank keeps the front and its part of the table, one after the other
+    storage.gate->wait_for_gradients(context_.compute, table.begin);
+    floats = static_cast<size_t>(storage.units[storage.unit_at(table.begin)].parts.held());
+  }
+  tables_->all_reduce(first_kept(storage, table), floats, DType::f32, ReduceOp::sum, context_.compute);
   for (const FloatRange& range : deferred) ready(range.begin, range.end, context_.compute);
 }
 

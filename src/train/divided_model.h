@@ -64,9 +64,10 @@ class DividedModel {
   /// Payload bytes that this rank has passed to communicators since the last call.
   size_t take_traffic();
 
- private:
   /// Floats of a layer's table of which another stage holds a copy; empty without.
   FloatRange shared_table() const;
+
+ private:
   void connect_tables(Deadline deadline);
   std::vector<FloatRange> counted_ranges() const;
 

@@ -117,8 +117,9 @@ StepStats Trainer::evaluate_stages(const float* features, const float* targets, 
   StageRunner& stages = *divided_->stages();
   Model* const model = divided_->loss_model();
   StepStats total;
-  for (int64_t begin = 0; begin < rows; begin += stages.micro_batch_rows()) {
-    const int64_t count = std::min(stages.micro_batch_rows(), rows - begin);
+  const int64_t chunk = evaluated_rows();
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t count = std::min(chunk, rows - begin);
     const float* const first_target = targets + begin * options_.model.target_width();
     stages.evaluate(features + begin * options_.model.input_width, first_target, count, rows);
     if (!divided_->counts_loss()) continue;
@@ -177,7 +178,9 @@ std::vector<float> Trainer::distribute_whole(const std::vector<float>* whole) {
 }
 
 std::vector<float> Trainer::whole_parameters() {
-  if (divided_) return gather_whole(parameters());
+  const std::vector<float> held = shards_parameters() ? gather_state(model_.params()) : std::vector<float>{};
+  if (divided_) return gather_whole(shards_parameters() ? held : parameters());
+  if (shards_parameters()) return held;
   return rank_.rank == 0 ? parameters() : std::vector<float>{};
 }
 

@@ -65,7 +65,8 @@ class StepInputs {
     if (ranges.empty()) device_.fill_zero(stream, at(kSum), sizeof(float));
     bool accumulate = false;
     for (const FloatRange& range : ranges) {
-      ops_.optimizer().sum_of_squares(stream, {model_.grads() + range.begin, range.floats(), at(kSum), accumulate});
+      ops_.optimizer().sum_of_squares(stream,
+                                      {model_.storage().owned_grad(range.begin), range.floats(), at(kSum), accumulate});
       accumulate = true;
     }
     return at(kSum);
@@ -149,8 +150,8 @@ class Adam final : public OptimizerBase {
   bool is_adam() const override { return true; }
   AdamStep adam_step(int64_t begin, int64_t end) override {
     inputs_.require_clipped();
-    return AdamStep{.params = model_.params() + begin,
-                    .grads = model_.grads() + begin,
+    return AdamStep{.params = model_.storage().owned_param(begin),
+                    .grads = model_.storage().owned_grad(begin),
                     .m = m_.of(begin, end),
                     .v = v_.of(begin, end),
                     .n = end - begin,
@@ -185,8 +186,8 @@ class Sgd final : public OptimizerBase {
   void update(Stream& stream, int64_t begin, int64_t end) override {
     const ProfilerRange range("optimizer");
     inputs_.require_clipped();
-    ops_.optimizer().sgd_step(stream, {.params = model_.params() + begin,
-                                       .grads = model_.grads() + begin,
+    ops_.optimizer().sgd_step(stream, {.params = model_.storage().owned_param(begin),
+                                       .grads = model_.storage().owned_grad(begin),
                                        .velocity = velocity_.of(begin, end),
                                        .n = end - begin,
                                        .lr = hyper_.learning_rate,

@@ -27,6 +27,12 @@ std::string kind_text(const ModelSpec& model, size_t layer) {
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
+/// What data-parallel ranks divide of parameters and gradients.
+DataShards shards_of(const ParallelPlan& plan, int dp_rank) {
+  const int stage = zero_stage(plan.strategy);
+  return {plan.mesh.dp, dp_rank, stage >= 2, stage == 3};
+}
+
 std::unique_ptr<DividedModel> make_divided(const RankContext& rank, const TrainerOptions& options, Stream& compute) {
   if (options.plan.mesh.tp == 1 && options.plan.mesh.pp == 1) return nullptr;
   return std::make_unique<DividedModel>(DividedContext{options.model, options.plan, rank.device, *rank.ops,
@@ -50,12 +56,15 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       second_(rank.ops->gains_from_second_stream() ? rank.device.make_stream("weights") : nullptr),
       comm_(rank.device.make_stream("comm")),
       divided_(make_divided(rank, options_, *compute_)),
-      whole_model_(divided_ ? nullptr
-                            : std::make_unique<Model>(
-                                  options.model, rank.device, *rank.ops,
-                                  ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
-                                               .seed = options.seed,
-                                               .recompute = static_cast<Recompute>(options.plan.recompute)})),
+      whole_model_(
+          divided_ ? nullptr
+                   : std::make_unique<Model>(options.model, rank.device, *rank.ops,
+                                             ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
+                                                          .seed = options.seed,
+                                                          .recompute = static_cast<Recompute>(options.plan.recompute),
+                                                          .storage = std::make_shared<ParameterStorage>(
+                                                              rank.device, make_layout(options.model),
+                                                              shards_of(options.plan, rank.rank))})),
       model_(divided_ ? divided_->model() : *whole_model_),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
@@ -78,7 +87,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   }
   RangeOptimizer& optimizer = divided_ ? divided_->shared(*optimizer_) : *optimizer_;
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
-                          options_.timeout_seconds, options_.keep_gradients, is_divided()});
+                          options_.timeout_seconds, options_.keep_gradients, is_divided(),
+                          divided_ ? divided_->shared_table() : FloatRange{}});
   if (row_.data_on_root) {
     const int64_t rows = even_share(options_.plan.global_batch, options_.plan.mesh.dp, dp_rank()).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
@@ -88,7 +98,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 }
 
 GradientOrder Trainer::choose_order() const {
-  if (!options_.model.is_mlp()) return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
+  if (!options_.model.is_mlp() || row_.is_layerwise)
+    return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
   if (rank_.ops->gemm().fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::dgrad_first;
@@ -196,6 +207,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     stamps->start(*compute_, stamps->step);
   }
   optimizer_->begin_step(*compute_);
+  strategy_->begin_pass(true, stamps);
   enqueue_input(features, targets, true, stamps);
   enqueue_micro_batches(features, targets, stamps, StepPart::full);
   if (stamps) stamps->end(*compute_, stamps->backward);
@@ -210,9 +222,10 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
 void Trainer::enqueue_part(const float* features, const float* targets, StepPart part) {
   if (part == StepPart::full) return enqueue(features, targets, nullptr);
   if (part == StepPart::local || part == StepPart::staged) optimizer_->begin_step(*compute_);
+  strategy_->begin_pass(part == StepPart::staged, nullptr);
   enqueue_input(features, targets, false, nullptr);
   enqueue_micro_batches(features, targets, nullptr, part);
-  if (part == StepPart::forward || part == StepPart::backward) return;
+  if (part == StepPart::forward || part == StepPart::backward) return strategy_->end_pass();
   if (part == StepPart::staged)
     strategy_->finish_step(nullptr);
   else
@@ -289,10 +302,19 @@ StampedTimes Trainer::stamped_times(const float* features, const float* targets)
   return times;
 }
 
+int64_t Trainer::evaluated_rows() const {
+  // Ranks that gather parameters for each other run equal numbers of passes.
+  const ParallelPlan& plan = options_.plan;
+  const int64_t share = even_share(plan.global_batch, plan.mesh.dp, plan.mesh.dp - 1).rows();
+  if (shards_parameters()) return even_share(share, static_cast<int>(plan.accumulate), 0).rows();
+  return has_stages() ? divided_->stages()->micro_batch_rows() : max_micro_rows(plan, row_);
+}
+
 StepStats Trainer::evaluate(const float* features, const float* targets, int64_t rows) {
+  strategy_->begin_pass(true, nullptr);
   if (has_stages()) return evaluate_stages(features, targets, rows);
   StepStats total;
-  const int64_t chunk = max_micro_rows(options_.plan, row_);
+  const int64_t chunk = evaluated_rows();
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const BatchView batch{.features = features + begin * options_.model.input_width,
                           .targets = targets + begin * options_.model.target_width(),
@@ -357,29 +379,6 @@ StepStats Trainer::sum_over(Communicator& ranks, const StepStats& local) {
     total.absolute_error += part.absolute_error;
   }
   return total;
-}
-
-std::optional<LossScale> Trainer::loss_scale() {
-  if (!optimizer_->loss_scale()) return std::nullopt;
-  LossScale host;
-  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::parameters() {
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::gradients() {
-  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
-  synchronize();
-  return host;
 }
 
 size_t Trainer::graph_nodes(StepPart part) const {

@@ -131,7 +131,8 @@ class Trainer {
   /// The sum of all ranks' parts, on every rank. Collective; blocks.
   StepStats sum_over_ranks(const StepStats& local);
   StepStats stats() { return sum_over_ranks(local_stats()); }
-  std::vector<float> parameters();  // held here, in the order of model().layout(); blocks
+  /// Of model().layout(), in its order. Collective where shards_parameters(); blocks.
+  std::vector<float> parameters();
   /// All parameters in the order of make_layout(model), on rank 0; other ranks get nothing. Collective; blocks.
   std::vector<float> whole_parameters();
   std::vector<NamedArray> buffers();        // Model::buffers of this rank; blocks
@@ -148,7 +149,9 @@ class Trainer {
   /// Whether tensor or pipeline parallelism divides the model, so that evaluate is collective over the replica of rank
   /// 0: `evaluates` says who takes part.
   bool is_divided() const { return divided_ != nullptr; }
-  bool evaluates() const { return divided_ ? divided_->place().dp == 0 : rank_.rank == 0; }
+  bool evaluates() const { return shards_parameters() || (divided_ ? divided_->place().dp == 0 : rank_.rank == 0); }
+  /// Whether a rank keeps a part of its parameters alone (zero3), so that parameters() and evaluate are collective.
+  bool shards_parameters() const { return zero_stage(options_.plan.strategy) == 3; }
   bool has_stages() const { return divided_ && divided_->stages(); }
   /// The ranks that hold the same parameters as this one.
   Communicator& replicas() { return divided_ ? divided_->dp() : rank_.communicator; }
@@ -161,6 +164,9 @@ class Trainer {
 
  private:
   GradientOrder choose_order() const;
+  int64_t evaluated_rows() const;
+  std::vector<float> gathered_parameters();
+  std::vector<float> owned_gradients();
   std::vector<FloatRange> owned_by(int dp_rank) const;
   int dp_rank() const { return divided_ ? divided_->place().dp : rank_.rank; }
   void enqueue_stages(const float* features, const float* targets, StepStamps* stamps, StepPart part);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "train/trainer.h"
 
@@ -50,6 +51,52 @@ std::vector<float> Trainer::read_floats(const float* from, int64_t count) {
 void Trainer::write_floats(float* to, const std::vector<float>& values) {
   rank_.device.copy_in(*compute_, to, values.data(), values.size() * sizeof(float));
   synchronize();
+}
+
+std::optional<LossScale> Trainer::loss_scale() {
+  if (!optimizer_->loss_scale()) return std::nullopt;
+  LossScale host;
+  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
+  synchronize();
+  return host;
+}
+
+std::vector<float> Trainer::parameters() {
+  if (shards_parameters()) return gathered_parameters();
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+std::vector<float> Trainer::gradients() {
+  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
+  if (model_.storage().shards.gradients) return owned_gradients();
+  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
+  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
+  synchronize();
+  return host;
+}
+
+/// For tests and small models: every rank gets the parameters through the control plane.
+std::vector<float> Trainer::gathered_parameters() {
+  const std::vector<float> held = read_floats(model_.params(), floats_in(owned()));
+  const std::string mine(reinterpret_cast<const char*>(held.data()), held.size() * sizeof(float));
+  std::vector<float> whole(static_cast<size_t>(model_.layout().num_floats));
+  const std::vector<std::string> all = replicas().exchange(mine, deadline());
+  for (int rank = options_.plan.mesh.dp - 1; rank >= 0; --rank) {
+    const std::string& bytes = all[static_cast<size_t>(rank)];
+    std::vector<float> theirs(bytes.size() / sizeof(float));
+    std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    spread(theirs, owned_by(rank), whole);
+  }
+  return whole;
+}
+
+std::vector<float> Trainer::owned_gradients() {
+  std::vector<float> whole(static_cast<size_t>(model_.layout().num_floats));
+  spread(read_floats(model_.grads(), floats_in(owned())), owned(), whole);
+  return whole;
 }
 
 TrainerState Trainer::save_state() {
@@ -107,13 +154,19 @@ void Trainer::load_state(const TrainerState& state) {
     rank_.device.copy_in(*compute_, scale, agreed.data() + sizeof state.step, sizeof *scale);
   synchronize();
   if (divided_) {
-    write_floats(model_.params(), distribute_whole(root ? &state.parameters : nullptr));
+    const std::vector<float> held = distribute_whole(root ? &state.parameters : nullptr);
+    write_floats(model_.params(), shards_parameters() ? collect(held, owned()) : held);
     for (size_t i = 0; i < arrays.size(); ++i)
       write_floats(arrays[i], collect(distribute_whole(root ? &state.optimizer[i] : nullptr), owned()));
     return load_buffers(state.buffers);
   }
-  if (root) write_floats(model_.params(), state.parameters);
-  if (rank_.world_size > 1) rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
+  if (shards_parameters()) {
+    distribute_state(model_.params(), root ? &state.parameters : nullptr);
+  } else if (root) {
+    write_floats(model_.params(), state.parameters);
+  }
+  if (rank_.world_size > 1 && !shards_parameters())
+    rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
   load_buffers(state.buffers);
   synchronize();

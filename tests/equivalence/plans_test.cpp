@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <random>
 
 #include "base/plan_rules.h"
+#include "base/zero_units.h"
 #include "plan_job.h"
 #include "sequence_models.h"
 
@@ -106,8 +108,16 @@ void expect_equal_to_one_device(const SmallModel& small, const ParallelPlan& pla
 }
 
 std::vector<ParallelPlan> plans_of(const ModelSpec& model, int devices) {
-  return enumerate_plans(
+  std::vector<ParallelPlan> plans = enumerate_plans(
       model, {.num_devices = devices, .global_batch = kRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
+  // Fields whose code does not depend on the schedule.
+  PlanQuery query{.num_devices = devices, .global_batch = kRows, .all_zero_stages = true, .with_sequence = true};
+  query.options.accumulate = 2;
+  for (const ParallelPlan& plan : enumerate_plans(model, query)) {
+    const int stage = zero_stage(plan.strategy);
+    if (plan.sequence_parallel ? stage == 0 || stage == 3 : stage >= 2) plans.push_back(plan);
+  }
+  return plans;
 }
 
 class Plans : public ::testing::TestWithParam<std::tuple<SmallModel, int>> {};
@@ -129,6 +139,7 @@ TEST(PlanCount, IsAtLeast200) {
   for (const SmallModel& small : plan_models())
     for (const int devices : {1, 2, 3, 4, 6, 8})
       for (const ParallelPlan& plan : plans_of(small.spec, devices)) count += parts_of(small.spec, plan) > 0;
+  RecordProperty("plans", static_cast<int>(count));
   EXPECT_GE(count, 200U);
 }
 
@@ -140,6 +151,7 @@ uint64_t plan_seed() {
 
 TEST(RandomPlans, EqualOneDeviceInFloat64) {
   constexpr int kPlans = 24;
+  constexpr std::array kStrategies{"ddp", "zero1", "zero2", "zero3"};
   std::mt19937_64 random(plan_seed());
   const auto pick = [&](auto& from) -> auto& { return from[random() % from.size()]; };
   std::vector<SmallModel> models = plan_models();
@@ -156,8 +168,9 @@ TEST(RandomPlans, EqualOneDeviceInFloat64) {
       plan.chunks = static_cast<int64_t>(random() % 3);
     }
     plan.recompute = static_cast<int64_t>(random() % 3);
+    plan.sequence_parallel = plan.mesh.tp > 1 && random() % 2 == 0;
     plan.overlap = random() % 2 == 0;
-    plan.strategy = plan.mesh.dp == 1 ? "single" : random() % 2 == 0 ? "ddp" : "zero1";
+    plan.strategy = plan.mesh.dp == 1 ? "single" : kStrategies[random() % kStrategies.size()];
     plan.global_batch = kRows;
     if (!plan_feasible(plan, small.spec).ok || parts_of(small.spec, plan) == 0) continue;
     ++found;

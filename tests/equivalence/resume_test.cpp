@@ -90,7 +90,9 @@ TEST_P(Resume, KeepsTheStateOnAnotherNumberOfDevices) {
   const TrainerOptions options = options_of(GetParam());
   const JobData data = random_data(options.model, kResumeRows, 11);
   const TrainerState saved = run_from(options, data, 3, nullptr);
-  for (const ResumeCase& other : {ResumeCase{"single", 1, GetParam().optimizer}, {"zero1", 4, GetParam().optimizer}})
+  for (const ResumeCase& other : {ResumeCase{"single", 1, GetParam().optimizer},
+                                  {"zero1", 4, GetParam().optimizer},
+                                  {"zero3", 2, GetParam().optimizer}})
     expect_same_state(run_from(options_of(other), data, 0, &saved), saved);
 }
 

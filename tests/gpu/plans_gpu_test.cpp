@@ -38,7 +38,8 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
   if (const Availability nccl = nccl_availability(); !nccl.ok) GTEST_SKIP() << nccl.reason;
   int tested = 0;
   for (const SmallModel& small : small_sequence_models()) {
-    if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
+    const bool recurrent = small.name == "lstm" || small.name == "gru";
+    if (small.name == "resnet" || (recurrent && plan.mesh.tp > 1) || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
     TrainerOptions options;
     options.model = small.spec;
@@ -71,11 +72,40 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
   EXPECT_GT(tested, 0);
 }
 
+/// One kernel computes all steps of a recurrent layer on a GPU: its units are not divided there.
+TEST(GpuDividedCells, RecurrentLayersUnderTensorParallelismAreRefusedByName) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  if (list_cuda_devices().size() < 2) GTEST_SKIP() << "2 GPUs are needed";
+  TrainerOptions options;
+  options.model = small_recurrent(LayerKind::lstm);
+  options.plan = parse_plan("tp2");
+  options.plan.global_batch = 8;
+  JobDevices job;
+  job.devices = make_cuda_devices({0, 1});
+  std::vector<Device*> devices;
+  for (auto& device : job.devices) {
+    device->bind_thread();
+    job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
+    devices.push_back(device.get());
+  }
+  job.communicators = make_nccl_communicators(devices, 60);
+  try {
+    run_plan(job, options, random_data(options.model, 8, 11), 1);
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::usage);
+    EXPECT_NE(std::string(error.what()).find("layer 0 (lstm)"), std::string::npos) << error.what();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
                          ::testing::Values("tp2", "pp2,1f1b,m4", "pp2,gpipe,m2", "pp2,zb-h1,m4",
                                            "pp2,interleaved,m2,split=flops", "pp2,zb-v,m4,split=flops", "dp2,m2",
                                            "dp2,zero1", "tp2.pp2,m2", "dp2.pp2,m2,zero1", "dp2.tp2",
-                                           "dp2.tp2.pp2,m2,zero1"),
+                                           "dp2.tp2.pp2,m2,zero1", "dp2,zero2", "dp2,zero2,m2", "dp2,zero3",
+                                           "dp2,zero3,m2,recompute=block", "tp2,sp", "tp2,sp,recompute=block",
+                                           "dp2.tp2,sp,zero3", "dp2.pp2,m2,zero3", "dp2.tp2.pp2,m2,sp,zero2"),
                          [](const auto& which) {
                            std::string name = which.param;
                            for (char& c : name)

@@ -81,8 +81,8 @@ def check_training(folder):
 
 def check_plans(folder):
     """Pipeline stages and tensor parallelism over processes give the bits that they give over threads."""
-    for i, plan in enumerate(("pp2,1f1b,m4", "tp2", "dp2.pp2,m2,zero1")):
-        size = 4 if plan.startswith("dp2") else 2
+    for i, plan in enumerate(("pp2,1f1b,m4", "tp2", "dp2.pp2,m2,zero1", "dp2,zero3")):
+        size = 4 if plan.startswith("dp2.") else 2
         words = ("train", "--backend", "cpu", "--epochs", "1", "--batch-size", "500", "--plan", plan, "--json", "-q")
         with mp.Programs(size, mp.amdahl_env, folder, *words, "-o", f"plan{i}", "--save", f"p{i}.safetensors") as world:
             world.wait_all(60)

@@ -152,6 +152,29 @@ PlanReference reference_run(const TrainerOptions& options, const JobData& data, 
   return result;
 }
 
+double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan) {
+  TrainerOptions options;
+  options.model = model;
+  options.plan = plan;
+  const int world = plan.num_devices();
+  JobDevices job = cpu_job_devices(world);
+  std::vector<double> bytes(static_cast<size_t>(world));
+  run_rank_threads(
+      world,
+      [&](int index) {
+        const auto r = static_cast<size_t>(index);
+        job.devices[r]->bind_thread();
+        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        const size_t before = job.devices[r]->allocated_bytes();
+        Trainer trainer(rank, options);
+        bytes[r] = static_cast<double>(job.devices[r]->allocated_bytes() - before);
+      },
+      [&](const Error& cause) {
+        for (auto& communicator : job.communicators) communicator->abort(cause);
+      });
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
 double relative_difference(const std::vector<float>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::nan("");
   return relative_error(a, b, 0);

@@ -30,6 +30,9 @@ struct PlanReference {
 };
 PlanReference reference_run(const TrainerOptions& options, const JobData& data, int steps, int64_t micro_batches = 1);
 
+/// Bytes that the fullest CPU virtual device allocates for a trainer.
+double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan);
+
 /// ||a - b|| / ||b||.
 double relative_difference(const std::vector<float>& a, const std::vector<double>& b);
 

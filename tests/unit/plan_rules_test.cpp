@@ -19,6 +19,8 @@ TEST(PlanText, NamesWhatDiffersFromTheDefaults) {
   EXPECT_EQ(plan.strategy, "zero1");
   EXPECT_EQ(plan.recompute, static_cast<int64_t>(Recompute::block));
   EXPECT_EQ(format_plan(plan), "dp2.tp2.pp2,m8,recompute=block,1f1b,zero1");
+  EXPECT_TRUE(parse_plan("dp2.tp2,sp,zero3").sequence_parallel);
+  EXPECT_EQ(format_plan(parse_plan("dp2.tp2,zero3,sp")), "dp2.tp2,sp,zero3");
   EXPECT_EQ(format_plan(parse_plan("dp1")), "dp1");
   EXPECT_EQ(format_plan(parse_plan("pp4")), "pp4,m8,1f1b");  // two micro-batches per stage rank
   EXPECT_EQ(parse_plan("tp2,dp3").mesh, (Mesh{3, 2, 1}));
@@ -63,8 +65,8 @@ TEST(PlanText, NamesWhatIsWrong) {
                                                                {"dp2,recompute=blocks", "recompute is 'blocks'"},
                                                                {"dp2,ddp,zero1", "strategy is given twice"},
                                                                {"dp2,bucket-mb=x", "bucket-mb is 'x'"},
-                                                               {"dp2,sp", "'sp'"},
-                                                               {"dp2,zero3", "'zero3'"},
+                                                               {"tp2,spx", "'spx'"},
+                                                               {"dp2,zero4", "'zero4'"},
                                                                {"dp99999999", "dp is"}};
   for (const auto& [text, what] : cases) {
     const Error error = error_of([&, plan = text] { parse_plan(plan); });
@@ -99,6 +101,14 @@ TEST(PlanRules, RefuseWithTheNearestPlan) {
   const std::string layers = refusal("pp8", medium);  // 4 layers
   EXPECT_TRUE(has(layers, "4 layers") && has(layers, "pp4")) << layers;
   EXPECT_TRUE(has(refusal("tp2", find_model_preset("resnet18")), "resnet18"));
+  const std::string split = refusal("dp2.pp2,zb-h1,m4,zero3", gpt2);
+  EXPECT_TRUE(has(split, "zb-h1 divides that pass") && has(split, "is dp2.pp2,m4,zb-h1")) << split;
+  EXPECT_TRUE(has(refusal("pp2,zero2", medium), "zero2 divides gradients among dp ranks, and dp is 1"));
+  const std::string tokens = refusal("dp2,sp", gpt2);
+  EXPECT_TRUE(has(tokens, "sp divides tokens among tp ranks") && has(tokens, "is dp2")) << tokens;
+  EXPECT_TRUE(has(refusal("tp2,sp", medium), "'medium' has none"));
+  EXPECT_EQ(refusal("dp2.tp2,sp,zero3", gpt2), "feasible");
+  EXPECT_TRUE(has(refusal("tp3", find_model_preset("lstm")), "units of layer 0 cannot be divided"));
 }
 
 TEST(PlanRules, EnumerateWhatIsFeasible) {
@@ -129,6 +139,10 @@ TEST(PlanMemoryModel, FallsWithTheParts) {
   EXPECT_NEAR(static_cast<double>(one.parameters), 4.0 * static_cast<double>(gpt2.num_parameters()), 1e-3 * 4 * 124e6);
   EXPECT_EQ(memory("dp4").parameters, one.parameters);
   EXPECT_EQ(memory("dp4,zero1").optimizer, one.optimizer / 4);
+  EXPECT_LT(memory("dp4,zero2").gradients, one.gradients * 3 / 4);  // a quarter, and the table of tokens
+  EXPECT_EQ(memory("dp4,zero2").parameters, one.parameters);
+  EXPECT_LT(memory("dp4,zero3").parameters, one.parameters * 3 / 4);
+  EXPECT_LT(memory("tp4,sp").activations, memory("tp4").activations);
   EXPECT_LT(memory("pp4").parameters, one.parameters / 2);
   EXPECT_LT(memory("dp4").activations, one.activations / 3);
   EXPECT_LT(memory("dp1,recompute=block").activations, one.activations * 2 / 3);  // the rest is logits

@@ -117,7 +117,8 @@ TEST_P(PartsOfAStep, LeaveNoTraceInTheRunsThatCount) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, PartsOfAStep, ::testing::Values("single", "ddp", "zero1", "dp", "replicated"),
+INSTANTIATE_TEST_SUITE_P(Strategies, PartsOfAStep,
+                         ::testing::Values("single", "ddp", "zero1", "zero2", "zero3", "dp", "replicated"),
                          [](const auto& strategy) { return std::string(strategy.param); });
 
 // Shared machines stall at times: one of several runs must be within bounds that a wrong account would miss.

@@ -1,5 +1,7 @@
 #include "parallel/data/buckets.h"
 
+#include "base/zero_units.h"
+
 namespace amdahl {
 
 std::vector<Bucket> make_buckets(const std::vector<GradientPiece>& pieces, int64_t bucket_bytes) {
@@ -22,9 +24,8 @@ std::vector<Bucket> make_buckets(const ParameterLayout& layout, const ParallelPl
 }
 
 Shards divide(const Bucket& bucket, int num_ranks) {
-  constexpr int64_t kLine = 64;  // floats; bucket boundaries are multiples of it
-  const int64_t part = bucket.floats() / (kLine * num_ranks) * kLine;
-  return {bucket.begin, bucket.end - num_ranks * part, part};
+  const UnitParts parts = divide_unit(bucket.floats(), num_ranks);
+  return {bucket.begin, bucket.begin + parts.front, parts.part};
 }
 
 }  // namespace amdahl

@@ -71,12 +71,18 @@ struct SyncContext {
   double timeout_seconds = 60;
   bool keep_gradients = false;  // the model's gradients must be complete after a step
   bool is_divided = false;      // by tensor or pipeline parallelism: no update is fused into backward
+  FloatRange late{};            // gradients to which other stages add before gradient_ready
 };
 
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
+  /// Called before begin_step, and before an evaluation. Without `communicates` nothing is sent until the next call,
+  /// for parts of a step that are timed by themselves. `stamps`: of the communication within forward and backward.
+  virtual void begin_pass(bool communicates, StepStamps* stamps) { (void)communicates, (void)stamps; }
+  /// Called at the end of parts of a step without finish_step or update_alone.
+  virtual void end_pass() {}
   /// Called before forward. With `data_on_root`, `full` is the global batch (features and targets are null except on
   /// rank 0), to be scattered into the ranks' staging buffers; else both buffers are null.
   virtual void begin_step(const BatchView& full, float* staged_features, float* staged_targets) {
@@ -108,6 +114,7 @@ struct StrategyRow {
   bool full_batch_everywhere = false;  // every rank computes all rows
   bool data_on_root = false;           // rank 0 holds the batch and scatters it each step
   bool overlaps = false;               // communicates during backward if the plan allows it
+  bool is_layerwise = false;           // backward runs layer by layer
   bool updates_early = false;  // and then changes parameters: input gradients, which read them, should come first
   Feasibility (*feasible)(const ParallelPlan& plan);
   /// Payload bytes that `rank` passes to collectives in one step; a test compares it with a counting communicator.
@@ -134,10 +141,13 @@ const StrategyRow& find_strategy(std::string_view name);
 std::unique_ptr<GradientSync> make_single(const SyncContext& context);
 std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context);
 std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& context);
+std::unique_ptr<GradientSync> make_unit_sync(const SyncContext& context);
 std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& context);
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
+int64_t unit_sync_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
+std::vector<FloatRange> unit_sync_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
 int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
 
 }  // namespace amdahl

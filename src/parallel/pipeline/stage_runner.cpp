@@ -103,6 +103,7 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
                                                        .make_layer = options_.make_layer,
                                                        .tensor = options_.tensor,
                                                        .roles = options_.roles,
+                                                       .divided_tokens = options_.divided_tokens,
                                                        .storage = options_.storage});
     for (int s = 0; s < stage.slots.count; ++s) {
       Stage::SlotEvents& events = stage.events.emplace_back();
@@ -110,8 +111,7 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
                           &events.input_gradient_done, &events.input_gradient_sent, &events.free})
         *event = context_.device.make_event();
       if (number > 0)
-        stage.inputs.push_back(
-            context_.device.allocate(float_bytes(max_rows_ * spec_.layer_input_width(layers.first))));
+        stage.inputs.push_back(context_.device.allocate(float_bytes(stage.model->input_floats(max_rows_))));
     }
   }
   connect();
@@ -273,7 +273,7 @@ void StageRunner::tell_ready(const Stage& stage, const StageHooks& hooks) {
 
 void StageRunner::receive_input(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks) {
   const int micro_batch = action.micro_batch;
-  const int64_t floats = rows * spec_.layer_input_width(stage.model->range().first);
+  const int64_t floats = stage.model->input_floats(rows);
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   if (!stage.input.stream) {
     Stage& below = stage_of(stage.number - 1);
@@ -293,14 +293,14 @@ void StageRunner::send_output(Stage& stage, int micro_batch, int64_t rows) {
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   compute_->record(*events.output_done);
   stage.output.stream->wait(*events.output_done);
-  const int64_t width = spec_.layer_output_width(stage.model->range().last - 1);
-  stage.output.communicator->send(stage.model->outputs(stage.slot_of(micro_batch)), static_cast<size_t>(rows * width),
-                                  DType::f32, 1, *stage.output.stream);
+  stage.output.communicator->send(stage.model->outputs(stage.slot_of(micro_batch)),
+                                  static_cast<size_t>(stage.model->output_floats(rows)), DType::f32, 1,
+                                  *stage.output.stream);
 }
 
 void StageRunner::receive_gradient(Stage& stage, const Action& action, int64_t rows, const StageHooks& hooks) {
   const int micro_batch = action.micro_batch;
-  const int64_t floats = rows * spec_.layer_output_width(stage.model->range().last - 1);
+  const int64_t floats = stage.model->output_floats(rows);
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.output_gradient.stream;
@@ -313,7 +313,7 @@ void StageRunner::receive_gradient(Stage& stage, const Action& action, int64_t r
 }
 
 void StageRunner::send_input_gradient(Stage& stage, int micro_batch, int64_t rows) {
-  const int64_t floats = rows * spec_.layer_input_width(stage.model->range().first);
+  const int64_t floats = stage.model->input_floats(rows);
   const float* gradient = stage.model->input_gradient(stage.slot_of(micro_batch));
   if (!stage.input_gradient.stream) {
     Stage& below = stage_of(stage.number - 1);

@@ -32,9 +32,10 @@ struct StageOptions {
   int64_t all_rows = 0;            // of the batch of all pipelines; 0: this one's
   Recompute recompute = Recompute::none;
   std::shared_ptr<ParameterStorage> storage = nullptr;  // of all stages of this rank; null: each has its own
-  LayerFactory make_layer = nullptr;                    // these three: see ModelOptions
+  LayerFactory make_layer = nullptr;                    // these four: see ModelOptions
   TensorGroup* tensor = nullptr;
   std::vector<TensorRole> roles{};
+  std::vector<bool> divided_tokens{};
 };
 
 /// Callbacks of a step; each may be null.
