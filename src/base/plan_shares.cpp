@@ -1,5 +1,6 @@
 // Unequal shares of the rows: their text, their number, and the rows of each rank.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,17 +16,18 @@ constexpr int kBits = 7, kMostWeight = (1 << kBits) - 1;
 
 [[noreturn]] void refuse_shares(std::string_view text) {
   throw Error(Cause::usage, fmt::format("shares is '{}'", printable(text, 40)),
-              fmt::format("equal, auto, or up to {} weights of 1 to {} like 3:1", kMostRanks, kMostWeight));
+              fmt::format("equal, auto, or up to {} weights of at most {} like 3:1", kMostRanks, kMostWeight));
 }
 
 }  // namespace
 
 int64_t pack_shares(const std::vector<int>& weights) {
   int64_t packed = 0;
-  const auto fits = [](int weight) { return weight >= 1 && weight <= kMostWeight; };
+  const auto fits = [](int weight) { return weight >= 0 && weight <= kMostWeight; };
   if (weights.empty() || weights.size() > kMostRanks || !std::all_of(weights.begin(), weights.end(), fits))
     refuse_shares(fmt::format("{}", fmt::join(weights, ":")));
   for (size_t i = 0; i < weights.size(); ++i) packed |= int64_t{weights[i]} << (kBits * static_cast<int>(i));
+  if (packed == kEqualShares) refuse_shares(fmt::format("{}", fmt::join(weights, ":")));
   return packed;
 }
 
@@ -49,7 +51,7 @@ int64_t parse_shares(std::string_view text) {
   for (const char *at = text.data(), *const end = at + text.size(); at <= end;) {
     int weight = 0;
     const auto [after, error] = std::from_chars(at, end, weight);
-    if (error != std::errc{} || (after != end && *after != ':') || weight < 1 || weight > kMostWeight)
+    if (error != std::errc{} || (after != end && *after != ':') || weight < 0 || weight > kMostWeight)
       refuse_shares(text);
     weights.push_back(weight);
     at = after + 1;

@@ -1,6 +1,7 @@
 // Rules of the fields that say how data-parallel ranks share rows and gradients.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/compressed_blocks.h"
@@ -41,7 +42,10 @@ Feasibility shares_fit(const ParallelPlan& plan) {
   if (plan.mesh.dp > 8)
     return refused(fmt::format("{} is for at most 8 data-parallel ranks, not {}", text, plan.mesh.dp));
   if (plan.mesh.dp == 1) return refused(fmt::format("{} acts on the data axis, and dp is 1", text));
-  const size_t weights = unpack_shares(plan.shares).size();
+  const std::vector<int> given = unpack_shares(plan.shares);
+  if (std::find(given.begin(), given.end(), 0) != given.end())
+    return refused(fmt::format("{} gives a rank no rows", text));
+  const size_t weights = given.size();
   if (plan.shares != kAutoShares && weights != static_cast<size_t>(plan.mesh.dp))
     return refused(fmt::format("{} has {} weights, and dp is {}", text, weights, plan.mesh.dp));
   if (plan.global_batch > 0 && fewest_data_rows(plan) < plan.accumulate)
@@ -57,11 +61,11 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
   if (plan.keep_ppm != PlanOptions{}.keep_ppm && plan.compress != static_cast<int64_t>(Compression::topk))
     return refused("keep acts on compress=topk alone");
   if (replaced.size() > 1) return refused(fmt::format("{} and {} exclude each other", replaced[0], replaced[1]));
+  if (!replaced.empty() && plan.mesh.dp == 1)
+    return refused(fmt::format("{} acts on the data axis, and dp is 1", replaced[0]));
   if (!replaced.empty() && plan.strategy != "ddp")
     return refused(
         fmt::format("{} replaces the sum of strategy ddp, and the strategy is {}", replaced[0], plan.strategy));
-  if (!replaced.empty() && plan.mesh.dp == 1)
-    return refused(fmt::format("{} acts on the data axis, and dp is 1", replaced[0]));
   const bool halves = plan.compress > 0 && !keeps_feedback(plan);
   if (!replaced.empty() && !halves && (plan.mesh.tp > 1 || plan.mesh.pp > 1))
     return refused(fmt::format("{} does not work with tensor or pipeline parallelism", replaced[0]));

@@ -32,7 +32,7 @@ def check_methods_stand_beside_the_exact_one(case):
 
 
 def check_shares_follow_speed(case):
-    text = case.run(*STUDY, "--steps", "20", "--device-speeds", "1,0.25", "--model", "large", "--plans", "dp2",
+    text = case.run(*STUDY, "--steps", "10", "--device-speeds", "1,0.25", "--model", "medium-258k", "--plans", "dp2",
                     "dp2,shares=auto", "dp2,shares=3:1", "-o", "s").stdout
     records = {r["axes"]["strategy"]: r for r in records_of(case.path("s"))}
     assert series(records["dp2,shares=3:1"], "share_rows") == [24, 8]

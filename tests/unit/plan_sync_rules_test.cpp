@@ -35,6 +35,8 @@ TEST(SyncFields, WhatDoesNotGoTogetherIsRefusedByName) {
                       {"dp2.pp2,local4", "tensor or pipeline"},
                       {"dp2,keep=0.5", "compress=topk alone"},
                       {"dp2,shares=1:2:3", "3 weights, and dp is 2"},
+                      {"dp3,shares=2:0:1", "gives a rank no rows"},
+                      {"dp2,shares=3:0", "1 weights, and dp is 2"},
                       {"dp2,shares=2:1,replicated", "does not divide the rows"},
                       {"dp2,shares=2:1,local2", "averages count every rank alike"},
                       {"dp2.tp2,shares=auto", "whole model"}};
@@ -57,7 +59,7 @@ TEST(SyncFields, TheNearestPlanKeepsWhatItCan) {
   EXPECT_EQ(format_plan(*fewer), "dp2,compress=int8");
   const auto one = nearest_plan(plan, model, 1);
   ASSERT_TRUE(one);
-  EXPECT_EQ(format_plan(*one), "dp1");
+  EXPECT_EQ(format_plan(*one), "dp1,ddp");
 }
 
 TEST(UnequalShares, CoverEveryRowOnce) {
@@ -93,7 +95,7 @@ TEST(UnequalShares, FollowSpeeds) {
 }
 
 TEST(UnequalShares, TextsAreChecked) {
-  for (const char* wrong : {"", "3:", ":3", "3:0", "3:128", "3:-1", "a:b", "1:2:3:4:5:6:7:8:9", "3;1", "Auto"})
+  for (const char* wrong : {"", "3:", ":3", "3:128", "3:-1", "0:0", "a:b", "1:2:3:4:5:6:7:8:9", "3;1", "Auto"})
     EXPECT_THROW(parse_shares(wrong), Error) << wrong;
 }
 
