@@ -22,8 +22,7 @@ class Observer;
 struct CalibrationConfig {
   EngineConfig engine;  // backend, math and launch mode that are calibrated
   int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices
-  double seconds =
-      0;  // for its measurements, of which the first model is measured in any case; 0: 45 on CPU, 90 on GPUs
+  double seconds = 0;   // for its measurements; the first model is measured in any case; 0: 40 on CPU, 85 on GPUs
   std::string machine;  // machine file that receives the calibration; empty: none
 };
 

@@ -68,7 +68,7 @@ Command define_calibrate(CLI::App& app) {
   calibrate->add_option("--devices", args->config.devices, "At most so many devices; default: all GPUs, 4 virtual ones")
       ->check(kWhole);
   calibrate->add_option("--seconds", args->config.seconds,
-                        "Time for the measurements; default: 45 with virtual devices, 90 with GPUs");
+                        "Time for the measurements; default: 40 with virtual devices, 85 with GPUs");
   calibrate->add_option("--gpus", args->gpus, "CUDA devices, for example 0,1");
   calibrate->add_option("--math", args->math, "fp32, tf32 or bf16; default: fp32");
   add_talk(calibrate, args->spread.talk);

@@ -297,8 +297,8 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
   if (!cpu) config.engine.launch = LaunchMode::graph;
   const Steps steps = measure_probes(config.engine, cpu ? cpu_probes() : gpu_probes(), devices, prior,
                                      config.seconds > 0 ? config.seconds
-                                     : cpu              ? 45
-                                                        : 90,
+                                     : cpu              ? 40
+                                                        : 85,
                                      observer);
   std::vector<const FitRow*> rows;
   for (const FitRow& row : steps.rows) rows.push_back(&row);
