@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/fields.h"
+#include "amdahl/units.h"
 #include "files/whole_file.h"
 #include "planner/thresholds.h"
 #include "report/plan/text.h"
