@@ -113,8 +113,8 @@ AMDAHL_API std::string text_of(const PlanField& field, const PlanOptions& option
 /// Throws Error{usage} for the first number out of its limits.
 AMDAHL_API void check_plan_options(const PlanOptions& options);
 
-/// Weights of the data-parallel ranks' shares as one number and back: at most 8 weights of 1 to 127. Error{usage} for
-/// others.
+/// Weights of the data-parallel ranks' shares as one number and back: at most 8 weights of at most 127, zeros at
+/// the end left out. Error{usage} for others.
 AMDAHL_API int64_t pack_shares(const std::vector<int>& weights);
 /// Empty for kEqualShares and kAutoShares.
 AMDAHL_API std::vector<int> unpack_shares(int64_t shares);
