@@ -75,6 +75,9 @@ void measure_onesided_peers(const OneSidedConfig& config, const Record& like,
                          std::to_string(config.samples), fmt::format("{}", config.least_sample_us),
                          std::to_string(config.threads.front()), fmt::format("{}", fmt::join(sizes, ","))},
                         inherited_environment(config.environment)});
+  constexpr int64_t kSmallObjects = int64_t{64} << 20;
+  for (ChildCommand& command : commands)
+    command.environment.try_emplace("NVSHMEM_SYMMETRIC_SIZE", std::to_string(2 * config.max_bytes + kSmallObjects));
   if (!config.gpus.empty())
     for (ChildCommand& command : commands)
       command.environment["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(config.gpus, ","));
