@@ -34,6 +34,7 @@ class CudaStream final : public Stream {
   /// Wraps a stream that the caller keeps and destroys.
   CudaStream(Device& device, const StreamWatches& watches, cudaStream_t adopted);
   ~CudaStream() override {
+    attachments_.clear();  // some wait for the work that uses them
     if (owned_) cudaStreamDestroy(stream_);
   }
   Device& device() override { return device_; }
@@ -44,7 +45,9 @@ class CudaStream final : public Stream {
 
   bool capturing() const;
   cudaStream_t handle() const { return stream_; }
-  /// Data that a user attaches to the stream, for example a workspace; freed with the stream. One user per key.
+  /// False when the caller keeps and destroys the CUDA stream.
+  bool owned() const { return owned_; }
+  /// Data that a user attaches to the stream, for example a workspace; freed just before the stream. One user per key.
   std::shared_ptr<void>& attachment(const void* key) { return attachments_[key]; }
 
  private:

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "device/cuda_check.h"
+#include "device/cuda_stream.h"
 
 namespace amdahl {
 
@@ -41,6 +44,54 @@ bool all_have_native_atomics(int device_index, const SymmetricMemory& memory) {
   return true;
 }
 
+/// The streams on which a team's kernels may run, but for those that have been destroyed. Thread-safe.
+class UsedStreams {
+ public:
+  explicit UsedStreams(int device_index) : index_(device_index) {}
+
+  static void add(const std::shared_ptr<UsedStreams>& used, CudaStream& stream) {
+    const std::lock_guard lock(used->mutex_);
+    std::vector<cudaStream_t>& all = used->streams_;
+    if (std::find(all.begin(), all.end(), stream.handle()) != all.end()) return;
+    all.push_back(stream.handle());
+    if (stream.owned()) stream.attachment(used.get()) = std::make_shared<Departure>(used, stream.handle());
+  }
+
+  /// At most 5 s. Errors of the work are those of whoever synchronizes the streams.
+  void wait_for_all() {
+    const std::lock_guard lock(mutex_);
+    for (cudaStream_t stream : streams_) wait_for(stream);
+  }
+
+ private:
+  /// Attached to a stream: freed before the stream.
+  struct Departure {
+    Departure(std::shared_ptr<UsedStreams> from, cudaStream_t which) : used(std::move(from)), stream(which) {}
+    Departure(const Departure&) = delete;
+    Departure& operator=(const Departure&) = delete;
+    ~Departure() {
+      const std::lock_guard lock(used->mutex_);
+      used->wait_for(stream);
+      std::erase(used->streams_, stream);
+    }
+    const std::shared_ptr<UsedStreams> used;
+    const cudaStream_t stream;
+  };
+
+  void wait_for(cudaStream_t stream) const {
+    constexpr auto kPatience = std::chrono::seconds(5);
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    cudaSetDevice(index_);
+    while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    cudaGetLastError();
+  }
+
+  const int index_;
+  std::mutex mutex_;
+  std::vector<cudaStream_t> streams_;
+};
+
 std::shared_ptr<CudaTeam> CudaTeam::join(Device& device, const SymmetricMemory& memory, std::string what) {
   device.bind_thread();
   auto team = std::make_shared<CudaTeam>(device, memory, std::move(what));
@@ -49,7 +100,11 @@ std::shared_ptr<CudaTeam> CudaTeam::join(Device& device, const SymmetricMemory& 
 }
 
 CudaTeam::CudaTeam(Device& device, const SymmetricMemory& memory, std::string what)
-    : device_(device), index_(device.spec().index), memory_(memory), what_(std::move(what)) {
+    : device_(device),
+      index_(device.spec().index),
+      memory_(memory),
+      what_(std::move(what)),
+      streams_(std::make_shared<UsedStreams>(index_)) {
   check_team(memory_.team);
   void* report = nullptr;
   cuda_check(cudaHostAlloc(&report, sizeof(WaitReport), cudaHostAllocPortable | cudaHostAllocMapped), index_,
@@ -59,22 +114,15 @@ CudaTeam::CudaTeam(Device& device, const SymmetricMemory& memory, std::string wh
 }
 
 CudaTeam::~CudaTeam() {
-  constexpr auto kPatience = std::chrono::seconds(5);
   end_waits();
-  cudaSetDevice(index_);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  for (cudaStream_t stream : streams_)
-    while (cudaStreamQuery(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  cudaGetLastError();
+  streams_->wait_for_all();
   cudaFreeHost(report_);
 }
 
 cudaStream_t CudaTeam::use(Stream& stream) {
   device_.bind_thread();
-  cudaStream_t used = as_cuda(stream);
-  if (std::find(streams_.begin(), streams_.end(), used) == streams_.end()) streams_.push_back(used);
-  return used;
+  UsedStreams::add(streams_, as_cuda_stream(stream));
+  return as_cuda(stream);
 }
 
 void CudaTeam::rethrow() {

@@ -15,9 +15,11 @@ bool has_native_atomics(int device_index, const char* memory);
 /// The same between every two GPUs of the ranks; all ranks get the same answer.
 bool all_have_native_atomics(int device_index, const SymmetricMemory& memory);
 
+class UsedStreams;
+
 /// Keeps the memory of all ranks alive until this rank's kernels have ended. Host waits on the device's streams watch
-/// its report and throw Error{rank_hung} once a kernel has abandoned a wait. The streams of its launches must outlive
-/// it.
+/// its report and throw Error{rank_hung} once a kernel has abandoned a wait. A stream of its launches that is destroyed
+/// earlier first waits for them, at most 5 s; adopted streams (adopt_cuda_stream) must outlive it.
 class CudaTeam final : public StreamWatch {
  public:
   /// `what`: the call that a missing rank did not reach, for the error. Allocates pinned host memory, which can block
@@ -46,7 +48,7 @@ class CudaTeam final : public StreamWatch {
   const std::string what_;
   WaitReport* report_ = nullptr;
   TeamView view_{};
-  std::vector<cudaStream_t> streams_;  // that launches used
+  const std::shared_ptr<UsedStreams> streams_;  // of launches
 };
 
 }  // namespace amdahl
