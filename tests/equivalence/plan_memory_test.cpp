@@ -104,7 +104,7 @@ TEST(PlanMemory, OfLargePresetsIsWithinThreePercent) {
     const ModelSpec model = find_model_preset(preset);
     ParallelPlan plan = parse_plan("dp1");
     plan.global_batch = 1;
-    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes(model, plan), 1.0, 0.03)
+    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan), 1.0, 0.03)
         << preset;
   }
 }
