@@ -198,7 +198,7 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
   std::vector<ParallelPlan> choices;
   for (int devices = 1; devices <= request.most_devices; ++devices) {
     PlanQuery query{.num_devices = devices, .global_batch = request.global_batch};
-    query.all_schedules = query.all_micro_batches = query.all_options = true;
+    query.all_schedules = query.all_micro_batches = query.all_options = query.all_zero_stages = true;
     const std::vector<ParallelPlan> plans = enumerate_plans(model, query);
     choices.insert(choices.end(), plans.begin(), plans.end());
   }

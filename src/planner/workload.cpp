@@ -213,7 +213,22 @@ double Workload::touched_bytes() const {
   return kStateBytes * *std::max_element(ranks.begin(), ranks.end()) + activations / mesh.pp;
 }
 
+/// Throws Error{usage} for a plan whose steps have parts that no term here describes.
+void require_terms(const ParallelPlan& plan) {
+  const PlanOptions plain;
+  const char* missing = nullptr;
+  if (plan.sequence_parallel) missing = "sequence parallelism";
+  if (plan.local_sgd != plain.local_sgd) missing = "local SGD";
+  if (plan.compress != plain.compress) missing = "compressed gradients";
+  if (plan.async_steps != plain.async_steps) missing = "late updates";
+  if (plan.shares != plain.shares) missing = "unequal shares";
+  if (missing)
+    throw Error(Cause::usage, fmt::format("plan {}: the planner has no term for {}", format_plan(plan), missing),
+                "leave it out, or measure it with `study plans=...`");
+}
+
 void set_step(const ParallelPlan& plan, Workload& work) {
+  require_terms(plan);
   work.mesh = plan.mesh;
   work.micro_batches = plan.accumulate;
   work.schedule = schedule_of(plan), work.chunks = plan.mesh.pp > 1 ? chunks_of(plan) : 1;
