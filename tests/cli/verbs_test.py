@@ -167,7 +167,7 @@ def check_options_of_a_step(case):
     study(case, "accumulate", "--accumulate", "2", runs=1)
     assert [a["accumulate"] for a in axes(case, "accumulate")] == [2]
     study(case, "overlap", "--no-overlap", "--bucket-mb", "0.05", runs=1)
-    assert [(a["overlap"], a["bucket_bytes"]) for a in axes(case, "overlap")] == [(False, 52428)]
+    assert [(a["overlap"], a["bucket_bytes"]) for a in axes(case, "overlap")] == [(False, 52429)]
     for strategy in ("dp", "replicated"):
         study(case, strategy, "--strategy", strategy, runs=1)
         assert [a["strategy"] for a in axes(case, strategy)] == [strategy]
