@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "amdahl/units.h"
 #include "base/shares.h"
@@ -64,7 +65,7 @@ int64_t shares_by_speed(const std::vector<double>& rows_per_second) {
   const double fastest = *std::max_element(rows_per_second.begin(), rows_per_second.end());
   std::vector<int> weights;
   for (const double speed : rows_per_second)
-    weights.push_back(std::clamp(static_cast<int>(kMostWeight * speed / fastest + 0.5), 1, kMostWeight));
+    weights.push_back(std::clamp(static_cast<int>(std::lround(kMostWeight * speed / fastest)), 1, kMostWeight));
   return pack_shares(weights);
 }
 

@@ -60,7 +60,7 @@ TileGemm::TileGemm(Device& device, MatMulOps& ops, SymmetricHeap& heap, const Ti
       sent_(device.make_event()),
       second_(device.make_stream("comm tiles")),
       tiles_(heap.allocate<char>(2 * set_bytes)),
-      signals_(heap.allocate<Signal>(static_cast<size_t>(heap.team().size() * shape.tiles))) {}
+      signals_(heap.allocate<Signal>(static_cast<size_t>(heap.team().size()) * static_cast<size_t>(shape.tiles))) {}
 
 TileGemm::~TileGemm() = default;
 
@@ -172,7 +172,8 @@ void RowParallelGemm::run(Stream& stream, const void* x, const void* w, float* y
       if (part.count() > 0) multiply(stream, x, w, partial, row, part.count());
       if (owner == rank()) continue;
       if (copied) {
-        Event& ready = *ready_[static_cast<size_t>(owner * shape_.tiles + tile)];
+        Event& ready =
+            *ready_[static_cast<size_t>(owner) * static_cast<size_t>(shape_.tiles) + static_cast<size_t>(tile)];
         stream.record(ready);
         second_->wait(ready);
       }
