@@ -178,7 +178,7 @@ std::vector<float> Trainer::distribute_whole(const std::vector<float>* whole) {
 }
 
 std::vector<float> Trainer::whole_parameters() {
-  const std::vector<float> held = shards_parameters() ? gather_state(model_.params()) : std::vector<float>{};
+  std::vector<float> held = shards_parameters() ? gather_state(model_.params()) : std::vector<float>{};
   if (divided_) return gather_whole(shards_parameters() ? held : parameters());
   if (shards_parameters()) return held;
   return rank_.rank == 0 ? parameters() : std::vector<float>{};
