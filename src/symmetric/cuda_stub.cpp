@@ -17,6 +17,7 @@ std::unique_ptr<OneSided> make_cuda_p2p_one_sided(Device&, const SymmetricMemory
 std::unique_ptr<OneSidedLoops> make_cuda_one_sided_loops(Device&, const SymmetricMemory&) { refuse(); }
 SymmetricMemory make_cuda_ipc_memory(Device&, Communicator&, size_t, double) { refuse(); }
 size_t cuda_collective_bytes(int) { refuse(); }
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the CUDA version keeps it
 std::unique_ptr<SymmetricExecutor> make_cuda_executor(Device&, const SymmetricMemory&, std::shared_ptr<Communicator>,
                                                       const RankGroup&, const SymmetricOptions&) {
   refuse();
