@@ -9,11 +9,12 @@
 
 namespace amdahl::test {
 
-/// `runs[run][rank]` of one cell, including its step account.
+/// `runs[run][rank]` of one cell, with its step account in up to 10 of them.
 inline std::vector<std::vector<RankRun>> run_cell(JobDevices& job, const TrainerOptions& options, int runs, int steps) {
   StudySettings settings;
   settings.model = options.model;
   settings.trainer = options;
+  settings.runs = runs;
   settings.warmup = 3;
   settings.steps = steps;
   const Dataset data =

@@ -129,6 +129,7 @@ TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
     options.plan.global_batch = 2048;
     JobDevices job = cpu_job_devices(options.plan.num_devices());
     double best = INFINITY;
+    int accounted = 0;
     for (const auto& run : run_cell(job, options, kRuns, 10)) {
       std::vector<PartTimes> times;
       double measured = 0;
@@ -137,6 +138,8 @@ TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
         measured = std::max(measured, rank.step_us);
       }
       const AccountedStep account = account_step(times);
+      if (account.step <= 0) continue;
+      ++accounted;
       EXPECT_NEAR(account.compute + account.exposed_communication + account.waiting + account.launch_gaps +
                       account.input + account.optimizer,
                   account.step, 1e-9 * account.step);
@@ -144,6 +147,7 @@ TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
       best = std::min(best, std::abs(std::log(account.step / measured)));
     }
     EXPECT_LT(best, std::log(1.3)) << strategy;
+    EXPECT_EQ(accounted, kRuns / 2);  // at most ten, at equal distances
   }
 }
 

@@ -141,7 +141,7 @@ void StudyCellRank::prepare(int rehearsals) {
   warmed_ = warm_up();
   const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
   const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
-  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps);
+  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps, false);
 }
 
 void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) {
@@ -150,12 +150,19 @@ void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) 
   options_.timeout_seconds = host_seconds;
 }
 
+bool StudyCellRank::accounts() {
+  constexpr int kAccountedRuns = 10;
+  const int runs = std::max(1, settings_.runs_end() - settings_.first_run);
+  const int stride = settings_.brief ? runs : (runs + kAccountedRuns - 1) / kAccountedRuns;
+  return num_runs_++ % stride == 0;
+}
+
 RankRun StudyCellRank::run() {
   if (options_.auto_timeout) {
     const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
     limit_waits(limits.collective_seconds, limits.host_seconds);
   }
-  RankRun run = measure(settings_.steps, !settings_.brief || !std::exchange(accounted_, true));
+  RankRun run = measure(settings_.steps, accounts());
   if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
   if (!warmed_) return run;
   run.warmup_steps = static_cast<double>(warmed_->steps);

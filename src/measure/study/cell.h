@@ -52,7 +52,10 @@ class StudyCellRank {
   double probe(int steps);
 
  private:
-  RankRun measure(int steps, bool with_account = true);
+  RankRun measure(int steps, bool with_account);
+  /// Whether the run that begins has a step account: ten of a cell's runs do, at equal distances; of a brief study the
+  /// first. Counts the runs.
+  bool accounts();
   void one_step(size_t batch);
   /// Sets the deadlines of later waits: `collective_seconds` of a collective, `host_seconds` of the host.
   void limit_waits(double collective_seconds, double host_seconds);
@@ -71,7 +74,7 @@ class StudyCellRank {
   size_t own_bytes_;
   std::optional<WarmUp> warmed_;  // set by prepare(), cleared by the run that reports it
   int rehearsals_ = 0;
-  bool accounted_ = false;  // a run of a brief study has a step account
+  int num_runs_ = 0;  // begun by this process
   double given_timeout_seconds_;
   double longest_step_us_ = 0;  // of the warm-up, on the slowest rank
   double comm_bytes_ = -1;      // payload of one step; counted once: replayed graphs make no host calls

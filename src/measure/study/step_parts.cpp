@@ -14,6 +14,7 @@ namespace {
 constexpr int kRounds = 3;
 constexpr double kBlockUs = 5000;  // target duration of a block
 constexpr int kFewestSteps = 4, kMostSteps = 50;
+constexpr int kFewestLongSteps = 2, kLeadLongSteps = 1;  // of steps longer than a block; a brief timer has as few
 
 }  // namespace
 
@@ -30,8 +31,8 @@ PartTimer::PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool,
       launch_(launch),
       work_(rank.device.supports_graphs().ok ? LaunchMode::graph : launch),
       timeout_seconds_(timeout_seconds),
+      brief_(brief),
       rounds_(brief ? 1 : kRounds),
-      fewest_steps_(brief ? 2 : kFewestSteps),
       start_(rank.device.make_event()),
       end_(rank.device.make_event()) {}
 
@@ -62,7 +63,7 @@ PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps, boo
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
   const double busy_before = stream.busy_us();
   // Busy time covers all steps, so the wall time compared with it must as well: no lead steps.
-  const int lead = busy_before < 0 ? kLeadSteps : 0;
+  const int lead = busy_before < 0 ? lead_steps_ : 0;
   for (int i = 0; i < lead; ++i) step(i);
   stream.stamp(*start_);
   for (int i = 0; i < steps; ++i) step(lead + i);
@@ -74,7 +75,7 @@ PartTimer::Block PartTimer::timed(StepPart part, LaunchMode mode, int steps, boo
 
 double PartTimer::timed_floor(int steps) {
   Stream& stream = trainer_.compute_stream();
-  for (int i = 0; i < kLeadSteps; ++i) trainer_.empty_step();
+  for (int i = 0; i < lead_steps_; ++i) trainer_.empty_step();
   stream.stamp(*start_);
   for (int i = 0; i < steps; ++i) trainer_.empty_step();
   stream.stamp(*end_);
@@ -138,8 +139,10 @@ PartTimes PartTimer::measure(double step_us) {
   if (!trainer_.has_stages()) prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const auto period = static_cast<int>(trainer_.period());
-  int steps =
-      static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), fewest_steps_, kMostSteps));
+  const bool is_long = step_us > kBlockUs;
+  lead_steps_ = is_long ? kLeadLongSteps : kLeadSteps;
+  const int fewest = brief_ || is_long ? kFewestLongSteps : kFewestSteps;
+  int steps = static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), fewest, kMostSteps));
   steps = (steps + period - 1) / period * period;
   if (trainer_.has_stages()) return measure_stages(steps);
   Rounds rounds;

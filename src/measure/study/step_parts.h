@@ -67,7 +67,9 @@ class PartTimer {
   const bool prefetches_;           // equal on all ranks, also those that get their rows from rank 0
   const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times
   const double timeout_seconds_;
-  const int rounds_, fewest_steps_;
+  const bool brief_;
+  const int rounds_;
+  int lead_steps_ = kLeadSteps;
   bool prepared_ = false;
   std::unique_ptr<Event> start_, end_;
 };
