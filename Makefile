@@ -10,6 +10,7 @@ NVCC   := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local
 GPU    := $(if $(NVCC),$(shell nvidia-smi -L 2>/dev/null | grep -m1 '^GPU'))
 PRESET ?= $(if $(GPU),cuda,release)
 JOBS   ?= $(shell nproc)
+TEST_JOBS ?= 4  # tests at a time, also on two cores: many wait for processes and deadlines
 CMAKE_FLAGS ?=
 FUZZ_SECONDS ?= 15
 CLANG_FORMAT ?= clang-format-14
@@ -40,7 +41,7 @@ test:  ## install what is missing, build, run every test
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$(PRESET),ON)
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
-	@ctest --preset $(PRESET) --parallel 2
+	@ctest --preset $(PRESET) --parallel $(TEST_JOBS)
 
 build:  ## install what is missing and build everything, tests included
 	@scripts/install_deps.sh build test
