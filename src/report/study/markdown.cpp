@@ -252,6 +252,8 @@ std::string account_section(const StudySummary& summary) {
                  "Comm per step"},
                 rows);
   for (const std::string& remark : account_remarks(cells)) text += fmt::format("- {}\n", escape_markdown(remark));
+  if (const std::string target = communication_target_line(summary); !target.empty())
+    text += fmt::format("- {}\n", escape_markdown(target));
   return text + "\n";
 }
 
