@@ -58,7 +58,7 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
                   ("dp3,compress=int8", "dp2,compress=int8"))
     check_shrinks(place, "first", 0, ("--on-failure", "shrink", "--strategy", "zero1"), ("dp3,zero1", "dp2,zero1"))
     check_shrinks(place, "alone", 1, ("--plan", "dp2,compress=topk", "--on-failure", "shrink"),
-                  ("dp2,compress=topk", "dp1"), ranks=2, says=("the error feedback of 2 ranks",))
+                  ("dp2,compress=topk", "dp1,ddp"), ranks=2, says=("the error feedback of 2 ranks",))
     codes, text = kill_one(place, "stopped", 1, (), root=None)
     assert all(code != 0 for code in codes) and "rank 1" in text, text
     print("ok: without it the others end")

@@ -50,7 +50,7 @@ TEST(StudyFindings, JudgesTheTargetOfCommunicationInOneLine) {
   add("tp2", 4);
   EXPECT_EQ(communication_target_line(summary),
             target +
-                "met by 2 of 3 cells on several devices (4 to 20 %); missed by dp2,zero1 on 2 devices at batch 64 "
+                "met by 2 of 3 cells on several devices (4 to 20 %); missed by dp2,zero1 at batch 64 on 2 devices "
                 "(21 %)");
   add("pp2", 50, 200);  // whose account does not explain the measured step
   EXPECT_NE(communication_target_line(summary).find("2 of 3"), std::string::npos);
