@@ -10,6 +10,7 @@
 #include "report/common/account_text.h"
 #include "report/common/words.h"
 #include "report/study/break_even.h"
+#include "report/study/findings.h"
 #include "report/study/method.h"
 #include "report/study/methods.h"
 #include "report/study/model_rate.h"
