@@ -16,6 +16,10 @@ inline int64_t int8_message_bytes(int64_t floats) {
   return compressed_blocks(floats) * static_cast<int64_t>(sizeof(float)) + (floats + 3) / 4 * 4;
 }
 
+/// Values in each of the chunks into which ranks divide a sum of int8 messages: the last chunks may have fewer, or
+/// none.
+inline int64_t int8_chunk(int64_t floats, int ranks) { return (floats + 4 * ranks - 1) / (4 * ranks) * 4; }
+
 /// Values of a block that topk sends.
 inline int64_t kept_of_block(int64_t keep_ppm) {
   return std::clamp<int64_t>((kCompressedBlock * keep_ppm + 500'000) / 1'000'000, 1, kCompressedBlock);

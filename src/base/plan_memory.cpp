@@ -112,7 +112,8 @@ PlanMemory parameter_memory(const ParallelPlan& plan, const std::vector<UnitSize
   PlanMemory memory;
   memory.parameters = whole, memory.gradients = whole;
   memory.optimizer = optimizer_arrays * (stage >= 2 ? held : stage == 1 ? whole / plan.mesh.dp : whole);
-  if (stage >= 2) memory.gradients = held + plan_staging(units, gradient_slots(has_dense_layers)).floats;
+  if (stage >= 2)
+    memory.gradients = held + plan_gradient_staging(units, has_dense_layers, divides_backward(plan)).floats;
   if (stage == 3) memory.parameters = held + plan_staging(units, kParameterSlots).floats;
   for (int64_t PlanMemory::*part : {&PlanMemory::parameters, &PlanMemory::gradients, &PlanMemory::optimizer})
     memory.*part *= kFloatBytes;

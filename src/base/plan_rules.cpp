@@ -146,6 +146,8 @@ int chunks_of(const PlanOptions& options) {
 
 int num_stages(const ParallelPlan& plan) { return plan.mesh.pp == 1 ? 1 : plan.mesh.pp * chunks_of(plan); }
 
+bool divides_backward(const ParallelPlan& plan) { return plan.mesh.pp > 1 && splits_backward(schedule_of(plan)); }
+
 Feasibility fields_act(const ParallelPlan& plan) {
   if (plan.mesh.pp == 1)
     for (const PlanField& field : plan_fields())
@@ -169,9 +171,6 @@ Feasibility plan_feasible(const ParallelPlan& plan, const ModelSpec& model) {
             schedule_feasible(schedule_of(plan), mesh.pp, static_cast<int>(plan.accumulate), chunks_of(plan));
         !fits.ok)
       return fits;
-    if (zero_stage(plan.strategy) >= 2 && splits_backward(schedule_of(plan)))
-      return no(fmt::format("{} reduces a layer's gradients when its backward pass is done, and {} divides that pass",
-                            plan.strategy, to_string(schedule_of(plan))));
     const auto split = static_cast<StageSplit>(plan.split);
     if (Feasibility fits = stages_feasible(model, num_stages(plan), split); !fits.ok) return fits;
     stages = stage_layers(model, num_stages(plan), split);

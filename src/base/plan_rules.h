@@ -19,12 +19,16 @@ ScheduleKind schedule_of(const PlanOptions& options);
 int chunks_of(const PlanOptions& options);
 /// Pipeline stages of all ranks.
 int num_stages(const ParallelPlan& plan);
+/// Whether the plan has stages, and a schedule that computes gradients of inputs and of weights at different times.
+bool divides_backward(const ParallelPlan& plan);
 
 /// Whether the fields of pipeline stages, and those of single strategies, act in this plan: none is ignored.
 Feasibility fields_act(const ParallelPlan& plan);
 /// Whether the fields that say how data-parallel ranks share rows and gradients act in this plan and go together:
 /// local_sgd, compress, keep_ppm, async_steps, shares.
 Feasibility sync_fields_fit(const ParallelPlan& plan);
+/// Whether ranks keep what compressed gradients left out (error feedback): compress=int8 and topk.
+bool keeps_feedback(const PlanOptions& options);
 /// Bytes that these fields need on a device beside a gradient of so many floats.
 int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats);
 /// The options with these fields at their defaults.

@@ -15,11 +15,6 @@ constexpr int64_t kFloat = sizeof(float);
 
 Feasibility refused(std::string reason) { return {false, std::move(reason)}; }
 
-bool keeps_feedback(const PlanOptions& options) {
-  const auto kind = static_cast<Compression>(options.compress);
-  return kind == Compression::int8 || kind == Compression::topk;
-}
-
 /// Texts of the fields that replace the sum of whole gradients.
 std::vector<std::string> replaced_sums(const PlanOptions& o) {
   std::vector<std::string> texts;
@@ -56,6 +51,11 @@ Feasibility shares_fit(const ParallelPlan& plan) {
 
 }  // namespace
 
+bool keeps_feedback(const PlanOptions& options) {
+  const auto kind = static_cast<Compression>(options.compress);
+  return kind == Compression::int8 || kind == Compression::topk;
+}
+
 Feasibility sync_fields_fit(const ParallelPlan& plan) {
   std::vector<std::string> replaced = replaced_sums(plan);
   if (plan.keep_ppm != PlanOptions{}.keep_ppm && plan.compress != static_cast<int64_t>(Compression::topk))
@@ -80,7 +80,8 @@ int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats) {
     case Compression::bf16:
       return gradient_floats * kFloat / 2;
     case Compression::int8:
-      return gradient_floats * kFloat + (1 + plan.mesh.dp) * int8_message_bytes(gradient_floats);
+      return gradient_floats * kFloat +
+             2 * plan.mesh.dp * int8_message_bytes(int8_chunk(gradient_floats, plan.mesh.dp));
     case Compression::topk:
       return gradient_floats * kFloat + (1 + plan.mesh.dp) * topk_message_bytes(gradient_floats, plan.keep_ppm);
     case Compression::none:

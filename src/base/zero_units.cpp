@@ -41,4 +41,10 @@ StagingPlan plan_staging(const std::vector<UnitSize>& units, int slots) {
   return plan;
 }
 
+StagingPlan plan_gradient_staging(std::vector<UnitSize> units, bool has_dense_layers, bool held_whole) {
+  if (!held_whole) return plan_staging(units, gradient_slots(has_dense_layers));
+  for (UnitSize& unit : units) unit.is_pinned = true;
+  return plan_staging(units, 0);
+}
+
 }  // namespace amdahl

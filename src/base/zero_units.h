@@ -45,4 +45,8 @@ inline constexpr int kParameterSlots = 2;
 /// below, whose bias gradient the layer above computes.
 inline constexpr int gradient_slots(bool has_dense_layers) { return has_dense_layers ? 3 : 2; }
 
+/// Places of gradients during backward. `held_whole`: pipeline schedules that divide backward compute gradients of
+/// inputs and of weights at different times, with other layers in between: every unit has memory of its own.
+StagingPlan plan_gradient_staging(std::vector<UnitSize> units, bool has_dense_layers, bool held_whole);
+
 }  // namespace amdahl

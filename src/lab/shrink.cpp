@@ -56,6 +56,16 @@ std::optional<TrainConfig> shrink_training(const TrainConfig& config, const Erro
   return smaller;
 }
 
+std::string drop_unused_feedback(const ParallelPlan& plan, TrainerState& state) {
+  if (state.feedback.empty() || keeps_feedback(plan)) return {};
+  const size_t ranks = state.feedback.size();
+  state.feedback.clear();
+  return fmt::format(
+      "plan {} sends no compressed gradients: the error feedback of {} ranks, which is what they had not sent yet, is "
+      "dropped",
+      format_plan(plan), ranks);
+}
+
 std::string shrunk_text(const Shrunk& shrunk, int64_t resumed_step) {
   const int64_t lost = shrunk.steps - resumed_step;
   return fmt::format(

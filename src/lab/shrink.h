@@ -5,6 +5,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
+#include "train/trainer.h"
 
 namespace amdahl {
 
@@ -33,6 +34,10 @@ bool goes_on_after(const TrainConfig& config, const Error& error, const Training
 /// and when rank 0 died and the host of the next one is not known.
 std::optional<TrainConfig> shrink_training(const TrainConfig& config, const Error& error, const TrainingSoFar& so_far,
                                            Shrunk* shrunk);
+
+/// Drops error feedback from the state of a shrunk training whose plan sends whole gradients, as that of one rank does.
+/// Returns the message about it; empty when nothing was dropped.
+std::string drop_unused_feedback(const ParallelPlan& plan, TrainerState& state);
 
 /// "rank 1 died after step 57: plan dp2 in place of dp3 goes on from step 50, 7 steps of work are lost".
 std::string shrunk_text(const Shrunk& shrunk, int64_t resumed_step);

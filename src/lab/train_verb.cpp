@@ -208,7 +208,11 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
   checkpoints.load(*fleet, settings, observer);
-  if (shrunk && fleet->is_root()) observer.warning(shrunk_text(*shrunk, settings.start.step));
+  if (shrunk && fleet->is_root()) {
+    observer.warning(shrunk_text(*shrunk, settings.start.step));
+    if (const std::string dropped = drop_unused_feedback(settings.trainer.plan, settings.state); !dropped.empty())
+      observer.warning(dropped);
+  }
   so_far = {setup.model, settings.trainer.plan, settings.start.step};
   std::optional<RunFolder> folder;
   std::set<int64_t> recorded;  // epochs that the folder holds already

@@ -35,7 +35,8 @@ void tell_ready(const BackwardOptions& options, int64_t begin, int64_t end, Stre
 void Model::backward(Stream& stream, const BatchView& batch, bool accumulate, const BackwardOptions& options,
                      int slot) {
   // A gate adds up the gradients of micro-batches elsewhere.
-  const Pass pass{stream, batch, accumulate && !storage_->gate, options, slots_[static_cast<size_t>(slot)]};
+  const bool adds = accumulate && (!storage_->gate || storage_->shards.held_whole);
+  const Pass pass{stream, batch, adds, options, slots_[static_cast<size_t>(slot)]};
   if (storage_->gate && options.order != GradientOrder::layerwise)
     throw Error(Cause::internal, "divided gradients are computed layer by layer");
   switch (options.order) {
@@ -49,18 +50,32 @@ void Model::backward(Stream& stream, const BatchView& batch, bool accumulate, co
 }
 
 void Model::backward_inputs(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
-  if (storage_->gate) throw Error(Cause::internal, "divided gradients are computed in one pass");
+  LayerGate* const gate = storage_->gate;
+  if (gate && !storage_->shards.held_whole)
+    throw Error(Cause::internal, "these divided gradients are computed in one pass");
   const BackwardOptions options;
   const Pass pass{stream, batch, accumulate, options, slots_[static_cast<size_t>(slot)]};
-  for (size_t i = range_.last; i-- > range_.first;)
-    if (has_input_gradient(i)) backward_input(pass, i);
+  const size_t first = range_.first + (has_input_gradient(range_.first) ? 0 : 1);
+  for (size_t i = range_.last; i-- > first;) {
+    const GatedLayer at{i, first, range_.last, true, true, false};
+    if (gate) gate->before(stream, at);
+    backward_input(pass, i);
+    if (gate) gate->after(stream, at);
+  }
 }
 
 void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumulate, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
-  for (size_t i = range_.last; i-- > range_.first;)
+  LayerGate* const gate = storage_->gate;
+  for (size_t i = range_.last; i-- > range_.first;) {
+    // A layer that is not dense computes both gradients at once, in the first call where it has an input gradient.
+    const bool reads = !has_input_gradient(i) && spec_.layers[i].kind != LayerKind::dense;
+    const GatedLayer at{i, i, i + 1, true, reads, true};
+    if (gate) gate->before(stream, at);
     layer(i).backward_weight(stream, rows_of(batch, true), input_of(batch, slot, i), state(slot, i),
                              {0, layout().layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
+    if (gate) gate->after(stream, at);
+  }
 }
 
 void Model::backward_layerwise(const Pass& pass) {

@@ -76,7 +76,7 @@ ParameterStorage::ParameterStorage(Device& device, ParameterLayout placed, const
     param_staging_ = floats_of(device, param_plan_.floats);
   }
   if (shards.gradients) {
-    grad_plan_ = plan_staging(sizes_of(units), gradient_slots(has_dense_layers(layout)));
+    grad_plan_ = plan_gradient_staging(sizes_of(units), has_dense_layers(layout), shards.held_whole);
     grad_staging_ = floats_of(device, grad_plan_.floats);
   }
 }

@@ -35,12 +35,17 @@ std::vector<FloatRange> held_ranges(const std::vector<ParameterUnit>& units, int
 struct DataShards {
   int num_ranks = 1, rank = 0;
   bool gradients = false, parameters = false;
+  /// Gradients of units are whole in staging memory until all micro-batches have been added to them: for passes that
+  /// compute gradients of inputs and of weights at different times.
+  bool held_whole = false;
 };
 
 /// A layer of a pass over layers [first, last).
 struct GatedLayer {
   size_t layer = 0, first = 0, last = 0;
   bool backward = false;
+  bool reads = true;      // its parameters
+  bool completes = true;  // backward: its gradients of this micro-batch
 };
 
 /// Called around the work of every layer; not null with ZeRO stages 2 and 3. All work is enqueued on `stream`.

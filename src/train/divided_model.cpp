@@ -80,9 +80,10 @@ DividedModel::DividedModel(const DividedContext& context)
   const ParallelPlan& plan = context_.plan;
   replica_ = context.world.split(place().dp, context.world.rank(), deadline);
   const ModelPart part = part_of(context.model, plan, context.world.rank());
-  const auto storage = std::make_shared<ParameterStorage>(
-      context.device, make_layout(context.model, part),
-      DataShards{plan.mesh.dp, place().dp, zero_stage(plan.strategy) >= 2, zero_stage(plan.strategy) == 3});
+  const auto storage =
+      std::make_shared<ParameterStorage>(context.device, make_layout(context.model, part),
+                                         DataShards{plan.mesh.dp, place().dp, zero_stage(plan.strategy) >= 2,
+                                                    zero_stage(plan.strategy) == 3, divides_backward(plan)});
   LayerFactory make_layer = nullptr;
   TensorGroup* const tensor = plan.mesh.tp > 1 ? &tensor_ : nullptr;
   if (tensor)

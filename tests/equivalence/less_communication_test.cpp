@@ -6,9 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/compressed_blocks.h"
 #include "base/small_floats.h"
+#include "plan_job.h"
 #include "reference_mlp.h"
-#include "small_job.h"
 
 namespace amdahl::test {
 namespace {
@@ -28,26 +29,6 @@ TrainerOptions sync_options(const std::string& plan, const char* optimizer = "sg
   return options;
 }
 
-/// Calls work(trainer, features, targets, rank) on every rank; a CPU device is host memory.
-template <class Work>
-void on_ranks(const TrainerOptions& options, const JobData& data, const Work& work) {
-  const int world = options.plan.num_devices();
-  JobDevices job = cpu_job_devices(world);
-  run_rank_threads(
-      world,
-      [&](int index) {
-        const auto r = static_cast<size_t>(index);
-        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
-        Trainer trainer(rank, options);
-        const int64_t begin = trainer.rows_to_provide().begin;
-        work(trainer, data.features.data() + begin * options.model.input_width,
-             data.targets.data() + begin * options.model.target_width(), index);
-      },
-      [&](const Error& cause) {
-        for (auto& communicator : job.communicators) communicator->abort(cause);
-      });
-}
-
 /// What one device makes of the rows of one of `ranks` ranks: parameters and gradients after `steps` steps.
 struct Alone {
   std::vector<float> parameters, gradients;
@@ -58,7 +39,7 @@ Alone train_alone(const TrainerOptions& of_all, const JobData& data, int ranks, 
   options.plan.global_batch = kSyncRows / ranks;
   const int64_t begin = rank * options.plan.global_batch;
   Alone result;
-  on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int) {
+  on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int) {
     for (int step = 0; step < steps; ++step)
       trainer.step(features + begin * options.model.input_width, targets + begin * options.model.target_width());
     result = {trainer.parameters(), trainer.gradients()};
@@ -101,7 +82,7 @@ TEST_P(OnRanks, LocalSgdAveragesTheOptimizerToo) {
   const TrainerOptions options = sync_options(fmt::format("dp{},local2", ranks), "adam");
   const JobData data = random_data(options.model, kSyncRows, 11);
   std::vector<std::vector<float>> first(static_cast<size_t>(ranks)), averaged(first);
-  on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+  on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
     trainer.step(features, targets);
     first[static_cast<size_t>(rank)] = trainer.parameters();
     trainer.step(features, targets);
@@ -151,7 +132,7 @@ TEST_P(OnRanks, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
     std::vector<std::vector<float>> sent(static_cast<size_t>(ranks), std::vector<float>(gradients.size(), 0.0f));
     TrainerState state;
     size_t bytes = 0;
-    on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       for (int step = 0; step < kSteps; ++step) {
         trainer.take_traffic();
         trainer.step(features, targets);
@@ -191,7 +172,7 @@ TEST_P(OnRanks, LateUpdatesApplyEveryGradientOnceAndNeverLaterThanTheBound) {
     JobDevices devices = cpu_job_devices(ranks);
     const JobResult one = run_job(devices, exact, data, 1);
     std::vector<std::vector<float>> before(static_cast<size_t>(ranks)), settled(before);
-    on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       const auto r = static_cast<size_t>(rank);
       const std::vector<float> start = trainer.parameters();
       trainer.step(features, targets);
@@ -256,7 +237,7 @@ TEST_P(OnRanks, CheckpointsContinueBitByBit) {
     const TrainerOptions options = sync_options(fmt::format("dp{}{}", ranks, method), "adam");
     const JobData data = random_data(options.model, kSyncRows, 11);
     TrainerState middle, whole, resumed;
-    on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       for (int step = 0; step < 4; ++step) trainer.step(features, targets);
       TrainerState state = trainer.save_state();
       if (rank == 0) middle = std::move(state);
@@ -264,7 +245,7 @@ TEST_P(OnRanks, CheckpointsContinueBitByBit) {
       state = trainer.save_state();
       if (rank == 0) whole = std::move(state);
     });
-    on_ranks(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       trainer.step(features, targets);  // is forgotten
       trainer.load_state(rank == 0 ? middle : TrainerState{});
       for (int step = 0; step < 5; ++step) trainer.step(features, targets);
@@ -280,22 +261,43 @@ TEST_P(OnRanks, CheckpointsContinueBitByBit) {
 
 INSTANTIATE_TEST_SUITE_P(LessCommunication, OnRanks, ::testing::Values(2, 4));
 
+/// Eight ranks, and buckets with chunks of unequal size and without any values.
+TEST(Int8, SendsAQuarterOfDdpToAnyNumberOfRanks) {
+  for (const int ranks : {2, 3, 8}) {
+    const TrainerOptions options = sync_options(fmt::format("dp{},compress=int8", ranks), "adam");
+    const JobData data = linear_data(options.model);
+    JobDevices devices = cpu_job_devices(ranks);
+    const JobResult result = run_job(devices, options, data, 60);
+    for (const std::vector<float>& parameters : result.params) EXPECT_EQ(parameters, result.params[0]) << ranks;
+    EXPECT_LT(result.losses.back(), 0.15 * result.losses.front()) << ranks;
+    // A call of an all-to-all or all-gather of `count` bytes receives (ranks - 1) x count, an all-reduce of `count`
+    // bytes 2 (ranks - 1) / ranks x count.
+    const double ddp = 2.0 / ranks * 4 * static_cast<double>(make_layout(options.model).num_floats);
+    EXPECT_EQ(static_cast<int64_t>(result.comm_bytes[0]),
+              find_strategy("ddp").traffic_bytes(options.plan, options.model, 0));
+    EXPECT_NEAR(static_cast<double>(result.comm_bytes[0]) / ddp, 0.25, 0.01) << ranks;  // small blocks have more scales
+  }
+  EXPECT_EQ(int8_chunk(1000, 8), 128);  // the last has 104
+  EXPECT_EQ(int8_chunk(9, 8), 4);       // the third has 1, five have none
+  EXPECT_EQ(int8_chunk(4096, 2), 2048);
+}
+
 TEST(ErrorFeedback, KeepsItsSumOnFewerRanksAndIsRefusedWithoutCompression) {
   const TrainerOptions four = sync_options("dp4,compress=int8");
   const JobData data = random_data(four.model, kSyncRows, 11);
   TrainerState saved, moved;
-  on_ranks(four, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+  on_trainers(four, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
     trainer.step(features, targets);
     TrainerState state = trainer.save_state();
     if (rank == 0) saved = std::move(state);
   });
   for (const int ranks : {2, 3}) {
-    on_ranks(sync_options(fmt::format("dp{},compress=topk", ranks)), data,
-             [&](Trainer& trainer, const float*, const float*, int rank) {
-               trainer.load_state(rank == 0 ? saved : TrainerState{});
-               TrainerState state = trainer.save_state();
-               if (rank == 0) moved = std::move(state);
-             });
+    on_trainers(sync_options(fmt::format("dp{},compress=topk", ranks)), data,
+                [&](Trainer& trainer, const float*, const float*, int rank) {
+                  trainer.load_state(rank == 0 ? saved : TrainerState{});
+                  TrainerState state = trainer.save_state();
+                  if (rank == 0) moved = std::move(state);
+                });
     ASSERT_EQ(moved.feedback.size(), static_cast<size_t>(ranks));
     for (size_t i = 0; i < moved.feedback[0].size(); ++i) {
       double before = 0, after = 0;
@@ -305,7 +307,7 @@ TEST(ErrorFeedback, KeepsItsSumOnFewerRanksAndIsRefusedWithoutCompression) {
     }
   }
   try {
-    on_ranks(sync_options("dp2"), data, [&](Trainer& trainer, const float*, const float*, int rank) {
+    on_trainers(sync_options("dp2"), data, [&](Trainer& trainer, const float*, const float*, int rank) {
       trainer.load_state(rank == 0 ? saved : TrainerState{});
     });
     ADD_FAILURE() << "feedback was dropped";

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "plan_job.h"
 #include "sequence_models.h"
-#include "small_job.h"
 
 namespace amdahl::test {
 namespace {
@@ -41,34 +41,21 @@ struct HalfResult {
 };
 
 HalfResult run_half(const TrainerOptions& options, const JobData& data, int steps, const TrainerState* from = nullptr) {
-  const int world = options.plan.num_devices();
-  JobDevices job = cpu_job_devices(world, MathMode::fp16);
+  const auto world = static_cast<size_t>(options.plan.num_devices());
+  JobDevices job = cpu_job_devices(options.plan.num_devices(), MathMode::fp16);
   HalfResult result;
-  result.scales.resize(static_cast<size_t>(world));
-  result.parameters.resize(static_cast<size_t>(world));
-  run_rank_threads(
-      world,
-      [&](int index) {
-        const auto r = static_cast<size_t>(index);
-        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
-        Trainer trainer(rank, options);
-        if (from) trainer.load_state(index == 0 ? *from : TrainerState{});
-        const RowRange mine = trainer.rows_to_provide();
-        for (int step = 0; step < steps; ++step) {
-          const bool provides = mine.rows() > 0;  // a CPU device is host memory
-          trainer.step(provides ? data.features.data() + mine.begin * options.model.input_width : nullptr,
-                       provides ? data.targets.data() + mine.begin * options.model.target_width() : nullptr);
-          const double loss = trainer.stats().loss;
-          if (index == 0) result.losses.push_back(loss);
-        }
-        result.scales[r] = trainer.loss_scale().value();
-        result.parameters[r] = trainer.parameters();
-        TrainerState state = trainer.save_state();
-        if (index == 0) result.state = std::move(state);
-      },
-      [&](const Error& cause) {
-        for (auto& communicator : job.communicators) communicator->abort(cause);
-      });
+  result.scales.resize(world);
+  result.parameters.resize(world);
+  RunHooks hooks;
+  hooks.after_step = [&](Trainer& trainer, int rank) {
+    const double loss = trainer.stats().loss;
+    if (rank == 0) result.losses.push_back(loss);
+  };
+  hooks.at_end = [&](Trainer& trainer, int rank) {
+    result.scales[static_cast<size_t>(rank)] = trainer.loss_scale().value();
+    result.parameters[static_cast<size_t>(rank)] = trainer.parameters();
+  };
+  result.state = run_from(job, options, data, steps, from, hooks);
   return result;
 }
 

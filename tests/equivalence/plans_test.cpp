@@ -153,6 +153,21 @@ TEST(PlansWithShares, EqualOneDeviceInFloat64) {
     }
 }
 
+/// Schedules that divide backward: gradients of inputs and of weights are computed at different times.
+TEST(ZeroWithDividedBackward, EqualsOneDeviceInFloat64) {
+  int tested = 0;
+  for (const SmallModel& small : plan_models())
+    for (const char* text : {"dp2.pp2,m2,zb-h1,zero3", "dp2.pp2,m3,zb-v,zero3", "dp3.pp2,m4,zb-h1,zero2",
+                             "dp2.pp2,m4,zb-v,zero2,no-overlap", "dp2.tp2.pp2,m2,zb-h1,sp,zero3,recompute=block"}) {
+      ParallelPlan plan = parse_plan(text);
+      plan.global_batch = kRows;
+      if (!plan_feasible(plan, small.spec).ok) continue;
+      tested += parts_of(small.spec, plan) > 0;
+      expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, text));
+    }
+  EXPECT_GE(tested, 20);
+}
+
 /// The seed of the plans that are drawn; PLAN_SEED in the environment makes it another one.
 uint64_t plan_seed() {
   const char* given = std::getenv("PLAN_SEED");

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "small_job.h"
+#include "plan_job.h"
 
 namespace amdahl::test {
 namespace {
@@ -34,32 +34,6 @@ TrainerOptions options_of(const ResumeCase& c) {
   options.hyper.rate_plan = {RateSchedule::cosine, 2, 12};
   options.seed = 7;
   return options;
-}
-
-/// Runs `steps` steps from `from` (null: from the beginning) and returns the state after them.
-TrainerState run_from(const TrainerOptions& options, const JobData& data, int steps, const TrainerState* from) {
-  const int world = options.plan.num_devices();
-  JobDevices job = cpu_job_devices(world);
-  TrainerState result;
-  run_rank_threads(
-      world,
-      [&](int index) {
-        const auto r = static_cast<size_t>(index);
-        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
-        Trainer trainer(rank, options);
-        if (from) trainer.load_state(index == 0 ? *from : TrainerState{});
-        const RowRange mine = trainer.rows_to_provide();
-        for (int step = 0; step < steps; ++step)  // a CPU device is host memory
-          trainer.step(data.features.data() + mine.begin * options.model.input_width,
-                       data.targets.data() + mine.begin * options.model.target_width());
-        TrainerState state = trainer.save_state();
-        EXPECT_EQ(state.parameters.empty(), index != 0);
-        if (index == 0) result = std::move(state);
-      },
-      [&](const Error& cause) {
-        for (auto& communicator : job.communicators) communicator->abort(cause);
-      });
-  return result;
 }
 
 void expect_same_state(const TrainerState& a, const TrainerState& b) {

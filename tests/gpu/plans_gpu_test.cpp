@@ -105,7 +105,8 @@ INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
                                            "dp2,zero1", "tp2.pp2,m2", "dp2.pp2,m2,zero1", "dp2.tp2",
                                            "dp2.tp2.pp2,m2,zero1", "dp2,zero2", "dp2,zero2,m2", "dp2,zero3",
                                            "dp2,zero3,m2,recompute=block", "tp2,sp", "tp2,sp,recompute=block",
-                                           "dp2.tp2,sp,zero3", "dp2.pp2,m2,zero3", "dp2.tp2.pp2,m2,sp,zero2"),
+                                           "dp2.tp2,sp,zero3", "dp2.pp2,m2,zero3", "dp2.tp2.pp2,m2,sp,zero2",
+                                           "dp2.pp2,m4,zb-h1,zero3"),
                          [](const auto& which) {
                            std::string name = which.param;
                            for (char& c : name)

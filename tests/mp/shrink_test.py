@@ -23,10 +23,10 @@ def wait_for_checkpoint(world, folder, seconds=30):
         time.sleep(0.005)
 
 
-def kill_one(place, name, dead, words, root):
+def kill_one(place, name, dead, words, root, ranks=3):
     """The text of `root`, the rank that is rank 0 of those left."""
     run = os.path.join(place, name)
-    with mp.Programs(3, mp.amdahl_env, place, *TRAIN, *words, "-o", name, "--save", name + ".safetensors") as world:
+    with mp.Programs(ranks, mp.amdahl_env, place, *TRAIN, *words, "-o", name, "--save", name + ".safetensors") as world:
         wait_for_checkpoint(world, run)
         world.ranks[dead].signal(signal.SIGKILL)
         left = [rank for rank in world.ranks if rank.number != dead]
@@ -38,13 +38,15 @@ def kill_one(place, name, dead, words, root):
         return world.ranks[root].text()
 
 
-def check_shrinks(place, name, dead, words, plans):
-    text = kill_one(place, name, dead, words, root=1 if dead == 0 else 0)
+def check_shrinks(place, name, dead, words, plans, ranks=3, says=()):
+    text = kill_one(place, name, dead, words, root=1 if dead == 0 else 0, ranks=ranks)
     said = SAID.search(text)
     assert said, text
     assert int(said[1]) == dead and (said[4], said[3]) == plans, said[0]
     assert int(said[5]) % 20 == 0 and int(said[2]) - int(said[5]) == int(said[6]) < 21, said[0]
     assert "epoch  40/40" in text, text
+    for words in says:
+        assert words in text, text
     assert os.path.getsize(os.path.join(place, name + ".safetensors")) > 1000
     assert not os.path.exists(os.path.join(place, name, "failure.json"))
     print(f"ok: {said[0]} work lost")
@@ -55,6 +57,8 @@ with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_shrinks(place, "compressed", 2, ("--plan", "dp3,compress=int8", "--on-failure", "shrink"),
                   ("dp3,compress=int8", "dp2,compress=int8"))
     check_shrinks(place, "first", 0, ("--on-failure", "shrink", "--strategy", "zero1"), ("dp3,zero1", "dp2,zero1"))
+    check_shrinks(place, "alone", 1, ("--plan", "dp2,compress=topk", "--on-failure", "shrink"),
+                  ("dp2,compress=topk", "dp1,ddp"), ranks=2, says=("the error feedback of 2 ranks",))
     codes, text = kill_one(place, "stopped", 1, (), root=None)
     assert all(code != 0 for code in codes) and "rank 1" in text, text
     print("ok: without it the others end")

@@ -118,6 +118,52 @@ PlanResult run_plan(JobDevices& job, const TrainerOptions& options, const JobDat
   return result;
 }
 
+void on_trainers(JobDevices& job, const TrainerOptions& options, const JobData& data, const TrainerWork& work) {
+  const int world = options.plan.num_devices();
+  run_rank_threads(
+      world,
+      [&](int index) {
+        const auto r = static_cast<size_t>(index);
+        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        Trainer trainer(rank, options);
+        const RowRange mine = trainer.rows_to_provide();  // a CPU device is host memory
+        const bool provides = mine.rows() > 0;
+        work(trainer, provides ? data.features.data() + mine.begin * options.model.input_width : nullptr,
+             provides ? data.targets.data() + mine.begin * options.model.target_width() : nullptr, index);
+      },
+      [&](const Error& cause) {
+        for (auto& communicator : job.communicators) communicator->abort(cause);
+      });
+}
+
+void on_trainers(const TrainerOptions& options, const JobData& data, const TrainerWork& work) {
+  JobDevices job = cpu_job_devices(options.plan.num_devices());
+  on_trainers(job, options, data, work);
+}
+
+TrainerState run_from(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps,
+                      const TrainerState* from, const RunHooks& hooks) {
+  TrainerState result;
+  on_trainers(job, options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    if (from) trainer.load_state(rank == 0 ? *from : TrainerState{});
+    for (int step = 0; step < steps; ++step) {
+      trainer.step(features, targets);
+      if (hooks.after_step) hooks.after_step(trainer, rank);
+    }
+    if (hooks.at_end) hooks.at_end(trainer, rank);
+    TrainerState state = trainer.save_state();
+    if (state.parameters.empty() != (rank != 0)) throw Error(Cause::internal, "a state is not on rank 0 alone");
+    if (rank == 0) result = std::move(state);
+  });
+  return result;
+}
+
+TrainerState run_from(const TrainerOptions& options, const JobData& data, int steps, const TrainerState* from,
+                      const RunHooks& hooks) {
+  JobDevices job = cpu_job_devices(options.plan.num_devices());
+  return run_from(job, options, data, steps, from, hooks);
+}
+
 PlanReference reference_run(const TrainerOptions& options, const JobData& data, int steps, int64_t micro_batches) {
   PlanReference result;
   const int64_t rows = options.plan.global_batch;

@@ -1,6 +1,7 @@
 // A small training job under any plan of a mesh, and its float64 reference.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,23 @@ struct PlanResult {
 PlanResult run_plan(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps);
 /// The same on CPU virtual devices.
 PlanResult run_plan(const TrainerOptions& options, const JobData& data, int steps);
+
+/// Work of one rank: `features` and `targets` are the rows that its trainer wants, null where it wants none.
+using TrainerWork = std::function<void(Trainer& trainer, const float* features, const float* targets, int rank)>;
+/// Makes a trainer on every rank of CPU virtual devices and calls `work` there, in the rank's thread.
+void on_trainers(JobDevices& job, const TrainerOptions& options, const JobData& data, const TrainerWork& work);
+void on_trainers(const TrainerOptions& options, const JobData& data, const TrainerWork& work);
+
+/// Called in every rank's thread; each may be null.
+struct RunHooks {
+  std::function<void(Trainer& trainer, int rank)> after_step{};  // of every step
+  std::function<void(Trainer& trainer, int rank)> at_end{};      // before the state is saved
+};
+/// Trains `steps` steps on the same batch from `from` (null: from the beginning) and returns the state after them.
+TrainerState run_from(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps,
+                      const TrainerState* from, const RunHooks& hooks = {});
+TrainerState run_from(const TrainerOptions& options, const JobData& data, int steps, const TrainerState* from,
+                      const RunHooks& hooks = {});
 
 /// Losses, gradients of the first step and parameters after the last one of a single device in float64. With
 /// `micro_batches` above 1 the batch is cut into as many equal parts, for models with batch normalisation.

@@ -51,6 +51,24 @@ TEST(PipelineSimulate, EveryKindEndsWithTheBubbleOfItsFormula) {
   EXPECT_GT(with_formula, 7000);
 }
 
+TEST(PipelineSimulate, TakesTheTimeOfEveryActionWhereItIsGiven) {
+  const PipelineSchedule schedule = make_schedule(ScheduleKind::gpipe, 2, 2);  // each rank: F0 F1 B0 B1
+  PipelineTimes times = equal_times(schedule, {1, 1, 1});
+  const SimulatedPipeline by_stage = simulate(schedule, times);
+  times.actions_us.assign(2, {1, 1, 2, 2});
+  EXPECT_EQ(simulate(schedule, times).makespan_us, by_stage.makespan_us);
+  times.actions_us[0][1] = 4;  // rank 1 waits for micro-batch 1 from 2 to 5 and ends its backwards at 8 and 10
+  const SimulatedPipeline uneven = simulate(schedule, times);
+  EXPECT_EQ(uneven.times[1][1].start_us, 5);
+  EXPECT_EQ(uneven.makespan_us, 12);
+  EXPECT_EQ(uneven.busy_us, (std::vector<double>{9, 6}));
+  EXPECT_NEAR(uneven.bubble_fraction, 1 - 15.0 / 24, 1e-12);
+  times.actions_us[1].pop_back();
+  EXPECT_EQ(error_of([&] { simulate(schedule, times); }).cause(), Cause::usage);
+  times.actions_us[1].push_back(-1);
+  EXPECT_EQ(error_of([&] { simulate(schedule, times); }).cause(), Cause::usage);
+}
+
 TEST(PipelineSimulate, BubblesArePublishedOnes) {
   const StageTimes equal{1, 1, 1};
   for (int ranks = 2; ranks <= 16; ++ranks)

@@ -101,8 +101,7 @@ TEST(PlanRules, RefuseWithTheNearestPlan) {
   const std::string layers = refusal("pp8", medium);  // 4 layers
   EXPECT_TRUE(has(layers, "4 layers") && has(layers, "pp4")) << layers;
   EXPECT_TRUE(has(refusal("tp2", find_model_preset("resnet18")), "resnet18"));
-  const std::string split = refusal("dp2.pp2,zb-h1,m4,zero3", gpt2);
-  EXPECT_TRUE(has(split, "zb-h1 divides that pass") && has(split, "is dp2.pp2,m4,zb-h1")) << split;
+  EXPECT_EQ(refusal("dp2.pp2,zb-h1,m4,zero3", gpt2), "feasible");
   EXPECT_TRUE(has(refusal("pp2,zero2", medium), "zero2 divides gradients among dp ranks, and dp is 1"));
   const std::string tokens = refusal("dp2,sp", gpt2);
   EXPECT_TRUE(has(tokens, "sp divides tokens among tp ranks") && has(tokens, "is dp2")) << tokens;

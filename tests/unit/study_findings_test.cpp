@@ -38,6 +38,26 @@ TEST(StudyFindings, NamesCommunicationAboveAFifthOfTheStep) {
   EXPECT_FALSE(says(one_cell("ddp", 30, 90), "overlap"));
 }
 
+TEST(StudyFindings, JudgesTheTargetOfCommunicationInOneLine) {
+  StudySummary summary = one_cell("ddp", 20, 20);
+  const auto add = [&](const std::string& strategy, double exposed_us, double measured_us = 0) {
+    summary.cells.push_back(one_cell(strategy, exposed_us, exposed_us).cells.front());
+    summary.cells.back().account->measured_us = measured_us;
+  };
+  const std::string target = "communication target, at most 20 % of the step exposed: ";
+  EXPECT_EQ(communication_target_line(summary), target + "met by 1 of 1 cell on several devices (20 %)");
+  add("dp2,zero1", 21);
+  add("tp2", 4);
+  EXPECT_EQ(communication_target_line(summary),
+            target +
+                "met by 2 of 3 cells on several devices (4 to 20 %); missed by dp2,zero1 at batch 64 on 2 devices "
+                "(21 %)");
+  add("pp2", 50, 200);  // whose account does not explain the measured step
+  EXPECT_NE(communication_target_line(summary).find("2 of 3"), std::string::npos);
+  for (StudyCell& cell : summary.cells) cell.key.devices = 1;
+  EXPECT_EQ(communication_target_line(summary), "");
+}
+
 TEST(StudyFindings, NamesMissingOverlap) {
   EXPECT_TRUE(says(one_cell("ddp", 30, 40), "75 % of the communication does not overlap with backward"));
   EXPECT_TRUE(says(one_cell("ddp", 30, 30, false), "overlap is off"));

@@ -20,6 +20,7 @@ void add_pipeline(Record& record, const std::vector<PartTimes>& ranks) {
   if (longest <= 0) return;
   record.series.push_back({"bubble_measured", "1", {1 - busy / (static_cast<double>(ranks.size()) * longest)}});
   record.series.push_back({"bubble_simulated", "1", {ranks.front().stages.simulated_bubble}});
+  record.series.push_back({"bubble_simulated_actions", "1", {ranks.front().stages.action_bubble}});
 }
 
 // Adds the step account to a Record, see AccountedStep.

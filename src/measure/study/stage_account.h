@@ -2,6 +2,8 @@
 // transfers by a simulation of the schedule with the measured times of its stages.
 #pragma once
 
+#include <vector>
+
 #include "comm/communicator.h"
 #include "parallel/pipeline/stage_stamps.h"
 #include "train/trainer.h"
@@ -12,12 +14,16 @@ namespace amdahl {
 struct StageParts {
   double forward = 0, backward = 0;  // the rank's actions
   double bubble = 0, transfers = 0;  // waiting for other stages: what the schedule implies, and the rest
-  double simulated_bubble = 0;       // SimulatedPipeline::bubble_fraction with the measured times of the stages
+  double simulated_bubble = 0;       // SimulatedPipeline::bubble_fraction with the mean measured times of every stage
+  double action_bubble = 0;          // the same with the measured time of every action
   double stalls = 0, updates = 0;    // data-parallel communication that is not hidden; optimizer
 };
 
 /// Collective over all ranks of the plan. `full_us`: the step without stamps.
 StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, const StampedStages& stamped,
                          double full_us, Deadline deadline);
+
+/// Means over steps; of none: zeros.
+StageParts mean_of(const std::vector<StageParts>& steps);
 
 }  // namespace amdahl

@@ -19,7 +19,7 @@ UnitSync::UnitSync(const SyncContext& context)
       param_places_(static_cast<size_t>(storage_.param_plan().num_slots)),
       grad_places_(static_cast<size_t>(storage_.grad_plan().num_slots)),
       is_open_(storage_.units.size(), false),
-      reductions_(storage_.units.size(), 0),
+      passes_(storage_.units.size(), 0),
       begun_(context.device.make_event()),
       done_(context.device.make_event()) {
   if (!storage_.shards.gradients) throw Error(Cause::internal, "the gradients of this model are not divided");
@@ -62,7 +62,7 @@ void UnitSync::begin_pass(bool communicates, StepStamps* stamps) {
 }
 
 void UnitSync::begin_step(const BatchView&, float*, float*) {
-  std::fill(reductions_.begin(), reductions_.end(), 0);
+  std::fill(passes_.begin(), passes_.end(), 0);
   std::fill(is_open_.begin(), is_open_.end(), false);
 }
 
@@ -85,7 +85,7 @@ void UnitSync::stall(Stream& stream, size_t order, Event& event) {
 }
 
 void UnitSync::before(Stream& stream, const GatedLayer& at) {
-  if (gathers_) {
+  if (gathers_ && at.reads) {
     gather_layer(stream, at);
     if (context_.plan.overlap) gather_ahead(at);
   }
@@ -144,21 +144,24 @@ void UnitSync::open(Stream& stream, size_t layer) {
 
 void UnitSync::after(Stream& stream, const GatedLayer& at) {
   for (const size_t unit : units_of_layer_[at.layer]) {
-    if (gathers_) {
+    if (gathers_ && at.reads) {
       Place& place = param_places_[staged_.place(unit)];
       stream.record(*place.used);
       place.was_used = true;
     }
-    if (at.backward && storage_.units[unit].layer == at.layer) reduce(stream, unit);
+    if (!at.backward || !at.completes || storage_.units[unit].layer != at.layer) continue;
+    const int64_t passes = ++passes_[unit];
+    const bool last = passes == context_.plan.accumulate;
+    if (last || !storage_.shards.held_whole) reduce(stream, unit, storage_.shards.held_whole || passes == 1, last);
   }
 }
 
-void UnitSync::reduce(Stream& stream, size_t unit) {
+/// `first`, `last`: of this unit's reductions in a step.
+void UnitSync::reduce(Stream& stream, size_t unit, bool first, bool last) {
   const ProfilerRange range("reduce", bytes_of(storage_.units[unit].floats.floats()));
   Place& place = grad_places_[static_cast<size_t>(storage_.grad_plan().slot[unit])];
   stream.record(*ready_[unit]);
   context_.comm.wait(*ready_[unit]);
-  const bool first = reductions_[unit]++ == 0;
   const size_t order = begin_collective(bytes_of(storage_.units[unit].parts.held()));
   reduce_range(front(unit), false, first);
   reduce_range(mine(unit), true, first);
@@ -166,7 +169,6 @@ void UnitSync::reduce(Stream& stream, size_t unit) {
   context_.comm.record(*place.reduced);
   place.was_reduced = true;
   is_open_[unit] = false;
-  const bool last = reductions_[unit] == context_.plan.accumulate;
   if (last && communicates_ && !context_.optimizer.clips() && !is_late(unit)) update_and_gather(unit);
   if (stamps_) stamps_->start(stream, StepStamps::at(stamps_->stalls, order));
   if (!context_.plan.overlap) join();

@@ -8,6 +8,9 @@
 // Stage 3: a unit's parameters are gathered before the layer's forward pass and again before its backward pass, one
 // layer ahead, and their memory serves the next unit but one. Nothing is gathered after an update.
 //
+// Schedules that divide backward (DataShards::held_whole) compute a layer's gradients at two times: they are added up
+// over micro-batches in staging memory, where every unit has its place, and are reduced once.
+//
 // All of this runs on the communication stream. A unit's short front (see UnitParts) is all-reduced and updated by
 // every rank. Not thread-safe: one per rank.
 #pragma once
@@ -65,7 +68,7 @@ class UnitSync final : public GradientSync, private LayerGate {
   void gather_ahead(const GatedLayer& at);
   void gather(size_t unit);
   void open(Stream& stream, size_t layer);
-  void reduce(Stream& stream, size_t unit);
+  void reduce(Stream& stream, size_t unit, bool first, bool last);
   void reduce_range(const FloatRange& range, bool scatters, bool first);
   void update_unit(Stream& stream, size_t unit);
   void update_and_gather(size_t unit);
@@ -86,8 +89,8 @@ class UnitSync final : public GradientSync, private LayerGate {
   std::vector<std::vector<FloatRange>> gaps_;  // by unit
   StagedUnits staged_;
   std::vector<Place> param_places_, grad_places_;
-  std::vector<bool> is_open_;        // by unit: its place of gradients is ready to be written
-  std::vector<int64_t> reductions_;  // by unit, in this step
+  std::vector<bool> is_open_;    // by unit: its place of gradients is ready to be written
+  std::vector<int64_t> passes_;  // by unit, in this step: backward passes that completed its gradients
   std::unique_ptr<Event> begun_, done_;
   std::vector<std::unique_ptr<Event>> ready_;  // by unit
   StepStamps* stamps_ = nullptr;

@@ -35,6 +35,15 @@ void require_times(const PipelineSchedule& schedule, const PipelineTimes& times)
   for (size_t stage = 0; stage < times.stages.size(); ++stage)
     require_stage_times(times.stages[stage], fmt::format("stage {}", stage));
   require_time(times.transfer_us, "a transfer");
+  if (times.actions_us.empty()) return;
+  bool fits = times.actions_us.size() == schedule.actions.size();
+  for (size_t rank = 0; fits && rank < schedule.actions.size(); ++rank)
+    fits = times.actions_us[rank].size() == schedule.actions[rank].size();
+  if (!fits)
+    throw Error(Cause::usage, "pipeline times: not every action of the schedule has one", "times for every action");
+  for (size_t rank = 0; rank < schedule.actions.size(); ++rank)
+    for (size_t index = 0; index < schedule.actions[rank].size(); ++index)
+      require_time(times.actions_us[rank][index], describe(schedule.actions[rank][index]));
 }
 
 class Simulation {
@@ -71,7 +80,9 @@ class Simulation {
   }
   int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
 
-  double duration_us(const Action& action) const {
+  double duration_us(size_t rank) const {
+    if (!times_.actions_us.empty()) return times_.actions_us[rank][next_[rank]];
+    const Action& action = schedule_.actions[rank][next_[rank]];
     const StageTimes& stage = times_.stages[static_cast<size_t>(action.stage)];
     switch (action.kind) {
       case ActionKind::forward:
@@ -108,7 +119,7 @@ class Simulation {
       const bool travels = rank_of(input->stage) != rank_of(action.stage);
       start_us = std::max(start_us, end_us + (travels ? times_.transfer_us : 0));
     }
-    const double duration = duration_us(action), end_us = start_us + duration;
+    const double duration = duration_us(rank), end_us = start_us + duration;
     if (action.kind == ActionKind::forward) forward_end_us_[cell(action.stage, action.micro_batch)] = end_us;
     if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input)
       gradient_end_us_[cell(action.stage, action.micro_batch)] = end_us;

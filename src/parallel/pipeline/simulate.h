@@ -16,6 +16,8 @@ struct StageTimes {
 struct PipelineTimes {
   std::vector<StageTimes> stages;  // by stage
   double transfer_us = 0;          // of one activation or gradient between different ranks; 0 within a rank
+  /// Of every action by itself, by rank and index as `actions` of the schedule; empty: those of its stage.
+  std::vector<std::vector<double>> actions_us{};
 };
 
 /// When an action runs, in microseconds since the first one started.
@@ -42,7 +44,7 @@ struct SimulatedPipeline {
 /// Simulates the schedule: each rank runs its actions in order, and an action starts as soon as the rank is free and
 /// its inputs have arrived. A transfer takes time but occupies neither a rank nor a link. Throws Error{check_failed}
 /// for the violations of `check_schedule` and for a deadlock, naming every blocked rank's action and what it waits for;
-/// Error{usage} for times that are negative, not finite, or not one per stage.
+/// Error{usage} for times that are negative, not finite, or not one per stage and, where they are given, per action.
 SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes& times);
 
 /// `SimulatedPipeline::bubble_fraction` of `make_schedule`'s schedule when every stage takes `stage` and transfers take

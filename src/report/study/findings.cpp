@@ -33,6 +33,10 @@ Finding notice(const char* name, std::string where) {
 
 bool is_judged(const StudyCell& cell) { return cell.key.devices > 1 && cell.status.kind == Status::Kind::ok; }
 
+long exposed_percent(const StepAccount& account) {
+  return std::lround(100 * account.exposed_communication_us / account.step_us);
+}
+
 Finding data_parallel(const StudyCell& cell) {
   Finding finding = notice("data-parallel", format_cell(cell.key));
   finding.measured = "strategy dp (DataParallel), which gathers gradients on one device";
@@ -44,7 +48,7 @@ Finding data_parallel(const StudyCell& cell) {
 
 void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   const StepAccount& account = *cell.account;
-  const long percent = std::lround(100 * account.exposed_communication_us / account.step_us);
+  const long percent = exposed_percent(account);
   if (percent <= kMuchPercent) return;
   Finding much = notice("much-communication", format_cell(cell.key));
   much.measured = fmt::format("exposed communication is {} % of the step", percent);
@@ -179,6 +183,30 @@ std::vector<std::string> study_findings(const StudySummary& summary) {
         finding.remedy, more == 0 ? "" : fmt::format("; likewise in {} more cell{}", more, more == 1 ? "" : "s")));
   }
   return lines;
+}
+
+std::string communication_target_line(const StudySummary& summary) {
+  std::vector<long> met;
+  std::vector<std::string> missed;
+  for (const StudyCell& cell : summary.cells) {
+    if (!is_judged(cell) || !cell.account || cell.account->step_us <= 0 || !cell.account->trusted()) continue;
+    const long percent = exposed_percent(*cell.account);
+    if (percent <= kMuchPercent)
+      met.push_back(percent);
+    else
+      missed.push_back(fmt::format("{} at batch {} on {} devices ({} %)", cell.key.strategy, cell.key.global_batch,
+                                   cell.key.devices, percent));
+  }
+  const size_t all = met.size() + missed.size();
+  if (all == 0) return {};
+  std::string line =
+      fmt::format("communication target, at most {} % of the step exposed: met by {} of {} cell{} on several devices",
+                  kMuchPercent, met.size(), all, all == 1 ? "" : "s");
+  if (!met.empty()) {
+    const auto [least, most] = std::minmax_element(met.begin(), met.end());
+    line += *least == *most ? fmt::format(" ({} %)", *least) : fmt::format(" ({} to {} %)", *least, *most);
+  }
+  return missed.empty() ? line : line + fmt::format("; missed by {}", fmt::join(missed, ", "));
 }
 
 }  // namespace amdahl

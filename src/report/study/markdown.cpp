@@ -10,6 +10,7 @@
 #include "report/common/account_text.h"
 #include "report/common/words.h"
 #include "report/study/break_even.h"
+#include "report/study/findings.h"
 #include "report/study/method.h"
 #include "report/study/methods.h"
 #include "report/study/model_rate.h"
@@ -252,6 +253,8 @@ std::string account_section(const StudySummary& summary) {
                  "Comm per step"},
                 rows);
   for (const std::string& remark : account_remarks(cells)) text += fmt::format("- {}\n", escape_markdown(remark));
+  if (const std::string target = communication_target_line(summary); !target.empty())
+    text += fmt::format("- {}\n", escape_markdown(target));
   return text + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include "amdahl/units.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"
+#include "report/study/findings.h"
 #include "report/study/methods.h"
 #include "report/study/model_rate.h"
 #include "report/study/one_device.h"
@@ -59,6 +60,7 @@ std::string study_text(const StudySummary& summary, bool ascii) {
           "stages\n",
           printable(cell.key.strategy), cell.key.global_batch, 100 * *cell.bubble_measured,
           100 * *cell.bubble_simulated);
+  if (const std::string target = communication_target_line(summary); !target.empty()) text += printable(target) + "\n";
   if (const TextTable methods = methods_table(summary); !methods.rows.empty())
     text += fmt::format("\n{}\n{}", methods.title, aligned_table(methods.rows));
   if (const TextTable serial = serial_table(summary); !serial.rows.empty())
