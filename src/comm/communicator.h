@@ -126,6 +126,13 @@ class Communicator {
   /// communicator.
   virtual void throw_if_failed() {}
 
+  /// Device memory that a communicator of so many of these ranks takes, as split makes it, as far as this code
+  /// allocates it.
+  virtual int64_t device_bytes(int ranks) const {
+    (void)ranks;
+    return 0;
+  }
+
   /// Whether all ranks are threads of one process, so that they can exchange pointers.
   virtual bool shares_address_space() const { return false; }
 

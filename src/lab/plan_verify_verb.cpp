@@ -188,27 +188,13 @@ EngineConfig engine_of(const VerifyConfig& config, const Calibration& calibratio
   return engine;
 }
 
-/// Steps over pipeline stages are not captured in graphs: those plans run eagerly. `seconds`: for all plans.
+/// Steps of the plans, in the order of `effort`. `seconds`: for all plans.
 std::vector<MeasuredStepTime> measure_plans(const EngineConfig& engine, const Effort& effort, double seconds,
                                             Observer& observer) {
-  std::vector<ParallelPlan> whole, staged;
-  for (const VerifiedPlan& one : effort.plans) {
-    const ParallelPlan& plan = one.plan.step.plan;
-    (plan.mesh.pp > 1 && engine.launch == LaunchMode::graph ? staged : whole).push_back(plan);
-  }
-  EngineConfig eager = engine;
-  eager.launch = LaunchMode::eager;
-  std::vector<MeasuredStepTime> all;
-  for (const bool over_stages : {false, true}) {
-    const std::vector<ParallelPlan>& plans = over_stages ? staged : whole;
-    if (plans.empty()) continue;
-    const double share = static_cast<double>(plans.size()) / static_cast<double>(effort.plans.size());
-    std::vector<MeasuredStepTime> some =
-        measure_steps(over_stages ? eager : engine, effort.prediction.model, {effort.prediction.global_batch}, plans,
-                      effort.sampling, seconds * share, observer);
-    std::move(some.begin(), some.end(), std::back_inserter(all));
-  }
-  return all;
+  std::vector<ParallelPlan> plans;
+  for (const VerifiedPlan& one : effort.plans) plans.push_back(one.plan.step.plan);
+  return measure_steps(engine, effort.prediction.model, {effort.prediction.global_batch}, plans, effort.sampling,
+                       seconds, observer);
 }
 
 }  // namespace

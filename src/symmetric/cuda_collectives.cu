@@ -1,32 +1,39 @@
-// Collectives in symmetric memory between GPUs, or partitions of one: one kernel per call, capturable in graphs.
+// Collectives and messages in symmetric memory between GPUs, or partitions of one, capturable in graphs: one kernel per
+// call, but for flagged messages and lines that need several.
 //
 // Sums are computed in rank order by every rank, or by one rank for all: all ranks hold the same bits, those of the
 // collectives on CPUs. Calls of different sizes wait for data that does not come, until the deadline.
+//
+// Small calls have one block. Of large ones each block has a part and meets the block of the same number on the other
+// ranks alone. Their number is limited by the smallest device of the team (most_collective_blocks), so that the kernels
+// of several communicators run beside each other.
 #include <algorithm>
 
 #include "device/cuda_check.h"
 #include "symmetric/cuda_collective_kernels.cuh"
 #include "symmetric/cuda_line_kernels.cuh"
+#include "symmetric/cuda_round_kernels.cuh"
 #include "symmetric/cuda_team.h"
 #include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
 namespace {
 
+using Kernel = void (*)(TeamView, Layout, ExchangeCall);
+
 /// The kernels of a type.
 struct TypeKernels {
-  void (*sum)(TeamView, Layout, ExchangeCall);
-  void (*two_shot)(TeamView, Layout, ExchangeCall);
-  void (*flagged)(TeamView, Layout, ExchangeCall);  // null for types of more than 4 bytes
-  void (*lines)(TeamView, Layout, ExchangeCall);
+  Kernel sum, two_steps;
+  Kernel flagged;  // null for types of more than 4 bytes
+  Kernel lines;
 };
 
 template <class T>
 TypeKernels kernels_of() {
   if constexpr (sizeof(T) <= sizeof(uint32_t))
-    return {exchange<T, true>, reduce_two_shot<T>, reduce_flagged<T>, reduce_lines<T>};
+    return {exchange<T, true>, two_steps<T, true>, reduce_flagged<T>, reduce_lines<T>};
   else
-    return {exchange<T, true>, reduce_two_shot<T>, nullptr, reduce_lines<T>};
+    return {exchange<T, true>, two_steps<T, true>, nullptr, reduce_lines<T>};
 }
 
 TypeKernels kernels_for(DType type) {
@@ -58,7 +65,7 @@ class CudaExecutor final : public SymmetricExecutor {
       : SymmetricExecutor(std::move(control), job),
         team_(CudaTeam::join(device, of_job(memory, job), "a symmetric collective")),
         options_(options),
-        layout_{memory.team.size()},
+        layout_(memory.team.size()),
         timeout_seconds_(memory.timeout_seconds) {
     if (memory.bytes < layout_.bytes()) throw Error(Cause::internal, "symmetric memory too small for collectives");
     lines_are_whole_ = all_have_native_atomics(index(), memory);
@@ -70,6 +77,8 @@ class CudaExecutor final : public SymmetricExecutor {
     const uint64_t first = options.first_epoch;
     for (const size_t state : {Layout::kState, Layout::kLineState})
       device.copy_in(*stream, memory.own<char>() + state, &first, sizeof(first));
+    const std::vector<uint64_t> counters((Layout::kFlagged - Layout::kRounds) / sizeof(first), first);
+    device.copy_in(*stream, memory.own<char>() + Layout::kRounds, counters.data(), counters.size() * sizeof(first));
     stream->synchronize(Deadline::after_seconds(memory.timeout_seconds));
   }
 
@@ -78,37 +87,49 @@ class CudaExecutor final : public SymmetricExecutor {
     if (call.kind == CollectiveKind::all_reduce) return all_reduce(stream, call, send, recv);
     const int rank = job().rank;
     const bool is_root = rank == call.root;
-    ExchangeCall exchange{send, recv, 0, call.count, -1, call.op, true, true, false};
-    bool sums = false;
+    // Large messages to or from one rank go in two steps, which use the links of all.
+    const bool is_large = call.bytes() > options_.one_shot_bytes && job().size() > 2;
+    ExchangeCall exchange_call{send, recv, call.bytes(), call.bytes(), -1, -1, call.op, true, true, false};
+    Kernel kernel = exchange<char, false>;
     switch (call.kind) {
       case CollectiveKind::reduce:
-        sums = true, exchange.receives = is_root;
+        exchange_call.count = exchange_call.stride = call.count;
+        exchange_call.target = call.root, exchange_call.receives = is_root;
+        kernel = is_large ? kernels_for(call.type).two_steps : kernels_for(call.type).sum;
         break;
       case CollectiveKind::broadcast:
-        exchange.root = call.root, exchange.pushes = is_root;
+        exchange_call.root = call.root, exchange_call.pushes = is_root;
+        if (is_large) kernel = two_steps<char, false>;
         break;
       case CollectiveKind::all_gather:
         break;
       case CollectiveKind::gather:
-        exchange.receives = is_root;
+        exchange_call.target = call.root, exchange_call.receives = is_root;
         break;
       case CollectiveKind::reduce_scatter:
-        sums = true, exchange.parts = true;
+        exchange_call.count = exchange_call.stride = call.count;
+        exchange_call.parts = true;
+        kernel = kernels_for(call.type).sum;
         break;
       case CollectiveKind::scatter:
-        exchange.root = call.root, exchange.pushes = is_root, exchange.parts = true;
+        exchange_call.root = call.root, exchange_call.pushes = is_root, exchange_call.parts = true;
         break;
       default:
-        exchange.parts = true;
+        exchange_call.parts = true;
     }
-    launch_pieces(stream, call, exchange, sums);
+    launch(stream, kernel, exchange_call, call.bytes());
   }
 
-  void send(Stream&, const CollectiveCall&, const void*, const FlightNote&) override { refuse_messages(); }
-  void receive(Stream&, const CollectiveCall&, void*, const FlightNote&) override { refuse_messages(); }
-  void send_receive(Stream&, const CollectiveCall&, const void*, const CollectiveCall&, void*,
-                    const FlightNote&) override {
-    refuse_messages();
+  void send(Stream& stream, const CollectiveCall& call, const void* data, const FlightNote&) override {
+    move(stream, {static_cast<const char*>(data), nullptr, call.bytes(), 0, call.root, 0, 0});
+  }
+  void receive(Stream& stream, const CollectiveCall& call, void* data, const FlightNote&) override {
+    move(stream, {nullptr, static_cast<char*>(data), 0, call.bytes(), 0, call.root, 0});
+  }
+  void send_receive(Stream& stream, const CollectiveCall& out, const void* data, const CollectiveCall& in,
+                    void* received, const FlightNote&) override {
+    move(stream,
+         {static_cast<const char*>(data), static_cast<char*>(received), out.bytes(), in.bytes(), out.root, in.root, 0});
   }
   void abort() noexcept override { team_->end_waits(); }
   double timeout_seconds() const override { return timeout_seconds_; }
@@ -119,10 +140,6 @@ class CudaExecutor final : public SymmetricExecutor {
     memory.team = job;
     return memory;
   }
-  [[noreturn]] static void refuse_messages() {
-    throw Error(Cause::usage, "symmetric collectives between GPUs send no messages", "`comm=auto` for pipelines");
-  }
-
   /// Loads the kernels before any rank waits in one.
   void load_kernels() {
     cudaFuncAttributes attributes{};
@@ -132,19 +149,33 @@ class CudaExecutor final : public SymmetricExecutor {
     for (const DType type :
          {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8, DType::u32}) {
       const TypeKernels kernels = kernels_for(type);
-      for (const auto kernel : {kernels.sum, kernels.two_shot, kernels.flagged, kernels.lines})
+      for (const auto kernel : {kernels.sum, kernels.two_steps, kernels.flagged, kernels.lines})
         load(reinterpret_cast<const void*>(kernel));
     }
     load(reinterpret_cast<const void*>(exchange<char, false>));
-    load(reinterpret_cast<const void*>(exchange<uint4, false>));
+    load(reinterpret_cast<const void*>(two_steps<char, false>));
+    load(reinterpret_cast<const void*>(move_message));
   }
 
-  void launch(Stream& stream, void (*kernel)(TeamView, Layout, ExchangeCall), const ExchangeCall& call, size_t bytes) {
+  /// `bytes`: of the largest part that a rank adds up or moves.
+  void launch(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t bytes) {
     constexpr size_t kBytesPerBlock = 8 << 10;
-    const auto blocks =
-        static_cast<unsigned>(std::clamp<size_t>(bytes / kBytesPerBlock, 1, static_cast<size_t>(kCollectiveBlocks)));
+    const auto most = static_cast<size_t>(std::clamp(options_.blocks, 1, kCollectiveBlocks));
+    const auto blocks = static_cast<unsigned>(std::clamp<size_t>(bytes / kBytesPerBlock, 1, most));
     kernel<<<blocks, kCollectiveThreads, 0, team_->use(stream)>>>(team_->view(), layout_, call);
     cuda_check(cudaGetLastError(), index(), "a symmetric collective");
+  }
+
+  void move(Stream& stream, MessageCall call) {
+    const auto most = static_cast<size_t>(std::clamp(options_.blocks, 1, kMessageBlocks));
+    const auto blocks_for = [&](size_t bytes) {
+      return static_cast<unsigned>(bytes == 0 ? 0 : std::clamp<size_t>(bytes / Layout::kMessageChunk, 1, most));
+    };
+    call.senders = blocks_for(call.send_bytes);
+    const unsigned blocks = call.senders + blocks_for(call.recv_bytes);
+    if (blocks == 0) return;
+    move_message<<<blocks, kMessageThreads, 0, team_->use(stream)>>>(team_->view(), layout_, call);
+    cuda_check(cudaGetLastError(), index(), "a symmetric message");
   }
 
   void all_reduce(Stream& stream, const CollectiveCall& call, const void* send, void* recv) {
@@ -154,60 +185,17 @@ class CudaExecutor final : public SymmetricExecutor {
     SymmetricAlgorithm algorithm = choose(options_, call.bytes());
     if (algorithm == SymmetricAlgorithm::flagged && !kernels.flagged) algorithm = SymmetricAlgorithm::one_shot;
     if (algorithm == SymmetricAlgorithm::lines && !lines_are_whole_) algorithm = SymmetricAlgorithm::one_shot;
-    /// The kernel, the bytes that one launch can have, and the ranks that share the work of each byte.
-    struct Method {
-      void (*kernel)(TeamView, Layout, ExchangeCall);
-      size_t most_bytes, shares;
-    };
-    const auto method = [&]() -> Method {
-      switch (algorithm) {
-        case SymmetricAlgorithm::flagged:
-          return {kernels.flagged, Layout::kFlaggedBytes, 1};
-        case SymmetricAlgorithm::lines:
-          return {kernels.lines, Layout::kLines * Layout::kLineData, 1};
-        case SymmetricAlgorithm::two_shot:
-          return {kernels.two_shot, (Layout::kPushBytes - 256) * world, world};
-        default:
-          return {kernels.sum, Layout::kPushBytes, 1};
-      }
-    }();
-    const size_t most = method.most_bytes / element;
+    ExchangeCall piece{send, recv, static_cast<size_t>(call.count), 0, -1, -1, call.op, true, true, false};
+    if (algorithm == SymmetricAlgorithm::one_shot) return launch(stream, kernels.sum, piece, call.bytes());
+    if (algorithm == SymmetricAlgorithm::two_shot)
+      return launch(stream, kernels.two_steps, piece, call.bytes() / world);
+    const bool in_lines = algorithm == SymmetricAlgorithm::lines;
+    const size_t most = (in_lines ? Layout::kLines * Layout::kLineData : Layout::kFlaggedBytes) / element;
     for (size_t begin = 0; begin < call.count; begin += most) {
-      const size_t count = std::min(most, static_cast<size_t>(call.count) - begin);
-      const ExchangeCall piece{static_cast<const char*>(send) + begin * element,
-                               static_cast<char*>(recv) + begin * element,
-                               count,
-                               0,
-                               -1,
-                               call.op,
-                               true,
-                               true,
-                               false};
-      launch(stream, method.kernel, piece, count * element / method.shares);
-    }
-  }
-
-  void launch_pieces(Stream& stream, const CollectiveCall& call, ExchangeCall exchange_call, bool sums) {
-    const auto* send = static_cast<const char*>(exchange_call.send);
-    auto* recv = static_cast<char*>(exchange_call.recv);
-    // Data that is only moved is moved 16 bytes at a time where this rank's addresses allow it.
-    const size_t width = sums ? size_of(call.type) : 1;
-    const size_t all = call.bytes() / width, most = Layout::kPushBytes / width;
-    exchange_call.stride = all;
-    for (size_t begin = 0; begin < all; begin += most) {
-      ExchangeCall piece = exchange_call;
-      piece.send = send + begin * width, piece.recv = recv + begin * width;
-      piece.count = std::min(most, all - begin);
-      const size_t bytes = piece.count * width;
-      const auto fits = [](const void* place) { return reinterpret_cast<uintptr_t>(place) % sizeof(uint4) == 0; };
-      const bool wide = !sums && bytes % sizeof(uint4) == 0 && call.bytes() % sizeof(uint4) == 0 && fits(piece.send) &&
-                        fits(piece.recv);
-      if (wide) piece.count /= sizeof(uint4), piece.stride /= sizeof(uint4);
-      launch(stream,
-             sums   ? kernels_for(call.type).sum
-             : wide ? exchange<uint4, false>
-                    : exchange<char, false>,
-             piece, bytes);
+      piece.send = static_cast<const char*>(send) + begin * element;
+      piece.recv = static_cast<char*>(recv) + begin * element;
+      piece.count = std::min(most, static_cast<size_t>(call.count) - begin);
+      launch(stream, in_lines ? kernels.lines : kernels.flagged, piece, piece.count * element);
     }
   }
 
@@ -222,7 +210,7 @@ class CudaExecutor final : public SymmetricExecutor {
 
 }  // namespace
 
-size_t cuda_collective_bytes(int world) { return Layout{world}.bytes(); }
+size_t cuda_collective_bytes(int world) { return Layout(world).bytes(); }
 
 std::unique_ptr<SymmetricExecutor> make_cuda_executor(Device& device, const SymmetricMemory& memory,
                                                       std::shared_ptr<Communicator> control, const RankGroup& job,

@@ -16,39 +16,69 @@ struct FlaggedState {
   unsigned finished_blocks;  // of the running kernel
 };
 
-inline constexpr int kCollectiveBlocks = 16;  // at most, and equal on all ranks
+inline constexpr int kCollectiveBlocks = 32;  // at most, and equal on all ranks
 inline constexpr int kCollectiveThreads = 512;
+inline constexpr int kMessageBlocks = 16;  // of each direction, at most
+inline constexpr int kMessageThreads = 256;
 
-/// Offsets from the start of a region. Data alternates between two sets: a rank writes the set of round e + 2 only
-/// after it has heard of round e + 1 from every rank, which has then finished round e.
+/// Offsets from the start of a region. Flagged messages and lines alternate between two sets: a rank writes the set of
+/// round e + 2 only after it has heard of round e + 1 from every rank, which has then finished round e. The chunks of
+/// BlockRounds and of messages go through kChunkSlots slots.
 struct CudaCollectiveLayout {
   static constexpr size_t kFlaggedBytes = 32 << 10;  // payload of a flagged message, which takes twice as much
-  static constexpr size_t kPushBytes = 256 << 10;    // data for one rank
   static constexpr size_t kLineBytes = 128;          // of a line, kLineData of them data, then its flag
   static constexpr size_t kLineData = 120;
   static constexpr size_t kLines = 2048;  // of a message
-  static constexpr size_t kState = 2048, kLineState = kState + 128, kArrived = kState + 256;
-  static constexpr size_t kFlagged =
-      kArrived + 2 * kCollectiveBlocks * kMaxTeamRanks * sizeof(Signal);  // phase, block, rank
+  static constexpr size_t kChunkSlots = 4;
+  static constexpr size_t kMessageChunk = 16 << 10;
+  static constexpr size_t kState = 2048, kLineState = kState + 128;
+  /// Counters of 8 bytes, which all begin with the first epoch: of this rank's rounds by block, of the rounds of
+  /// which others told it by block and rank, and by rank and block of the chunks of messages: those that this rank has
+  /// sent and received, and of which the other rank says that they arrived here and that it has read them.
+  static constexpr size_t kRounds = kState + 256;
+  static constexpr size_t kArrived = kRounds + kCollectiveBlocks * sizeof(uint64_t);
+  static constexpr size_t kMessageCounters = kMaxTeamRanks * kMessageBlocks * sizeof(uint64_t);
+  static constexpr size_t kSent = kArrived + kCollectiveBlocks * kMaxTeamRanks * sizeof(Signal);
+  static constexpr size_t kReceived = kSent + kMessageCounters, kDelivered = kReceived + kMessageCounters;
+  static constexpr size_t kRead = kDelivered + kMessageCounters;
+  static constexpr size_t kFlagged = kRead + kMessageCounters;
   static_assert(sizeof(TeamFlags) <= kState && kFlagged % 256 == 0);
 
   int world;
+  size_t chunk_bytes;  // of a block's chunk for one rank
+
+  explicit CudaCollectiveLayout(int ranks) : world(ranks), chunk_bytes(64 << 10) {
+    for (int most = 2; most < ranks; most *= 2) chunk_bytes /= 2;
+  }
+
   __host__ __device__ size_t flagged(uint64_t round, int from) const {
     return kFlagged + ((round & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * 2 * kFlaggedBytes;
   }
-  __host__ __device__ size_t pushed(uint64_t epoch, int from) const {
-    return kFlagged + 4 * static_cast<size_t>(world) * kFlaggedBytes +
-           ((epoch & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * kPushBytes;
-  }
-  /// Sums of all shares, world x kPushBytes.
-  __host__ __device__ size_t sums(uint64_t epoch) const {
-    return pushed(0, 0) + (2 + (epoch & 1)) * static_cast<size_t>(world) * kPushBytes;
-  }
   __host__ __device__ size_t line(uint64_t round, int from) const {
-    return sums(0) + 2 * static_cast<size_t>(world) * kPushBytes +
+    return kFlagged + 4 * static_cast<size_t>(world) * kFlaggedBytes +
            ((round & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * kLines * kLineBytes;
   }
-  size_t bytes() const { return line(0, 0) + 2 * static_cast<size_t>(world) * kLines * kLineBytes; }
+  /// In the memory of rank `on`: the chunk that a block of rank `from`, another one, pushes there in a round,
+  __host__ __device__ size_t pushed(uint64_t round, int on, int from, int block) const {
+    return line(0, 0) + 2 * static_cast<size_t>(world) * kLines * kLineBytes +
+           ((round % kChunkSlots * others() + place(on, from)) * kCollectiveBlocks + static_cast<size_t>(block)) *
+               chunk_bytes;
+  }
+  /// and the chunk of results that it pushes,
+  __host__ __device__ size_t result(uint64_t round, int on, int from, int block) const {
+    return pushed(round, on, from, block) + kChunkSlots * others() * kCollectiveBlocks * chunk_bytes;
+  }
+  /// and a chunk of a message from there.
+  __host__ __device__ size_t message(uint64_t chunk, int on, int from, int block) const {
+    return pushed(0, 1, 0, 0) + 2 * kChunkSlots * others() * kCollectiveBlocks * chunk_bytes +
+           ((chunk % kChunkSlots * others() + place(on, from)) * kMessageBlocks + static_cast<size_t>(block)) *
+               kMessageChunk;
+  }
+  size_t bytes() const { return message(0, 1, 0, 0) + kChunkSlots * others() * kMessageBlocks * kMessageChunk; }
+
+ private:
+  __host__ __device__ size_t others() const { return static_cast<size_t>(world) - 1; }
+  __host__ __device__ static size_t place(int on, int from) { return static_cast<size_t>(from < on ? from : from - 1); }
 };
 
 /// The type in which a type is added up, and conversions as reduce_in_order makes them.

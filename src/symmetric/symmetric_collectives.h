@@ -28,7 +28,13 @@ struct SymmetricOptions {
   size_t line_bytes = 0;             // then up to this in lines, where the ranks can,
   size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot; the defaults are those of CPU ranks
   uint64_t first_epoch = 0;          // number of the round before the first one
+  int blocks =
+      0;  // of a kernel between GPUs, at most; 0: as many as the smallest device allows, most_collective_blocks
 };
+
+/// Blocks that a collective may have on a GPU with that many multiprocessors: the kernels of four communicators can run
+/// beside each other, one block per multiprocessor.
+int most_collective_blocks(int sm_count);
 
 /// The algorithm of an all-reduce of that many bytes, never automatic.
 SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes);

@@ -1,6 +1,7 @@
 // A communicator whose collectives and messages run in symmetric memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/flight_recorder.h"
@@ -9,6 +10,19 @@
 
 namespace amdahl {
 namespace {
+
+bool on_gpu(const Device& device) { return device.backend() == BackendKind::cuda; }
+
+/// `options` with the number of blocks for GPUs of which the smallest has `sm_count` multiprocessors.
+SymmetricOptions with_blocks(SymmetricOptions options, int sm_count) {
+  const int most = most_collective_blocks(sm_count);
+  options.blocks = options.blocks == 0 ? most : std::min(options.blocks, most);
+  return options;
+}
+
+size_t region_bytes(const Device& device, int world) {
+  return on_gpu(device) ? cuda_collective_bytes(world) : cpu_collective_bytes(world);
+}
 
 class SymmetricCommunicator final : public Communicator {
  public:
@@ -24,6 +38,7 @@ class SymmetricCommunicator final : public Communicator {
   int world_size() const override { return executor_->job().size(); }
   const std::string& backend_name() const override { return name_; }
   bool shares_address_space() const override { return executor_->control().shares_address_space(); }
+  int64_t device_bytes(int ranks) const override { return static_cast<int64_t>(region_bytes(device_, ranks)); }
 
   void all_reduce(const void* send, void* recv, size_t count, DType type, ReduceOp op, Stream& stream) override {
     run(stream, {CollectiveKind::all_reduce, 0, count, type, op, -1}, send, recv);
@@ -113,14 +128,9 @@ class SymmetricCommunicator final : public Communicator {
 };
 
 std::string text_of(const SymmetricOptions& options) {
-  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}", to_string(options.all_reduce),
-                     options.flagged_bytes, options.line_bytes, options.one_shot_bytes, options.first_epoch);
-}
-
-bool on_gpu(const Device& device) { return device.backend() == BackendKind::cuda; }
-
-size_t region_bytes(const Device& device, int world) {
-  return on_gpu(device) ? cuda_collective_bytes(world) : cpu_collective_bytes(world);
+  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks",
+                     to_string(options.all_reduce), options.flagged_bytes, options.line_bytes, options.one_shot_bytes,
+                     options.first_epoch, options.blocks);
 }
 
 /// Error{usage} for an algorithm that ranks of this kind do not have.
@@ -167,6 +177,11 @@ std::string_view to_string(SymmetricAlgorithm algorithm) {
   return "?";
 }
 
+int most_collective_blocks(int sm_count) {
+  constexpr int kCommunicators = 4, kMost = 32;
+  return std::clamp(sm_count / kCommunicators, 1, kMost);
+}
+
 SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes) {
   if (options.all_reduce != SymmetricAlgorithm::automatic) return options.all_reduce;
   if (bytes <= options.flagged_bytes) return SymmetricAlgorithm::flagged;
@@ -176,10 +191,13 @@ SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes) {
 
 std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
     const std::vector<Device*>& devices, std::vector<std::unique_ptr<Communicator>> controls, double timeout_seconds,
-    const SymmetricOptions& options) {
+    const SymmetricOptions& wanted) {
   const auto size = static_cast<int>(devices.size());
   check_team(Team::first(size, 0));
-  check_algorithm(*devices.front(), options);
+  check_algorithm(*devices.front(), wanted);
+  int sm_count = devices.front()->spec().sm_count;
+  for (const Device* device : devices) sm_count = std::min(sm_count, device->spec().sm_count);
+  const SymmetricOptions options = with_blocks(wanted, sm_count);
   require_reach(devices);
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Device* device : devices)
@@ -198,15 +216,19 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
 
 std::unique_ptr<Communicator> make_symmetric_communicator(Device& device, std::unique_ptr<Communicator> control,
                                                           const RankGroup& job, double timeout_seconds,
-                                                          const SymmetricOptions& options) {
-  check_algorithm(device, options);
+                                                          const SymmetricOptions& wanted) {
+  check_algorithm(device, wanted);
   const Deadline deadline = Deadline::after_seconds(timeout_seconds);
-  const std::vector<std::string> all = control->exchange(text_of(options), deadline);
+  const std::vector<std::string> all = control->exchange(text_of(wanted), deadline);
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all.front())
       throw Error(Cause::collective_mismatch,
                   fmt::format("rank 0 has {}; rank {} has {}", all.front(), rank, all[rank]),
                   "the same options on every rank", job.job_rank(static_cast<int>(rank)));
+  int sm_count = device.spec().sm_count;
+  for (const std::string& count : control->exchange(std::to_string(sm_count), deadline))
+    sm_count = std::min(sm_count, std::stoi(count));
+  const SymmetricOptions options = with_blocks(wanted, sm_count);
   const SymmetricMemory memory =
       make_symmetric_memory(device, *control, region_bytes(device, control->world_size()), timeout_seconds);
   Communicator& waits = *control;

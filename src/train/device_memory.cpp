@@ -69,6 +69,19 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   return parts;
 }
 
+MemoryParts with_groups(MemoryParts parts, const TrainerOptions& options, const Communicator& world) {
+  const ParallelPlan& plan = options.plan;
+  const Mesh& mesh = plan.mesh;
+  if (mesh.tp == 1 && mesh.pp == 1) return parts;
+  for (const int ranks : {mesh.dp, mesh.tp, mesh.pp, mesh.tp * mesh.pp}) parts.workspace += world.device_bytes(ranks);
+  if (mesh.pp == 1) return parts;
+  // A communicator per direction of every boundary of this rank's stages, and one for a table that two stages hold.
+  const int boundaries = std::min(2 * chunks_of(plan), num_stages(plan) - 1);
+  const int pairs = 2 * boundaries + (options.model.layers.back().tied ? 1 : 0);
+  parts.workspace += pairs * world.device_bytes(2);
+  return parts;
+}
+
 std::string memory_text(const MemoryParts& parts) {
   return fmt::format("parameters {}, gradients {}, optimizer {}, activations {}, workspace {}, data {}",
                      bytes_text(parts.parameters), bytes_text(parts.gradients), bytes_text(parts.optimizer),

@@ -21,6 +21,9 @@ struct MemoryParts {
 /// each step; callers add what they hold themselves. `type`: what layers convert to before a GEMM.
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type);
 
+/// `parts` with the memory of the communicators that a model divided by `plan` makes from `world`, as workspace.
+MemoryParts with_groups(MemoryParts parts, const TrainerOptions& options, const Communicator& world);
+
 /// "parameters 218 kB, gradients 218 kB, optimizer 435 kB, ..."
 std::string memory_text(const MemoryParts& parts);
 

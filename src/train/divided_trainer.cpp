@@ -100,7 +100,13 @@ StampedStages Trainer::stamped_stages(const float* features, const float* target
   synchronize();
   if (!stage_stamps_) stage_stamps_ = std::make_unique<StageStamps>(rank_.device);
   stamps_stages_ = true;
-  enqueue(features, targets, &stamps_);
+  if (options_.launch == LaunchMode::graph && warmed_) {
+    std::unique_ptr<Graph>& graph = stage_graphs_[features];
+    if (!graph) graph = rank_.device.capture(*compute_, [&] { enqueue(features, targets, &stamps_); });
+    graph->launch(*compute_);
+  } else {
+    enqueue(features, targets, &stamps_);
+  }
   stamps_stages_ = false;
   synchronize();
   StampedStages times;

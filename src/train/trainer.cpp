@@ -77,8 +77,6 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   if (options_.launch == LaunchMode::graph) {
     const Feasibility graphs = rank_.device.supports_graphs();
     if (!graphs.ok) throw Error(Cause::usage, "launch mode graph: " + graphs.reason, "`launch=eager`");
-    if (has_stages())
-      throw Error(Cause::usage, "launch mode graph: steps over pipeline stages are not captured", "`launch=eager`");
   }
   if (const LossScale* scale = optimizer_->loss_scale()) {
     if (divided_)
@@ -219,6 +217,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
     strategy_->finish_step(stamps);
   }
   end_step();
+  if (has_stages()) divided_->stages()->join();
   if (stamps) stamps->end(*compute_, stamps->step);
 }
 
@@ -228,12 +227,16 @@ void Trainer::enqueue_part(const float* features, const float* targets, StepPart
   strategy_->begin_pass(part == StepPart::staged, nullptr);
   enqueue_input(features, targets, false, nullptr);
   enqueue_micro_batches(features, targets, nullptr, part);
-  if (part == StepPart::forward || part == StepPart::backward) return strategy_->end_pass();
-  if (part == StepPart::staged)
-    strategy_->finish_step(nullptr);
-  else
-    strategy_->update_alone();
-  end_step();
+  if (part == StepPart::forward || part == StepPart::backward) {
+    strategy_->end_pass();
+  } else {
+    if (part == StepPart::staged)
+      strategy_->finish_step(nullptr);
+    else
+      strategy_->update_alone();
+    end_step();
+  }
+  if (has_stages()) divided_->stages()->join();
 }
 
 // A step that the loss scale skips does not count.

@@ -225,8 +225,9 @@ class Trainer {
   std::unique_ptr<StageStamps> stage_stamps_;  // of stamped_stages
   bool stamps_stages_ = false;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
-  std::unique_ptr<Graph> empty_;  // of empty_step
-  bool warmed_ = false;           // one eager step ran, so Ops have chosen their algorithms
+  std::map<const float*, std::unique_ptr<Graph>> stage_graphs_;  // of stamped_stages, by features
+  std::unique_ptr<Graph> empty_;                                 // of empty_step
+  bool warmed_ = false;  // one eager step ran, so Ops have chosen their algorithms
 };
 
 }  // namespace amdahl

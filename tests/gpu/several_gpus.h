@@ -14,21 +14,36 @@ namespace amdahl {
 /// partition may be waiting for that launch on another.
 inline const bool kLoadsAtStart = setenv("CUDA_MODULE_LOADING", "EAGER", 0) == 0;
 
+/// `wanted` GPUs, or as many partitions of the only one; 0: all GPUs, or 3 partitions. None where there are several
+/// GPUs but too few, or where the only one cannot be divided: `why` says so.
+inline std::vector<std::unique_ptr<Device>> gpus_or_partitions(int wanted, std::string& why) {
+  const auto present = static_cast<int>(list_cuda_devices().size());
+  const int count = wanted > 0 ? wanted : present > 1 ? std::min(present, 8) : 3;
+  why = std::to_string(count) + " GPUs are needed, or one to divide, and " + std::to_string(present) + " are here";
+  if (present > 1 && present < count) return {};
+  std::vector<int> indices;
+  for (int i = 0; i < count; ++i) indices.push_back(present > 1 ? i : 0);
+  std::vector<double> shares;
+  if (present == 1)  // 132 multiprocessors are 15 groups of 8
+    shares.assign(indices.size(), count == 2 ? 0.42 : count == 3 ? 0.3 : 0.72 / count);
+  try {
+    return make_cuda_devices(indices, shares);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::environment_missing) throw;
+    why = std::string("here is one GPU, and it cannot be divided: ") + error.what();
+    return {};
+  }
+}
+
 class SeveralGpusTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const Availability availability = cuda_availability();
     if (!availability.ok) GTEST_SKIP() << availability.reason;
     ASSERT_TRUE(kLoadsAtStart);
-    const int count = std::min(static_cast<int>(list_cuda_devices().size()), 8);
-    std::vector<int> indices;
-    for (int i = 0; i < count; ++i) indices.push_back(i);
-    try {
-      devices_ = count > 1 ? make_cuda_devices(indices) : make_cuda_devices({0, 0, 0}, {0.3, 0.3, 0.3});
-    } catch (const Error& error) {
-      if (error.cause() != Cause::environment_missing) throw;
-      GTEST_SKIP() << "here is one GPU, and it cannot be divided: " << error.what();
-    }
+    std::string why;
+    devices_ = gpus_or_partitions(wanted_ranks(), why);
+    if (devices_.empty()) GTEST_SKIP() << why;
     for (auto& device : devices_) {
       streams_.push_back(device->make_stream("sensor"));
       ops_.push_back(make_cuda_sensor_ops(*device));
@@ -43,6 +58,8 @@ class SeveralGpusTest : public ::testing::Test {
     devices_.clear();
   }
 
+  /// Number of GPUs or partitions; 0: all GPUs, or 3 partitions of the only one.
+  virtual int wanted_ranks() const { return 0; }
   size_t world() const { return devices_.size(); }
   void synchronize() {
     for (auto& stream : streams_) stream->synchronize(Deadline::after_seconds(60));

@@ -98,5 +98,36 @@ TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsPartsAndRemedies) {
   require_device_memory(*job.devices[0], 1, options_for(find_model_preset("medium"), Recompute::none, "adam"), {});
 }
 
+/// The groups of a divided model have communicators of their own, which take memory where they are in symmetric memory.
+TEST(DeviceMemory, CountsTheCommunicatorsOfGroups) {
+  TrainerOptions options = options_for(narrow(find_model_preset("gpt2")), Recompute::none, "adam");
+  options.plan.mesh = {1, 2, 2};
+  options.plan.strategy = "single";
+  options.plan.global_batch = 4, options.plan.accumulate = 2;
+  const auto allocated = [&](JobDevices job) {
+    std::vector<int64_t> bytes(4), modelled(4);
+    run_rank_threads(
+        4,
+        [&](int index) {
+          const auto r = static_cast<size_t>(index);
+          job.devices[r]->bind_thread();
+          RankContext rank{index, 4, *job.devices[r], *job.ops[r], *job.communicators[r]};
+          const auto before = static_cast<int64_t>(job.devices[r]->allocated_bytes());
+          const Trainer trainer(rank, options);
+          bytes[r] = static_cast<int64_t>(job.devices[r]->allocated_bytes()) - before;
+          modelled[r] = with_groups({}, options, rank.communicator).total();
+        },
+        [&](const Error& cause) {
+          for (auto& communicator : job.communicators) communicator->abort(cause);
+        });
+    return std::pair(bytes, modelled);
+  };
+  const auto [plain, nothing] = allocated(cpu_job_devices(4));
+  const auto [symmetric, groups] = allocated(symmetric_job_devices(4));
+  EXPECT_EQ(nothing, std::vector<int64_t>(4, 0));
+  EXPECT_GT(groups[0], 0);
+  for (size_t r = 0; r < 4; ++r) EXPECT_EQ(symmetric[r] - plain[r], groups[r]) << r;
+}
+
 }  // namespace
 }  // namespace amdahl::test

@@ -87,7 +87,8 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
     cell.ops[i] = settings.make_ops(rank.device, cell.spec.math);
     context.ops = *cell.ops[i];
   }
-  require_device_memory(rank.device, cell.sharing, cell.options, cell.memory);
+  require_device_memory(rank.device, cell.sharing, cell.options,
+                        with_groups(cell.memory, cell.options, rank.communicator));
   rank.communicator.barrier(Deadline::after_seconds(cell.options.timeout_seconds));  // before any rank allocates
   TrainerOptions options = cell.options;
   if (options.plan.shares == kAutoShares) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/stages.h"
 #include "parallel/shares.h"
@@ -14,6 +15,7 @@ namespace {
 struct Channel {
   std::unique_ptr<Communicator> communicator;  // rank 0 holds the stage below, rank 1 the one above
   std::unique_ptr<Stream> stream;
+  std::unique_ptr<Event> done;  // of a pass
 };
 
 /// The slot of each micro-batch, which keeps the data for its backward pass, and the number of slots needed.
@@ -49,6 +51,7 @@ struct StageRunner::Stage {
   /// Events of one slot.
   struct SlotEvents {
     std::unique_ptr<Event> input_arrived, output_done, gradient_arrived, input_gradient_done, input_gradient_sent, free;
+    bool was_sent = false, was_freed = false;  // in this pass
   };
 
   int number = 0;
@@ -60,6 +63,7 @@ struct StageRunner::Stage {
   Channel output_gradient, input_gradient;  // gradients from the stage above, and to the one below
   int inputs_done = 0, weights_done = 0;    // backward passes of this step that have been enqueued
 
+  std::array<Channel*, 4> channels() { return {&input, &output, &output_gradient, &input_gradient}; }
   int slot_of(int micro_batch) const { return slots.of_micro_batch[static_cast<size_t>(micro_batch)]; }
   SlotEvents& events_of(int micro_batch) { return events[static_cast<size_t>(slot_of(micro_batch))]; }
   float* input_of(int micro_batch) const { return inputs[static_cast<size_t>(slot_of(micro_batch))]->as<float>(); }
@@ -72,7 +76,8 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
       context_(context),
       options_(options),
       own_compute_(context.compute ? nullptr : context.device.make_stream("compute")),
-      compute_(context.compute ? context.compute : own_compute_.get()) {
+      compute_(context.compute ? context.compute : own_compute_.get()),
+      begun_(context.device.make_event()) {
   check_schedule(schedule_);
   if (schedule_.num_ranks != context_.pipeline.world_size())
     throw Error(
@@ -139,7 +144,8 @@ void StageRunner::connect() {
       Channel& channel =
           rank == lower ? (up ? stage.output : stage.output_gradient) : (up ? stage.input : stage.input_gradient);
       channel = {std::move(communicator),
-                 context_.device.make_stream(fmt::format("{} {}", up ? "activations" : "gradients", below))};
+                 context_.device.make_stream(fmt::format("{} {}", up ? "activations" : "gradients", below)),
+                 context_.device.make_event()};
     }
   }
 }
@@ -166,12 +172,38 @@ void StageRunner::initialise() {
 void StageRunner::synchronize() {
   compute_->synchronize(deadline());
   for (const auto& stage : stages_)
-    for (const Channel* channel : {&stage->input, &stage->output, &stage->output_gradient, &stage->input_gradient})
+    for (const Channel* channel : stage->channels())
       if (channel->stream) channel->stream->synchronize(deadline());
+  joined_ = true;
+}
+
+// Within a pass no event of an earlier one is waited for, so that a pass can be captured in a graph: the channels begin
+// when the compute stream does, and the compute stream has waited for what they did before.
+void StageRunner::begin_pass() {
+  join();
+  compute_->record(*begun_);
+  for (const auto& stage : stages_) {
+    stage->inputs_done = stage->weights_done = 0;
+    for (Stage::SlotEvents& events : stage->events) events.was_sent = events.was_freed = false;
+    for (const Channel* channel : stage->channels())
+      if (channel->stream) channel->stream->wait(*begun_);
+  }
+  joined_ = false;
+}
+
+void StageRunner::join() {
+  if (joined_) return;
+  for (const auto& stage : stages_)
+    for (const Channel* channel : stage->channels()) {
+      if (!channel->stream) continue;
+      channel->stream->record(*channel->done);
+      compute_->wait(*channel->done);
+    }
+  joined_ = true;
 }
 
 void StageRunner::enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks) {
-  for (const auto& stage : stages_) stage->inputs_done = stage->weights_done = 0;
+  begin_pass();
   for (const Action& action : schedule_.actions[static_cast<size_t>(context_.pipeline.rank())]) {
     Stage& stage = stage_of(action.stage);
     if (action.kind == ActionKind::forward)
@@ -182,6 +214,7 @@ void StageRunner::enqueue_gradients(const float* features, const float* targets,
 }
 
 void StageRunner::evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows) {
+  begin_pass();
   for (const auto& each : stages_) {
     Stage& stage = *each;
     const Action action{ActionKind::forward, stage.number, 0};
@@ -193,7 +226,6 @@ void StageRunner::evaluate(const float* features, const float* targets, int64_t 
       stage.model->loss(*compute_, batch, false, stage.slot_of(0));
     else if (stage.output.stream)
       send_output(stage, 0, rows);
-    compute_->record(*stage.events_of(0).free);
   }
   synchronize();
 }
@@ -201,7 +233,7 @@ void StageRunner::evaluate(const float* features, const float* targets, int64_t 
 size_t StageRunner::take_traffic() {
   size_t bytes = 0;
   for (const auto& stage : stages_)
-    for (Channel* channel : {&stage->input, &stage->output, &stage->output_gradient, &stage->input_gradient})
+    for (Channel* channel : stage->channels())
       if (channel->communicator) {
         bytes += channel->communicator->traffic().payload_bytes;
         channel->communicator->reset_traffic();
@@ -241,7 +273,7 @@ void StageRunner::backward(Stage& stage, const Action& action, const float* feat
   bool last = false;
   if (!weights_alone) {
     if (stage.output_gradient.stream) receive_gradient(stage, action, batch.rows, hooks);
-    if (stage.input_gradient.stream) compute_->wait(*events.input_gradient_sent);  // of the slot's previous micro-batch
+    if (events.was_sent) compute_->wait(*events.input_gradient_sent);  // of the slot's previous micro-batch
   }
   if (hooks.around) hooks.around(true, action);
   if (weights_alone) {
@@ -261,7 +293,9 @@ void StageRunner::backward(Stage& stage, const Action& action, const float* feat
   if (hooks.around) hooks.around(false, action);
   if (!weights_alone && stage.number > 0) send_input_gradient(stage, micro_batch, batch.rows);
   if (last && weights_alone) tell_ready(stage, hooks);
-  if (ends_backward(action.kind)) compute_->record(*events.free);
+  if (!ends_backward(action.kind)) return;
+  compute_->record(*events.free);
+  events.was_freed = true;
 }
 
 void StageRunner::tell_ready(const Stage& stage, const StageHooks& hooks) {
@@ -281,7 +315,7 @@ void StageRunner::receive_input(Stage& stage, const Action& action, int64_t rows
                                        below.model->outputs(below.slot_of(micro_batch)), float_bytes(floats));
   }
   Stream& stream = *stage.input.stream;
-  stream.wait(*events.free);
+  if (events.was_freed) stream.wait(*events.free);
   stage.input.communicator->recv(stage.input_of(micro_batch), static_cast<size_t>(floats), DType::f32, 0, stream);
   stream.record(*events.input_arrived);
   if (hooks.waits) hooks.waits(true, action);
@@ -304,7 +338,7 @@ void StageRunner::receive_gradient(Stage& stage, const Action& action, int64_t r
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.output_gradient.stream;
-  stream.wait(*events.free);  // the slot's previous micro-batch has read its gradient
+  if (events.was_freed) stream.wait(*events.free);  // the slot's previous micro-batch has read its gradient
   stage.output_gradient.communicator->recv(gradient, static_cast<size_t>(floats), DType::f32, 1, stream);
   stream.record(*events.gradient_arrived);
   if (hooks.waits) hooks.waits(true, action);
@@ -326,6 +360,7 @@ void StageRunner::send_input_gradient(Stage& stage, int micro_batch, int64_t row
   stream.wait(*events.input_gradient_done);
   stage.input_gradient.communicator->send(gradient, static_cast<size_t>(floats), DType::f32, 0, stream);
   stream.record(*events.input_gradient_sent);
+  events.was_sent = true;
 }
 
 }  // namespace amdahl

@@ -60,7 +60,10 @@ class StageRunner {
   void initialise();
   /// Enqueues forward, loss and backward of all micro-batches. `features` [global_batch, input width] is read on the
   /// rank of the first stage, `targets` on the rank of the last one. Each stage's model then holds its gradients.
+  /// The same arguments can be captured in a graph after a call of join: everything else a step does is in order.
   void enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks = {});
+  /// Lets the compute stream wait for all messages of enqueue_gradients: the end of a captured step.
+  void join();
   /// Forward and loss without dropout of `rows` rows, at most those of a micro-batch; the loss is a mean over
   /// `all_rows`. Blocks. All ranks call it.
   void evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows);
@@ -82,6 +85,7 @@ class StageRunner {
   struct Stage;
   Stage& stage_of(int number);
   void connect();
+  void begin_pass();
   BatchView batch_of(const Stage& stage, int micro_batch, const float* features, const float* targets) const;
   void forward(Stage& stage, const Action& action, const float* features, const float* targets,
                const StageHooks& hooks);
@@ -100,6 +104,8 @@ class StageRunner {
   StageOptions options_;
   std::unique_ptr<Stream> own_compute_;
   Stream* compute_;
+  std::unique_ptr<Event> begun_;  // a pass
+  bool joined_ = true;            // the compute stream waits for all messages so far
   int64_t max_rows_ = 0;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
