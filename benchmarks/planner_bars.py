@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 DATA_PLANS = ("dp1", "dp2", "dp4")
+MUCH = 0.05  # of the processors, taken by other programs: as `amdahl calibrate` warns
 # Model, batches and seconds of each, in units of --seconds, for the first table; the second one has 10 plans of one model.
 CELLS = [("medium", (48, 192, 768), 1), ("medium-258k", (48, 192, 768), 1), ("large", (48, 192), 1.7), ("large-6.9m", (32, 96), 2.5),
          ("transformer", (8, 16), 1.7), ("lstm", (8, 32), 1.7), ("gru", (8, 32), 1.7)]
@@ -52,7 +53,7 @@ def pair(record):
     predicted = series["predicted_step"][0]
     return dict(run=record["run"], model=record["axes"]["model"], plan=record["axes"]["plan"], measured=measured, predicted=predicted,
                 error=abs(predicted / measured - 1), inside=series["predicted_low"][0] <= measured <= series["predicted_high"][0],
-                memory=series["memory_modelled"][0] / series["memory_peak"][0] - 1)
+                disturbance=series.get("disturbance", [0])[0], memory=series["memory_modelled"][0] / series["memory_peak"][0] - 1)
 
 
 def percent(value):
@@ -69,6 +70,13 @@ def summary(records):
         if errors:
             lines.append(f"| {plan or 'all'} | {len(errors)} | {percent(statistics.median(errors))} | "
                          f"{percent(errors[int(0.9 * (len(errors) - 1))])} | {percent(errors[-1])} |")
+    quiet = [p for p in held_out if p["disturbance"] < MUCH]
+    if quiet and len(quiet) < len(held_out):
+        by_plan = [f"{name} {percent(statistics.median(errors))}" for name in DATA_PLANS
+                   if (errors := [p["error"] for p in quiet if p["plan"] == name])]
+        lines += ["", f"Steps from which other programs took less than {percent(MUCH)} of the processors: {len(quiet)} of {len(held_out)}, median error "
+                  f"{percent(statistics.median(p['error'] for p in quiet))} ({', '.join(by_plan)}), "
+                  f"{percent(sum(p['inside'] for p in quiet) / len(quiet))} inside the interval."]
     lines += ["", "| model | steps | median error | worst |", "|---|---:|---:|---:|"]
     for model in dict.fromkeys(p["model"] for p in held_out):
         errors = sorted(p["error"] for p in held_out if p["model"] == model)

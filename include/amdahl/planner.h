@@ -22,7 +22,7 @@ class Observer;
 struct CalibrationConfig {
   EngineConfig engine;  // backend, math and launch mode that are calibrated
   int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices
-  double seconds = 0;   // for its measurements; the first model is measured in any case; 0: 40 on CPU, 85 on GPUs
+  double seconds = 0;   // for its measurements; the first model is measured in any case; 0: 46 on CPU, 85 on GPUs
   std::string machine;  // machine file that receives the calibration; empty: none
 };
 
@@ -48,7 +48,7 @@ struct CalibrationOutcome {
   double coverage = 0;       // part of the left-out steps inside their interval
   std::string machine_file;  // that was written
 };
-/// Measures steps of small models, and the all-reduce where there are several devices, fits the planner's constants to
+/// Measures steps of small models, and the all-reduce where there are several GPUs, fits the planner's constants to
 /// them, and stores these in the machine file. At most about one minute on CPU virtual devices and two on GPUs. Errors
 /// as run_study.
 AMDAHL_API CalibrationOutcome run_calibration(const CalibrationConfig& config, Observer& observer);

@@ -98,6 +98,11 @@ PlanOutcome run_plan(const PlanConfig& config) {
   if (what_if.gpus > 0 && config.devices > what_if.gpus)
     throw Error(Cause::usage, fmt::format("`devices` is {} and what-if has {} GPUs", config.devices, what_if.gpus),
                 "the same number, or one of the two");
+  constexpr int kMostDevices = 4096;
+  if (config.devices > kMostDevices)
+    throw Error(Cause::usage,
+                fmt::format("`devices` is {}, and the planner knows at most {}", config.devices, kMostDevices),
+                "a smaller number");
   if (what_if.gpus > 0) devices = what_if.gpus;
   if (config.devices > 0) devices = config.devices;
   outcome.most_devices = std::max(1, devices);

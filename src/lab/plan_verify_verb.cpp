@@ -137,7 +137,8 @@ Record record_of(const VerifiedPlan& plan, const MeasuredStepTime& step, const P
                    {"predicted_low", "us", {interval.low}},
                    {"predicted_high", "us", {interval.high}},
                    {"memory_peak", "bytes", {step.memory_bytes}},
-                   {"memory_modelled", "bytes", {step.modelled_bytes}}};
+                   {"memory_modelled", "bytes", {step.modelled_bytes}},
+                   {"disturbance", "1", {step.disturbance}}};
   for (const PlanPart& part : plan.parts) {
     record.series.push_back({part.name, "us", {part.measured_us}});
     record.series.push_back({"predicted " + part.name, "us", {part.predicted_us}});
@@ -156,7 +157,9 @@ void refit(const std::vector<MeasuredStepTime>& steps, const VerifyConfig& confi
   constexpr double kTightness = 3;  // few steps: a constant moves only where that explains much
   std::vector<FitRow> rows;
   const Rates before = rates_of(outcome.prediction.calibration);
-  for (const MeasuredStepTime& step : steps) rows.push_back(fit_row(step, static_cast<int>(before.shared_cores)));
+  const SoftwareProfile software = profile_of(outcome.prediction.calibration);
+  for (const MeasuredStepTime& step : steps)
+    rows.push_back(fit_row(step, static_cast<int>(before.shared_cores), software));
   std::vector<const FitRow*> pointers;
   for (const FitRow& row : rows) pointers.push_back(&row);
   const Rates after = fit_rates(pointers, before, &RateField::own_prior_sd, kTightness);

@@ -182,10 +182,10 @@ std::vector<PlanPart> parts_of_step(const PlanAccount& predicted, const Measured
   return parts;
 }
 
-FitRow fit_row(const MeasuredStepTime& step, int cores) {
-  FitRow row{make_workload(step.model, step.plan, amdahl_profile()), step.step_us};
+FitRow fit_row(const MeasuredStepTime& step, int cores, const SoftwareProfile& software) {
+  FitRow row{make_workload(step.model, step.plan, software), step.step_us};
   const MeasuredParts& parts = step.parts;
-  if ((cores > 0 && step.plan.num_devices() > cores) || sum_of(parts) <= 0) return row;
+  if ((cores > 0 && step.plan.num_devices() > 1) || sum_of(parts) <= 0) return row;
   row.parts = FitParts{parts.compute_us + parts.tp_us + parts.bubble_us, parts.dp_us + parts.pp_us, parts.optimizer_us};
   return row;
 }

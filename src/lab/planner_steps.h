@@ -43,8 +43,8 @@ std::vector<MeasuredStepTime> measure_steps(const EngineConfig& engine, const Mo
 /// The terms of a step, predicted beside measured; those of axes that the plan has.
 std::vector<PlanPart> parts_of_step(const PlanAccount& predicted, const MeasuredParts& measured, const Mesh& mesh);
 
-/// `cores`: of virtual devices; the account of more devices than that cannot tell work from waiting, so that the step
-/// alone counts. 0: devices have their own.
-FitRow fit_row(const MeasuredStepTime& step, int cores);
+/// `cores`: that virtual devices share; the account of several cannot tell work from waiting, so that the step alone
+/// counts. 0: devices have their own.
+FitRow fit_row(const MeasuredStepTime& step, int cores, const SoftwareProfile& software);
 
 }  // namespace amdahl

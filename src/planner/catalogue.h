@@ -30,6 +30,7 @@ struct GpuKind {
   double tf32_tflops = 0, bf16_tflops = 0, fp32_tflops = 0;  // dense
   double memory_gbps = 0, memory_gb = 0;
   int multiprocessors = 0;
+  double cache_mb = 0;    // level 2
   std::string_view link;  // LinkKind that it usually has
   std::string_view source;
 };

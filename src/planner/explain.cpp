@@ -70,7 +70,7 @@ std::string number(double value) { return format_number(value); }
 
 void explain_plan(const ModelSpec& model, const Calibration& calibration, const ParallelPlan& plan,
                   PlanOutcome& outcome) {
-  const Workload work = make_workload(model, plan, profile_of(calibration.software));
+  const Workload work = make_workload(model, plan, profile_of(calibration));
   const Rates rates = rates_of(calibration);
   const std::vector<StageTime> stages = stage_times(work, rates), times = rank_times(work, stages);
   const PlanMemory memory = plan_memory(plan, model, kAdamArrays, compute_type_of(calibration));
@@ -116,8 +116,8 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
                 fmt::format("{} MB, n = {}, hidden {} us", number(stage.parameters * work.gradient_bytes / 1e6),
                             work.mesh.dp, number(account.hidden_dp_us)),
                 {"dp_alpha_us", "hop_us", "dp_gbps", "interference"});
-  explain.add("optimizer", account.optimizer_us, "parameters x time of one / (dp with ZeRO)",
-              fmt::format("{} parameters", number(stage.parameters)), {"optimizer_ps"});
+  explain.add("optimizer", account.optimizer_us, "launch + parameters x time of one / (dp with ZeRO)",
+              fmt::format("{} parameters", number(stage.parameters)), {"launch_us", "optimizer_ps"});
   if (slowed > 0)
     explain.add("backward slowed by communication", slowed, "interference x hidden communication", "",
                 {"interference"});

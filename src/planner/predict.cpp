@@ -14,6 +14,7 @@ namespace amdahl {
 namespace {
 
 constexpr double kForwardShare = 1.0 / 3;  // one of three products of the same size
+constexpr double kActivationPasses = 3;    // over a layer's activations, in LayerWork::bytes
 
 // Relative standard deviation of each part of the account, before the calibration's factor: how far terms were off on
 // steps that they were not fitted to.
@@ -26,11 +27,12 @@ double group_all_reduce_us(double bytes, int devices, int all, double alpha, dou
   return all_reduce_us(bytes, devices, alpha + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us, shared);
 }
 
-void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, StageTime& sum) {
+// `weight_gbps`: rate of weights in matrix products.
+void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, double weight_gbps, StageTime& sum) {
   const int tp = mesh.tp;
   const double times = layer.repeats * (1 + layer.repeated_share);
   double gemm = 0;
-  for (const GemmWork& one : layer.gemms) gemm += gemm_step_us(one, layer.has_input_gradient, rates);
+  for (const GemmWork& one : layer.gemms) gemm += gemm_step_us(one, layer.has_input_gradient, rates, weight_gbps);
   const double attention = attention_us(layer.attention, rates), memory = memory_us(layer.bytes, rates);
   const double collectives = layer.collectives > 0
                                  ? layer.collectives * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
@@ -68,26 +70,42 @@ double relative_sd(const PlanAccount& account, int tp) {
   return std::hypot(layers, rest) / account.step_us();
 }
 
-std::vector<StageCost> costs_of(const std::vector<StageTime>& times) {
+std::vector<StageCost> costs_of(const std::vector<StageTime>& times, double handoff) {
   std::vector<StageCost> costs;
   for (const StageTime& time : times)
-    costs.push_back({time.total_us() * kForwardShare, time.total_us() * (1 - kForwardShare)});
+    costs.push_back({time.total_us() * kForwardShare + handoff, time.total_us() * (1 - kForwardShare) + handoff});
   return costs;
 }
 
 // Virtual devices share the last cache.
+double cache_sharers(const Workload& work, const Rates& rates) { return rates.shared_cores > 0 ? work.mesh.size() : 1; }
+
+// Of weights and updates: all that a step touches lies between two uses.
 Rates rates_for(const Workload& work, const Rates& rates) {
-  if (rates.cache_mb <= 0) return rates;
-  return spilled(rates, work.touched_bytes() * (rates.shared_cores > 0 ? work.mesh.size() : 1));
+  return spilled(rates, work.touched_bytes() * cache_sharers(work, rates));
 }
 
-// Devices at work at the same time, on average: ranks of a pipeline wait for each other.
-double working_devices(const Workload& work, const std::vector<StageTime>& ranks, const PipelineCost& pipeline) {
-  if (work.mesh.pp == 1 || pipeline.makespan_us <= 0) return work.mesh.size();
+// Of weights in products: an update lies before the first micro-batch, and only a micro-batch before each other one.
+double weight_rate(const Workload& work, const Rates& rates) {
+  const double first = rates_for(work, rates).gemm_gbps;
+  const double other = spilled(rates, work.touched_bytes(false) * cache_sharers(work, rates)).gemm_gbps;
+  const auto count = static_cast<double>(work.micro_batches);
+  return first > 0 && count > 1 ? count / (1 / first + (count - 1) / other) : first;
+}
+
+// Of activations: what the layer touches.
+Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates) {
+  return streamed(rates, layer.bytes / kActivationPasses * cache_sharers(work, rates));
+}
+
+// By which work gets slower because devices work at the same time; ranks of a pipeline also wait for each other.
+double slowdown_of(const Workload& work, const std::vector<StageTime>& ranks, const PipelineCost& pipeline,
+                   const Rates& rates) {
+  if (work.mesh.pp == 1 || pipeline.makespan_us <= 0) return sharing_factor(work.mesh.size(), rates);
   double sum = 0;
   for (const StageTime& rank : ranks) sum += rank.total_us();
-  const double each = work.mesh.dp * work.mesh.tp;
-  return std::max(1.0, each * sum * static_cast<double>(work.micro_batches) / pipeline.makespan_us);
+  const double busy = sum * static_cast<double>(work.micro_batches) / pipeline.makespan_us / work.mesh.pp;
+  return pipeline_sharing(work.mesh.pp, work.mesh.dp * work.mesh.tp, busy, rates);
 }
 
 }  // namespace
@@ -101,11 +119,12 @@ StageTime& StageTime::operator+=(const StageTime& other) {
 }
 
 std::vector<StageTime> stage_times(const Workload& work, const Rates& given) {
-  const Rates rates = rates_for(work, given);
+  const double weight_gbps = weight_rate(work, given);
   std::vector<StageTime> stages;
   for (const StageWork& stage : work.stages) {
     stages.emplace_back();
-    for (const LayerWork& layer : stage.layers) add_layer(layer, work.mesh, rates, stages.back());
+    for (const LayerWork& layer : stage.layers)
+      add_layer(layer, work.mesh, rates_for(work, layer, given), weight_gbps, stages.back());
   }
   return stages;
 }
@@ -121,25 +140,28 @@ std::vector<StageTime> rank_times(const Workload& work, const std::vector<StageT
 PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
                        PipelineMethod method) {
   const std::vector<StageTime> ranks = rank_times(work, stages);
-  const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, rates.pp_alpha_us, rates.pp_gbps) : 0;
+  const double alpha = rates.pp_alpha_us + crowd_us(work.mesh.size(), rates);
+  // Ranks that share cores wake each other for every micro-batch: their latency is the rank's own time.
+  const double handoff = work.mesh.pp > 1 && rates.shared_cores > 0 ? alpha : 0;
+  const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, alpha - handoff, rates.pp_gbps) : 0;
   const PipelineCost pipeline =
       method == PipelineMethod::bound
-          ? pipeline_bound(costs_of(ranks), work.micro_batches, transfer)
-          : pipeline_simulated(work.schedule, work.chunks, costs_of(stages), work.micro_batches, transfer);
+          ? pipeline_bound(costs_of(ranks, handoff * work.chunks), work.micro_batches, transfer)
+          : pipeline_simulated(work.schedule, work.chunks, costs_of(stages, handoff), work.micro_batches, transfer);
   const StageTime& busiest = ranks[static_cast<size_t>(pipeline.busiest)];
-  const double sharing = sharing_factor(working_devices(work, ranks, pipeline), rates);
+  const double sharing = slowdown_of(work, ranks, pipeline, rates);
   const double micro_batches = static_cast<double>(work.micro_batches) * sharing;
   PlanAccount account;
   account.compute_us = micro_batches * busiest.compute_us;
   account.exposed_tp_us = micro_batches * busiest.collectives_us;
   account.gaps_us = micro_batches * busiest.gaps_us + rates.step_us;
-  account.exposed_pp_us = pipeline.transfer_us;
+  account.exposed_pp_us = pipeline.transfer_us + 2 * handoff * static_cast<double>(work.micro_batches * work.chunks);
   account.bubble_us = pipeline.bubble_us * sharing;
   const std::vector<double> held = work.rank_parameters();
   const double parameters = *std::max_element(held.begin(), held.end());
   const int updating = work.zero_stage > 0 ? work.mesh.dp : 1;
-  account.optimizer_us =
-      sharing_factor(work.mesh.size(), rates) * optimizer_us(parameters / updating, rates_for(work, rates));
+  account.optimizer_us = rates.launch_us + sharing_factor(work.mesh.size(), rates) *
+                                               optimizer_us(parameters / updating, rates_for(work, rates));
   const double communication = data_us(work, parameters, rates) * oversubscription(work.mesh.size(), rates);
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
@@ -164,7 +186,9 @@ Interval interval_of(const PlanAccount& account, double interval_factor) {
   return {account.step_us() * std::exp(-half), account.step_us() * std::exp(half)};
 }
 
-SoftwareProfile profile_of(const std::string& software) {
+SoftwareProfile profile_of(const Calibration& calibration) {
+  const std::string& software = calibration.software;
+  if (software == "amdahl" && calibration.device_kind == "cuda") return amdahl_gpu_profile(calibration.math);
   if (software == "amdahl") return amdahl_profile();
   if (software == "megatron") return megatron_profile();
   throw Error(Cause::usage, fmt::format("the calibration is of unknown software '{}'", software),
@@ -189,7 +213,7 @@ StepPrediction predict_workload(const Workload& work, const std::vector<StageTim
 }
 
 StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration) {
-  const Workload work = make_workload(model, plan, profile_of(calibration.software));
+  const Workload work = make_workload(model, plan, profile_of(calibration));
   const Rates rates = rates_of(calibration);
   StepPrediction prediction = predict_workload(work, stage_times(work, rates),
                                                plan_memory(plan, model, kAdamArrays, compute_type_of(calibration)),

@@ -37,8 +37,8 @@ PlanAccount account_of(const Workload& work, const Rates& rates, PipelineMethod 
 /// 95 % interval of a step.
 Interval interval_of(const PlanAccount& account, double interval_factor);
 
-/// The profile that a calibration's `software` names. Error{usage} for others.
-SoftwareProfile profile_of(const std::string& software);
+/// The profile of a calibration's software, device and math. Error{usage} for unknown software.
+SoftwareProfile profile_of(const Calibration& calibration);
 
 /// What layers convert to before a GEMM.
 DType compute_type_of(const Calibration& calibration);

@@ -29,10 +29,7 @@ constexpr double kSharedError = 0.8;
 class StageCache {
  public:
   StageCache(const ModelSpec& model, const Calibration& calibration)
-      : model_(model),
-        calibration_(calibration),
-        rates_(rates_of(calibration)),
-        software_(profile_of(calibration.software)) {}
+      : model_(model), calibration_(calibration), rates_(rates_of(calibration)), software_(profile_of(calibration)) {}
 
   StepPrediction predict(const ParallelPlan& plan, PipelineMethod method) {
     Entry& entry = entry_of(plan);

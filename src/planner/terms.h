@@ -17,6 +17,8 @@ double gemm_us(const GemmWork& gemm, const Rates& rates);
 /// Forward and the two products of backward, each with its own shape; of weights with unfavourable strides in forward
 /// more.
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates);
+/// With another rate of weights and their gradients, which a step touches long after the step before.
+double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps);
 
 // attention.cpp
 /// The six products of scores and values, forward and backward, and the element-wise kernels over the scores.
@@ -28,9 +30,11 @@ double memory_us(double bytes, const Rates& rates);
 double optimizer_us(double parameters, const Rates& rates);
 
 // cache.cpp
-/// Rates of a step that touches so many bytes: those of memory and operands are slower, by 1 + spill x the part of the
-/// bytes that exceeds the cache.
+/// Rates of weights in matrix products and of updates in a step that touches so many bytes: slower by 1 + spill x, or
+/// stream_spill x, the part of the bytes that exceeds the cache.
 Rates spilled(const Rates& rates, double touched_bytes);
+/// Rates of activations in a layer that touches so many bytes: slower by 1 + stream_spill x that part.
+Rates streamed(const Rates& rates, double touched_bytes);
 
 // launch.cpp
 /// Time in which the host enqueues a layer: kernels x launch_us, and for collectives the wait for the slowest of the
@@ -78,6 +82,9 @@ Overlap overlap_of(double communication_us, double backward_us, int buckets, con
 /// devices on the cores of one host, and sharing for each further one that has a core (memory bandwidth, power). 1 for
 /// one device.
 double sharing_factor(double devices, const Rates& rates);
+/// The average of this factor over a pipeline's time: each of its ranks, of so many devices, is at work for the part
+/// `busy` of it, independently of the others. sharing_factor(ranks x devices_of_rank) for busy = 1.
+double pipeline_sharing(int ranks, int devices_of_rank, double busy, const Rates& rates);
 /// The first of these factors: also collectives take as much longer, because ranks copy and wait on the same cores.
 double oversubscription(double devices, const Rates& rates);
 /// What each collective waits for more because devices without a core must be scheduled.

@@ -27,22 +27,25 @@ ModelSpec dense_model_of_width(int64_t width) {
   return model;
 }
 
-PlanAccount account_on(const ModelSpec& model, const Rates& rates, int devices, int64_t batch) {
+PlanAccount account_on(const ModelSpec& model, const Calibration& calibration, const Rates& rates, int devices,
+                       int64_t batch) {
   ParallelPlan plan;
   plan.mesh.dp = devices;
   plan.strategy = devices > 1 ? "ddp" : "single";
   plan.global_batch = batch;
-  return account_of(make_workload(model, plan, amdahl_profile()), rates, PipelineMethod::bound);
+  return account_of(make_workload(model, plan, profile_of(calibration)), rates, PipelineMethod::bound);
 }
 
 struct Gain {
   double speedup = 1, low = 1;
 };
 
-Gain gain_of(const ModelSpec& model, const Rates& rates, double factor, int devices, int64_t batch) {
-  const PlanAccount one = account_on(model, rates, 1, batch), several = account_on(model, rates, devices, batch);
+Gain gain_of(const ModelSpec& model, const Calibration& calibration, const Rates& rates, int devices, int64_t batch) {
+  const PlanAccount one = account_on(model, calibration, rates, 1, batch),
+                    several = account_on(model, calibration, rates, devices, batch);
   const double a = one.relative_sd, b = several.relative_sd;
-  const double half = kNormal95 * factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedErrors * a * b));
+  const double half =
+      kNormal95 * calibration.interval_factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedErrors * a * b));
   Gain gain;
   gain.speedup = one.step_us() / several.step_us();
   gain.low = gain.speedup * std::exp(-half);
@@ -76,7 +79,7 @@ std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const
         // Downwards, so that the smallest size counts from which on all larger ones pay.
         for (double width = kMostWidth; width >= kLeastWidth; width /= step) {
           const ModelSpec model = dense_model_of_width(static_cast<int64_t>(std::lround(width)));
-          const Gain gain = gain_of(model, rates, calibration.interval_factor, count, batch);
+          const Gain gain = gain_of(model, calibration, rates, count, batch);
           if (gain.speedup < kMultiBeneficial) break;
           threshold.parameters = model.num_parameters();
           if (gain.low >= kMultiBeneficial) threshold.certain_parameters = model.num_parameters();

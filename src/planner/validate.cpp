@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "planner/fit.h"
+#include "planner/left_out.h"
 #include "planner/predict.h"
 #include "stats/percentile.h"
 #include "stats/rank_correlation.h"
@@ -43,20 +44,6 @@ void predict_with(const Rates& rates, std::vector<Row*>& rows) {
   }
 }
 
-ErrorSummary summary_of(std::string name, const std::vector<double>& errors) {
-  ErrorSummary summary;
-  summary.name = std::move(name);
-  summary.rows = static_cast<int64_t>(errors.size());
-  if (errors.empty()) return summary;
-  std::vector<double> sizes;
-  for (const double error : errors)
-    sizes.push_back(std::abs(error)), summary.bias += error / static_cast<double>(errors.size());
-  summary.mean = mean_of(sizes);
-  summary.p95 = percentile(sizes, 95);
-  summary.worst = *std::max_element(sizes.begin(), sizes.end());
-  return summary;
-}
-
 template <typename Rows>
 std::vector<double> errors_of(const Rows& rows) {
   std::vector<double> errors;
@@ -82,7 +69,7 @@ std::vector<ErrorSummary> leave_out(std::vector<Row>& rows, Grouping group) {
     for (const Row& row : rows)
       if (group(*row.measured) != name) others.push_back(&row.fit);
     predict_with(fit_rates(others, Rates{}), members);
-    summaries.push_back(summary_of(name, errors_of(members)));
+    summaries.push_back(summarise_errors(name, errors_of(members)));
   }
   return summaries;
 }
@@ -155,8 +142,8 @@ std::vector<ErrorSummary> baselines_of(std::vector<Row> rows) {
   std::vector<Row*> all;
   for (Row& row : rows) all.push_back(&row);
   predict_with(data_sheet_rates(), all);
-  return {summary_of("linear scaling, one constant", linear),
-          summary_of("roofline of the data sheet", errors_of(rows))};
+  return {summarise_errors("linear scaling, one constant", linear),
+          summarise_errors("roofline of the data sheet", errors_of(rows))};
 }
 
 double bound_difference(const std::vector<Row>& rows, const Rates& rates) {
@@ -215,7 +202,7 @@ ErrorSummary errors_of_tool(const std::string& name, const std::vector<MeasuredI
   if (errors.size() != measured.size() || errors.size() != predicted.size())
     throw Error(Cause::usage, fmt::format("{}: row {} is of another iteration", name, errors.size() + 1),
                 "the measured rows in their order, with predicted times");
-  return summary_of(name, errors);
+  return summarise_errors(name, errors);
 }
 
 PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
@@ -234,10 +221,10 @@ PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
       calibration_of(rates, ConstantOrigin::fitted, fmt::format("least squares over {} steps", rows.size()));
   result.calibration.software = "megatron", result.calibration.math = "bf16", result.calibration.device_kind = "cuda";
   predict_with(rates, all);
-  result.in_sample = summary_of("in the sample", errors_of(rows));
+  result.in_sample = summarise_errors("in the sample", errors_of(rows));
   result.bound_to_simulation = bound_difference(rows, rates);
   predict_with(rates, all_further);
-  result.also = summary_of("further rows", errors_of(further));
+  result.also = summarise_errors("further rows", errors_of(further));
 
   constexpr Grouping kSizes[] = {
       [](const MeasuredIteration& m) { return fmt::format("hidden {}", m.hidden); },
@@ -252,7 +239,7 @@ PlanValidation validate_planner(const std::vector<MeasuredIteration>& measured,
       for (ErrorSummary& one : leave_out(rows, group)) result.sizes.push_back(std::move(one));
 
   result.layouts = leave_out(rows, layout_name);  // last, so that the rows keep these predictions
-  result.left_out_layout = summary_of("layout left out", errors_of(rows));
+  result.left_out_layout = summarise_errors("layout left out", errors_of(rows));
   const Ranks replica = ranks_within(rows, false), global = ranks_within(rows, true);
   result.rank_by_replica_batch = replica.mean, result.rank_by_global_batch = global.mean;
   result.rank_worst = std::min(replica.worst, global.worst);

@@ -55,7 +55,8 @@ void assume_gpu(Calibration& calibration, const GpuKind& gpu) {
   const double compute = tflops_of(gpu, calibration.math) / tflops_of(*measured, calibration.math);
   const double memory = gpu.memory_gbps / measured->memory_gbps;
   after.gemm_tflops *= compute, after.batched_gemm_tflops *= compute;
-  after.memory_gbps *= memory, after.optimizer_ps /= memory;
+  after.memory_gbps *= memory, after.gemm_gbps *= memory, after.optimizer_ps /= memory;
+  after.cache_mb *= gpu.cache_mb / measured->cache_mb;
   after.gemm_units = gpu.multiprocessors;
   const std::string source =
       fmt::format("measured on {}, scaled by data sheets: {}", calibration.device_name, gpu.source);
@@ -64,6 +65,18 @@ void assume_gpu(Calibration& calibration, const GpuKind& gpu) {
   set_rates(calibration, after, linked, std::string(find_link_kind(gpu.link).source));
   calibration.device_name = std::string(gpu.name);
   calibration.memory_bytes = static_cast<int64_t>(gpu.memory_gb * kBytesPerGb);
+}
+
+// An NVLink of a later generation than the GPU's, or any on one that has none, cannot be bought.
+void require_link_of(const GpuKind* gpu, const LinkKind& link) {
+  constexpr std::string_view kNvlink = "nvlink";  // and the generation
+  if (!gpu || !link.name.starts_with(kNvlink)) return;
+  if (!gpu->link.starts_with(kNvlink))
+    throw Error(Cause::usage, fmt::format("what-if link={}: a GPU of kind {} has no NVLink", link.name, gpu->name),
+                fmt::format("link={}", gpu->link));
+  if (gpu->link < link.name)
+    throw Error(Cause::usage, fmt::format("what-if link={}: a GPU of kind {} has {}", link.name, gpu->name, gpu->link),
+                fmt::format("link={}", gpu->link));
 }
 
 }  // namespace
@@ -98,6 +111,7 @@ Calibration assume(const Calibration& measured, const WhatIf& what_if) {
   Calibration calibration = measured;
   if (what_if.gpu) assume_gpu(calibration, *what_if.gpu);
   if (what_if.link) {
+    require_link_of(gpu_kind_of(calibration.device_name), *what_if.link);
     const Rates before = rates_of(calibration);
     set_rates(calibration, before, with_link(before, *what_if.link), std::string(what_if.link->source));
   }

@@ -21,7 +21,8 @@ struct WhatIf {
 WhatIf parse_what_if(std::string_view text);
 
 /// The calibration under these assumptions; changed constants become `assumed`. Another GPU scales what was measured by
-/// the ratio of data sheets. Error{usage} when that needs a calibration of a known kind of GPU.
+/// the ratio of data sheets. Error{usage} when that needs a calibration of a known kind of GPU, and for a link that
+/// such GPUs do not have.
 Calibration assume(const Calibration& calibration, const WhatIf& what_if);
 /// A calibration by data sheet alone.
 Calibration assume(const WhatIf& what_if, std::string_view math);

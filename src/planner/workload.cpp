@@ -76,14 +76,18 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
   return work;
 }
 
-// All steps' inputs in one product, then a product for each step. Element-wise kernels read and write the gates and two
+// All steps' inputs in one product, then a product for each step, whose weights have one gradient of all steps
+// (ops/cpu_recurrent_ops.cpp). Element-wise kernels read and write the gates and two
 // states, forward and backward.
-LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& input) {
+LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
   constexpr double kPasses = 6;
   const double steps = real(input[0]), units = real(layer.units), tp = at.tp();
   const double gates = layer.kind == LayerKind::lstm ? 4 : 3, width = gates * units / tp;
   LayerWork work;
-  work.gemms = {{at.rows * steps, width, real(input[1])}, {at.rows, width, units, true, steps}};
+  GemmWork inputs{at.rows * steps, width, real(input[1])}, states{at.rows, width, units};
+  inputs.input_gradient = !first;
+  states.count = steps, states.weight_rows = at.rows * steps;
+  work.gemms = {inputs, states};
   work.bytes = kPasses * at.rows * steps * (width + 2 * units / tp) * at.software.element_bytes;
   work.kernels = 3 + 4 * steps;
   if (tp > 1) work.collectives = 2 * steps, work.collective_bytes = at.rows * units * at.software.element_bytes;
@@ -111,7 +115,9 @@ LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input
   if (!whole_output) out /= tp;
   constexpr double kForwardAndBackward = 3;
   work.bytes = kForwardAndBackward * (in + out) * at.software.element_bytes + parameters * at.software.accumulate_bytes;
-  work.kernels = 3 + (layer.dropout > 0 ? 2 : 0);
+  const bool small = layer.kind == LayerKind::dense && at.rows <= at.software.small_rows;
+  for (GemmWork& gemm : work.gemms) gemm.few_rows = small;
+  work.kernels = small ? 2 : at.software.dense_kernels + (layer.dropout > 0 ? 2 : 0);
   return work;
 }
 
@@ -133,7 +139,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
       break;
     case LayerKind::lstm:
     case LayerKind::gru:
-      work = recurrent_work(at, layer, input);
+      work = recurrent_work(at, layer, input, index == 0);
       break;
     default:
       work = other_work(at, layer, input, parameters);
@@ -143,6 +149,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
   work.has_input_gradient = false;
+  if (!work.gemms.empty() && !work.gemms[0].few_rows) work.kernels -= 1;  // of that gradient
   if (at.role == TensorRole::column) work.collectives = 0;
   return work;
 }
@@ -178,6 +185,16 @@ SoftwareProfile amdahl_profile() {
   return profile;
 }
 
+// Tensor cores need operands that are contiguous along the summed dimension: of the gradient of the weights one operand
+// is transposed by a launch of its own. Dense layers of few rows have kernels of their own (ops/cuda_small.h).
+SoftwareProfile amdahl_gpu_profile(std::string_view math) {
+  SoftwareProfile profile = amdahl_profile();
+  if (math == "fp32") return profile;
+  profile.dense_kernels = 4;
+  profile.small_rows = 64;
+  return profile;
+}
+
 SoftwareProfile megatron_profile() {
   SoftwareProfile profile;
   profile.name = "megatron";
@@ -204,13 +221,14 @@ std::vector<double> Workload::rank_parameters() const {
   return ranks;
 }
 
-double Workload::touched_bytes() const {
-  constexpr double kStateBytes = 16, kPasses = 3;  // per parameter; over activations, in LayerWork::bytes
+double Workload::touched_bytes(bool updates) const {
+  constexpr double kPasses = 3;                            // over activations, in LayerWork::bytes
+  const double parameter_bytes = updates ? 4 * 4 : 2 * 4;  // Adam has two moments
   double activations = 0;
   for (const StageWork& stage : stages)
     for (const LayerWork& layer : stage.layers) activations += layer.repeats * layer.bytes / kPasses;
   const std::vector<double> ranks = rank_parameters();
-  return kStateBytes * *std::max_element(ranks.begin(), ranks.end()) + activations / mesh.pp;
+  return parameter_bytes * *std::max_element(ranks.begin(), ranks.end()) + activations / mesh.pp;
 }
 
 /// Throws Error{usage} for a plan whose steps have parts that no term here describes.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "amdahl/model_spec.h"
@@ -15,8 +16,11 @@ namespace amdahl {
 /// One matrix product of forward, [m, k] x [k, n]. Backward has two of the same size, except in the first layer.
 struct GemmWork {
   double m = 0, n = 0, k = 0;
-  bool aligned = true;  // n is a multiple of the tile of tensor cores
-  double count = 1;     // of equal products, one after another
+  bool aligned = true;    // n is a multiple of the tile of tensor cores
+  double count = 1;       // of equal products, one after another
+  bool few_rows = false;  // by a kernel for few rows
+  bool input_gradient = true;
+  double weight_rows = 0;  // rows of one product for the weights' gradient of all `count`; 0: each has its own
 };
 
 /// Attention of one layer on one device: `batch` = rows x heads of this device.
@@ -63,8 +67,8 @@ struct Workload {
   /// Parameters of each pipeline rank.
   std::vector<double> rank_parameters() const;
   /// Bytes that a step touches on the device with most parameters: parameters with gradients and Adam's state, and
-  /// activations.
-  double touched_bytes() const;
+  /// activations. `updates`: else a micro-batch, without the state.
+  double touched_bytes(bool updates = true) const;
 };
 
 /// Properties of a training program that are counted in its source, not fitted.
@@ -77,13 +81,17 @@ struct SoftwareProfile {
   double accumulate_bytes = 0;  // per parameter and micro-batch: adding a gradient to its sum
   double logit_bytes = 0;       // per logit
   double block_kernels = 0;     // launches of a transformer block, forward and backward
-  double unfused_kernels = 0;   // more of them when rows x heads is no multiple of 4
-  bool pads_alone = true;       // pads the vocabulary also on one device
+  double dense_kernels = 3;     // launches of a dense layer, forward and backward; dropout has two more
+  double small_rows = 0;       // up to so many rows a dense layer has a kernel of its own, one forward and one backward
+  double unfused_kernels = 0;  // more of them when rows x heads is no multiple of 4
+  bool pads_alone = true;      // pads the vocabulary also on one device
   double gradient_bytes = 4;
 };
 
-/// This program, f32.
+/// This program on a CPU, f32.
 SoftwareProfile amdahl_profile();
+/// This program on GPUs. `math`: "fp32", "tf32", "bf16".
+SoftwareProfile amdahl_gpu_profile(std::string_view math);
 /// Megatron-LM of 2022 in fp16 with activations kept, as in the measured file of tests/data/planner.
 SoftwareProfile megatron_profile();
 

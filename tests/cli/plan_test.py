@@ -61,6 +61,10 @@ def check_refusals(case):
     case.refused(2, "usage", *words, "--what-if", "gpus=1,link=pcie5", says=["one device has no link"])
     case.refused(2, "usage", *words, "--what-if", "memory-gb=0.1", says=["fits on no plan", "needs"])
     case.refused(2, "usage", *words, "--what-if", "gpus=4", "--devices", "8", says=["--devices is 8"])
+    case.refused(2, "usage", *words, "--devices", "1000000", says=["--devices is 1000000", "at most 4096"])
+    case.refused(2, "usage", *words, "--what-if", "gpus=4,link=nvlink5", says=["h200 has nvlink4"])
+    case.refused(2, "usage", "plan", "--model", "gpt2", "--global-batch", "8", "--what-if", "gpus=2,gpu=rtx4090,link=nvlink4",
+                 says=["rtx4090 has no NVLink", "link=pcie4"])
     case.refused(2, "usage", "plan", "--model", "gpt2", says=["--global-batch"])
     case.refused(2, "usage", "plan", "--model", "gpt2", "--global-batch", "8", says=["machine file", "--what-if"])
 
@@ -93,7 +97,7 @@ def check_calibrate_verify_and_study(case):
     found = json.loads(case.run("calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "1", "--machine", "c.json",
                                 "--json").stdout)
     valid("machine.schema.json", json.loads(case.path("c.json").read_text()))
-    assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2"} and found["calibration"]["seconds"] < 60, found
+    assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2", "pp2,m8,1f1b"} and found["calibration"]["seconds"] < 60, found
     words = ("plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "-o", "pairs")
     verified = json.loads(case.run(*words, "--plans", "dp1", "dp2", "tp2", "--json").stdout)
     valid("plan-verification.schema.json", verified)

@@ -129,15 +129,16 @@ TEST(PlannerTerms, RowsOfWeightsTwoPagesApartTakeMoreInForward) {
 
 TEST(PlannerTerms, WhatExceedsTheCacheIsSlower) {
   Rates rates = simple_rates();
-  rates.gemm_gbps = 100, rates.cache_mb = 10, rates.spill = 2;
-  EXPECT_DOUBLE_EQ(spilled(rates, 10e6).memory_gbps, 1000);
-  const Rates half = spilled(rates, 20e6);
-  EXPECT_DOUBLE_EQ(half.memory_gbps, 500) << "half of the bytes, each three times as long";
-  EXPECT_DOUBLE_EQ(half.gemm_gbps, 50);
-  EXPECT_DOUBLE_EQ(half.optimizer_ps, 40);
-  EXPECT_DOUBLE_EQ(half.gemm_tflops, rates.gemm_tflops);
+  rates.gemm_gbps = 100, rates.cache_mb = 10, rates.spill = 4, rates.stream_spill = 2;
+  EXPECT_DOUBLE_EQ(spilled(rates, 10e6).gemm_gbps, 100);
+  const Rates weights = spilled(rates, 20e6), activations = streamed(rates, 20e6);
+  EXPECT_DOUBLE_EQ(weights.gemm_gbps, 100.0 / 3) << "half of the bytes, each five times as long";
+  EXPECT_DOUBLE_EQ(weights.optimizer_ps, 40);
+  EXPECT_DOUBLE_EQ(activations.memory_gbps, 500) << "half of the bytes, each three times as long";
+  EXPECT_DOUBLE_EQ(activations.gemm_gbps, 50);
+  EXPECT_DOUBLE_EQ(weights.gemm_tflops, rates.gemm_tflops);
   rates.cache_mb = 0;
-  EXPECT_DOUBLE_EQ(spilled(rates, 20e6).memory_gbps, 1000);
+  EXPECT_DOUBLE_EQ(streamed(rates, 20e6).memory_gbps, 1000);
 }
 
 TEST(PlannerTerms, DevicesWithoutACoreWait) {
@@ -158,6 +159,16 @@ TEST(PlannerTerms, DevicesShareCores) {
   EXPECT_DOUBLE_EQ(sharing_factor(4, rates), 2 * 1.1) << "two at a time";
   rates.shared_cores = 0;
   EXPECT_DOUBLE_EQ(sharing_factor(4, rates), 1.3);
+}
+
+TEST(PlannerTerms, RanksOfAPipelineShareCoresWhenTheyWorkAtOnce) {
+  Rates rates = simple_rates();
+  rates.sharing = 0, rates.shared_cores = 2;
+  EXPECT_DOUBLE_EQ(pipeline_sharing(4, 1, 1, rates), 2) << "all at once";
+  EXPECT_DOUBLE_EQ(pipeline_sharing(2, 1, 0.5, rates), 1) << "never more than cores";
+  // Of four ranks at work half of the time, three are in 4 of 15 cases and four in 1.
+  EXPECT_NEAR(pipeline_sharing(4, 1, 0.5, rates), (10 * 1 + 4 * 1.5 + 1 * 2) / 15.0, 1e-12);
+  EXPECT_NEAR(pipeline_sharing(4, 1, 1e-9, rates), 1, 1e-6) << "hardly ever two";
 }
 
 TEST(PlannerTerms, StagesOfOneRankAreSimulatedApart) {
