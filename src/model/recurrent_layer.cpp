@@ -53,12 +53,11 @@ class RecurrentLayer final : public CoarseLayer {
 class DividedRecurrentLayer final : public CoarseLayer {
  public:
   explicit DividedRecurrentLayer(const LayerContext& context) : CoarseLayer(context) {
-    if (!ops().recurrent().shards() || type() != DType::f32)
+    if (!cells().takes(type()))
       throw Error(Cause::usage,
-                  fmt::format("layer {} ({}): its units are not divided among ranks here, because one kernel computes "
-                              "all of its steps",
-                              context.index, row_of(context.spec.kind).name),
-                  "a plan without tp, or devices of a CPU in fp32");
+                  fmt::format("layer {} ({}) under tensor parallelism does not compute in {} here", context.index,
+                              row_of(context.spec.kind).name, to_string(type())),
+                  "`math=fp32`, or a plan without tp");
   }
 
   LayerState make_state(int64_t max_rows) const override {
@@ -100,7 +99,7 @@ class DividedRecurrentLayer final : public CoarseLayer {
   }
 
  private:
-  RecurrentShardOps& cells() const { return *ops().recurrent().shards(); }
+  RecurrentShardOps& cells() const { return ops().recurrent().shards(); }
   int64_t held() const { return spec().units / place().size; }
   RecurrentShard shard_of(int64_t rows, const float* x, void* saved) const {
     const RecurrentCell cell = spec().kind == LayerKind::lstm ? RecurrentCell::lstm : RecurrentCell::gru;

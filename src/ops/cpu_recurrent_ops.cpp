@@ -140,7 +140,7 @@ struct BackwardArrays {
 
 class CpuRecurrentOps final : public RecurrentOps {
  public:
-  RecurrentShardOps* shards() override { return shards_.get(); }
+  RecurrentShardOps& shards() override { return *shards_; }
   int64_t saved_bytes(const RecurrentShape& shape) const override {
     return SavedRows(shape).num_floats() * static_cast<int64_t>(sizeof(float));
   }

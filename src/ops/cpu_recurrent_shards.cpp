@@ -45,6 +45,7 @@ class CpuRecurrentShards final : public RecurrentShardOps {
  public:
   explicit CpuRecurrentShards(const CpuRecurrentKernels& kernels) : kernels_(kernels) {}
 
+  bool takes(DType type) const override { return type == DType::f32; }
   int64_t saved_bytes(const RecurrentShard& a) const override {
     return ShardRows(a).num_floats() * static_cast<int64_t>(sizeof(float));
   }

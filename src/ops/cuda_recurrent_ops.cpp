@@ -3,10 +3,10 @@
 //
 // The persistent kernel is taken wherever it applies. It reads the recurrent weights once instead of once per step, and
 // a step costs it an exchange within a cluster of blocks instead of two launches; both hold for every batch size, so
-// nothing is timed. In bf16 it leaves bf16 to the products over all steps, which are bound by memory in large batches.
+// these two are not timed against each other. cuDNN's algorithms are (ops/cuda_recurrent_choice.h). In bf16 it leaves
+// bf16 to the products over all steps, which are bound by memory in large batches.
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -16,25 +16,10 @@
 #include "ops/cuda_context.h"
 #include "ops/cuda_matmul.h"
 #include "ops/cuda_recurrent.h"
+#include "ops/cuda_recurrent_choice.h"
 
 namespace amdahl {
 namespace {
-
-/// Parts of one block of memory, each on a 256-byte boundary. Without memory it only counts.
-class FloatParts {
- public:
-  explicit FloatParts(void* memory) : memory_(static_cast<float*>(memory)) {}
-  float* take(int64_t floats) {
-    float* part = memory_ ? memory_ + used_ : nullptr;
-    used_ += (floats + 63) / 64 * 64;
-    return part;
-  }
-  int64_t bytes() const { return used_ * static_cast<int64_t>(sizeof(float)); }
-
- private:
-  float* memory_;
-  int64_t used_ = 0;
-};
 
 /// What forward keeps. Sized for f32; h_before may hold bf16.
 struct SavedArrays {
@@ -57,21 +42,13 @@ struct RecurrentPlans {
   DType type() const { return persistent() && math == MathMode::bf16 ? DType::bf16 : DType::f32; }
 };
 
-/// Memory that one call needs, kept with the stream. Earlier, smaller blocks stay: captured graphs may use them.
-struct RecurrentScratch {
-  std::vector<std::unique_ptr<Buffer>> blocks;
-};
-
-/// What the gradients of weights and inputs are computed from, of one type.
-struct WeightOperands {
-  DType type;
-  const void *dgates, *h_before, *x;
-  const void* w_input;  // null where dx is not computed
-};
-
 class CudaRecurrentOps final : public RecurrentOps {
  public:
-  explicit CudaRecurrentOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {
+  explicit CudaRecurrentOps(std::shared_ptr<CudaContext> context)
+      : context_(std::move(context)),
+        choices_(context_, {[this](const RecurrentShape& shape) { return saved_bytes(shape); },
+                            [this](Stream& stream, const RecurrentForward& a) { own_forward(stream, a); },
+                            [this](Stream& stream, const RecurrentBackward& a) { own_backward(stream, a); }}) {
     preload_recurrent(context_->index());
   }
   int64_t saved_bytes(const RecurrentShape& shape) const override {
@@ -79,38 +56,42 @@ class CudaRecurrentOps final : public RecurrentOps {
     const SavedArrays arrays(parts, shape);
     return parts.bytes();
   }
-  void recurrent_forward(Stream& stream, const RecurrentForward& a) override;
-  void recurrent_backward(Stream& stream, const RecurrentBackward& a) override;
+  RecurrentShardOps& shards() override {
+    if (!shards_) shards_ = make_cuda_recurrent_shards(context_);
+    return *shards_;
+  }
+  void recurrent_forward(Stream& stream, const RecurrentForward& a) override {
+    check_recurrent_shape(a.shape);
+    plans_of(context_->begin(stream).launch, a.shape);  // for this stream, not for the one on which choices are timed
+    if (!choices_.forward(stream, a)) own_forward(stream, a);
+  }
+  void recurrent_backward(Stream& stream, const RecurrentBackward& a) override {
+    check_recurrent_shape(a.shape);
+    if (!choices_.backward(stream, a)) own_backward(stream, a);
+  }
 
  private:
   using PlanKey = std::array<int64_t, 5>;
 
-  static void check(const RecurrentShape& s);
+  void own_forward(Stream& stream, const RecurrentForward& a);
+  void own_backward(Stream& stream, const RecurrentBackward& a);
   const RecurrentPlans& plans_of(const KernelLaunch& launch, const RecurrentShape& s);
-  /// A part of `Arrays`, made by Arrays(FloatParts&, call), in the scratch memory of the stream.
   template <class Arrays, class Call>
-  Arrays scratch(Stream& stream, const Call& call);
+  Arrays scratch(Stream& stream, const Call& call) {
+    return recurrent_scratch<Arrays>(*context_, this, stream, call);
+  }
   void forward_steps(const StreamMemory& memory, const RecurrentForwardArrays& arrays, float* recurrent, bool may_tune);
   void backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& arrays, float* dh, float* dc,
                       bool may_tune);
-  void weight_gradients(const StreamMemory& memory, const RecurrentBackward& a, const WeightOperands& from,
-                        bool may_tune);
   void gemm(const StreamMemory& memory, const GemmCall& call, bool may_tune) {
     context_->gemm().run(memory.launch, memory.workspace, call, may_tune);
   }
 
   std::shared_ptr<CudaContext> context_;
   std::map<PlanKey, RecurrentPlans> plans_;
+  std::unique_ptr<RecurrentShardOps> shards_;
+  RecurrentChoices choices_;
 };
-
-void CudaRecurrentOps::check(const RecurrentShape& s) {
-  if (s.type != DType::f32 && s.type != DType::bf16)
-    throw Error(Cause::internal, "recurrent layers multiply f32 or bf16 on CUDA devices");
-  constexpr int64_t kMost = std::numeric_limits<int>::max() / 4;
-  if (s.batch < 1 || s.steps < 1 || s.input < 1 || s.hidden < 1 ||
-      std::max({s.batch, s.steps, s.input, s.hidden}) > kMost)
-    throw Error(Cause::internal, "a recurrent layer without rows, steps, inputs or units, or with too many");
-}
 
 const RecurrentPlans& CudaRecurrentOps::plans_of(const KernelLaunch& launch, const RecurrentShape& s) {
   const MathMode math = s.type == DType::f32 ? context_->options().math : MathMode::bf16;
@@ -119,22 +100,6 @@ const RecurrentPlans& CudaRecurrentOps::plans_of(const KernelLaunch& launch, con
   RecurrentPlans plans{plan_persistent_forward(launch, math, s), plan_persistent_backward(launch, math, s), math};
   if (plans.forward.clusters == 0 || plans.backward.clusters == 0) plans.forward = plans.backward = {};
   return plans_.emplace(key, plans).first->second;
-}
-
-template <class Arrays, class Call>
-Arrays CudaRecurrentOps::scratch(Stream& stream, const Call& call) {
-  FloatParts counter(nullptr);
-  const Arrays sizes(counter, call);
-  std::shared_ptr<void>& own = as_cuda_stream(stream).attachment(this);
-  if (!own) own = std::make_shared<RecurrentScratch>();
-  auto& blocks = static_cast<RecurrentScratch*>(own.get())->blocks;
-  const auto bytes = static_cast<size_t>(counter.bytes());
-  if (blocks.empty() || blocks.back()->bytes() < bytes) {
-    const RelaxedCapture relaxed;  // the first use may be inside a capture
-    blocks.push_back(context_->device().allocate(bytes));
-  }
-  FloatParts parts(blocks.back()->data());
-  return Arrays(parts, call);
 }
 
 struct ForwardScratch {
@@ -147,9 +112,8 @@ struct ForwardScratch {
   SavedArrays saved;  // where no backward follows
 };
 
-void CudaRecurrentOps::recurrent_forward(Stream& stream, const RecurrentForward& a) {
+void CudaRecurrentOps::own_forward(Stream& stream, const RecurrentForward& a) {
   const RecurrentShape& s = a.shape;
-  check(s);
   StreamMemory& memory = context_->begin(stream);
   const bool may_tune = !is_capturing(stream);
   const auto work = scratch<ForwardScratch>(stream, a);
@@ -224,9 +188,8 @@ struct BackwardScratch {
   void *x = nullptr, *w_input = nullptr;  // converted
 };
 
-void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackward& a) {
+void CudaRecurrentOps::own_backward(Stream& stream, const RecurrentBackward& a) {
   const RecurrentShape& s = a.shape;
-  check(s);
   StreamMemory& memory = context_->begin(stream);
   const bool may_tune = !is_capturing(stream);
   const RecurrentPlans& plans = plans_of(memory.launch, s);
@@ -264,7 +227,8 @@ void CudaRecurrentOps::recurrent_backward(Stream& stream, const RecurrentBackwar
       launch_convert(memory.launch, a.weights.w_input, work.w_input, type, num_gates(s.cell) * s.hidden * s.input);
     from.w_input = work.w_input;
   }
-  weight_gradients(memory, a, from, may_tune);
+  launch_recurrent_products(
+      *context_, memory, {s.cell, rows, s.input, s.hidden, s.hidden, from, a.gradients, a.dx, a.accumulate}, may_tune);
 }
 
 void CudaRecurrentOps::backward_steps(const StreamMemory& memory, const RecurrentBackwardArrays& a, float* dh,
@@ -281,37 +245,6 @@ void CudaRecurrentOps::backward_steps(const StreamMemory& memory, const Recurren
     call.problem.stride_b = a.steps * width;
     gemm(memory, call, may_tune);
   }
-}
-
-void CudaRecurrentOps::weight_gradients(const StreamMemory& memory, const RecurrentBackward& a,
-                                        const WeightOperands& from, bool may_tune) {
-  const RecurrentShape& s = a.shape;
-  const int64_t rows = s.batch * s.steps, gates = num_gates(s.cell) * s.hidden;
-  const auto at = [&](const void* array, int64_t element) -> const void* {
-    return static_cast<const char*>(array) + element * static_cast<int64_t>(size_of(from.type));
-  };
-  const auto product = [&](GemmCall call) {
-    call.problem.stride_b = 4 * s.hidden;  // of dgates
-    call.problem.type = from.type;
-    gemm(memory, call, may_tune);
-  };
-  // Row-major dw[G, I] = d[rows, G]^T x[rows, I] is column-major dw(I, G) = x(I, rows) d(G, rows)^T.
-  const auto weight = [&](const void* x, int64_t columns, int64_t first, int64_t num_rows, float* dw) {
-    product({{columns, num_rows, rows, false, true, Epilogue::none, a.accumulate}, x, at(from.dgates, first), dw});
-  };
-  // Of GRU, n comes after the recurrent part of n, which does not reach x.
-  const bool lstm = s.cell == RecurrentCell::lstm;
-  const int64_t together = lstm ? gates : 2 * s.hidden, dn = 3 * s.hidden;
-  weight(from.h_before, s.hidden, 0, gates, a.gradients.w_hidden);
-  weight(from.x, s.input, 0, together, a.gradients.w_input);
-  if (!lstm) weight(from.x, s.input, dn, s.hidden, a.gradients.w_input + together * s.input);
-  if (!a.dx) return;
-  product({{s.input, rows, together, false, false, Epilogue::none, false}, from.w_input, from.dgates, a.dx});
-  if (!lstm)
-    product({{s.input, rows, s.hidden, false, false, Epilogue::none, true},
-             at(from.w_input, together * s.input),
-             at(from.dgates, dn),
-             a.dx});
 }
 
 }  // namespace

@@ -67,6 +67,8 @@ struct RecurrentShard {
 class RecurrentShardOps {
  public:
   virtual ~RecurrentShardOps() = default;
+  /// Whether the GEMMs of shapes of that type are computed here: in this type, or in a more precise one.
+  virtual bool takes(DType type) const = 0;
   /// Bytes that forward keeps for backward.
   virtual int64_t saved_bytes(const RecurrentShard& a) const = 0;
   /// The input's part of all gates. Then for each step from 0: `step` sets mine [batch, held], the states of the units
@@ -92,8 +94,8 @@ class RecurrentShardOps {
 class RecurrentOps {
  public:
   virtual ~RecurrentOps() = default;
-  /// Null where cells are computed by one kernel for all steps, whose states no other rank can have.
-  virtual RecurrentShardOps* shards() { return nullptr; }
+  /// For cells whose units are divided among ranks.
+  virtual RecurrentShardOps& shards() = 0;
   /// Bytes that forward keeps for backward.
   virtual int64_t saved_bytes(const RecurrentShape& shape) const = 0;
   virtual void recurrent_forward(Stream& stream, const RecurrentForward& a) = 0;

@@ -38,8 +38,7 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
   if (const Availability nccl = nccl_availability(); !nccl.ok) GTEST_SKIP() << nccl.reason;
   int tested = 0;
   for (const SmallModel& small : small_sequence_models()) {
-    const bool recurrent = small.name == "lstm" || small.name == "gru";
-    if (small.name == "resnet" || (recurrent && plan.mesh.tp > 1) || !plan_feasible(plan, small.spec).ok) continue;
+    if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
     TrainerOptions options;
     options.model = small.spec;
@@ -70,33 +69,6 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
     EXPECT_LT(relative_difference(result.parameters, reference.parameters), 2e-4) << text;
   }
   EXPECT_GT(tested, 0);
-}
-
-/// One kernel computes all steps of a recurrent layer on a GPU: its units are not divided there.
-TEST(GpuDividedCells, RecurrentLayersUnderTensorParallelismAreRefusedByName) {
-  const Availability availability = cuda_availability();
-  if (!availability.ok) GTEST_SKIP() << availability.reason;
-  if (list_cuda_devices().size() < 2) GTEST_SKIP() << "2 GPUs are needed";
-  TrainerOptions options;
-  options.model = small_recurrent(LayerKind::lstm);
-  options.plan = parse_plan("tp2");
-  options.plan.global_batch = 8;
-  JobDevices job;
-  job.devices = make_cuda_devices({0, 1});
-  std::vector<Device*> devices;
-  for (auto& device : job.devices) {
-    device->bind_thread();
-    job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
-    devices.push_back(device.get());
-  }
-  job.communicators = make_nccl_communicators(devices, 60);
-  try {
-    run_plan(job, options, random_data(options.model, 8, 11), 1);
-    ADD_FAILURE() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.cause(), Cause::usage);
-    EXPECT_NE(std::string(error.what()).find("layer 0 (lstm)"), std::string::npos) << error.what();
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
