@@ -93,7 +93,7 @@ __device__ __forceinline__ bool are_aligned(const void* a, const void* b, size_t
 /// Copies what is made of whole Units, and returns its bytes. By all threads of a block.
 template <class Unit>
 __device__ __forceinline__ size_t copy_units(char* to, const char* from, size_t bytes) {
-  constexpr int kUnroll = sizeof(Unit) == sizeof(uint4) ? 8 : 4;  // loads in flight
+  constexpr int kUnroll = 4;  // loads in flight; more of them spill registers
   const size_t count = bytes / sizeof(Unit), threads = blockDim.x;
   auto* target = reinterpret_cast<Unit*>(to);
   const auto* source = reinterpret_cast<const Unit*>(from);
@@ -190,7 +190,7 @@ template <class T, bool adds, class Use>
 __device__ __forceinline__ void add_packs(const BlockRounds& rounds, uint64_t round, const T* own, size_t count,
                                           ReduceOp op, const Use& use) {
   using A = Adder<T>;
-  constexpr int kUnroll = !adds || sizeof(T) == 1 ? 1 : sizeof(T) == 2 ? 4 : 8, kPer = Pack<T>::kCount;
+  constexpr int kUnroll = !adds || sizeof(T) == 1 ? 1 : sizeof(T) == 2 ? 2 : 4, kPer = Pack<T>::kCount;
   const TeamView& team = rounds.team();
   const size_t packs = (count + kPer - 1) / kPer, threads = blockDim.x;
   const bool is_aligned = are_aligned(own, own, sizeof(uint4));
