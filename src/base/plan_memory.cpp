@@ -117,6 +117,7 @@ PlanMemory parameter_memory(const ParallelPlan& plan, const std::vector<UnitSize
   if (stage == 3) memory.parameters = held + plan_staging(units, kParameterSlots).floats;
   for (int64_t PlanMemory::*part : {&PlanMemory::parameters, &PlanMemory::gradients, &PlanMemory::optimizer})
     memory.*part *= kFloatBytes;
+  memory.gradients += sync_bytes(plan, whole);
   return memory;
 }
 
