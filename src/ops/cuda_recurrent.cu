@@ -18,22 +18,9 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t batch = i / a.hidden, row = batch * a.steps + t;
     const int unit = static_cast<int>(i % a.hidden);
     float* const gates = a.gates + row * kGates * a.hidden + unit;
-    float before[4], from_h[4] = {};
-#pragma unroll
-    for (int gate = 0; gate < kGates; ++gate) {
-      const int at = gate * a.hidden + unit;
-      if (recurrent) from_h[gate] = recurrent[batch * kGates * a.hidden + at];
-      before[gate] = gates[gate * a.hidden] + a.b_input[at];
-      from_h[gate] += a.b_hidden[at];
-    }
-    if constexpr (kCell == RecurrentCell::lstm) {
-#pragma unroll
-      for (int gate = 0; gate < 4; ++gate) before[gate] += from_h[gate];
-    } else {
-      before[0] += from_h[0];
-      before[1] += from_h[1];
-      before[3] = from_h[2];
-    }
+    float before[4];
+    sum_before<kCell>(gates, recurrent ? recurrent + batch * kGates * a.hidden + unit : nullptr, a.b_input + unit,
+                      a.b_hidden + unit, a.hidden, before);
     float state = 0.0f;
     if (t > 0)
       state = kCell == RecurrentCell::lstm ? a.cells[(row - 1) * a.hidden + unit] : h_before[row * a.hidden + unit];

@@ -49,6 +49,30 @@ __device__ __forceinline__ CellOutput forward_cell(const float (&before)[4], flo
   return out;
 }
 
+/// The sums of one unit before its activations. `from_x`, `from_h`: products of this row with the weights of the unit's
+/// gates, `stride` floats apart; `from_h` is null in the first step. The biases are `stride` floats apart too.
+template <RecurrentCell kCell>
+__device__ __forceinline__ void sum_before(const float* from_x, const float* from_h, const float* b_input,
+                                           const float* b_hidden, int64_t stride, float (&before)[4]) {
+  constexpr int kGates = kNumGates<kCell>;
+  float hidden[4] = {};
+#pragma unroll
+  for (int gate = 0; gate < kGates; ++gate) {
+    const int64_t at = gate * stride;
+    if (from_h) hidden[gate] = from_h[at];
+    before[gate] = from_x[at] + b_input[at];
+    hidden[gate] += b_hidden[at];
+  }
+  if constexpr (kCell == RecurrentCell::lstm) {
+#pragma unroll
+    for (int gate = 0; gate < 4; ++gate) before[gate] += hidden[gate];
+  } else {
+    before[0] += hidden[0];
+    before[1] += hidden[1];
+    before[3] = hidden[2];
+  }
+}
+
 /// What backward reads for one unit of one step.
 struct CellSaved {
   float gates[4];  // activations

@@ -16,22 +16,9 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t batch = i / a.held, row = batch * a.steps + t;
     const int unit = static_cast<int>(i % a.held);
     float* const gates = a.gates + row * kGates * a.held + unit;
-    float before[4], from_h[4] = {};
-#pragma unroll
-    for (int gate = 0; gate < kGates; ++gate) {
-      const int at = gate * a.held + unit;
-      if (recurrent) from_h[gate] = recurrent[batch * kGates * a.held + at];
-      before[gate] = gates[static_cast<int64_t>(gate) * a.held] + a.b_input[at];
-      from_h[gate] += a.b_hidden[at];
-    }
-    if constexpr (kCell == RecurrentCell::lstm) {
-#pragma unroll
-      for (int gate = 0; gate < 4; ++gate) before[gate] += from_h[gate];
-    } else {
-      before[0] += from_h[0];
-      before[1] += from_h[1];
-      before[3] = from_h[2];
-    }
+    float before[4];
+    sum_before<kCell>(gates, recurrent ? recurrent + batch * kGates * a.held + unit : nullptr, a.b_input + unit,
+                      a.b_hidden + unit, a.held, before);
     float state = 0.0f;
     if (t > 0)
       state = kCell == RecurrentCell::lstm ? a.cells[(row - 1) * a.held + unit]

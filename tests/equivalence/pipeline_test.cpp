@@ -40,18 +40,6 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
                      info.param.loss == LossKind::mse ? "mse" : "xent");
 }
 
-/// Nine layers of odd widths with dropout, some without bias.
-ModelSpec deep_model(LossKind loss) {
-  ModelSpec model;
-  model.name = "deep";
-  model.input_width = 13;
-  for (const int64_t units : {31, 24, 17, 40, 19, 33, 21, 16})
-    model.layers.push_back({units, units != 40, Activation::relu, units % 2 == 0 ? 0.25 : 0.0});
-  model.layers.push_back({5, true, Activation::none, 0.0});
-  model.loss = loss;
-  return model;
-}
-
 /// What a rank ends with, by layer of the whole model.
 struct Outcome {
   std::vector<std::vector<float>> gradients, parameters;  // of the first step; after the last one

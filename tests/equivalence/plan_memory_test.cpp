@@ -80,12 +80,6 @@ TEST_P(ZeroMemoryOf, EveryPresetIsWithinThreePercent) {
   EXPECT_GT(tested, 3);
 }
 
-std::string test_name(std::string plan) {
-  std::replace_if(
-      plan.begin(), plan.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return plan;
-}
-
 INSTANTIATE_TEST_SUITE_P(Plans, ZeroMemoryOf,
                          ::testing::Values("dp2,zero2,m2", "dp4,zero3", "dp2,zero3,m2,recompute=block", "dp2.tp2,zero3",
                                            "tp2,sp", "tp2,sp,recompute=block", "dp2.tp2,sp,recompute=selective,zero2"),

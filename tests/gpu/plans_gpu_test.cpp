@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/plan_rules.h"
-#include "plan_job.h"
+#include "plans_gpu.h"
 #include "sequence_models.h"
 #include "shard_ops.h"
 
@@ -26,12 +26,10 @@ TEST(GpuShardOps, EqualFloat64) {
 class GpuPlans : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
-  constexpr int64_t kRows = 24;
-  constexpr int kSteps = 5;
   const Availability availability = cuda_availability();
   if (!availability.ok) GTEST_SKIP() << availability.reason;
   ParallelPlan plan = parse_plan(GetParam());
-  plan.global_batch = kRows;
+  plan.global_batch = kPlanRows;
   const int world = plan.num_devices();
   const auto present = static_cast<int>(list_cuda_devices().size());
   if (present < world) GTEST_SKIP() << world << " GPUs are needed and " << present << " are here";
@@ -40,14 +38,6 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
   for (const SmallModel& small : small_sequence_models()) {
     if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
-    TrainerOptions options;
-    options.model = small.spec;
-    options.plan = plan;
-    options.hyper.learning_rate = 1e-2f;
-    options.hyper.epsilon = 1e-4f;  // some gradients are zero in exact arithmetic
-    options.hyper.clip_norm = 0.5f;
-    options.seed = 7;
-    options.keep_gradients = true;
     JobDevices job;
     std::vector<int> indices(static_cast<size_t>(world));
     std::iota(indices.begin(), indices.end(), 0);
@@ -59,14 +49,7 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
       devices.push_back(device.get());
     }
     job.communicators = make_nccl_communicators(devices, 60);
-    const JobData data = random_data(small.spec, kRows, 11);
-    const PlanResult result = run_plan(job, options, data, kSteps);
-    const PlanReference reference = reference_run(options, data, kSteps);
-    const std::string text = fmt::format("{} under {}", small.name, GetParam());
-    for (size_t step = 0; step < kSteps; ++step)
-      EXPECT_NEAR(result.losses[step], reference.losses[step], 2e-5 * std::max(1.0, reference.losses[step])) << text;
-    EXPECT_LT(relative_difference(result.gradients, reference.gradients), 5e-5) << text;
-    EXPECT_LT(relative_difference(result.parameters, reference.parameters), 2e-4) << text;
+    expect_one_device(job, plan_options_on_gpus(small.spec, plan), fmt::format("{} under {}", small.name, GetParam()));
   }
   EXPECT_GT(tested, 0);
 }
@@ -79,12 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
                                            "dp2,zero3,m2,recompute=block", "tp2,sp", "tp2,sp,recompute=block",
                                            "dp2.tp2,sp,zero3", "dp2.pp2,m2,zero3", "dp2.tp2.pp2,m2,sp,zero2",
                                            "dp2.pp2,m4,zb-h1,zero3"),
-                         [](const auto& which) {
-                           std::string name = which.param;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         [](const auto& which) { return test_name(which.param); });
 
 }  // namespace
 }  // namespace amdahl::test

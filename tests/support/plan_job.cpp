@@ -1,6 +1,7 @@
 #include "plan_job.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <mutex>
 
@@ -219,6 +220,12 @@ double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan) {
         for (auto& communicator : job.communicators) communicator->abort(cause);
       });
   return *std::max_element(bytes.begin(), bytes.end());
+}
+
+std::string test_name(std::string plan) {
+  std::replace_if(
+      plan.begin(), plan.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return plan;
 }
 
 double relative_difference(const std::vector<float>& a, const std::vector<double>& b) {

@@ -51,6 +51,9 @@ PlanReference reference_run(const TrainerOptions& options, const JobData& data, 
 /// Bytes that the fullest CPU virtual device allocates for a trainer.
 double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan);
 
+/// A plan's text as the name of a test.
+std::string test_name(std::string plan);
+
 /// ||a - b|| / ||b||.
 double relative_difference(const std::vector<float>& a, const std::vector<double>& b);
 

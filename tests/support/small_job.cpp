@@ -22,6 +22,17 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   return data;
 }
 
+ModelSpec deep_model(LossKind loss) {
+  ModelSpec model;
+  model.name = "deep";
+  model.input_width = 13;
+  for (const int64_t units : {31, 24, 17, 40, 19, 33, 21, 16})
+    model.layers.push_back({units, units != 40, Activation::relu, units % 2 == 0 ? 0.25 : 0.0});
+  model.layers.push_back({5, true, Activation::none, 0.0});
+  model.loss = loss;
+  return model;
+}
+
 ModelSpec odd_model(LossKind loss, double dropout) {
   ModelSpec model;
   model.name = "odd";

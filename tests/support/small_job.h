@@ -20,6 +20,8 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed);
 
 /// A model with odd widths: buckets, padding and vector tails are all exercised.
 ModelSpec odd_model(LossKind loss, double dropout = 0.25);
+/// Nine dense layers of odd widths with dropout, some without bias.
+ModelSpec deep_model(LossKind loss);
 
 struct JobResult {
   std::vector<double> losses;              // per step
