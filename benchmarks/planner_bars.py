@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """How good the planner is on the machine at hand: pairs of predicted and measured steps that calibration did not see.
 
-usage: planner_bars.py AMDAHL MACHINE_FILE OUTPUT_DIR [--seconds N]     measures, about 5 minutes on two cores
+usage: planner_bars.py AMDAHL MACHINE_FILE OUTPUT_DIR [--seconds N] [--devices N] [WORDS]   measures, about 5 minutes on two cores
        planner_bars.py --pack OUTPUT_DIR FILE.jsonl.gz                  the records of all run folders in one file
        planner_bars.py --summary FILE.jsonl.gz                          the tables of such a file
 
 MACHINE_FILE is that of `amdahl calibrate`. OUTPUT_DIR gets a run folder of `amdahl plan --verify` for each model and batch,
-which `amdahl report` prints.
+which `amdahl report` prints. WORDS go to `amdahl plan`, for example --math bf16.
 """
+import argparse
 import gzip
 import json
 import pathlib
@@ -23,9 +24,9 @@ CELLS = [("medium", (48, 192, 768), 1), ("medium-258k", (48, 192, 768), 1), ("la
 CHOICES = [("medium", 512, 2), ("large", 256, 4), ("transformer", 16, 4)]
 
 
-def verify(amdahl, machine, folder, model, batch, seconds, *words):
-    command = [amdahl, "plan", "--verify", "--model", model, "--global-batch", str(batch), "--machine", machine, "--devices", "4",
-               "--no-refit", "--seconds", str(seconds), "-o", str(folder), *words]
+def verify(given, words, folder, model, batch, seconds):
+    command = [given.amdahl, "plan", "--verify", "--model", model, "--global-batch", str(batch), "--machine", given.machine, "--devices",
+               str(given.devices), "--no-refit", "--seconds", str(seconds), "-o", str(given.output / folder), *words]
     print(" ".join(command), flush=True)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
@@ -100,16 +101,20 @@ def main():
     if len(words) == 2 and words[0] == "--summary":
         with gzip.open(words[1], "rt") as file:
             return print(summary(json.loads(line) for line in file), end="")
-    if len(words) not in (3, 5):
-        sys.exit(__doc__)
-    amdahl, machine, output = words[0], words[1], pathlib.Path(words[2])
-    seconds = float(words[4]) if len(words) == 5 else 10
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("amdahl")
+    parser.add_argument("machine")
+    parser.add_argument("output", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--devices", type=int, default=4)
+    given, words = parser.parse_known_args(words)
+    data_plans = [plan for plan in DATA_PLANS if int(plan[2:]) <= given.devices]
     for model, batches, times in CELLS:
         for batch in batches:
-            verify(amdahl, machine, output / f"data-{model}-b{batch}", model, batch, seconds * times, "--plans", *DATA_PLANS)
+            verify(given, [*words, "--plans", *data_plans], f"data-{model}-b{batch}", model, batch, given.seconds * times)
     for model, batch, times in CHOICES:
-        verify(amdahl, machine, output / f"choice-{model}-b{batch}", model, batch, seconds * times, "--best", "4", "--random", "6")
-    print(summary(records_of(output)), end="")
+        verify(given, [*words, "--best", "4", "--random", "6"], f"choice-{model}-b{batch}", model, batch, given.seconds * times)
+    print(summary(records_of(given.output)), end="")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <system_error>
 #include <thread>
@@ -13,8 +15,9 @@ namespace {
 
 constexpr uint32_t kInitStream = 0x1417;  // separates initialisation draws from dropout draws of the same seed
 
-/// A large tensor is drawn by all processors: 124 million normal values take seconds on one.
-constexpr int64_t kDrawsPerThread = int64_t{1} << 20;
+/// Draws of one piece of work. The pieces of all tensors are drawn by all processors: 124 million normal values take
+/// seconds on one, and most tensors are too small to be divided among many.
+constexpr int64_t kDrawsPerPiece = int64_t{1} << 18;
 
 /// Calls `set(index, value)` for the draws [begin, end) of the layer's tensor; the draws depend on seed, layer, tensor
 /// and index alone. begin is a multiple of 4; up to 3 draws beyond the end are made.
@@ -40,25 +43,19 @@ void draw_range(const ParameterSpec& spec, int64_t begin, int64_t end, double he
   }
 }
 
-/// All `count` draws of a tensor. `set` may be called by several threads, each with indices of its own.
-template <class Set>
-void draw(const ParameterSpec& spec, int64_t count, double he_sd, uint64_t seed, size_t layer, size_t tensor,
-          const Set& set) {
-  const int64_t most = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 32);
-  const int64_t threads = std::clamp<int64_t>(count / kDrawsPerThread, 1, most);
-  const int64_t share = (count / threads + 3) / 4 * 4 + 4;
+/// Runs all pieces of work, by several threads.
+void run_pieces(const std::vector<std::function<void()>>& pieces) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < pieces.size(); i = next++) pieces[i]();
+  };
+  const auto most = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 32);
   std::vector<std::jthread> others;
-  for (int64_t begin = share; begin < count; begin += share) {
-    const auto work = [=, &spec, &set] {
-      draw_range(spec, begin, std::min(count, begin + share), he_sd, seed, layer, tensor, set);
-    };
-    try {
-      others.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads: this one does it
-      work();
-    }
+  try {
+    while (others.size() + 1 < std::min(most, pieces.size())) others.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: these do it
   }
-  draw_range(spec, 0, std::min(count, share), he_sd, seed, layer, tensor, set);
+  work();
 }
 
 /// Residual branches of pre-norm transformers are scaled down by 1 / sqrt(2 x blocks), as GPT-2's.
@@ -74,6 +71,7 @@ double residual_scale(const ModelSpec& spec, const LayerSpec& layer, const std::
 
 std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayout& layout, uint64_t seed) {
   std::vector<float> params(static_cast<size_t>(layout.num_floats), 0.0f);
+  std::vector<std::function<void()>> pieces;
   for (size_t i = layout.range.first; i < layout.range.last; ++i) {
     const LayerSlice& slice = layout.layers[i];
     const size_t source = slice.is_table_copy ? 0 : i;
@@ -86,23 +84,23 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
         std::fill_n(values, tensor.spec.num_parameters(), 1.0f);
         continue;
       }
-      // Draws are indexed in the whole tensor, not the shard.
       const int64_t count = tensor.whole.num_parameters();
       const double scale = residual_scale(spec, spec.layers[source], tensor.spec.name);
-      if (tensor.shard.axis < 0) {
-        draw(tensor.spec, count, he_sd, seed, source, t, [&](int64_t at, double value) {
-          if (at < count) values[at] = static_cast<float>(scale * value);
+      for (int64_t begin = 0; begin < count; begin += kDrawsPerPiece)
+        pieces.emplace_back([=, &tensor] {
+          const int64_t end = std::min(count, begin + kDrawsPerPiece);
+          std::vector<float> drawn(static_cast<size_t>(end - begin));  // draws are indexed in the whole, not the shard
+          draw_range(tensor.spec, begin, end, he_sd, seed, source, t, [&](int64_t at, double value) {
+            if (at < end) drawn[static_cast<size_t>(at - begin)] = static_cast<float>(scale * value);
+          });
+          for_each_run(tensor, [&](int64_t from, int64_t to, int64_t n) {
+            const int64_t first = std::max(from, begin), last = std::min(from + n, end);
+            if (first < last) std::copy_n(drawn.data() + (first - begin), last - first, values + to + (first - from));
+          });
         });
-        continue;
-      }
-      std::vector<float> whole(static_cast<size_t>(count));
-      draw(tensor.spec, count, he_sd, seed, source, t, [&](int64_t at, double value) {
-        if (at < count) whole[static_cast<size_t>(at)] = static_cast<float>(scale * value);
-      });
-      for_each_run(tensor,
-                   [&](int64_t from, int64_t to, int64_t n) { std::copy_n(whole.data() + from, n, values + to); });
     }
   }
+  run_pieces(pieces);
   return params;
 }
 

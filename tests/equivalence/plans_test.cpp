@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <random>
 
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
 #include "plan_job.h"
+#include "random_plans.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {
@@ -168,35 +167,14 @@ TEST(ZeroWithDividedBackward, EqualsOneDeviceInFloat64) {
   EXPECT_GE(tested, 20);
 }
 
-/// The seed of the plans that are drawn; PLAN_SEED in the environment makes it another one.
-uint64_t plan_seed() {
-  const char* given = std::getenv("PLAN_SEED");
-  return given ? std::strtoull(given, nullptr, 10) : 20261125;
-}
-
 TEST(RandomPlans, EqualOneDeviceInFloat64) {
   constexpr int kPlans = 24;
-  constexpr std::array kStrategies{"ddp", "zero1", "zero2", "zero3"};
   std::mt19937_64 random(plan_seed());
   const auto pick = [&](auto& from) -> auto& { return from[random() % from.size()]; };
   std::vector<SmallModel> models = plan_models();
   for (int tried = 0, found = 0; found < kPlans && tried < 100000; ++tried) {
     const SmallModel& small = pick(models);
-    ParallelPlan plan;
-    plan.mesh = {static_cast<int>(1 + random() % 4), static_cast<int>(1 + random() % 4),
-                 static_cast<int>(1 + random() % 4)};
-    if (plan.num_devices() > 8) continue;
-    plan.accumulate = static_cast<int64_t>(1 + random() % 8);
-    if (plan.mesh.pp > 1) {
-      plan.schedule = static_cast<int64_t>(random() % schedule_kinds().size());
-      plan.split = static_cast<int64_t>(random() % 2);
-      plan.chunks = static_cast<int64_t>(random() % 3);
-    }
-    plan.recompute = static_cast<int64_t>(random() % 3);
-    plan.sequence_parallel = plan.mesh.tp > 1 && random() % 2 == 0;
-    plan.overlap = random() % 2 == 0;
-    plan.strategy = plan.mesh.dp == 1 ? "single" : kStrategies[random() % kStrategies.size()];
-    plan.global_batch = kRows;
+    const ParallelPlan plan = draw_plan(random, 8, kRows);
     if (!plan_feasible(plan, small.spec).ok || parts_of(small.spec, plan) == 0) continue;
     ++found;
     expect_equal_to_one_device(small, plan,

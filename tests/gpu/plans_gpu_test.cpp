@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <random>
 
 #include "base/plan_rules.h"
 #include "plans_gpu.h"
+#include "random_plans.h"
 #include "sequence_models.h"
+#include "several_gpus.h"
 #include "shard_ops.h"
+#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl::test {
 namespace {
@@ -21,6 +25,23 @@ TEST(GpuShardOps, EqualFloat64) {
   const auto ops = make_cuda_ops(*devices[0], {MathMode::fp32, false});
   const auto stream = devices[0]->make_stream("compute");
   expect_shards(*devices[0], *ops, *stream);
+}
+
+/// GPUs or partitions of the only one, with what connects them: NCCL, or collectives in symmetric memory. No devices:
+/// there are too few.
+JobDevices gpu_job(int world, bool symmetric, std::string& why) {
+  JobDevices job;
+  job.devices = gpus_or_partitions(world, why);
+  std::vector<Device*> devices;
+  for (auto& device : job.devices) {
+    device->bind_thread();
+    job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
+    devices.push_back(device.get());
+  }
+  if (devices.empty()) return job;
+  job.communicators = symmetric ? make_symmetric_communicators(devices, make_inproc_communicators(world, 60), 60, {})
+                                : make_nccl_communicators(devices, 60);
+  return job;
 }
 
 class GpuPlans : public ::testing::TestWithParam<std::string> {};
@@ -38,21 +59,44 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
   for (const SmallModel& small : small_sequence_models()) {
     if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
-    JobDevices job;
-    std::vector<int> indices(static_cast<size_t>(world));
-    std::iota(indices.begin(), indices.end(), 0);
-    job.devices = make_cuda_devices(indices);
-    std::vector<Device*> devices;
-    for (auto& device : job.devices) {
-      device->bind_thread();
-      job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
-      devices.push_back(device.get());
-    }
-    job.communicators = make_nccl_communicators(devices, 60);
+    std::string why;
+    JobDevices job = gpu_job(world, false, why);
     expect_one_device(job, plan_options_on_gpus(small.spec, plan), fmt::format("{} under {}", small.name, GetParam()));
   }
   EXPECT_GT(tested, 0);
 }
+
+/// Plans of up to four GPUs over NCCL or over symmetric memory; of two partitions where there is one GPU.
+class RandomGpuPlans : public ::testing::TestWithParam<bool> {};
+
+TEST_P(RandomGpuPlans, EqualOneDeviceInFloat64) {
+  constexpr int kPlans = 12;
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  ASSERT_TRUE(kLoadsAtStart);
+  const bool symmetric = GetParam();
+  const auto present = static_cast<int>(list_cuda_devices().size());
+  if (!symmetric && present < 2) GTEST_SKIP() << "NCCL needs two GPUs, and one is here";
+  if (const Availability nccl = nccl_availability(); !symmetric && !nccl.ok) GTEST_SKIP() << nccl.reason;
+  std::mt19937_64 random(plan_seed());
+  const std::vector<SmallModel> models = small_sequence_models();
+  int found = 0;
+  for (int tried = 0; found < kPlans && tried < 100000; ++tried) {
+    const SmallModel& small = models[random() % models.size()];
+    const ParallelPlan plan = draw_plan(random, std::clamp(present, 2, 4), kPlanRows);
+    if (small.name == "resnet" || plan.num_devices() < 2 || !plan_feasible(plan, small.spec).ok) continue;
+    ++found;
+    const std::string text = fmt::format("{} under {} (PLAN_SEED={})", small.name, format_plan(plan), plan_seed());
+    std::string why;
+    JobDevices job = gpu_job(plan.num_devices(), symmetric, why);
+    if (job.devices.empty()) GTEST_SKIP() << why;
+    expect_one_device(job, plan_options_on_gpus(small.spec, plan), text);
+  }
+  EXPECT_EQ(found, kPlans);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mesh, RandomGpuPlans, ::testing::Bool(),
+                         [](const auto& which) { return which.param ? "symmetric" : "nccl"; });
 
 INSTANTIATE_TEST_SUITE_P(Mesh, GpuPlans,
                          ::testing::Values("tp2", "pp2,1f1b,m4", "pp2,gpipe,m2", "pp2,zb-h1,m4",
