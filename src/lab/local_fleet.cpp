@@ -107,23 +107,29 @@ class ThreadFleet final : public Fleet {
             for (auto& communicator : group) communicator->abort(cause);
           });
     } catch (const Error& error) {
-      groups_.erase(num_devices);  // aborted communicators are unusable
+      retire(num_devices);
       leave_failure_of(run_dir_, error);
       throw;
     } catch (...) {
-      groups_.erase(num_devices);
+      retire(num_devices);
       throw;
     }
   }
 
  private:
+  using Group = std::vector<std::unique_ptr<Communicator>>;
+
+  /// Aborted communicators are unusable, and trainers of other runs may still refer to them.
+  void retire(int num_devices) { retired_.push_back(std::move(groups_.extract(num_devices).mapped())); }
+
   FleetParts parts_;
   FleetOps ops_;
   std::vector<DeviceSpec> specs_;
   std::shared_ptr<FlightLog> flights_;
   std::string run_dir_;
   MakeCommunicators make_communicators_;
-  std::map<int, std::vector<std::unique_ptr<Communicator>>> groups_;
+  std::map<int, Group> groups_;
+  std::vector<Group> retired_;
 };
 
 class ProcessFleet final : public Fleet {

@@ -88,16 +88,21 @@ std::string memory_text(const MemoryParts& parts) {
                      bytes_text(parts.activations), bytes_text(parts.workspace), bytes_text(parts.data));
 }
 
-void require_device_memory(Device& device, int sharing, const TrainerOptions& options, const MemoryParts& parts) {
+std::optional<Error> lacking_memory(Device& device, int sharing, const TrainerOptions& options,
+                                    const MemoryParts& parts) {
   const int64_t free = device.free_bytes();
-  if (parts.total() <= free / sharing) return;
+  if (parts.total() <= free / sharing) return std::nullopt;
   const ParallelPlan& plan = options.plan;
   const std::string rows = fmt::format("{} row{} per device", plan.local_rows(), plan.local_rows() == 1 ? "" : "s");
-  throw Error(Cause::out_of_memory,
-              fmt::format("model '{}' with {} needs {} ({}), and {} has {} free{}", options.model.name, rows,
-                          bytes_text(parts.total()), memory_text(parts), device.spec().name, bytes_text(free),
-                          sharing > 1 ? fmt::format(" for {} devices", sharing) : ""),
-              remedies(options, device.backend(), parts));
+  return Error(Cause::out_of_memory,
+               fmt::format("model '{}' with {} needs {} ({}), and {} has {} free{}", options.model.name, rows,
+                           bytes_text(parts.total()), memory_text(parts), device.spec().name, bytes_text(free),
+                           sharing > 1 ? fmt::format(" for {} devices", sharing) : ""),
+               remedies(options, device.backend(), parts));
+}
+
+void require_device_memory(Device& device, int sharing, const TrainerOptions& options, const MemoryParts& parts) {
+  if (const std::optional<Error> lack = lacking_memory(device, sharing, options, parts)) throw *lack;
 }
 
 }  // namespace amdahl

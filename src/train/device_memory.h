@@ -1,6 +1,7 @@
 // How many bytes a training needs on one device, before anything is allocated.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "train/trainer.h"
@@ -27,8 +28,11 @@ MemoryParts with_groups(MemoryParts parts, const TrainerOptions& options, const 
 /// "parameters 218 kB, gradients 218 kB, optimizer 435 kB, ..."
 std::string memory_text(const MemoryParts& parts);
 
-/// Throws Error{out_of_memory} with the parts and what would need less when `sharing` devices, each of which needs
-/// `parts`, do not fit into the memory that is free now. The devices of a CPU share one memory.
+/// Error{out_of_memory} with the parts and what would need less when `sharing` devices, each of which needs `parts`, do
+/// not fit into the memory that is free now; else nothing. The devices of a CPU share one memory.
+std::optional<Error> lacking_memory(Device& device, int sharing, const TrainerOptions& options,
+                                    const MemoryParts& parts);
+/// Throws that error.
 void require_device_memory(Device& device, int sharing, const TrainerOptions& options, const MemoryParts& parts);
 
 }  // namespace amdahl

@@ -9,6 +9,7 @@
 
 #include "base/cell_axes.h"
 #include "base/limited_devices.h"
+#include "measure/sampling/rank_sampler.h"
 #include "measure/study/cell.h"
 #include "measure/study/cell_memory.h"
 #include "measure/study/run_record.h"
@@ -29,15 +30,18 @@ constexpr int kAccountSteps = 60;  // approximate duration of a run's step accou
 struct Cell {
   StudyCellSpec spec;
   TrainerOptions options;
-  std::vector<std::unique_ptr<Ops>> ops;              // by rank, for a math mode other than the fleet's; else null
-  std::vector<std::unique_ptr<StudyCellRank>> ranks;  // by rank; other processes' ranks stay null
-  std::vector<double> step_times_us;
-  MemoryParts memory;     // modelled, of one device
-  MeasuredShares shares;  // of shares=auto
-  int sharing = 1;        // devices that share a memory
-  bool prepared = false;  // warmed up
-  bool dropped = false;   // did not fit into memory
+  std::vector<std::unique_ptr<Ops>> ops{};              // by rank, for a math mode other than the fleet's; else null
+  std::vector<std::unique_ptr<StudyCellRank>> ranks{};  // by rank; other processes' ranks stay null
+  std::vector<double> step_times_us{};
+  MemoryParts memory{};     // modelled, of one device
+  MeasuredShares shares{};  // of shares=auto
+  int sharing = 1;          // devices that share a memory
+  int64_t last_used = 0;    // number of the use, over all cells
+  bool prepared = false;    // warmed up
+  bool dropped = false;     // did not fit into memory
 };
+
+bool used_earlier(const Cell& a, const Cell& b) { return a.last_used < b.last_used; }
 
 Record empty_record(const StudySettings& settings, const Cell& cell, Fleet& fleet, int run) {
   Record record;
@@ -87,9 +91,6 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
     cell.ops[i] = settings.make_ops(rank.device, cell.spec.math);
     context.ops = *cell.ops[i];
   }
-  require_device_memory(rank.device, cell.sharing, cell.options,
-                        with_groups(cell.memory, cell.options, rank.communicator));
-  rank.communicator.barrier(Deadline::after_seconds(cell.options.timeout_seconds));  // before any rank allocates
   TrainerOptions options = cell.options;
   if (options.plan.shares == kAutoShares) {
     const MeasuredShares measured = measure_shares(context, options, data);
@@ -100,11 +101,44 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
   return *cell.ranks[i];
 }
 
-void make_room(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
+// The first rank's lack of memory for the cell, the same text on all processes; none where it is resident or fits.
+// The error is not thrown by a rank: it would abort the communicators of all cells.
+std::string lack_of_memory(Fleet& fleet, const Cell& cell) {
+  std::string lack;
+  fleet.run(cell.spec.devices, [&](RankContext& rank) {
+    const auto own = cell.ranks[static_cast<size_t>(rank.rank)]
+                         ? std::nullopt
+                         : lacking_memory(rank.device, cell.sharing, cell.options,
+                                          with_groups(cell.memory, cell.options, rank.communicator));
+    const std::string first =
+        first_error(rank.communicator, own ? own->what() : "", Deadline::after_seconds(cell.options.timeout_seconds));
+    if (rank.rank == 0) lack = first;
+  });
+  return fleet.agree(lack);
+}
+
+void release(Cell& cell) {
+  cell.ranks.clear();
+  cell.ops.clear();
+  cell.prepared = false;
+}
+
+// Makes the cell's place, where needed by releasing other cells, the least recently used first: order_of_run
+// alternates, so that it is the one needed last.
+void make_room(Fleet& fleet, const Dataset& data, const StudySettings& settings, std::vector<Cell>& cells, Cell& cell) {
+  cell.last_used = 1 + std::max_element(cells.begin(), cells.end(), used_earlier)->last_used;
+  if (!cell.ranks.empty()) return;
   cell.memory = cell_memory(settings, cell.spec, backend_of(fleet), data.num_rows);
   cell.sharing = devices_sharing_memory(fleet, cell.spec.devices);
   cell.ops.resize(static_cast<size_t>(cell.spec.devices));
   cell.ranks.resize(static_cast<size_t>(cell.spec.devices));
+  for (std::string lack = lack_of_memory(fleet, cell); !lack.empty(); lack = lack_of_memory(fleet, cell)) {
+    Cell* oldest = nullptr;
+    for (Cell& other : cells)
+      if (&other != &cell && !other.ranks.empty() && (!oldest || used_earlier(other, *oldest))) oldest = &other;
+    if (!oldest) throw Error(Cause::out_of_memory, lack);
+    release(*oldest);
+  }
 }
 
 // Warms the cell up, once. Separate from the first run, so that it starts under the same conditions as every other run.
@@ -117,9 +151,10 @@ void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settin
 }
 
 // One run of one cell over all its ranks. Returns the measurements of every rank.
-std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
+std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings,
+                              std::vector<Cell>& cells, Cell& cell, int* used) {
   std::vector<RankRun> result;
-  make_room(fleet, data, settings, cell);
+  make_room(fleet, data, settings, cells, cell);
   prepare_cell(fleet, data, settings, cell, used);
   fleet.run(cell.spec.devices, [&](RankContext& rank) {
     const RankRun mine = cell_rank(rank, data, settings, cell).run();
@@ -131,10 +166,11 @@ std::vector<RankRun> run_cell(Fleet& fleet, const Dataset& data, const StudySett
 }
 
 // One extra run of the cell, with stamps of every piece.
-StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell) {
+StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, std::vector<Cell>& cells,
+                     Cell& cell) {
   StepTrace result;
   const TraceRequest& wanted = *settings.trace;
-  make_room(fleet, data, settings, cell);
+  make_room(fleet, data, settings, cells, cell);
   fleet.run(cell.spec.devices, [&](RankContext& rank) {
     const RankTrace mine = cell_rank(rank, data, settings, cell).trace(wanted.first, wanted.end);
     StepTrace all = gather_traces(rank.communicator, mine, Deadline::after_seconds(cell.options.timeout_seconds));
@@ -178,8 +214,7 @@ class GroupRunner {
         progress_(progress) {}
 
   void run(const std::vector<StudyCellSpec>& specs) {
-    for (const StudyCellSpec& spec : specs)
-      cells_.push_back({spec, options_of(settings_, spec), {}, {}, {}, {}, {}, 1, false});
+    for (const StudyCellSpec& spec : specs) cells_.push_back({.spec = spec, .options = options_of(settings_, spec)});
     const int before = progress_->finished;
     for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
       for (const size_t i : order_of_run(specs, run)) one_run(cells_[i], run);
@@ -195,7 +230,7 @@ class GroupRunner {
   void trace(Cell& cell) {
     if (cell.dropped) return observer_.warning(label(cell) + ": did not fit into memory, and was not traced");
     try {
-      StepTrace result = trace_cell(fleet_, data_, settings_, cell);
+      StepTrace result = trace_cell(fleet_, data_, settings_, cells_, cell);
       if (fleet_.is_root()) settings_.trace->sink(std::move(result));
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
@@ -216,7 +251,7 @@ class GroupRunner {
       throw Error(Cause::interrupted, "stopped by the user");
     Record record = empty_record(settings_, cell, fleet_, run);
     try {
-      const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cell, &progress_->devices_used);
+      const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cells_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
       fill_record(record, ranks, settings_.model, plan_of(settings_, spec), cell.memory.total());
       add_shares(record, cell);
@@ -224,8 +259,7 @@ class GroupRunner {
     } catch (const Error& error) {
       if (error.cause() != Cause::out_of_memory) throw;
       cell.dropped = true;
-      cell.ranks.clear();
-      cell.ops.clear();
+      for (Cell& each : cells_) release(each);  // their communicators are gone if the allocation of a rank failed
       record.status = {Status::Kind::failed, error.what()};
       observer_.warning(fmt::format("batch {} on {} devices: {}", spec.global_batch, spec.devices, error.what()));
     }
@@ -300,8 +334,10 @@ double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySetting
   double seconds = 0;
   for (const auto& group : settings.groups) {
     for (const StudyCellSpec& spec : group) {
-      Cell cell{spec, options_of(settings, spec), {}, {}, {}, {}, {}, 1, false};
-      make_room(fleet, data, settings, cell);
+      std::vector<Cell> cells;
+      cells.push_back({.spec = spec, .options = options_of(settings, spec)});
+      Cell& cell = cells.front();
+      make_room(fleet, data, settings, cells, cell);
       double step_us = 0;
       fleet.run(spec.devices, [&](RankContext& rank) {
         const double mine = cell_rank(rank, data, settings, cell).probe(kProbeSteps);
