@@ -155,7 +155,7 @@ def plain_step(plan, options, device, world):
         raise ValueError(f"plan {plan} on {world} devices, batch {options.batch}")
     place = dist.get_rank() // tp
     x, y = x.chunk(dp)[place].clone(), y.chunk(dp)[place].clone()
-    mesh = init_device_mesh(device.type, (dp, tp), mesh_dim_names=("dp", "tp"))
+    mesh = init_device_mesh(device.type, (dp, tp), mesh_dim_names=("dp", "tp")) if plan != "ddp" else None
     if tp > 1:
         shard_tensors(units, mesh["tp"], options.model)
     for unit in units[:-1 if vocabulary else None] if options.compile == "parts" else []:
