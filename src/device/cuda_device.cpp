@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -278,9 +279,22 @@ std::string cuda_runtime_version() {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+namespace {
+
+/// cudaGetDeviceCount, the first call of CUDA. The streams of a device share hardware queues, 8 unless this variable
+/// says otherwise when CUDA starts: work in one queue waits for all before it, also for a kernel of another stream that
+/// waits for another device, which may be waiting for that work.
+cudaError_t count_devices(int* count) {
+  static const int more_queues = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  static_cast<void>(more_queues);
+  return cudaGetDeviceCount(count);
+}
+
+}  // namespace
+
 Availability cuda_availability() {
   int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
+  const cudaError_t code = count_devices(&count);
   cudaGetLastError();
   if (code == cudaSuccess && count > 0) return {true, {}, {}};
   if (code == cudaErrorInsufficientDriver)
@@ -293,7 +307,7 @@ Availability cuda_availability() {
 
 std::vector<DeviceSpec> list_cuda_devices() {
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+  if (count_devices(&count) != cudaSuccess) {
     cudaGetLastError();
     return {};
   }
@@ -322,7 +336,7 @@ std::vector<std::unique_ptr<Device>> make_cuda_devices(const std::vector<int>& i
   const Availability availability = cuda_availability();
   if (!availability.ok) throw Error(Cause::environment_missing, availability.reason, availability.remedy);
   int count = 0;
-  cuda_check(cudaGetDeviceCount(&count), 0, "cudaGetDeviceCount");
+  cuda_check(count_devices(&count), 0, "cudaGetDeviceCount");
   struct Parts {
     std::vector<double> shares;
     std::vector<size_t> devices;

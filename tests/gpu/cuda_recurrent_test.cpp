@@ -1,11 +1,10 @@
 // Recurrent layers on CUDA against a float64 reference: the persistent kernels (up to 256 units) and the steps of GEMM
 // and kernel (above), in every precision. Outputs are poisoned, reruns and replays of a graph must be bit-equal.
 #include <algorithm>
-#include <iostream>
 #include <limits>
+#include <ostream>
 
 #include "gpu_support.h"
-#include "ops/cuda_ops.h"
 #include "reference_recurrent.h"
 
 namespace amdahl {
@@ -190,58 +189,6 @@ std::vector<RecurrentCase> recurrent_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaRecurrentTest, ::testing::ValuesIn(recurrent_cases()));
-
-/// Large layers may run on cuDNN: the results of own kernels, which deterministic mode takes, eager and in a graph.
-/// Prints what was timed.
-class CudaRecurrentChoiceTest : public GpuTest, public ::testing::WithParamInterface<RecurrentCase> {};
-
-TEST_P(CudaRecurrentChoiceTest, TheFastestGivesTheResultsOfOwnKernels) {
-  const RecurrentShape& s = GetParam().shape;
-  const double limit = GetParam().math == MathMode::fp32 ? 2e-5 : 4e-3;
-  const auto in = test::random_recurrent(s, 21);
-  const auto chosen = make_cuda_ops(*device, {GetParam().math, false}),
-             own = make_cuda_ops(*device, {GetParam().math, true});
-  const auto doubles = [](const std::vector<float>& values) {
-    return std::vector<double>(values.begin(), values.end());
-  };
-  DeviceLayer layer(*device, *stream, s, in, chosen->recurrent().saved_bytes(s), 0);
-  const auto step = [&](Ops& ops) {
-    ops.recurrent().recurrent_forward(*stream, layer.forward(s, true));
-    ops.recurrent().recurrent_backward(*stream, layer.backward(s, true, false));
-  };
-  step(*own);
-  const std::vector<float> y = layer.y.get();
-  const auto want = layer.gradients();
-  const auto expect_same = [&] {
-    const auto got = layer.gradients();
-    EXPECT_LT(relative_error(layer.y.get(), doubles(y)), limit);
-    EXPECT_LT(relative_error(got.w_input, doubles(want.w_input)), limit);
-    EXPECT_LT(relative_error(got.w_hidden, doubles(want.w_hidden)), limit);
-    EXPECT_LT(relative_error(got.b_input, doubles(want.b_input)), limit);
-    EXPECT_LT(relative_error(got.b_hidden, doubles(want.b_hidden)), limit);
-    EXPECT_LT(relative_error(got.x, doubles(want.x)), limit);
-  };
-  step(*chosen);
-  expect_same();
-  const auto graph = device->capture(*stream, [&] { step(*chosen); });
-  layer.y.set(std::vector<float>(y.size(), std::numeric_limits<float>::quiet_NaN()));
-  graph->launch(*stream);
-  expect_same();
-  for (const std::string& line : cuda_ops_choices(*chosen))
-    if (line.find("own kernels") != std::string::npos) std::cout << to_string(GetParam().math) << ": " << line << "\n";
-}
-
-std::vector<RecurrentCase> large_cases() {
-  std::vector<RecurrentCase> cases;
-  for (const RecurrentCell cell : {RecurrentCell::lstm, RecurrentCell::gru})
-    for (const MathMode math : {MathMode::fp32, MathMode::tf32})
-      for (const bool last : {false, true})
-        for (const int64_t batch : {64, 1024}) cases.push_back({{cell, batch, 96, 50, 256, last}, math});
-  cases.push_back({{RecurrentCell::lstm, 256, 32, 512, 512, false}, MathMode::tf32});
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Large, CudaRecurrentChoiceTest, ::testing::ValuesIn(large_cases()));
 
 }  // namespace
 }  // namespace amdahl

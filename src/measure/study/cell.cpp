@@ -136,12 +136,12 @@ WarmUp StudyCellRank::warm_up() {
 
 void StudyCellRank::prepare(int rehearsals) {
   constexpr double kRehearsalUs = 1e6;  // limit of a rehearsal's timed steps; a shorter run is rehearsed whole
-  measure(1, !settings_.brief);         // captures graphs and chooses algorithms
+  measure(1, settings_.brief ? Account::none : Account::rehearsed);  // captures graphs and chooses algorithms
   if (settings_.brief) return;
   warmed_ = warm_up();
   const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
   const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
-  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps, false);
+  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps, Account::none);
 }
 
 void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) {
@@ -162,7 +162,7 @@ RankRun StudyCellRank::run() {
     const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
     limit_waits(limits.collective_seconds, limits.host_seconds);
   }
-  RankRun run = measure(settings_.steps, accounts());
+  RankRun run = measure(settings_.steps, accounts() ? Account::measured : Account::none);
   if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
   if (!warmed_) return run;
   run.warmup_steps = static_cast<double>(warmed_->steps);
@@ -174,7 +174,7 @@ RankRun StudyCellRank::run() {
   return run;
 }
 
-RankRun StudyCellRank::measure(int steps, bool with_account) {
+RankRun StudyCellRank::measure(int steps, Account account) {
   RankRun run;
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
@@ -205,7 +205,9 @@ RankRun StudyCellRank::measure(int steps, bool with_account) {
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller `learning_rate`, or check the data for extreme values");
   check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
-  if (with_account) run.parts = parts_.measure(run.step_us);  // leaves different parameters on each rank
+  // Both leave different parameters on each rank.
+  if (account == Account::measured) run.parts = parts_.measure(run.step_us);
+  if (account == Account::rehearsed) parts_.rehearse(run.step_us);
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
   own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run allocated and keeps
   return run;

@@ -52,7 +52,8 @@ class StudyCellRank {
   double probe(int steps);
 
  private:
-  RankRun measure(int steps, bool with_account);
+  enum class Account { none, rehearsed, measured };
+  RankRun measure(int steps, Account account);
   /// Whether the run that begins has a step account: ten of a cell's runs do, at equal distances; of a brief study the
   /// first. Counts the runs.
   bool accounts();

@@ -67,10 +67,10 @@ std::string run_key(const StudyCellSpec& cell, int64_t run);
 /// keys only.
 using EarlierRuns = std::map<std::string, double>;
 
-/// Runs all runs that are not in `done`. `sink` gets each Record as it completes, on the root process. Cells that do not
-/// fit into memory beside each other take turns, and are warmed up again; one that does not fit at all gives one failed
-/// Record and the others continue. The order of the cells in a group alternates
-/// from run to run (A B, B A), so that drift of the machine affects every cell equally.
+/// Runs all runs that are not in `done`. `sink` gets each Record as it completes, on the root process. Cells that do
+/// not fit into memory beside each other take turns, and are warmed up again; one that does not fit at all gives one
+/// failed Record and the others continue. The order of the cells in a group alternates from run to run (A B, B A), so
+/// that drift of the machine affects every cell equally.
 void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& settings, const EarlierRuns& done,
                      const std::function<void(const Record&)>& sink, Observer& observer);
 

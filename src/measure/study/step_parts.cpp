@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -136,6 +137,12 @@ PartTimes PartTimer::measure_stages(int steps) {
   times.stages = mean_of(stamped);
   times.tensor = std::min(tensor_us(steps, times.full), times.stages.forward + times.stages.backward);
   return times;
+}
+
+void PartTimer::rehearse(double step_us) {
+  const int rounds = std::exchange(rounds_, 1);
+  measure(step_us);
+  rounds_ = rounds;
 }
 
 PartTimes PartTimer::measure(double step_us) {

@@ -43,6 +43,8 @@ class PartTimer {
   /// `step_us`: approximate time of a step. Collective over the ranks. Leaves parameters that training would not
   /// produce: reset the trainer.
   PartTimes measure(double step_us);
+  /// One round of measure, so that graphs are captured and algorithms chosen. Collective.
+  void rehearse(double step_us);
 
  private:
   struct Block {
@@ -68,7 +70,7 @@ class PartTimer {
   const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times
   const double timeout_seconds_;
   const bool brief_;
-  const int rounds_;
+  int rounds_;
   int lead_steps_ = kLeadSteps;
   bool prepared_ = false;
   std::unique_ptr<Event> start_, end_;
