@@ -279,7 +279,7 @@ void Trainer::launch(const float* features, const float* targets, LaunchMode mod
 }
 
 Graph& Trainer::graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part) {
-  std::unique_ptr<Graph>& graph = graphs_[{features, stamps, part}];
+  std::unique_ptr<Graph>& graph = graphs_[{features, stamps, part, silent_tensor_}];
   if (!graph)
     graph = rank_.device.capture(*compute_, [&] {
       if (stamps)

@@ -119,7 +119,10 @@ class Trainer {
   StampedStages stamped_stages(const float* features, const float* targets);
   bool has_tensor() const { return options_.plan.mesh.tp > 1; }
   /// Leaves out the sums of tensor parallelism until called with false: parameters become those of no training.
-  void silence_tensor(bool silent) { divided_->silence_tensor(silent); }
+  void silence_tensor(bool silent) {
+    silent_tensor_ = silent;
+    divided_->silence_tensor(silent);
+  }
   /// Enqueues one graph with as many empty kernels in sequence as the captured local part has nodes: it measures the
   /// launch time alone. Needs graph_nodes(local_part()) > 0.
   void empty_step();
@@ -191,7 +194,8 @@ class Trainer {
   void load_buffers(const std::vector<NamedArray>& saved);
   void load_divided_buffers(const std::vector<NamedArray>& saved);
 
-  using BatchKey = std::tuple<const float*, const StepStamps*, StepPart>;  // features pointer, stamps or null
+  /// Features pointer, stamps or null, and whether sums of tensor parallelism are left out.
+  using BatchKey = std::tuple<const float*, const StepStamps*, StepPart, bool>;
 
   void enqueue(const float* features, const float* targets, StepStamps* stamps);
   void enqueue_part(const float* features, const float* targets, StepPart part);
@@ -224,6 +228,7 @@ class Trainer {
   StepStamps stamps_;
   std::unique_ptr<StageStamps> stage_stamps_;  // of stamped_stages
   bool stamps_stages_ = false;
+  bool silent_tensor_ = false;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
   std::map<const float*, std::unique_ptr<Graph>> stage_graphs_;  // of stamped_stages, by features
   std::unique_ptr<Graph> empty_;                                 // of empty_step

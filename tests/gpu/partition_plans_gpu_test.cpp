@@ -5,8 +5,6 @@
 #include "base/plan_rules.h"
 #include "plans_gpu.h"
 #include "sequence_models.h"
-#include "several_gpus.h"
-#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl::test {
 namespace {
@@ -23,18 +21,8 @@ class PartitionPlans : public ::testing::TestWithParam<std::string> {
     if (gpus_or_partitions(plan.num_devices(), why).empty()) GTEST_SKIP() << why;
   }
   JobDevices devices(bool deterministic) const {
-    JobDevices job;
     std::string why;
-    job.devices = gpus_or_partitions(plan.num_devices(), why);
-    std::vector<Device*> all;
-    for (auto& device : job.devices) {
-      device->bind_thread();
-      job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, deterministic}));
-      all.push_back(device.get());
-    }
-    const auto size = static_cast<int>(all.size());
-    job.communicators = make_symmetric_communicators(all, make_inproc_communicators(size, 60), 60, {});
-    return job;
+    return plan_job_on_gpus(plan.num_devices(), true, why, {MathMode::fp32, deterministic});
   }
   ParallelPlan plan;
 };

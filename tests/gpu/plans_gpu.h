@@ -8,6 +8,8 @@
 #include <string>
 
 #include "plan_job.h"
+#include "several_gpus.h"
+#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl::test {
 
@@ -26,6 +28,23 @@ inline TrainerOptions plan_options_on_gpus(const ModelSpec& model, const Paralle
   options.seed = 7;
   options.keep_gradients = true;
   return options;
+}
+
+/// GPUs or partitions of the only one, with what connects them: NCCL, or collectives in symmetric memory. No devices:
+/// there are too few, and `why` says so.
+inline JobDevices plan_job_on_gpus(int world, bool symmetric, std::string& why, const OpsOptions& ops = {}) {
+  JobDevices job;
+  job.devices = gpus_or_partitions(world, why);
+  std::vector<Device*> devices;
+  for (auto& device : job.devices) {
+    device->bind_thread();
+    job.ops.push_back(make_cuda_ops(*device, ops));
+    devices.push_back(device.get());
+  }
+  if (devices.empty()) return job;
+  job.communicators = symmetric ? make_symmetric_communicators(devices, make_inproc_communicators(world, 60), 60, {})
+                                : make_nccl_communicators(devices, 60);
+  return job;
 }
 
 /// Trains kPlanSteps steps and expects losses, gradients and parameters of one device in float64.

@@ -10,9 +10,7 @@
 #include "plans_gpu.h"
 #include "random_plans.h"
 #include "sequence_models.h"
-#include "several_gpus.h"
 #include "shard_ops.h"
-#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl::test {
 namespace {
@@ -25,23 +23,6 @@ TEST(GpuShardOps, EqualFloat64) {
   const auto ops = make_cuda_ops(*devices[0], {MathMode::fp32, false});
   const auto stream = devices[0]->make_stream("compute");
   expect_shards(*devices[0], *ops, *stream);
-}
-
-/// GPUs or partitions of the only one, with what connects them: NCCL, or collectives in symmetric memory. No devices:
-/// there are too few.
-JobDevices gpu_job(int world, bool symmetric, std::string& why) {
-  JobDevices job;
-  job.devices = gpus_or_partitions(world, why);
-  std::vector<Device*> devices;
-  for (auto& device : job.devices) {
-    device->bind_thread();
-    job.ops.push_back(make_cuda_ops(*device, {MathMode::fp32, false}));
-    devices.push_back(device.get());
-  }
-  if (devices.empty()) return job;
-  job.communicators = symmetric ? make_symmetric_communicators(devices, make_inproc_communicators(world, 60), 60, {})
-                                : make_nccl_communicators(devices, 60);
-  return job;
 }
 
 class GpuPlans : public ::testing::TestWithParam<std::string> {};
@@ -60,7 +41,7 @@ TEST_P(GpuPlans, EqualOneDeviceInFloat64) {
     if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
     std::string why;
-    JobDevices job = gpu_job(world, false, why);
+    JobDevices job = plan_job_on_gpus(world, false, why);
     expect_one_device(job, plan_options_on_gpus(small.spec, plan), fmt::format("{} under {}", small.name, GetParam()));
   }
   EXPECT_GT(tested, 0);
@@ -88,7 +69,7 @@ TEST_P(RandomGpuPlans, EqualOneDeviceInFloat64) {
     ++found;
     const std::string text = fmt::format("{} under {} (PLAN_SEED={})", small.name, format_plan(plan), plan_seed());
     std::string why;
-    JobDevices job = gpu_job(plan.num_devices(), symmetric, why);
+    JobDevices job = plan_job_on_gpus(plan.num_devices(), symmetric, why);
     if (job.devices.empty()) GTEST_SKIP() << why;
     expect_one_device(job, plan_options_on_gpus(small.spec, plan), text);
   }

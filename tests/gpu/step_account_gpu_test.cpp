@@ -4,6 +4,7 @@
 
 #include "accounted_cell.h"
 #include "measure/study/step_account.h"
+#include "plans_gpu.h"
 #include "stats/summary.h"
 
 namespace amdahl::test {
@@ -39,6 +40,26 @@ TEST_P(GpuAccount, IsOfTheMeasuredStep) {
     ratios.push_back(account.step / run.front().step_us);
   }
   EXPECT_NEAR(median_of(ratios), 1, 0.05);
+}
+
+/// Sums of tensor parallelism, which are found by leaving them out, of steps that are replayed as a graph.
+TEST(GpuTensorAccount, SeesTheSums) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  std::string why;
+  JobDevices job = plan_job_on_gpus(2, true, why, {MathMode::tf32, false});
+  if (job.devices.empty()) GTEST_SKIP() << why;
+  TrainerOptions options;
+  options.model = find_model_preset("large");
+  options.plan = parse_plan("tp2");
+  options.plan.global_batch = 4096;
+  options.launch = LaunchMode::graph;
+  std::vector<double> sums;
+  for (const auto& run : run_cell(job, options, 3, 20)) {
+    const AccountedStep account = account_step({run[0].parts, run[1].parts});
+    sums.push_back(account.tp_communication / account.step);
+  }
+  EXPECT_GT(median_of(sums), 0.05);
 }
 
 INSTANTIATE_TEST_SUITE_P(Launches, GpuAccount,
