@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <functional>
+#include <mutex>
 #include <numbers>
 #include <system_error>
 #include <thread>
@@ -43,19 +45,30 @@ void draw_range(const ParameterSpec& spec, int64_t begin, int64_t end, double he
   }
 }
 
-/// Runs all pieces of work, by several threads.
+/// Runs all pieces of work, by several threads. The first error of any ends them.
 void run_pieces(const std::vector<std::function<void()>>& pieces) {
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
   const auto work = [&] {
-    for (size_t i = next++; i < pieces.size(); i = next++) pieces[i]();
+    try {
+      for (size_t i = next++; i < pieces.size(); i = next++) pieces[i]();
+    } catch (...) {
+      next = pieces.size();
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+    }
   };
   const auto most = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 32);
-  std::vector<std::jthread> others;
-  try {
-    while (others.size() + 1 < std::min(most, pieces.size())) others.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: these do it
+  {
+    std::vector<std::jthread> others;
+    try {
+      while (others.size() + 1 < std::min(most, pieces.size())) others.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads: these do it
+    }
+    work();
   }
-  work();
+  if (error) std::rethrow_exception(error);
 }
 
 /// Residual branches of pre-norm transformers are scaled down by 1 / sqrt(2 x blocks), as GPT-2's.
