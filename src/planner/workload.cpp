@@ -145,6 +145,9 @@ LayerWork work_of_layer(const Place& at, size_t index) {
       work = other_work(at, layer, input, parameters);
   }
   work.parameters = parameters;
+  // Of schedules whose backward is in two parts the first one computes both gradients, except of dense layers; it
+  // leaves out the model's first layer (Model::backward_inputs). Of three products one is the gradient of the weights.
+  work.weight_share = index == 0 ? 2.0 / 3 : layer.kind == LayerKind::dense ? 1.0 / 3 : 0;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;

@@ -42,6 +42,7 @@ struct LayerWork {
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
   double repeated_share = 0;                                  // of its work that backward does again
+  double weight_share = 0;                                    // of its work: gradients of weights by themselves
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
 };
 
