@@ -50,11 +50,20 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
   sum.weight_us += times * total * layer.weight_share;
 }
 
-// Stage 3 gathers the parameters once more for backward: a collective of three halves instead of two.
+// An all-reduce is a reduction and a gather, each half of it.
 double data_us(const Workload& work, double parameters, const Rates& rates) {
-  const double reduce = group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(),
-                                            rates.dp_alpha_us, rates.dp_gbps, rates);
-  return work.zero_stage < 3 ? reduce : 1.5 * reduce;
+  return (work.reductions() + work.gathers()) / 2 *
+         group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(), rates.dp_alpha_us,
+                             rates.dp_gbps, rates);
+}
+
+// Communication of gradients behind the backward passes of the micro-batches that have any, and slower backward.
+Overlap data_overlap(const Workload& work, double communication, double backward, double parameters,
+                     const Rates& rates) {
+  const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
+  const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+  const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
+  return {passes * one.exposed_us, passes * one.slowed_us};
 }
 
 double relative_sd(const PlanAccount& account, int tp) {
@@ -191,9 +200,8 @@ PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stage
   const double communication = data_us(work, parameters, rates) * oversubscription(work.mesh.size(), rates);
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
-    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
-    const Overlap overlap = overlap_of(communication, backward, buckets, rates);
+    const Overlap overlap = data_overlap(work, communication, backward, parameters, rates);
     account.exposed_dp_us = overlap.exposed_us;
     account.slowed_us = overlap.slowed_us;
     account.compute_us += overlap.slowed_us;
