@@ -236,8 +236,12 @@ double Workload::reductions() const {
 // two places still hold: the last two where it turns to backward, and the first two at the next micro-batch.
 double Workload::gathers() const {
   if (zero_stage < 3) return 1;
+  const std::vector<double> held = rank_parameters();
+  const auto fullest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
   double all = 0, gathered = 0;
-  for (const StageWork& stage : stages) {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (mesh.pp > 1 && rank_of_stage(schedule, mesh.pp, static_cast<int>(s)) != fullest) continue;
+    const StageWork& stage = stages[s];
     std::vector<double> units;
     double divided = 0;
     for (const LayerWork& layer : stage.layers)

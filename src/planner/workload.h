@@ -68,8 +68,8 @@ struct Workload {
 
   /// Parameters of each pipeline rank.
   std::vector<double> rank_parameters() const;
-  /// How often a step sums a gradient over the data axis, and how often it gathers a parameter, on average of the
-  /// parameters: once each in an all-reduce.
+  /// How often a step sums a gradient over the data axis, and how often it gathers a parameter, on average of those
+  /// of the fullest rank: once each in an all-reduce.
   double reductions() const;
   double gathers() const;
   /// Bytes that a step touches on the device with most parameters: parameters with gradients and Adam's state, and

@@ -173,6 +173,14 @@ TEST(PlannerPredict, SchedulesThatDivideBackwardReduceOnce) {
   EXPECT_EQ(reductions("dp2.pp2,m4,zero3,zb-v"), 1);
   EXPECT_EQ(reductions("dp2.pp2,m4,zero1,1f1b"), 1) << "after the last micro-batch";
   EXPECT_EQ(reductions("dp2,m4"), 1);
+  // The fuller of two stages of `large` has two layers, which stay in the two places of gathered parameters.
+  const auto gathers = [](const char* text) {
+    ParallelPlan plan = parse_plan(text);
+    plan.global_batch = 16;
+    return make_workload(find_model_preset("large"), plan, amdahl_profile()).gathers();
+  };
+  EXPECT_GT(gathers("dp2,m4,zero3"), 5);
+  EXPECT_EQ(gathers("dp2.pp2,m4,zero3,1f1b"), 1) << "measured: as many bytes as zero2";
 }
 
 TEST(PlannerPredict, VirtualDevicesSpendTimeOnTransfers) {
