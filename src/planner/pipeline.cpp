@@ -41,7 +41,8 @@ struct Pipeline {
     // A multiple of the ranks apart, because interleaved schedules need one.
     const int64_t rest = (micro_batches - steady) % ranks();
     const Span first = simulated(steady + rest, transfer), second = simulated(steady + rest + ranks(), transfer);
-    const auto further = static_cast<double>((micro_batches - steady - rest) / ranks());
+    const int64_t times = (micro_batches - steady - rest) / ranks();
+    const auto further = static_cast<double>(times);
     return {first.makespan_us + (second.makespan_us - first.makespan_us) * further,
             first.busy_us + (second.busy_us - first.busy_us) * further};
   }
