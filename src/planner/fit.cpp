@@ -42,7 +42,7 @@ Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, doub
     std::vector<double> all;
     all.reserve(rows.size() + logarithms.size());
     for (const FitRow* row : rows) {
-      const PlanAccount account = account_of(row->work, rates, PipelineMethod::bound);
+      const PlanAccount account = account_of(row->work, rates, fit_method(rates));
       all.push_back(weight * softened(std::log(account.step_us() / row->step_us) / kResidualSd));
       if (!row->parts) continue;
       const FitParts predicted = parts_of(account);

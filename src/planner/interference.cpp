@@ -26,6 +26,13 @@ double sharing_factor(double devices, const Rates& rates) {
   return oversubscription(devices, rates) * (1 + rates.sharing * std::max(0.0, with_core - 1));
 }
 
+std::vector<double> pipeline_slowdowns(int ranks, int devices_of_rank, const Rates& rates) {
+  std::vector<double> slowdowns;
+  for (int working = 1; working <= ranks; ++working)
+    slowdowns.push_back(sharing_factor(working * devices_of_rank, rates) / sharing_factor(devices_of_rank, rates));
+  return slowdowns;
+}
+
 double pipeline_sharing(int ranks, int devices_of_rank, double busy, const Rates& rates) {
   const double part = std::clamp(busy, 1e-6, 1.0);
   // Chances of so many ranks at work at once, of those times when one is: binomial, without its 0.

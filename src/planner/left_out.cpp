@@ -22,7 +22,7 @@ LeftOut leave_groups_out(const std::vector<FitRow>& rows, const std::vector<std:
         if (groups[j] != groups[i]) others.push_back(&rows[j]);
       rates = without.emplace(groups[i], fit_rates(others, prior, &RateField::own_prior_sd)).first;
     }
-    out.accounts.push_back(account_of(rows[i].work, rates->second, PipelineMethod::bound));
+    out.accounts.push_back(account_of(rows[i].work, rates->second, fit_method(rates->second)));
     const double ratio = out.accounts.back().step_us() / rows[i].step_us;
     out.errors.push_back(ratio - 1);
     logarithms.push_back(std::log(ratio));
@@ -35,7 +35,7 @@ LeftOut leave_groups_out(const std::vector<FitRow>& rows, const std::vector<std:
 std::vector<double> relative_errors(const std::vector<FitRow>& rows, const Rates& rates) {
   std::vector<double> errors;
   for (const FitRow& row : rows)
-    errors.push_back(account_of(row.work, rates, PipelineMethod::bound).step_us() / row.step_us - 1);
+    errors.push_back(account_of(row.work, rates, fit_method(rates)).step_us() / row.step_us - 1);
   return errors;
 }
 

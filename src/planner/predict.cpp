@@ -45,14 +45,25 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
   sum.compute_us += times * (gemm + attention + memory);
   sum.collectives_us += times * collectives;
   sum.host_us += times * host;
-  sum.gaps_us += times * (queue_us(device, host, rates) - device);
+  const double total = queue_us(device, host, rates);
+  sum.gaps_us += times * (total - device);
+  sum.weight_us += times * total * layer.weight_share;
 }
 
-// Stage 3 gathers the parameters once more for backward: a collective of three halves instead of two.
+// An all-reduce is a reduction and a gather, each half of it.
 double data_us(const Workload& work, double parameters, const Rates& rates) {
-  const double reduce = group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(),
-                                            rates.dp_alpha_us, rates.dp_gbps, rates);
-  return work.zero_stage < 3 ? reduce : 1.5 * reduce;
+  return (work.reductions() + work.gathers()) / 2 *
+         group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(), rates.dp_alpha_us,
+                             rates.dp_gbps, rates);
+}
+
+// Communication of gradients behind the backward passes of the micro-batches that have any, and slower backward.
+Overlap data_overlap(const Workload& work, double communication, double backward, double parameters,
+                     const Rates& rates) {
+  const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
+  const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+  const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
+  return {passes * one.exposed_us, passes * one.slowed_us};
 }
 
 double relative_sd(const PlanAccount& account, int tp) {
@@ -73,7 +84,8 @@ double relative_sd(const PlanAccount& account, int tp) {
 std::vector<StageCost> costs_of(const std::vector<StageTime>& times, double handoff) {
   std::vector<StageCost> costs;
   for (const StageTime& time : times)
-    costs.push_back({time.total_us() * kForwardShare + handoff, time.total_us() * (1 - kForwardShare) + handoff});
+    costs.push_back(
+        {time.total_us() * kForwardShare + handoff, time.total_us() * (1 - kForwardShare) + handoff, time.weight_us});
   return costs;
 }
 
@@ -98,14 +110,36 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
   return streamed(rates, layer.bytes / kActivationPasses * cache_sharers(work, rates));
 }
 
-// By which work gets slower because devices work at the same time; ranks of a pipeline also wait for each other.
-double slowdown_of(const Workload& work, const std::vector<StageTime>& ranks, const PipelineCost& pipeline,
-                   const Rates& rates) {
-  if (work.mesh.pp == 1 || pipeline.makespan_us <= 0) return sharing_factor(work.mesh.size(), rates);
-  double sum = 0;
-  for (const StageTime& rank : ranks) sum += rank.total_us();
-  const double busy = sum * static_cast<double>(work.micro_batches) / pipeline.makespan_us / work.mesh.pp;
-  return pipeline_sharing(work.mesh.pp, work.mesh.dp * work.mesh.tp, busy, rates);
+// The bound, with ranks that slow each other as often as they work at once on average.
+PipelineCost shared_bound(const Workload& work, const std::vector<StageCost>& ranks, double transfer,
+                          const Rates& rates) {
+  PipelineCost cost = pipeline_bound(work.schedule, work.chunks, ranks, work.micro_batches, transfer);
+  cost.slowdown = sharing_factor(work.mesh.size(), rates);
+  if (work.mesh.pp > 1 && cost.makespan_us > 0) {
+    double sum = 0;
+    for (const StageCost& rank : ranks) sum += rank.total_us();
+    const double busy = sum * static_cast<double>(work.micro_batches) / cost.makespan_us / work.mesh.pp;
+    cost.slowdown = pipeline_sharing(work.mesh.pp, work.mesh.dp * work.mesh.tp, busy, rates);
+  }
+  cost.bubble_us *= cost.slowdown;
+  return cost;
+}
+
+// Costs of a step's pipeline. `handoff`: a rank's own time for each micro-batch in each direction.
+PipelineCost pipeline_cost(const Workload& work, const std::vector<StageTime>& stages,
+                           const std::vector<StageTime>& ranks, double handoff, double transfer, const Rates& rates,
+                           PipelineMethod method) {
+  if (work.mesh.pp == 1 || method == PipelineMethod::bound)
+    return shared_bound(work, costs_of(ranks, handoff * work.chunks), transfer, rates);
+  const int devices_of_rank = work.mesh.dp * work.mesh.tp;
+  const double alone = sharing_factor(devices_of_rank, rates);
+  std::vector<double> slowdowns = pipeline_slowdowns(work.mesh.pp, devices_of_rank, rates);
+  if (slowdowns.back() == 1) slowdowns.clear();
+  std::vector<StageCost> costs = costs_of(stages, handoff);
+  for (StageCost& cost : costs) cost.forward_us *= alone, cost.backward_us *= alone, cost.weight_us *= alone;
+  PipelineCost cost = pipeline_simulated(work.schedule, work.chunks, costs, work.micro_batches, transfer, slowdowns);
+  cost.slowdown *= alone;
+  return cost;
 }
 
 }  // namespace
@@ -113,7 +147,7 @@ double slowdown_of(const Workload& work, const std::vector<StageTime>& ranks, co
 StageTime& StageTime::operator+=(const StageTime& other) {
   for (double StageTime::*part :
        {&StageTime::compute_us, &StageTime::collectives_us, &StageTime::gaps_us, &StageTime::gemm_us,
-        &StageTime::attention_us, &StageTime::memory_us, &StageTime::host_us})
+        &StageTime::attention_us, &StageTime::memory_us, &StageTime::host_us, &StageTime::weight_us})
     this->*part += other.*part;
   return *this;
 }
@@ -127,6 +161,10 @@ std::vector<StageTime> stage_times(const Workload& work, const Rates& given) {
       add_layer(layer, work.mesh, rates_for(work, layer, given), weight_gbps, stages.back());
   }
   return stages;
+}
+
+PipelineMethod fit_method(const Rates& rates) {
+  return rates.shared_cores > 0 ? PipelineMethod::simulation : PipelineMethod::bound;
 }
 
 std::vector<StageTime> rank_times(const Workload& work, const std::vector<StageTime>& stages) {
@@ -144,19 +182,16 @@ PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stage
   // Ranks that share cores wake each other for every micro-batch: their latency is the rank's own time.
   const double handoff = work.mesh.pp > 1 && rates.shared_cores > 0 ? alpha : 0;
   const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, alpha - handoff, rates.pp_gbps) : 0;
-  const PipelineCost pipeline =
-      method == PipelineMethod::bound
-          ? pipeline_bound(costs_of(ranks, handoff * work.chunks), work.micro_batches, transfer)
-          : pipeline_simulated(work.schedule, work.chunks, costs_of(stages, handoff), work.micro_batches, transfer);
+  const PipelineCost pipeline = pipeline_cost(work, stages, ranks, handoff, transfer, rates, method);
   const StageTime& busiest = ranks[static_cast<size_t>(pipeline.busiest)];
-  const double sharing = slowdown_of(work, ranks, pipeline, rates);
+  const double sharing = pipeline.slowdown;
   const double micro_batches = static_cast<double>(work.micro_batches) * sharing;
   PlanAccount account;
   account.compute_us = micro_batches * busiest.compute_us;
   account.exposed_tp_us = micro_batches * busiest.collectives_us;
   account.gaps_us = micro_batches * busiest.gaps_us + rates.step_us;
-  account.exposed_pp_us = pipeline.transfer_us + 2 * handoff * static_cast<double>(work.micro_batches * work.chunks);
-  account.bubble_us = pipeline.bubble_us * sharing;
+  account.exposed_pp_us = pipeline.transfer_us + 2 * handoff * micro_batches * work.chunks;
+  account.bubble_us = pipeline.bubble_us;
   const std::vector<double> held = work.rank_parameters();
   const double parameters = *std::max_element(held.begin(), held.end());
   const int updating = work.zero_stage > 0 ? work.mesh.dp : 1;
@@ -165,9 +200,8 @@ PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stage
   const double communication = data_us(work, parameters, rates) * oversubscription(work.mesh.size(), rates);
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
-    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
-    const Overlap overlap = overlap_of(communication, backward, buckets, rates);
+    const Overlap overlap = data_overlap(work, communication, backward, parameters, rates);
     account.exposed_dp_us = overlap.exposed_us;
     account.slowed_us = overlap.slowed_us;
     account.compute_us += overlap.slowed_us;

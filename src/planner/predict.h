@@ -15,6 +15,8 @@ inline constexpr double kNormal95 = 1.96;  // quantile of a normal distribution 
 
 /// Which cost of a pipeline: the bound is fast, for ranking many plans and for fits; the simulation is for the rest.
 enum class PipelineMethod { bound, simulation };
+/// Of fits: the bound knows nothing of the order in which ranks share cores.
+PipelineMethod fit_method(const Rates& rates);
 
 inline constexpr int kAdamArrays = 2;  // floats of optimizer state per parameter
 
@@ -22,6 +24,7 @@ inline constexpr int kAdamArrays = 2;  // floats of optimizer state per paramete
 struct StageTime {
   double compute_us = 0, collectives_us = 0, gaps_us = 0;
   double gemm_us = 0, attention_us = 0, memory_us = 0, host_us = 0;  // the first three sum to compute_us
+  double weight_us = 0;                                              // of the total: gradients of weights by themselves
   double total_us() const { return compute_us + collectives_us + gaps_us; }
   StageTime& operator+=(const StageTime& other);
 };

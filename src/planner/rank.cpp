@@ -78,19 +78,6 @@ class StageCache {
   PlanMemory memory_;
 };
 
-// What a schedule saves of the bound's bubble; the simulation of the best decides.
-double bubble_share(ScheduleKind kind, int chunks) {
-  switch (kind) {
-    case ScheduleKind::interleaved:
-      return 1.0 / chunks;
-    case ScheduleKind::zb_h1:
-    case ScheduleKind::zb_v:
-      return 1.0 / 3;
-    default:
-      return 1;
-  }
-}
-
 struct Candidate {
   size_t choice;
   double step_us;
@@ -215,8 +202,7 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
       ++outcome.num_too_large;
       continue;
     }
-    const double saved = step.account.bubble_us * (1 - bubble_share(schedule_of(choices[i]), chunks_of(choices[i])));
-    by_devices[choices[i].num_devices()].push_back({i, step.step_us - saved});
+    by_devices[choices[i].num_devices()].push_back({i, step.step_us});
   }
   outcome.num_plans = static_cast<int64_t>(choices.size());
   if (by_devices.empty())

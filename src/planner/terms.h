@@ -57,19 +57,23 @@ struct PipelineCost {
   double makespan_us = 0;
   double transfer_us = 0;  // part of it that would go with infinitely fast links
   double bubble_us = 0;    // idle time of the busiest stage apart from that
+  double slowdown = 1;     // of the busiest rank's work, by ranks that share cores with it
   int busiest = 0;         // rank
 };
 struct StageCost {
   double forward_us = 0, backward_us = 0;
+  double weight_us = 0;  // part of backward that schedules with a backward in two parts run later
   double total_us() const { return forward_us + backward_us; }
 };
 /// sum of ranks + (m - 1) x slowest rank + transfers: a pipeline whose slowest rank never waits after it started.
-/// Exact for gpipe and 1F1B when one rank is slowest by more than the transfers.
-PipelineCost pipeline_bound(const std::vector<StageCost>& ranks, int64_t micro_batches, double transfer_us);
+/// Exact for gpipe and 1F1B when one rank is slowest by more than the transfers. Of the bubble the part that the
+/// schedule leaves. Ranks have cores of their own.
+PipelineCost pipeline_bound(ScheduleKind kind, int chunks, const std::vector<StageCost>& ranks, int64_t micro_batches,
+                            double transfer_us);
 /// By simulation of the schedule; `stages` are those of all ranks, `chunks` of each. Beyond 4 p micro-batches the
-/// makespan is continued linearly, which is exact in the steady state.
+/// makespan is continued linearly, which is exact in the steady state. `slowdowns` as PipelineTimes.
 PipelineCost pipeline_simulated(ScheduleKind kind, int chunks, const std::vector<StageCost>& stages,
-                                int64_t micro_batches, double transfer_us);
+                                int64_t micro_batches, double transfer_us, const std::vector<double>& slowdowns = {});
 
 // interference.cpp
 struct Overlap {
@@ -82,8 +86,11 @@ Overlap overlap_of(double communication_us, double backward_us, int buckets, con
 /// devices on the cores of one host, and sharing for each further one that has a core (memory bandwidth, power). 1 for
 /// one device.
 double sharing_factor(double devices, const Rates& rates);
-/// The average of this factor over a pipeline's time: each of its ranks, of so many devices, is at work for the part
-/// `busy` of it, independently of the others. sharing_factor(ranks x devices_of_rank) for busy = 1.
+/// By which a rank of so many devices is slower than when it works alone, for each number of ranks at work, from one.
+std::vector<double> pipeline_slowdowns(int ranks, int devices_of_rank, const Rates& rates);
+/// Without a simulation, the average of this factor over a pipeline's time: each of its ranks, of so many devices, is
+/// at work for the part `busy` of it, independently of the others. sharing_factor(ranks x devices_of_rank) for busy
+/// = 1.
 double pipeline_sharing(int ranks, int devices_of_rank, double busy, const Rates& rates);
 /// The first of these factors: also collectives take as much longer, because ranks copy and wait on the same cores.
 double oversubscription(double devices, const Rates& rates);

@@ -7,6 +7,7 @@
 
 #include "base/plan_rules.h"
 #include "base/shards.h"
+#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -145,6 +146,9 @@ LayerWork work_of_layer(const Place& at, size_t index) {
       work = other_work(at, layer, input, parameters);
   }
   work.parameters = parameters;
+  // Of schedules whose backward is in two parts the first one computes both gradients, except of dense layers; it
+  // leaves out the model's first layer (Model::backward_inputs). Of three products one is the gradient of the weights.
+  work.weight_share = index == 0 ? 2.0 / 3 : layer.kind == LayerKind::dense ? 1.0 / 3 : 0;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
@@ -221,6 +225,36 @@ std::vector<double> Workload::rank_parameters() const {
   return ranks;
 }
 
+// ZeRO stages 2 and 3 keep sums of a rank's part alone, to which each micro-batch is added, unless the schedule
+// computes a layer's gradients at two times (UnitSync).
+double Workload::reductions() const {
+  const bool divides = mesh.pp > 1 && splits_backward(schedule);
+  return zero_stage >= 2 && !divides ? real(micro_batches) : 1;
+}
+
+// Stage 3 gathers the layers in forward and in backward of each micro-batch, except those of the pass before that its
+// two places still hold: the last two where it turns to backward, and the first two at the next micro-batch.
+double Workload::gathers() const {
+  if (zero_stage < 3) return 1;
+  const std::vector<double> held = rank_parameters();
+  const auto fullest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
+  double all = 0, gathered = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (mesh.pp > 1 && rank_of_stage(schedule, mesh.pp, static_cast<int>(s)) != fullest) continue;
+    const StageWork& stage = stages[s];
+    std::vector<double> units;
+    double divided = 0;
+    for (const LayerWork& layer : stage.layers)
+      if (const double unit = layer.parameters - layer.pinned; unit > 0)
+        units.insert(units.end(), static_cast<size_t>(layer.repeats), unit), divided += unit * layer.repeats;
+    all += stage.parameters, gathered += stage.parameters;
+    if (units.size() <= kParameterSlots) continue;
+    const double last = units.back() + units[units.size() - 2], first = units[0] + units[1];
+    gathered += real(micro_batches) * (divided - last) + real(micro_batches - 1) * (divided - first);
+  }
+  return all > 0 ? gathered / all : 1;
+}
+
 double Workload::touched_bytes(bool updates) const {
   constexpr double kPasses = 3;                            // over activations, in LayerWork::bytes
   const double parameter_bytes = updates ? 4 * 4 : 2 * 4;  // Adam has two moments
@@ -274,10 +308,13 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
   };
   for (size_t s = 0; s < ranges.size(); ++s) {
     work.stages.push_back(stage_work(at, ranges[s], roles));
-    // The tied output layer has a copy of the table where another rank holds the embedding.
-    for (size_t i = ranges[s].first; i < std::min(ranges[s].last, model.layers.size()); ++i)
-      if (model.layers[i].tied && holder(s) != holder(0))
-        work.stages[s].parameters += parameters_in(model, 0, roles[0], at.tensor);
+    for (size_t i = ranges[s].first; i < std::min(ranges[s].last, model.layers.size()); ++i) {
+      if (!model.layers[i].tied) continue;
+      const double table = real(shard_parameters(model, 0, roles[0], at.tensor)[0].num_parameters());
+      work.stages[0].layers[0].pinned = table;
+      // The tied output layer has a copy of the table where another rank holds the embedding.
+      if (holder(s) != holder(0)) work.stages[s].parameters += table;
+    }
     if (s > 0)
       work.transfer_bytes =
           std::max(work.transfer_bytes,

@@ -41,7 +41,9 @@ struct LayerWork {
   double collectives = 0;                                     // of the tensor axis
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
+  double pinned = 0;                                          // of these, a table that the output layer reads too
   double repeated_share = 0;                                  // of its work that backward does again
+  double weight_share = 0;                                    // of its work: gradients of weights by themselves
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
 };
 
@@ -66,6 +68,10 @@ struct Workload {
 
   /// Parameters of each pipeline rank.
   std::vector<double> rank_parameters() const;
+  /// How often a step sums a gradient over the data axis, and how often it gathers a parameter, on average of those
+  /// of the fullest rank: once each in an all-reduce.
+  double reductions() const;
+  double gathers() const;
   /// Bytes that a step touches on the device with most parameters: parameters with gradients and Adam's state, and
   /// activations. `updates`: else a micro-batch, without the state.
   double touched_bytes(bool updates = true) const;

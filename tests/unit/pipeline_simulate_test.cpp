@@ -51,6 +51,47 @@ TEST(PipelineSimulate, EveryKindEndsWithTheBubbleOfItsFormula) {
   EXPECT_GT(with_formula, 7000);
 }
 
+// Rank 0: F0 0-2, F1 2-5, B0 9-12, B1 12-14; rank 1: F0 2-5, F1 5-7, B0 7-9, B1 9-12. Both work from 2 to 5 and from 9
+// to 12, half as fast again.
+TEST(PipelineSimulate, RanksAtWorkAtOnceSlowEachOther) {
+  const PipelineSchedule schedule = make_schedule(ScheduleKind::gpipe, 2, 2);
+  PipelineTimes times = equal_times(schedule, {2, 1, 1});
+  times.slowdowns = {1, 1.5};
+  const SimulatedPipeline result = simulate(schedule, times);
+  EXPECT_DOUBLE_EQ(result.makespan_us, 14);
+  EXPECT_EQ(result.busy_us, (std::vector<double>{10, 10}));
+  EXPECT_DOUBLE_EQ(result.times[1][3].start_us, 9);
+  EXPECT_DOUBLE_EQ(result.times[1][3].end_us, 12);
+}
+
+TEST(PipelineSimulate, RanksOnOneCoreTakeAllTheirWorkAndOnEnoughCoresNoMore) {
+  std::mt19937_64 random(31);
+  std::uniform_real_distribution<double> time_us(0, 10);
+  for (const ScheduleKind kind : schedule_kinds())
+    for (const int ranks : {2, 3, 4})
+      for (const int micro_batches : {ranks, 2 * ranks, 3 * ranks}) {
+        const PipelineSchedule schedule = make_schedule(kind, ranks, micro_batches, chunks_of(kind));
+        PipelineTimes times;
+        double work_us = 0;
+        for (int stage = 0; stage < schedule.num_stages; ++stage) {
+          times.stages.push_back({time_us(random), time_us(random), time_us(random)});
+          const StageTimes& last = times.stages.back();
+          work_us += micro_batches * (last.forward_us + last.backward_input_us + last.backward_weight_us);
+        }
+        const double apart = simulate(schedule, times).makespan_us;
+        times.slowdowns.assign(static_cast<size_t>(ranks), 1);
+        EXPECT_NEAR(simulate(schedule, times).makespan_us, apart, 1e-9 * apart) << to_string(kind);
+        for (int working = 1; working <= ranks; ++working)
+          times.slowdowns[static_cast<size_t>(working) - 1] = std::max(1.0, working / 2.0);
+        const double two_cores = simulate(schedule, times).makespan_us;
+        EXPECT_GE(two_cores, std::max(apart, work_us / 2) - 1e-9 * work_us) << to_string(kind);
+        for (int working = 1; working <= ranks; ++working) times.slowdowns[static_cast<size_t>(working) - 1] = working;
+        EXPECT_NEAR(simulate(schedule, times).makespan_us, work_us, 1e-9 * work_us)
+            << to_string(kind) << ": one core always has work";
+        EXPECT_LE(two_cores, work_us * (1 + 1e-9)) << to_string(kind);
+      }
+}
+
 TEST(PipelineSimulate, TakesTheTimeOfEveryActionWhereItIsGiven) {
   const PipelineSchedule schedule = make_schedule(ScheduleKind::gpipe, 2, 2);  // each rank: F0 F1 B0 B1
   PipelineTimes times = equal_times(schedule, {1, 1, 1});

@@ -10,6 +10,7 @@
 #include "amdahl/error.h"
 #include "amdahl/plans.h"
 #include "lab/planner_steps.h"
+#include "parallel/data/strategy.h"
 #include "planner/left_out.h"
 #include "planner/priors.h"
 #include "planner/probes.h"
@@ -146,13 +147,50 @@ TEST(PlannerWorkload, WeightsOfARecurrentLayerHaveOneGradientOfAllSteps) {
       << "the weights stay in the cache";
 }
 
+// Against the engine's own count of what a rank sends (UnitSync), which leaves out what all ranks keep of a unit.
+TEST(PlannerPredict, ZeroReducesAndGathersAsOftenAsTheTrainer) {
+  for (const char* name : {"medium", "large", "transformer", "gpt2"})
+    for (const char* text :
+         {"dp2,zero2", "dp2,m4,zero2", "dp4,m2,zero2", "dp2,zero3", "dp2,m4,zero3", "dp4,m2,zero3"}) {
+      const ModelSpec model = find_model_preset(name);
+      ParallelPlan plan = parse_plan(text);
+      plan.global_batch = 16;
+      const Workload work = make_workload(model, plan, amdahl_profile());
+      const double bytes =
+          4 * work.stages[0].parameters * (work.reductions() + work.gathers()) / static_cast<double>(plan.mesh.dp);
+      const auto counted = static_cast<double>(unit_sync_traffic(plan, model, 0));
+      EXPECT_NEAR(bytes / counted, 1, 0.02) << name << " " << text;
+    }
+}
+
+TEST(PlannerPredict, SchedulesThatDivideBackwardReduceOnce) {
+  const auto reductions = [](const char* text) {
+    return work_of("mlp-50-512-512-512-512", text, 32, amdahl_profile()).reductions();
+  };
+  EXPECT_EQ(reductions("dp2.pp2,m4,zero2,1f1b"), 4);
+  EXPECT_EQ(reductions("dp2.pp2,m4,zero3,gpipe"), 4);
+  EXPECT_EQ(reductions("dp2.pp2,m4,zero2,zb-h1"), 1);
+  EXPECT_EQ(reductions("dp2.pp2,m4,zero3,zb-v"), 1);
+  EXPECT_EQ(reductions("dp2.pp2,m4,zero1,1f1b"), 1) << "after the last micro-batch";
+  EXPECT_EQ(reductions("dp2,m4"), 1);
+  // The fuller of two stages of `large` has two layers, which stay in the two places of gathered parameters.
+  const auto gathers = [](const char* text) {
+    ParallelPlan plan = parse_plan(text);
+    plan.global_batch = 16;
+    return make_workload(find_model_preset("large"), plan, amdahl_profile()).gathers();
+  };
+  EXPECT_GT(gathers("dp2,m4,zero3"), 5);
+  EXPECT_EQ(gathers("dp2.pp2,m4,zero3,1f1b"), 1) << "measured: as many bytes as zero2";
+}
+
 TEST(PlannerPredict, VirtualDevicesSpendTimeOnTransfers) {
   Rates rates = cpu_prior(2);
   const Workload work = work_of("mlp-50-512-512-512-512", "pp2,m4", 32, amdahl_profile());
   const PlanAccount before = account_of(work, rates, PipelineMethod::bound);
   rates.pp_alpha_us += 100;
   const PlanAccount after = account_of(work, rates, PipelineMethod::bound);
-  EXPECT_NEAR(after.exposed_pp_us - before.exposed_pp_us, 4 * 2 * 100, 1e-6) << "each micro-batch, both directions";
+  EXPECT_GE(after.exposed_pp_us - before.exposed_pp_us, 4 * 2 * 100) << "each micro-batch, both directions";
+  EXPECT_LE(after.exposed_pp_us - before.exposed_pp_us, 4 * 2 * 100 * sharing_factor(2, rates) + 1e-6);
   EXPECT_GE(after.step_us() - before.step_us(), 4 * 2 * 100);
 }
 

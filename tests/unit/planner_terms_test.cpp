@@ -72,7 +72,7 @@ TEST(PlannerTerms, HostAndDeviceAtOnce) {
 TEST(PlannerTerms, OneForwardOneBackwardIsItsBound) {
   const std::vector<StageCost> stages{{10, 20}, {10, 20}, {15, 30}};
   for (const int64_t micro_batches : {1, 2, 3, 8, 12, 13, 15, 40}) {
-    const PipelineCost bound = pipeline_bound(stages, micro_batches, 2);
+    const PipelineCost bound = pipeline_bound(ScheduleKind::one_f_one_b, 1, stages, micro_batches, 2);
     const PipelineCost simulated = pipeline_simulated(ScheduleKind::one_f_one_b, 1, stages, micro_batches, 2);
     EXPECT_NEAR(simulated.makespan_us, bound.makespan_us, 1e-6) << micro_batches;
     EXPECT_NEAR(simulated.makespan_us, 60 + 45.0 * static_cast<double>(micro_batches) + 8, 1e-6) << micro_batches;
@@ -81,7 +81,7 @@ TEST(PlannerTerms, OneForwardOneBackwardIsItsBound) {
 }
 
 TEST(PlannerTerms, LongPipelinesContinueAsSimulated) {
-  const std::vector<StageCost> stages{{3, 8}, {5, 6}, {4, 10}, {2, 8}};
+  const std::vector<StageCost> stages{{3, 8, 4}, {5, 6, 3}, {4, 10, 5}, {2, 8, 4}};
   for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
     PipelineTimes times;
     times.transfer_us = 1;
@@ -171,6 +171,37 @@ TEST(PlannerTerms, RanksOfAPipelineShareCoresWhenTheyWorkAtOnce) {
   EXPECT_NEAR(pipeline_sharing(4, 1, 1e-9, rates), 1, 1e-6) << "hardly ever two";
 }
 
+TEST(PlannerTerms, AtMostAsManyRanksWorkAsThereAreCores) {
+  Rates rates = simple_rates();
+  rates.sharing = 0, rates.shared_cores = 2;
+  EXPECT_EQ(pipeline_slowdowns(4, 1, rates), (std::vector<double>{1, 1, 1.5, 2}));
+  EXPECT_EQ(pipeline_slowdowns(3, 2, rates), (std::vector<double>{1, 2, 3})) << "a rank has both cores";
+  rates.shared_cores = 0;
+  EXPECT_EQ(pipeline_slowdowns(3, 2, rates), (std::vector<double>{1, 1, 1}));
+  // 16 forwards of 1 us, of which the first and the last have a core for themselves; backward takes twice as long.
+  const std::vector<StageCost> stages{{1, 2}, {1, 2}, {1, 2}, {1, 2}};
+  const PipelineCost cost = pipeline_simulated(ScheduleKind::gpipe, 1, stages, 4, 0, {1, 1, 1.5, 2});
+  EXPECT_GE(cost.makespan_us, 3 * (2 + 14 / 2.0));
+  EXPECT_LE(cost.makespan_us, 1.1 * 3 * (2 + 14 / 2.0));
+  EXPECT_GT(cost.slowdown, 1);
+  EXPECT_NEAR(cost.slowdown * 12 + cost.bubble_us, cost.makespan_us, 1e-9);
+}
+
+TEST(PlannerTerms, OnlyWeightGradientsComputedByThemselvesFillBubbles) {
+  const auto makespan = [](ScheduleKind kind, double weight_us) {
+    const std::vector<StageCost> stages(4, StageCost{1, 2, weight_us});
+    return pipeline_simulated(kind, 1, stages, 8, 0).makespan_us;
+  };
+  EXPECT_DOUBLE_EQ(makespan(ScheduleKind::zb_h1, 0), makespan(ScheduleKind::one_f_one_b, 0)) << "(p - 1) (F + B)";
+  EXPECT_DOUBLE_EQ(makespan(ScheduleKind::zb_h1, 1), 8 * 3 + 3 * 1) << "(p - 1) (F + B - W)";
+  EXPECT_DOUBLE_EQ(makespan(ScheduleKind::one_f_one_b, 1), 8 * 3 + 3 * 3);
+  for (const double weight_us : {0.0, 0.5, 1.0}) {
+    const std::vector<StageCost> ranks(4, StageCost{1, 2, weight_us});
+    EXPECT_NEAR(pipeline_bound(ScheduleKind::zb_h1, 1, ranks, 8, 0).makespan_us,
+                makespan(ScheduleKind::zb_h1, weight_us), 1e-9);
+  }
+}
+
 TEST(PlannerTerms, StagesOfOneRankAreSimulatedApart) {
   const std::vector<StageCost> even{{4, 8}, {4, 8}, {4, 8}, {4, 8}}, odd{{1, 2}, {4, 8}, {4, 8}, {7, 14}};
   const PipelineCost same = pipeline_simulated(ScheduleKind::zb_v, 2, even, 4, 0),
@@ -184,6 +215,23 @@ MeasuredIteration sample() {
   row.gpus = 8, row.tp = 2, row.dp = 2, row.pp = 2;
   row.global_batch = 32, row.micro_batch = 2, row.hidden = 1024, row.heads = 16, row.layers = 24;
   return row;
+}
+
+// As Model::backward_inputs and backward_weights divide a backward: a dense layer has both, another one has both
+// gradients in the first, and the first layer of a model has only the second.
+TEST(PlannerPredict, WeightGradientsOfDenseLayersAndOfTheFirstAreComputedByThemselves) {
+  ParallelPlan plan;
+  plan.global_batch = 8;
+  const auto shares = [&](const char* model) {
+    std::vector<double> all;
+    const Workload work = make_workload(find_model_preset(model), plan, amdahl_profile());
+    for (const LayerWork& layer : work.stages[0].layers) all.push_back(layer.weight_share);
+    return all;
+  };
+  const double third = 1.0 / 3;
+  EXPECT_EQ(shares("medium"), (std::vector<double>{2 * third, third, third, third}));
+  EXPECT_EQ(shares("transformer"), (std::vector<double>{2 * third, 0, 0, 0, third}))
+      << "projection, blocks, norm, pool";
 }
 
 TEST(PlannerPredict, WorkloadDividesTheModel) {

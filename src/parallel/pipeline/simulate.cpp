@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -35,6 +36,13 @@ void require_times(const PipelineSchedule& schedule, const PipelineTimes& times)
   for (size_t stage = 0; stage < times.stages.size(); ++stage)
     require_stage_times(times.stages[stage], fmt::format("stage {}", stage));
   require_time(times.transfer_us, "a transfer");
+  if (!times.slowdowns.empty() && times.slowdowns.size() != schedule.actions.size())
+    throw Error(Cause::usage,
+                fmt::format("pipeline times: {} slowdowns for {} ranks", times.slowdowns.size(), schedule.num_ranks),
+                "one for each number of ranks at work, or none");
+  for (const double slowdown : times.slowdowns)
+    if (!std::isfinite(slowdown) || slowdown < 1)
+      throw Error(Cause::usage, fmt::format("pipeline times: a slowdown of {}", slowdown), "finite factors from 1 up");
   if (times.actions_us.empty()) return;
   bool fits = times.actions_us.size() == schedule.actions.size();
   for (size_t rank = 0; fits && rank < schedule.actions.size(); ++rank)
@@ -60,11 +68,7 @@ class Simulation {
   }
 
   SimulatedPipeline run() {
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (size_t rank = 0; rank < next_.size(); ++rank)
-        while (next_[rank] < schedule_.actions[rank].size() && advance(rank)) progress = true;
-    }
+    times_.slowdowns.empty() ? run_apart() : run_together();
     require_end();
     summarize();
     return std::move(result_);
@@ -108,26 +112,82 @@ class Simulation {
     return Action{ActionKind::backward_input, action.stage + 1, action.micro_batch};
   }
 
-  /// Runs the rank's next action; returns false when its input is not yet simulated.
-  bool advance(size_t rank) {
+  bool has_next(size_t rank) const { return next_[rank] < schedule_.actions[rank].size(); }
+
+  /// When the rank is free and the input of its next action has arrived; nothing while that input is not yet computed.
+  std::optional<double> ready_us(size_t rank) const {
     const Action& action = schedule_.actions[rank][next_[rank]];
-    double start_us = free_us_[rank];
-    if (const std::optional<Action> input = input_of(action)) {
-      const std::vector<double>& ends = input->kind == ActionKind::forward ? forward_end_us_ : gradient_end_us_;
-      const double end_us = ends[cell(input->stage, input->micro_batch)];
-      if (end_us < 0) return false;
-      const bool travels = rank_of(input->stage) != rank_of(action.stage);
-      start_us = std::max(start_us, end_us + (travels ? times_.transfer_us : 0));
-    }
-    const double duration = duration_us(rank), end_us = start_us + duration;
+    const std::optional<Action> input = input_of(action);
+    if (!input) return free_us_[rank];
+    const std::vector<double>& ends = input->kind == ActionKind::forward ? forward_end_us_ : gradient_end_us_;
+    const double end_us = ends[cell(input->stage, input->micro_batch)];
+    if (end_us < 0) return std::nullopt;
+    const bool travels = rank_of(input->stage) != rank_of(action.stage);
+    return std::max(free_us_[rank], end_us + (travels ? times_.transfer_us : 0));
+  }
+
+  /// The rank's next action ran.
+  void note(size_t rank, double start_us, double end_us) {
+    const Action& action = schedule_.actions[rank][next_[rank]];
     if (action.kind == ActionKind::forward) forward_end_us_[cell(action.stage, action.micro_batch)] = end_us;
     if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input)
       gradient_end_us_[cell(action.stage, action.micro_batch)] = end_us;
     result_.times[rank].push_back({start_us, end_us});
-    result_.busy_us[rank] += duration;
+    result_.busy_us[rank] += end_us - start_us;
     free_us_[rank] = end_us;
     ++next_[rank];
-    return true;
+  }
+
+  /// Ranks do not slow each other: an action's end is known when it starts.
+  void run_apart() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (size_t rank = 0; rank < next_.size(); ++rank)
+        while (has_next(rank)) {
+          const std::optional<double> start_us = ready_us(rank);
+          if (!start_us) break;
+          note(rank, *start_us, *start_us + duration_us(rank));
+          progress = true;
+        }
+    }
+  }
+
+  /// An action of a rank at work.
+  struct Running {
+    double start_us = kNotYet, left_us = 0;  // `left_us` as if it ran alone
+    bool now() const { return start_us >= 0; }
+  };
+
+  /// Ranks at work slow each other: from one begin or end of an action to the next.
+  void run_together() {
+    std::vector<Running> running(next_.size());
+    for (double now_us = 0;;) {
+      double next_us = std::numeric_limits<double>::infinity();
+      size_t working = 0;
+      for (size_t rank = 0; rank < next_.size(); ++rank) {
+        if (!running[rank].now() && has_next(rank))
+          if (const std::optional<double> start_us = ready_us(rank)) {
+            if (*start_us <= now_us)
+              running[rank] = {now_us, duration_us(rank)};
+            else
+              next_us = std::min(next_us, *start_us);
+          }
+        if (running[rank].now()) ++working;
+      }
+      const double slowdown = working > 0 ? times_.slowdowns[working - 1] : 1;
+      for (const Running& action : running)
+        if (action.now()) next_us = std::min(next_us, now_us + action.left_us * slowdown);
+      if (std::isinf(next_us)) return;  // all have ended, or wait for each other
+      for (size_t rank = 0; rank < next_.size(); ++rank) {
+        if (!running[rank].now()) continue;
+        const double end_us = now_us + running[rank].left_us * slowdown;
+        running[rank].left_us = std::max(0.0, running[rank].left_us - (next_us - now_us) / slowdown);
+        if (end_us > next_us) continue;
+        note(rank, running[rank].start_us, next_us);
+        running[rank] = {};
+      }
+      now_us = next_us;
+    }
   }
 
   void require_end() const {

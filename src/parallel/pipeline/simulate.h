@@ -18,6 +18,9 @@ struct PipelineTimes {
   double transfer_us = 0;          // of one activation or gradient between different ranks; 0 within a rank
   /// Of every action by itself, by rank and index as `actions` of the schedule; empty: those of its stage.
   std::vector<std::vector<double>> actions_us{};
+  /// By which actions take longer while so many ranks are at work at once: the first number is for one rank, one for
+  /// each number of ranks. For ranks that share cores. Empty: ranks do not slow each other.
+  std::vector<double> slowdowns{};
 };
 
 /// When an action runs, in microseconds since the first one started.
@@ -28,7 +31,7 @@ struct ActionTime {
 struct SimulatedPipeline {
   std::vector<std::vector<ActionTime>> times;  // by rank and index, as `actions` of the schedule
   double makespan_us = 0;                      // from the start to the end of the last action
-  std::vector<double> busy_us;                 // by rank: sum of its actions
+  std::vector<double> busy_us;                 // by rank: sum of its actions, as long as they took
   /// Idle share of the ranks' time, 0 to 1: 1 - sum(busy) / (ranks * makespan). Includes the idle time of ranks that
   /// have less work than others. 0 when all times are 0.
   double bubble_fraction = 0;
@@ -42,9 +45,11 @@ struct SimulatedPipeline {
 };
 
 /// Simulates the schedule: each rank runs its actions in order, and an action starts as soon as the rank is free and
-/// its inputs have arrived. A transfer takes time but occupies neither a rank nor a link. Throws Error{check_failed}
-/// for the violations of `check_schedule` and for a deadlock, naming every blocked rank's action and what it waits for;
-/// Error{usage} for times that are negative, not finite, or not one per stage and, where they are given, per action.
+/// its inputs have arrived. A transfer takes time but occupies neither a rank nor a link. With `slowdowns`, ranks that
+/// are at work at once progress at the same reduced rate, which changes whenever one of them begins or ends an action.
+/// Throws Error{check_failed} for the violations of `check_schedule` and for a deadlock, naming every blocked rank's
+/// action and what it waits for; Error{usage} for times that are negative, not finite, or not one per stage and, where
+/// they are given, per action, and for slowdowns that are not one per number of ranks, at least 1 and finite.
 SimulatedPipeline simulate(const PipelineSchedule& schedule, const PipelineTimes& times);
 
 /// `SimulatedPipeline::bubble_fraction` of `make_schedule`'s schedule when every stage takes `stage` and transfers take
