@@ -63,6 +63,9 @@ struct LayerContext {
   TensorGroup* tensor = nullptr;  // of a layer that tensor parallelism divides; null: the layer is whole here
   TensorGroup* tokens = nullptr;  // the ranks that divide the tokens of input or output; null: none
   bool takes_part = false, gives_part = false;  // whether they divide those of the input, of the output
+  // Whether the layer below and the one above compute on images and are held here: such layers pass each other images
+  // and gradients in the compute type, and gradients in two parts.
+  bool images_below = false, images_above = false;
   Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
 };
 

@@ -20,6 +20,7 @@ struct LayerState {
   std::unique_ptr<Buffer> mask{};                // bits of "output != 0"; null where the backend does not use them
   std::vector<std::unique_ptr<Buffer>> saved{};  // of layers other than dense ones: what their backward reads
   const float* input = nullptr;                  // of the last forward; the same layers
+  const void* d_added = nullptr;                 // what is added to d_output, see Layer::added_gradient; null: nothing
 
   float* out() const { return output->as<float>(); }
   float* d_out() const { return d_output->as<float>(); }
@@ -80,6 +81,13 @@ class Layer {
   virtual int64_t output_width() const = 0;
   /// Buffers for up to `max_rows` rows.
   virtual LayerState make_state(int64_t max_rows) const = 0;
+
+  /// Where the backward of this layer leaves a second part of the gradient of its input, which the layer below adds to
+  /// the first one where it reads it; null: there is one part. The same memory in every step.
+  virtual const void* added_gradient(const LayerState& state) const {
+    (void)state;
+    return nullptr;
+  }
 
   virtual void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
   virtual GradientEpilogue epilogue(const LayerState& state) const = 0;

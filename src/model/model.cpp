@@ -47,6 +47,9 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
     if (has_input_gradient(range_.first)) slot.d_input = device_.allocate(float_bytes(input_floats(options_.max_rows)));
   }
+  for (Slot& slot : slots_)
+    for (size_t i = range_.first + 1; i < range_.last; ++i)
+      state(slot, i - 1).d_added = layer(i).added_gradient(state(slot, i));
   scratch_.allocate();
   typed_.allocate();
   if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
@@ -89,6 +92,9 @@ LayerContext Model::coarse_context(size_t index) {
   context.takes_part = index > 0 && divides_tokens_of(index - 1);
   context.gives_part = divides_tokens_of(index);
   if (context.takes_part || context.gives_part) context.tokens = options_.tensor;
+  const auto kind = [&](size_t layer) { return spec_.layers[layer].kind; };
+  context.images_below = index > range_.first && passes_images(kind(index - 1), kind(index));
+  context.images_above = index + 1 < range_.last && passes_images(kind(index), kind(index + 1));
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});
   };

@@ -92,9 +92,11 @@ AMDAHL_KERNEL void batch_norm_forward(const BatchNormForward& a, const BatchNorm
 
 AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNormWork& work) {
   const auto *all_x = static_cast<const float*>(a.x), *all_dy = static_cast<const float*>(a.dy);
-  const auto* all_y = static_cast<const float*>(a.y);
-  const auto passed = [&](int64_t at, auto n) {
-    const Lanes dy = load(all_dy + at, n);
+  const auto *all_y = static_cast<const float*>(a.y), *added = static_cast<const float*>(a.dy_added);
+  auto* all_passed = static_cast<float*>(a.passed);
+  const auto passing = [&](int64_t at, auto n) {
+    Lanes dy = load(all_dy + at, n);
+    if (added) dy += load(added + at, n);
     return a.relu ? (load(all_y + at, n) > 0.0f ? dy : Lanes{}) : dy;
   };
   // Sums of the gradient, and of the gradient times the centred x: chunks in f32, their sum in f64.
@@ -106,7 +108,8 @@ AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNo
     fill(sum, 0.0f, 2 * a.channels);
     for (int64_t r = first; r < first + step && r < a.count; ++r)
       for_each_vector(a.channels, [&](int64_t i, auto n) {
-        const Lanes d = passed(r * a.channels + i, n);
+        const Lanes d = passing(r * a.channels + i, n);
+        if (all_passed) store(all_passed + r * a.channels + i, d, n);
         const Lanes centred = load(all_x + r * a.channels + i, n) - load(a.mean + i, n);
         store(sum + i, load(sum + i, n) + d, n);
         store(weighted + i, load(weighted + i, n) + d * centred, n);
@@ -125,12 +128,12 @@ AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNo
     slope[i] = static_cast<float>(weighted_total[i] * share * rstd * rstd);
     scale[i] = a.gamma[i] * a.rstd[i];
   }
-  auto *dx = static_cast<float*>(a.dx), *d_residual = static_cast<float*>(a.d_residual);
+  auto* dx = static_cast<float*>(a.dx);
   for (int64_t r = 0; r < a.count; ++r)
     for_each_vector(a.channels, [&](int64_t i, auto n) {
       const int64_t at = r * a.channels + i;
-      const Lanes d = passed(at, n), centred = load(all_x + at, n) - load(a.mean + i, n);
-      if (d_residual) store(d_residual + at, d, n);
+      const Lanes d = all_passed ? load(all_passed + at, n) : passing(at, n);
+      const Lanes centred = load(all_x + at, n) - load(a.mean + i, n);
       store(dx + at, (d - load(mean_d + i, n) - centred * load(slope + i, n)) * load(scale + i, n), n);
     });
 }

@@ -143,16 +143,22 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_kernel(BatchNormForwar
 template <class X, class Y, int kVec>
 struct GradientRow {
   Elements<X, kVec> x;
-  Elements<Y, kVec> y, dy;
+  Elements<Y, kVec> y, dy, added;
 
   __device__ __forceinline__ void load(const BatchNormBackward& a, int64_t at) {
     x = load_elements<kVec>(static_cast<const X*>(a.x) + at);
     dy = load_elements<kVec>(static_cast<const Y*>(a.dy) + at);
     if (a.relu) y = load_elements<kVec>(static_cast<const Y*>(a.y) + at);
+    if (a.dy_added) added = load_elements<kVec>(static_cast<const Y*>(a.dy_added) + at);
   }
-  __device__ __forceinline__ Floats<kVec> passed(bool relu) const {
+  __device__ __forceinline__ Floats<kVec> passed(const BatchNormBackward& a) const {
     Floats<kVec> d = to_floats(dy);
-    if (!relu) return d;
+    if (a.dy_added) {
+      const Floats<kVec> other = to_floats(added);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) d.v[k] = to_float(to_element<Y>(d.v[k] + other.v[k]));  // as it is stored
+    }
+    if (!a.relu) return d;
     const Floats<kVec> output = to_floats(y);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) d.v[k] = output.v[k] > 0.0f ? d.v[k] : 0.0f;
@@ -168,7 +174,7 @@ __device__ __forceinline__ void finish_sums(const BatchNormBackward& a, int64_t 
 }
 
 /// Per channel the sum of the gradient and of its product with x - mean: into `sums` [channels] for the next kernel,
-/// and as the gradients of beta and gamma.
+/// and as the gradients of beta and gamma. Stores the gradient that passes the ReLU where that is wanted.
 template <class X, class Y, int kVec>
 __global__ void __launch_bounds__(kThreads, 2)
     batch_norm_sums_kernel(BatchNormBackward a, ChannelGrid g, float2* sums_out) {
@@ -183,8 +189,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     GradientRow<X, Y, kVec> rows[kBackwardUnroll];
     for_each_row<kBackwardUnroll>(
         g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
-        [&](int64_t, int i) {
-          const Floats<kVec> d = rows[i].passed(a.relu), x = to_floats(rows[i].x);
+        [&](int64_t row, int i) {
+          const Floats<kVec> d = rows[i].passed(a), x = to_floats(rows[i].x);
+          if (a.passed) store_floats(static_cast<Y*>(a.passed) + row * a.channels + column, d);
 #pragma unroll
           for (int k = 0; k < kVec; ++k) sum.v[k] += d.v[k], weighted.v[k] += d.v[k] * (x.v[k] - mean.v[k]);
         });
@@ -248,8 +255,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
       [&](int64_t row, int i) {
         const int64_t at = row * a.channels + column;
-        const Floats<kVec> d = rows[i].passed(a.relu), x = to_floats(rows[i].x);
-        if (a.d_residual) store_floats(static_cast<Y*>(a.d_residual) + at, d);
+        const Floats<kVec> d = rows[i].passed(a), x = to_floats(rows[i].x);
         Floats<kVec> dx;
 #pragma unroll
         for (int k = 0; k < kVec; ++k)
@@ -298,9 +304,11 @@ void launch_backward(const KernelLaunch& launch, const BatchNormBackward& a) {
   if (const int parts = summing.parts(); parts > 1)
     launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_sums_kernel, "finish_sums_kernel",
                  a, summing, parts, sums);
+  BatchNormBackward last = a;
+  if (a.passed) last.dy = a.passed, last.dy_added = nullptr, last.relu = false;
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_gradient_kernel<X, Y, kVec>, "batch_norm_gradient_kernel",
-                      a, g, static_cast<const float2*>(sums));
+                      last, g, static_cast<const float2*>(sums));
 }
 
 }  // namespace
@@ -321,8 +329,8 @@ void launch_batch_norm_gradient(const KernelLaunch& launch, const BatchNormBackw
   if (2 * a.channels > KernelScratch::kTempFloats)
     throw Error(Cause::usage, "batch normalisation of " + std::to_string(a.channels) + " channels on a GPU",
                 "at most " + std::to_string(KernelScratch::kTempFloats / 2) + " channels");
-  const bool vectors =
-      in_vectors(a.channels, {a.x, a.y, a.dy, a.gamma, a.mean, a.rstd, a.dx, a.d_residual, launch.scratch.temp});
+  const bool vectors = in_vectors(
+      a.channels, {a.x, a.y, a.dy, a.dy_added, a.gamma, a.mean, a.rstd, a.dx, a.passed, launch.scratch.temp});
   with_norm_types(a.type, a.y_type, [&](auto x, auto y) {
     using X = typename decltype(x)::type;
     using Y = typename decltype(y)::type;

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/layer_kinds.h"
+#include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
 
@@ -60,7 +60,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerMemory memory = row_of(model.layers[i].kind).memory(model.layers[i], model.layer_input_shape(i), choice);
+    const LayerMemory memory = memory_of_layer(model, i, choice);
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
   }
