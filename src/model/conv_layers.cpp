@@ -100,7 +100,8 @@ class ImageLayer : public CoarseLayer {
                                              .y_type = y_type});
   }
   struct NormGradients {
-    const void* y;  // null: no ReLU
+    bool relu;
+    const void* y;  // null: no residual was added, or no ReLU
     const void* dy;
     DType y_type;
     void* d_conv;            // of the convolution's output, in the compute type
@@ -118,11 +119,12 @@ class ImageLayer : public CoarseLayer {
                                               .dx = g.d_conv,
                                               .passed = g.passed,
                                               .dy_added = g.dy_added,
+                                              .beta = g.relu && !g.y ? tensor(path.bias()).value : nullptr,
                                               .dgamma = tensor(path.gain()).gradient,
                                               .dbeta = tensor(path.bias()).gradient,
                                               .count = rows.rows * path.pixels(),
                                               .channels = path.channels(),
-                                              .relu = g.y != nullptr,
+                                              .relu = g.relu,
                                               .accumulate = accumulate,
                                               .type = type(),
                                               .y_type = g.y_type});
@@ -188,7 +190,7 @@ class ConvLayer final : public ImageLayer {
     const Gradients g = take_gradients(parts, rows.rows);
     norm_gradients(
         stream, rows, path_, saved.norm,
-        {state.out(), state.d_out(), output_type(), g.conv, state.d_added ? state.d_out() : nullptr, state.d_added},
+        {true, nullptr, state.d_out(), output_type(), g.conv, state.d_added ? state.d_out() : nullptr, state.d_added},
         accumulate);
     weight_gradient(stream, rows, path_, converts_input() ? saved.x : input, g.conv, accumulate);
     if (!d_input) return;
@@ -282,13 +284,14 @@ class ResidualBlock final : public ImageLayer {
     ScratchParts parts(context().scratch.data());
     const Gradients g = take_gradients(parts, rows.rows);
     norm_gradients(stream, rows, second_, saved.second,
-                   {state.out(), state.d_out(), output_type(), g.outer, state.d_out(), state.d_added}, accumulate);
+                   {true, state.out(), state.d_out(), output_type(), g.outer, state.d_out(), state.d_added},
+                   accumulate);
     weight_gradient(stream, rows, second_, saved.middle, g.outer, accumulate);
     data_gradient(stream, rows, second_, g.outer, g.inner);
-    norm_gradients(stream, rows, first_, saved.first, {saved.middle, g.inner, type(), g.inner}, accumulate);
+    norm_gradients(stream, rows, first_, saved.first, {true, nullptr, g.inner, type(), g.inner}, accumulate);
     weight_gradient(stream, rows, first_, x, g.inner, accumulate);
     if (shortcut_) {
-      norm_gradients(stream, rows, *shortcut_, saved.shortcut, {nullptr, state.d_out(), output_type(), g.outer},
+      norm_gradients(stream, rows, *shortcut_, saved.shortcut, {false, nullptr, state.d_out(), output_type(), g.outer},
                      accumulate);
       weight_gradient(stream, rows, *shortcut_, x, g.outer, accumulate);
     }

@@ -54,7 +54,7 @@ class HalfConvOps final : public ConvOps {
     BatchNormBackward norm = a;
     norm.type = norm.y_type = DType::f32;
     if (typed) norm.x = memory_.widened(stream, 0, a.x, values);
-    if (y_typed) norm.y = a.relu ? memory_.widened(stream, 1, a.y, values) : nullptr;
+    if (y_typed) norm.y = a.relu ? memory_.widened(stream, 1, a.y, values) : nullptr;  // null for null
     if (y_typed) norm.dy = memory_.widened(stream, 2, a.dy, values);
     float* const dx = typed ? memory_.room(stream, 3, values) : nullptr;
     if (typed) norm.dx = dx;

@@ -139,6 +139,20 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_kernel(BatchNormForwar
       });
 }
 
+/// Of kVec channels: what forward multiplied x - mean by, and added.
+template <int kVec>
+struct ChannelValues {
+  Floats<kVec> mean, scale, beta;
+
+  __device__ __forceinline__ ChannelValues(const BatchNormBackward& a, int64_t column) {
+    mean = load_floats<kVec>(a.mean + column), scale = load_floats<kVec>(a.gamma + column);
+    const Floats<kVec> rstd = load_floats<kVec>(a.rstd + column);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) scale.v[k] *= rstd.v[k], beta.v[k] = 0.0f;
+    if (a.beta) beta = load_floats<kVec>(a.beta + column);
+  }
+};
+
 /// What backward reads of a row, and the gradient that passes the ReLU.
 template <class X, class Y, int kVec>
 struct GradientRow {
@@ -148,10 +162,10 @@ struct GradientRow {
   __device__ __forceinline__ void load(const BatchNormBackward& a, int64_t at) {
     x = load_elements<kVec>(static_cast<const X*>(a.x) + at);
     dy = load_elements<kVec>(static_cast<const Y*>(a.dy) + at);
-    if (a.relu) y = load_elements<kVec>(static_cast<const Y*>(a.y) + at);
+    if (a.relu && a.y) y = load_elements<kVec>(static_cast<const Y*>(a.y) + at);
     if (a.dy_added) added = load_elements<kVec>(static_cast<const Y*>(a.dy_added) + at);
   }
-  __device__ __forceinline__ Floats<kVec> passed(const BatchNormBackward& a) const {
+  __device__ __forceinline__ Floats<kVec> passed(const BatchNormBackward& a, const ChannelValues<kVec>& c) const {
     Floats<kVec> d = to_floats(dy);
     if (a.dy_added) {
       const Floats<kVec> other = to_floats(added);
@@ -159,7 +173,14 @@ struct GradientRow {
       for (int k = 0; k < kVec; ++k) d.v[k] = to_float(to_element<Y>(d.v[k] + other.v[k]));  // as it is stored
     }
     if (!a.relu) return d;
-    const Floats<kVec> output = to_floats(y);
+    Floats<kVec> output;
+    if (a.y) {
+      output = to_floats(y);
+    } else {
+      output = to_floats(x);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) output.v[k] = (output.v[k] - c.mean.v[k]) * c.scale.v[k] + c.beta.v[k];
+    }
 #pragma unroll
     for (int k = 0; k < kVec; ++k) d.v[k] = output.v[k] > 0.0f ? d.v[k] : 0.0f;
     return d;
@@ -184,16 +205,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int columns = g.lanes * kVec;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * columns, column = first + g.lane() * kVec;
   if (column < a.channels) {
-    const Floats<kVec> mean = load_floats<kVec>(a.mean + column);
+    const ChannelValues<kVec> c(a, column);
     Floats<kVec> sum = {}, weighted = {};
     GradientRow<X, Y, kVec> rows[kBackwardUnroll];
     for_each_row<kBackwardUnroll>(
         g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
         [&](int64_t row, int i) {
-          const Floats<kVec> d = rows[i].passed(a), x = to_floats(rows[i].x);
+          const Floats<kVec> d = rows[i].passed(a, c), x = to_floats(rows[i].x);
           if (a.passed) store_floats(static_cast<Y*>(a.passed) + row * a.channels + column, d);
 #pragma unroll
-          for (int k = 0; k < kVec; ++k) sum.v[k] += d.v[k], weighted.v[k] += d.v[k] * (x.v[k] - mean.v[k]);
+          for (int k = 0; k < kVec; ++k) sum.v[k] += d.v[k], weighted.v[k] += d.v[k] * (x.v[k] - c.mean.v[k]);
         });
 #pragma unroll
     for (int k = 0; k < kVec; ++k)
@@ -240,13 +261,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_predecessor();
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * g.lanes + g.lane()) * kVec;
   if (column >= a.channels) return;
-  const Floats<kVec> mean = load_floats<kVec>(a.mean + column), rstd = load_floats<kVec>(a.rstd + column);
-  Floats<kVec> scale = load_floats<kVec>(a.gamma + column), mean_d, slope;
+  const ChannelValues<kVec> c(a, column);
+  const Floats<kVec> rstd = load_floats<kVec>(a.rstd + column);
+  Floats<kVec> mean_d, slope;
   const float share = 1.0f / static_cast<float>(a.count);
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     const float2 sum = sums[column + k];
-    scale.v[k] *= rstd.v[k];
     mean_d.v[k] = sum.x * share;
     slope.v[k] = sum.y * share * rstd.v[k] * rstd.v[k];
   }
@@ -255,11 +276,11 @@ __global__ void __launch_bounds__(kThreads, 2)
       g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
       [&](int64_t row, int i) {
         const int64_t at = row * a.channels + column;
-        const Floats<kVec> d = rows[i].passed(a), x = to_floats(rows[i].x);
+        const Floats<kVec> d = rows[i].passed(a, c), x = to_floats(rows[i].x);
         Floats<kVec> dx;
 #pragma unroll
         for (int k = 0; k < kVec; ++k)
-          dx.v[k] = (d.v[k] - mean_d.v[k] - (x.v[k] - mean.v[k]) * slope.v[k]) * scale.v[k];
+          dx.v[k] = (d.v[k] - mean_d.v[k] - (x.v[k] - c.mean.v[k]) * slope.v[k]) * c.scale.v[k];
         store_floats(static_cast<X*>(a.dx) + at, dx);
       });
 }
@@ -330,7 +351,7 @@ void launch_batch_norm_gradient(const KernelLaunch& launch, const BatchNormBackw
     throw Error(Cause::usage, "batch normalisation of " + std::to_string(a.channels) + " channels on a GPU",
                 "at most " + std::to_string(KernelScratch::kTempFloats / 2) + " channels");
   const bool vectors = in_vectors(
-      a.channels, {a.x, a.y, a.dy, a.dy_added, a.gamma, a.mean, a.rstd, a.dx, a.passed, launch.scratch.temp});
+      a.channels, {a.x, a.y, a.dy, a.dy_added, a.gamma, a.beta, a.mean, a.rstd, a.dx, a.passed, launch.scratch.temp});
   with_norm_types(a.type, a.y_type, [&](auto x, auto y) {
     using X = typename decltype(x)::type;
     using Y = typename decltype(y)::type;

@@ -248,7 +248,8 @@ TEST_P(CudaBatchNormTest, Backward) {
       TypedArray dx = typed(c.count * c.channels);
       auto dgamma = floats(old), dbeta = floats(old);
       BatchNormBackward call{};
-      call.x = a.x.data(), call.y = c.relu ? a.y.data() : nullptr, call.dy = gdy.data();
+      call.x = a.x.data(), call.y = c.relu && c.residual ? a.y.data() : nullptr, call.dy = gdy.data();
+      call.beta = c.relu && !c.residual ? a.beta.data() : nullptr;
       call.gamma = a.gamma.data(), call.mean = a.mean.data(), call.rstd = a.rstd.data();
       call.dx = c.y_type == type() ? gdy.data() : dx.data();  // in place where the types are equal
       // With a second part of the gradient, what passes takes its memory.

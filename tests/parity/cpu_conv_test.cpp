@@ -189,7 +189,7 @@ TEST_F(CpuBatchNorm, Backward) {
       // dx takes the memory of dy, and what passes the ReLU that of the second part of the gradient.
       std::vector<float> dx = dy, passed = added;
       ops_->conv().batch_norm_backward(*stream_, {.x = x_.data(),
-                                                  .y = c.relu ? y_.data() : nullptr,
+                                                  .y = c.relu && c.residual ? y_.data() : nullptr,
                                                   .dy = dx.data(),
                                                   .gamma = gamma_.data(),
                                                   .mean = mean_.data(),
@@ -197,6 +197,7 @@ TEST_F(CpuBatchNorm, Backward) {
                                                   .dx = dx.data(),
                                                   .passed = c.residual ? passed.data() : nullptr,
                                                   .dy_added = c.residual ? passed.data() : nullptr,
+                                                  .beta = c.relu && !c.residual ? beta_.data() : nullptr,
                                                   .dgamma = dgamma.data(),
                                                   .dbeta = dbeta.data(),
                                                   .count = c.count,
