@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_statistics_kernel(Batc
   const int64_t own_rows = g.rows_of_lane(g.row_lane());
   if (column < a.channels && own_rows > 0) {
     const X* x = static_cast<const X*>(a.x) + column;
-    const Floats<kVec> centre = load_floats<kVec>(x + (g.begin() + g.row_lane()) * a.channels);
+    const Floats<kVec> centre = load_floats<kVec>(x + g.first_row(g.row_lane()) * a.channels);
     Floats<kVec> sum = {}, squares = {};
     Elements<X, kVec> loaded[kForwardUnroll];
     for_each_row<kForwardUnroll>(
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_statistics_kernel(Batc
 }
 
 // Several parts: a warp per channel, a lane per part.
-__global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormForward a, ChannelGrid g, int parts) {
+__global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormForward a, ChannelGrid g) {
   let_successor_start();
   wait_for_predecessor();
   const int64_t channel = thread_index() / kWarp;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormFo
   const double first_mean = __ldcg(&g.partials[channel]).x;
   double sums[3] = {};
 #pragma unroll 4
-  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < g.parts; part += kWarp) {
     const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
     const double rows = static_cast<double>(g.rows_of(part)), d = value.x - first_mean;
     sums[0] += rows * d, sums[1] += rows * d * d, sums[2] += value.y;
@@ -237,15 +237,14 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 // Several parts: a warp per channel, a lane per part.
-__global__ void __launch_bounds__(kThreads)
-    finish_sums_kernel(BatchNormBackward a, ChannelGrid g, int parts, float2* sums_out) {
+__global__ void __launch_bounds__(kThreads) finish_sums_kernel(BatchNormBackward a, ChannelGrid g, float2* sums_out) {
   let_successor_start();
   wait_for_predecessor();
   const int64_t channel = thread_index() / kWarp;
   if (channel >= a.channels) return;
   double sum = 0, weighted = 0;
 #pragma unroll 4
-  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < g.parts; part += kWarp) {
     const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
     sum += value.x, weighted += value.y;
   }
@@ -308,9 +307,9 @@ void launch_forward(const KernelLaunch& launch, const BatchNormForward& a) {
     const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, true);
     launch_early_shared(launch, shape_of<kVec>(g), batch_norm_statistics_kernel<X, kVec>,
                         "batch_norm_statistics_kernel", a, g);
-    if (const int parts = g.parts(); parts > 1)
+    if (g.parts > 1)
       launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_statistics_kernel,
-                   "finish_statistics_kernel", a, g, parts);
+                   "finish_statistics_kernel", a, g);
   }
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_kernel<X, Y, kVec>, "batch_norm_kernel", a, g);
@@ -322,9 +321,9 @@ void launch_backward(const KernelLaunch& launch, const BatchNormBackward& a) {
   const ChannelGrid summing = channel_grid<kVec>(launch, a.count, a.channels, true);
   launch_early_shared(launch, shape_of<kVec>(summing), batch_norm_sums_kernel<X, Y, kVec>, "batch_norm_sums_kernel", a,
                       summing, sums);
-  if (const int parts = summing.parts(); parts > 1)
+  if (summing.parts > 1)
     launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_sums_kernel, "finish_sums_kernel",
-                 a, summing, parts, sums);
+                 a, summing, sums);
   BatchNormBackward last = a;
   if (a.passed) last.dy = a.passed, last.dy_added = nullptr, last.relu = false;
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
