@@ -49,6 +49,8 @@ struct LayerField {
 struct MemoryChoice {
   Recompute recompute = Recompute::none;
   DType type = DType::f32;  // what layers convert to before a GEMM: Ops::compute_type
+  // Whether images of `type` come from the layer below, and go to the one above.
+  bool images_below = false, images_above = false;
 };
 
 /// Device memory of a layer in bytes, besides its parameters in f32 and their gradients.
@@ -80,6 +82,13 @@ inline std::vector<ParameterSpec> parameters_of(const LayerSpec& layer, const Sh
 /// Whether the second path of a residual block is a convolution, because the sizes of input and output differ.
 inline bool has_shortcut(const LayerSpec& layer, const Shape& input) {
   return layer.stride > 1 || input[2] != layer.units;
+}
+/// Whether a layer's output is images.
+inline bool gives_images(LayerKind kind) { return kind == LayerKind::conv || kind == LayerKind::residual_block; }
+/// Whether a layer and the one above it compute on images: on one device they pass each other images of the compute
+/// type.
+inline bool passes_images(LayerKind below, LayerKind above) {
+  return gives_images(below) && (gives_images(above) || above == LayerKind::average_pool);
 }
 /// Rows of an embedding table or a token head in memory: a multiple of 128, so that GEMMs over the vocabulary run on
 /// aligned tiles.

@@ -1,5 +1,7 @@
 #include "base/layer_memory.h"
 
+#include <algorithm>
+
 namespace amdahl {
 namespace {
 
@@ -65,16 +67,20 @@ LayerMemory recurrent_memory(const LayerSpec& layer, const Shape& input, const M
 
 LayerMemory conv_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const int64_t values = count_of(row_of(layer.kind).output(layer, input)), typed = bytes_of(choice.type);
-  const int64_t shared =
-      values * typed + typed_input(input, choice);  // also the size of what is kept of one convolution
-  return {2 * values * kF32 + shared, shared, 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
+  const int64_t passed = choice.images_above ? typed : kF32;
+  // Also the size of what is kept of one convolution.
+  const int64_t shared = values * typed + (choice.images_below ? 0 : typed_input(input, choice));
+  return {2 * values * passed + shared, shared, 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
 }
 
 LayerMemory residual_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const int64_t values = count_of(row_of(layer.kind).output(layer, input)), typed = bytes_of(choice.type);
-  const int64_t shortcut = has_shortcut(layer, input) ? 1 : 0;
-  return {2 * values * kF32 + (3 + shortcut) * values * typed + typed_input(input, choice),
-          2 * values * typed + typed_input(input, choice) + shortcut * values * kF32,
+  const int64_t shortcut = has_shortcut(layer, input) ? 1 : 0, passed = choice.images_above ? typed : kF32;
+  const int64_t converted = choice.images_below ? 0 : typed_input(input, choice);
+  const bool has_second_part = choice.images_below && (shortcut > 0 || passed != typed);  // of the input's gradient
+  return {2 * values * passed + (3 + shortcut) * values * typed + converted +
+              (has_second_part ? count_of(input) * typed : 0),
+          (2 + shortcut) * values * typed + converted,
           (2 + shortcut) * 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
 }
 
@@ -82,6 +88,15 @@ LayerMemory residual_memory(const LayerSpec& layer, const Shape& input, const Me
 LayerMemory head_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const int64_t padded = padded_vocabulary(layer.vocabulary), typed = bytes_of(choice.type);
   return {input[0] * padded * typed + typed_input(input, choice), 0, converts(choice) ? padded * input[1] * typed : 0};
+}
+
+LayerMemory memory_of_layer(const ModelSpec& model, size_t index, MemoryChoice choice, size_t first, size_t last) {
+  const auto passes = [&](size_t below) {
+    return passes_images(model.layers[below].kind, model.layers[below + 1].kind);
+  };
+  choice.images_below = index > first && passes(index - 1);
+  choice.images_above = index + 1 < std::min(last, model.layers.size()) && passes(index);
+  return row_of(model.layers[index].kind).memory(model.layers[index], model.layer_input_shape(index), choice);
 }
 
 }  // namespace amdahl

@@ -19,4 +19,9 @@ LayerMemory conv_memory(const LayerSpec& layer, const Shape& input, const Memory
 LayerMemory residual_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice);
 LayerMemory head_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice);
 
+/// Memory of layer `index` where one device holds the layers [first, last) of the model. Sets what `choice` has of the
+/// neighbours.
+LayerMemory memory_of_layer(const ModelSpec& model, size_t index, MemoryChoice choice, size_t first = 0,
+                            size_t last = SIZE_MAX);
+
 }  // namespace amdahl

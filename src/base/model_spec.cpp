@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/layer_kinds.h"
+#include "base/layer_memory.h"
 
 namespace amdahl {
 namespace {
@@ -181,7 +181,7 @@ double ModelSpec::step_flops(int64_t batch) const {
 int64_t ModelSpec::activation_bytes(int64_t batch, Recompute recompute) const {
   int64_t bytes = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const LayerMemory memory = row_of(layers[i].kind).memory(layers[i], layer_input_shape(i), {recompute, DType::f32});
+    const LayerMemory memory = memory_of_layer(*this, i, {recompute, DType::f32});
     bytes += batch * memory.kept + memory.fixed;
   }
   return bytes;

@@ -65,10 +65,10 @@ LayerMemory divided_recurrent_memory(const LayerSpec& layer, const Shape& input,
   return memory;
 }
 
-LayerMemory layer_memory(const ModelShares& shares, size_t i) {
+LayerMemory layer_memory(const ModelShares& shares, size_t i, const LayerRange& range) {
   const LayerSpec& layer = shares.model.layers[i];
   const Shape input = shares.model.layer_input_shape(i);
-  LayerMemory memory = row_of(layer.kind).memory(layer, input, shares.choice);
+  LayerMemory memory = memory_of_layer(shares.model, i, shares.choice, range.first, range.last);
   const int64_t tp = shares.plan.mesh.tp;
   if (tp == 1) return memory;
   const bool takes_part = i > 0 && shares.divides_tokens_of(i - 1), gives_part = shares.divides_tokens_of(i);
@@ -98,10 +98,10 @@ LayerMemory layer_memory(const ModelShares& shares, size_t i) {
 }
 
 /// Bytes of a layer's parameters in the compute type.
-int64_t typed_parameter_bytes(const ModelShares& shares, size_t i) {
+int64_t typed_parameter_bytes(const ModelShares& shares, size_t i, const LayerRange& range) {
   ModelShares in_f32 = shares;
   in_f32.choice.type = DType::f32;
-  return layer_memory(shares, i).fixed - layer_memory(in_f32, i).fixed;
+  return layer_memory(shares, i, range).fixed - layer_memory(in_f32, i, range).fixed;
 }
 
 /// Parameters, gradients and optimizer state of units in the order of the layout.
@@ -137,11 +137,11 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
     add(i, has_table ? 1 : 0, SIZE_MAX);
     if (layer.tied && !holds_table) add(0, 0, 1);  // a copy of the table
     bytes.has_dense_layers = bytes.has_dense_layers || layer.kind == LayerKind::dense;
-    const LayerMemory memory = layer_memory(shares, i);
+    const LayerMemory memory = layer_memory(shares, i, range);
     bytes.per_row += memory.kept;
     bytes.fixed += memory.fixed;
     if (zero_stage(shares.plan.strategy) == 3 && !layer.tied) {
-      const int64_t typed = typed_parameter_bytes(shares, i);
+      const int64_t typed = typed_parameter_bytes(shares, i, range);
       bytes.gathered = std::max(bytes.gathered, typed);
       bytes.fixed -= typed;
     }

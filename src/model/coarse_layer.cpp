@@ -5,7 +5,8 @@ namespace amdahl {
 LayerState CoarseLayer::make_state(int64_t max_rows) const {
   const int64_t floats =
       context_.gives_part ? output_tokens(max_rows).each() * context_.output[1] : max_rows * output_width();
-  return {buffer(floats, DType::f32), buffer(floats, DType::f32)};
+  const DType passed = context_.images_above ? type_ : DType::f32;
+  return {buffer(floats, passed), buffer(floats, passed)};
 }
 
 void CoarseLayer::finish_gradients(Stream& stream, float* sums, const std::vector<size_t>& tensors, int64_t width,

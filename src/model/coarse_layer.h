@@ -2,18 +2,21 @@
 // layer is also the unit of pipeline stages and of recomputation.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "base/layer_kinds.h"
 #include "model/layer.h"
+#include "model/side_stream.h"
 #include "model/tensor_group.h"
 #include "model/token_part.h"
 #include "ops/ops.h"
 
 namespace amdahl {
 
-/// Memory that the layers of a model use one after another: nothing in it outlives the call that wrote it.
+/// Memory that the layers of a model use one after another: nothing in it outlives the call that wrote it, but what a
+/// SideStream still reads.
 class Scratch {
  public:
   explicit Scratch(Device& device) : device_(device) {}
@@ -47,6 +50,8 @@ class ScratchParts {
   int64_t bytes_ = 0;
 };
 
+inline const void* mask_of(const void* y) { return std::getenv("AMDAHL_CONV_MASK_OF_Y") ? y : nullptr; }
+
 /// What a coarse layer is made from. All references outlive it.
 struct LayerContext {
   LayerSpec spec;
@@ -63,7 +68,11 @@ struct LayerContext {
   TensorGroup* tensor = nullptr;  // of a layer that tensor parallelism divides; null: the layer is whole here
   TensorGroup* tokens = nullptr;  // the ranks that divide the tokens of input or output; null: none
   bool takes_part = false, gives_part = false;  // whether they divide those of the input, of the output
-  Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
+  // Whether the layer below and the one above compute on images and are held here: such layers pass each other images
+  // and gradients in the compute type, and gradients in two parts.
+  bool images_below = false, images_above = false;
+  SideStream* side = nullptr;  // for gradients of filters; null: they are computed in line
+  Scratch* typed = nullptr;    // parameters are gathered for each pass: their copies in the compute type are here
 };
 
 class CoarseLayer : public Layer {

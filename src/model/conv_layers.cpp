@@ -1,9 +1,9 @@
 // Layers of convolutional models: convolution with batch normalisation, residual block, average pooling.
 //
-// Images between layers are f32 [rows, height, width, channels]; convolutions read and write the compute type, and the
-// last normalisation of a layer writes f32. A normalisation uses the mean and variance of the rows that this device has
-// in one micro-batch, as PyTorch's DistributedDataParallel does: results depend on how the global batch is split, and
-// the running statistics of ranks differ. Those of rank 0 are saved.
+// Images are [rows, height, width, channels]. Between these layers they have the compute type; what comes from, or goes
+// to, another kind of layer or another device is f32. A normalisation uses the mean and variance of the rows that this
+// device has in one micro-batch, as PyTorch's DistributedDataParallel does: results depend on how the global batch is
+// split, and the running statistics of ranks differ. Those of rank 0 are saved.
 #include <optional>
 
 #include "model/coarse_layer.h"
@@ -69,9 +69,19 @@ class ImageLayer : public CoarseLayer {
   using CoarseLayer::CoarseLayer;
 
  protected:
-  /// The input in the compute type: converted to `copy`, unless that is f32.
+  /// Which of the two sets of temporary memory this layer has.
+  size_t scratch_set() const { return context().index % 2; }
+  /// The temporary memory of a backward, once earlier work no longer reads it.
+  ScratchParts begin_gradients(Stream& stream) const {
+    if (context().side) context().side->begin_layer(stream, scratch_set());
+    return ScratchParts(context().scratch.data());
+  }
+  DType input_type() const { return context().images_below ? type() : DType::f32; }
+  DType output_type() const { return context().images_above ? type() : DType::f32; }
+  bool converts_input() const { return input_type() != type(); }
+  /// The input in the compute type: converted to `copy`, unless it has that.
   const void* typed_input(Stream& stream, const LayerRows& rows, const float* input, void* copy) const {
-    if (computes_in_f32()) return input;
+    if (!converts_input()) return input;
     ops().matmul().convert(stream, input, copy, type(), rows.rows * input_width());
     return copy;
   }
@@ -96,11 +106,13 @@ class ImageLayer : public CoarseLayer {
                                              .y_type = y_type});
   }
   struct NormGradients {
-    const void* y;  // null: no ReLU
+    bool relu;
+    const void* y;  // null: no residual was added, or no ReLU
     const void* dy;
     DType y_type;
-    void* d_conv;                // of the convolution's output, in the compute type
-    void* d_residual = nullptr;  // of `y_type`
+    void* d_conv;            // of the convolution's output, in the compute type
+    void* passed = nullptr;  // of `y_type`: what passes the ReLU
+    const void* dy_added = nullptr;
   };
   void norm_gradients(Stream& stream, const LayerRows& rows, const ConvNorm& path, const SavedNorm& saved,
                       const NormGradients& g, bool accumulate) const {
@@ -111,32 +123,37 @@ class ImageLayer : public CoarseLayer {
                                               .mean = saved.mean,
                                               .rstd = saved.rstd,
                                               .dx = g.d_conv,
-                                              .d_residual = g.d_residual,
+                                              .passed = g.passed,
+                                              .dy_added = g.dy_added,
+                                              .beta = g.relu && !g.y ? tensor(path.bias()).value : nullptr,
                                               .dgamma = tensor(path.gain()).gradient,
                                               .dbeta = tensor(path.bias()).gradient,
                                               .count = rows.rows * path.pixels(),
                                               .channels = path.channels(),
-                                              .relu = g.y != nullptr,
+                                              .relu = g.relu,
                                               .accumulate = accumulate,
                                               .type = type(),
                                               .y_type = g.y_type});
   }
   void weight_gradient(Stream& stream, const LayerRows& rows, const ConvNorm& path, const void* x, const void* d_conv,
                        bool accumulate) const {
-    ops().conv().conv_backward_filter(stream,
-                                      {path.shape(rows.rows), x, d_conv, tensor(path.weight()).gradient, accumulate});
+    const auto compute = [&](Stream& own) {
+      ops().conv().conv_backward_filter(own,
+                                        {path.shape(rows.rows), x, d_conv, tensor(path.weight()).gradient, accumulate});
+    };
+    context().side ? context().side->run(stream, scratch_set(), compute) : compute(stream);
   }
   void data_gradient(Stream& stream, const LayerRows& rows, const ConvNorm& path, const void* d_conv, void* dx,
                      bool accumulate = false) const {
     ops().conv().conv_backward_data(stream, {path.shape(rows.rows), d_conv, typed(path.weight()), dx, accumulate});
   }
-  /// The gradient of the input as f32, where it was computed in another type.
-  void widen(Stream& stream, const LayerRows& rows, const void* dx, float* d_input) const {
-    ops().sequence().add_positions(stream, {dx, nullptr, d_input, rows.rows, 1, input_width(), type()});
+  /// `to`, f32, becomes values of the compute type.
+  void widen(Stream& stream, const LayerRows& rows, const void* from, float* to) const {
+    ops().sequence().add_positions(stream, {from, nullptr, to, rows.rows, 1, input_width(), type()});
   }
-  /// Memory for the input in the compute type; none where that is f32.
+  /// Memory for the input in the compute type; none where it has that.
   void* take_input(ScratchParts& parts, int64_t rows) const {
-    return computes_in_f32() ? nullptr : parts.take(rows * input_width(), type());
+    return converts_input() ? parts.take(rows * input_width(), type()) : nullptr;
   }
   SavedNorm take_norm(ScratchParts& parts, const ConvNorm& path, int64_t rows) const {
     SavedNorm saved{};
@@ -173,23 +190,26 @@ class ConvLayer final : public ImageLayer {
     convert_parameters(stream);
     const Saved saved = saved_of(state, rows.rows);
     const void* x = typed_input(stream, rows, input, saved.x);
-    run(stream, rows, path_, saved.norm, x, state.out(), DType::f32, true);
+    run(stream, rows, path_, saved.norm, x, state.out(), output_type(), true);
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const Saved saved = saved_of(state, rows.rows);
-    ScratchParts parts(context().scratch.data());
+    ScratchParts parts = begin_gradients(stream);
     const Gradients g = take_gradients(parts, rows.rows);
-    norm_gradients(stream, rows, path_, saved.norm, {state.out(), state.d_out(), DType::f32, g.conv}, accumulate);
-    weight_gradient(stream, rows, path_, computes_in_f32() ? input : saved.x, g.conv, accumulate);
+    norm_gradients(stream, rows, path_, saved.norm,
+                   {true, mask_of(state.out()), state.d_out(), output_type(), g.conv,
+                    state.d_added ? state.d_out() : nullptr, state.d_added},
+                   accumulate);
+    weight_gradient(stream, rows, path_, converts_input() ? saved.x : input, g.conv, accumulate);
     if (!d_input) return;
-    data_gradient(stream, rows, path_, g.conv, computes_in_f32() ? d_input : g.x);
-    if (!computes_in_f32()) widen(stream, rows, g.x, d_input);
+    data_gradient(stream, rows, path_, g.conv, converts_input() ? g.x : d_input);
+    if (converts_input()) widen(stream, rows, g.x, d_input);
   }
 
  private:
   struct Saved {
-    void* x;  // the input in the compute type, unless that is f32
+    void* x;  // the input in the compute type, unless it has that
     SavedNorm norm;
   };
   Saved take_saved(ScratchParts& parts, int64_t rows) const {
@@ -238,9 +258,15 @@ class ResidualBlock final : public ImageLayer {
     ScratchParts saved(nullptr), scratch(nullptr);
     take_saved(saved, max_rows);
     state.saved.push_back(context().device.allocate(static_cast<size_t>(saved.bytes())));
+    if (has_second_part()) state.saved.push_back(buffer(max_rows * input_width(), type()));
     take_gradients(scratch, max_rows);
     context().scratch.reserve(scratch.bytes());
     return state;
+  }
+  /// What passed the ReLU is that part where the second path is the input itself.
+  const void* added_gradient(const LayerState& state) const override {
+    if (!context().images_below) return nullptr;
+    return has_second_part() ? state.saved[1]->data() : state.d_output->data();
   }
 
  protected:
@@ -249,36 +275,42 @@ class ResidualBlock final : public ImageLayer {
     const Saved saved = saved_of(state, rows.rows);
     const void* x = typed_input(stream, rows, input, saved.x);
     run(stream, rows, first_, saved.first, x, saved.middle, type(), true);
-    const void* residual = input;
+    const void* residual = output_type() == type() ? x : input;
     if (shortcut_) {
-      run(stream, rows, *shortcut_, saved.shortcut, x, state.out(), DType::f32, false);
+      run(stream, rows, *shortcut_, saved.shortcut, x, state.out(), output_type(), false);
+      residual = state.out();
+    } else if (input_type() != DType::f32 && output_type() == DType::f32) {
+      widen(stream, rows, input, state.out());
       residual = state.out();
     }
-    run(stream, rows, second_, saved.second, saved.middle, state.out(), DType::f32, true, residual);
+    run(stream, rows, second_, saved.second, saved.middle, state.out(), output_type(), true, residual);
   }
 
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const Saved saved = saved_of(state, rows.rows);
-    const void* x = computes_in_f32() ? input : saved.x;
-    ScratchParts parts(context().scratch.data());
+    const void* x = converts_input() ? saved.x : input;
+    ScratchParts parts = begin_gradients(stream);
     const Gradients g = take_gradients(parts, rows.rows);
     norm_gradients(stream, rows, second_, saved.second,
-                   {state.out(), state.d_out(), DType::f32, g.outer, shortcut_ ? g.residual : d_input}, accumulate);
+                   {true, state.out(), state.d_out(), output_type(), g.outer, state.d_out(), state.d_added},
+                   accumulate);
     weight_gradient(stream, rows, second_, saved.middle, g.outer, accumulate);
     data_gradient(stream, rows, second_, g.outer, g.inner);
-    norm_gradients(stream, rows, first_, saved.first, {saved.middle, g.inner, type(), g.inner}, accumulate);
+    norm_gradients(stream, rows, first_, saved.first, {true, mask_of(saved.middle), g.inner, type(), g.inner},
+                   accumulate);
     weight_gradient(stream, rows, first_, x, g.inner, accumulate);
     if (shortcut_) {
-      norm_gradients(stream, rows, *shortcut_, saved.shortcut, {nullptr, g.residual, DType::f32, g.outer}, accumulate);
-      weight_gradient(stream, rows, *shortcut_, x, g.outer, accumulate);
+      norm_gradients(stream, rows, *shortcut_, saved.shortcut,
+                     {false, nullptr, state.d_out(), output_type(), g.shortcut}, accumulate);
+      weight_gradient(stream, rows, *shortcut_, x, g.shortcut, accumulate);
     }
-    if (d_input) input_gradient(stream, rows, g, d_input);
+    if (d_input) input_gradient(stream, rows, g, state, d_input);
   }
 
  private:
   struct Saved {
-    void* x;  // the input in the compute type, unless that is f32
+    void* x;  // the input in the compute type, unless it has that
     SavedNorm first, second, shortcut;
     void* middle;  // [rows, outputs] between the convolutions, in the compute type
   };
@@ -297,30 +329,38 @@ class ResidualBlock final : public ImageLayer {
   }
   /// Temporary gradients of one backward.
   struct Gradients {
-    void* outer;      // of the output of the second convolution, then of the shortcut's; in the compute type
-    void* inner;      // of the output of the first
-    void* x;          // of the input, unless the compute type is f32
-    float* residual;  // of the shortcut's output
+    void *outer, *inner, *shortcut;  // of the outputs of the second, the first and the shortcut's convolution
+    void* x;                         // of the input, unless that has the compute type
   };
   Gradients take_gradients(ScratchParts& parts, int64_t rows) const {
     Gradients g{};
     g.outer = parts.take(rows * second_.outputs(), type());
     g.inner = parts.take(rows * first_.outputs(), type());
+    if (shortcut_) g.shortcut = parts.take(rows * second_.outputs(), type());
     g.x = take_input(parts, rows);
-    if (shortcut_) g.residual = parts.floats(rows * second_.outputs());
     return g;
   }
 
-  /// d_input has the gradient of the other path already where that is the input itself.
-  void input_gradient(Stream& stream, const LayerRows& rows, const Gradients& g, float* d_input) const {
-    void* dx = computes_in_f32() ? d_input : g.x;
-    data_gradient(stream, rows, first_, g.inner, dx, computes_in_f32() && !shortcut_);
-    if (shortcut_) data_gradient(stream, rows, *shortcut_, g.outer, dx, true);
-    if (computes_in_f32()) return;
-    if (shortcut_)
-      widen(stream, rows, g.x, d_input);
-    else
-      ops().norm().residual_add(stream, {d_input, g.x, d_input, rows.rows * input_width(), type()});
+  /// Whether the second part of the input's gradient has memory of its own: it is not what passed the ReLU, or has
+  /// another type.
+  bool has_second_part() const { return context().images_below && (shortcut_ || output_type() != type()); }
+
+  void input_gradient(Stream& stream, const LayerRows& rows, const Gradients& g, const LayerState& state,
+                      float* d_input) const {
+    if (context().images_below) {
+      data_gradient(stream, rows, first_, g.inner, d_input);
+      if (shortcut_)
+        data_gradient(stream, rows, *shortcut_, g.shortcut, state.saved[1]->data());
+      else if (has_second_part())
+        ops().matmul().convert(stream, state.d_out(), state.saved[1]->data(), type(), rows.rows * input_width());
+      return;
+    }
+    void* dx = converts_input() ? g.x : d_input;
+    data_gradient(stream, rows, first_, g.inner, dx);
+    if (shortcut_) data_gradient(stream, rows, *shortcut_, g.shortcut, dx, true);
+    if (converts_input()) widen(stream, rows, g.x, d_input);
+    if (!shortcut_)
+      ops().norm().residual_add(stream, {d_input, state.d_out(), d_input, rows.rows * input_width(), output_type()});
   }
 
   ConvNorm first_, second_;
@@ -334,16 +374,17 @@ class AveragePoolLayer final : public CoarseLayer {
 
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {
-    ops().conv().average_pool(stream, input, state.out(), rows.rows, pixels(), context().input[2], DType::f32);
+    ops().conv().average_pool(stream, input, state.out(), rows.rows, pixels(), context().input[2], image_type());
   }
   void gradients(Stream& stream, const LayerRows& rows, const float*, const LayerState& state, float* d_input,
                  bool) override {
     if (d_input)
       ops().conv().average_pool_gradient(stream, state.d_out(), d_input, rows.rows, pixels(), context().input[2],
-                                         DType::f32);
+                                         image_type());
   }
 
  private:
+  DType image_type() const { return context().images_below ? type() : DType::f32; }
   int64_t pixels() const { return context().input[0] * context().input[1]; }
 };
 

@@ -1,6 +1,7 @@
 // Layer: one layer of a model on one device. A model calls its layers in order; parallelism wraps the model.
 //
-// Matrices are row-major f32: rows of the micro-batch, then width. Every call enqueues on `stream` and returns.
+// Matrices are row-major f32: rows of the micro-batch, then width. Images that layers of one device pass each other, and
+// their gradients, have the compute type. Every call enqueues on `stream` and returns.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct LayerState {
   std::unique_ptr<Buffer> mask{};                // bits of "output != 0"; null where the backend does not use them
   std::vector<std::unique_ptr<Buffer>> saved{};  // of layers other than dense ones: what their backward reads
   const float* input = nullptr;                  // of the last forward; the same layers
+  const void* d_added = nullptr;                 // what is added to d_output, see Layer::added_gradient; null: nothing
 
   float* out() const { return output->as<float>(); }
   float* d_out() const { return d_output->as<float>(); }
@@ -80,6 +82,13 @@ class Layer {
   virtual int64_t output_width() const = 0;
   /// Buffers for up to `max_rows` rows.
   virtual LayerState make_state(int64_t max_rows) const = 0;
+
+  /// Where the backward of this layer leaves a second part of the gradient of its input, which the layer below adds to
+  /// the first one where it reads it; null: there is one part. The same memory in every step.
+  virtual const void* added_gradient(const LayerState& state) const {
+    (void)state;
+    return nullptr;
+  }
 
   virtual void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
   virtual GradientEpilogue epilogue(const LayerState& state) const = 0;

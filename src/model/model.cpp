@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "model/dense_layer.h"
 
@@ -23,10 +24,17 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       ops_(ops),
       options_(options),
       scratch_(device),
+      second_scratch_(device),
       typed_(device) {
   spec_.validate();
   stats_ = device_.allocate(float_bytes(kLossStats));
   weights_done_ = device_.make_event();
+  const auto first_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.first);
+  const auto last_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.last);
+  const bool has_images = std::any_of(first_layer, last_layer, [](const LayerSpec& l) { return gives_images(l.kind); });
+  const char* const side = std::getenv("AMDAHL_CONV_SIDE");
+  if (has_images && device_.backend() == BackendKind::cuda && (!side || *side != '0'))
+    side_ = std::make_unique<SideStream>(device_);
   for (size_t i = range_.first; i < range_.last; ++i) {
     const LayerSlice& slice = layout().layers[i];
     LayerParameters parameters{storage_->layer_param(slice.weight), nullptr, storage_->layer_grad(slice.weight),
@@ -47,7 +55,11 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
     if (has_input_gradient(range_.first)) slot.d_input = device_.allocate(float_bytes(input_floats(options_.max_rows)));
   }
+  for (Slot& slot : slots_)
+    for (size_t i = range_.first + 1; i < range_.last; ++i)
+      state(slot, i - 1).d_added = layer(i).added_gradient(state(slot, i));
   scratch_.allocate();
+  second_scratch_.allocate();
   typed_.allocate();
   if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
     loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
@@ -81,7 +93,7 @@ LayerContext Model::coarse_context(size_t index) {
                        storage_->layer_param(slice.begin),
                        device_,
                        ops_,
-                       scratch_,
+                       side_ && index % 2 == 1 ? second_scratch_ : scratch_,
                        index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
                        options_.recompute,
                        options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
@@ -89,6 +101,12 @@ LayerContext Model::coarse_context(size_t index) {
   context.takes_part = index > 0 && divides_tokens_of(index - 1);
   context.gives_part = divides_tokens_of(index);
   if (context.takes_part || context.gives_part) context.tokens = options_.tensor;
+  const auto kind = [&](size_t layer) { return spec_.layers[layer].kind; };
+  context.images_below = index > range_.first && passes_images(kind(index - 1), kind(index));
+  context.images_above = index + 1 < range_.last && passes_images(kind(index), kind(index + 1));
+  if (const char* images = std::getenv("AMDAHL_CONV_IMAGES"); images && *images == '0')
+    context.images_below = context.images_above = false;
+  context.side = side_.get();
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});
   };

@@ -63,17 +63,20 @@ struct BatchNormForward {
   DType type = DType::f32, y_type = DType::f32;  // y_type: `type`, or f32
 };
 
-/// Gradients of a forward in training. With relu, dy is first zeroed where y is 0. dx and d_residual may be the memory
-/// of dy.
+/// Gradients of a forward in training. The gradient of y is dy + dy_added; with relu it passes only where y is not 0.
+/// Without a residual, that follows from x, and y need not be read. dx and passed may be the memory of dy, passed that
+/// of dy_added too.
 struct BatchNormBackward {
   const void* x;   // [count, channels] of `type`
-  const void* y;   // of `y_type`; not read without relu
+  const void* y;   // of `y_type`; not read without relu; null with relu: there was no residual
   const void* dy;  // of `y_type`
   const float* gamma;
   const float* mean;
   const float* rstd;
-  void* dx;                    // of `type`
-  void* d_residual = nullptr;  // of `y_type`: dy where y is not 0; null: not wanted
+  void* dx;                        // of `type`
+  void* passed = nullptr;          // of `y_type`: what passes, which is the residual's gradient; null: not wanted
+  const void* dy_added = nullptr;  // of `y_type`; null: none. Needs `passed`
+  const float* beta = nullptr;     // needed with relu where y is null
   float* dgamma;
   float* dbeta;
   int64_t count, channels;

@@ -92,10 +92,17 @@ AMDAHL_KERNEL void batch_norm_forward(const BatchNormForward& a, const BatchNorm
 
 AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNormWork& work) {
   const auto *all_x = static_cast<const float*>(a.x), *all_dy = static_cast<const float*>(a.dy);
-  const auto* all_y = static_cast<const float*>(a.y);
-  const auto passed = [&](int64_t at, auto n) {
-    const Lanes dy = load(all_dy + at, n);
-    return a.relu ? (load(all_y + at, n) > 0.0f ? dy : Lanes{}) : dy;
+  const auto *all_y = static_cast<const float*>(a.y), *added = static_cast<const float*>(a.dy_added);
+  auto* all_passed = static_cast<float*>(a.passed);
+  float* scale = work.values + 2 * a.channels;
+  for (int64_t i = 0; i < a.channels; ++i) scale[i] = a.gamma[i] * a.rstd[i];
+  const auto passing = [&](int64_t at, int64_t i, auto n) {
+    Lanes dy = load(all_dy + at, n);
+    if (added) dy += load(added + at, n);
+    if (!a.relu) return dy;
+    const Lanes y = all_y ? load(all_y + at, n)
+                          : (load(all_x + at, n) - load(a.mean + i, n)) * load(scale + i, n) + load(a.beta + i, n);
+    return y > 0.0f ? dy : Lanes{};
   };
   // Sums of the gradient, and of the gradient times the centred x: chunks in f32, their sum in f64.
   double *total = work.sums, *weighted_total = total + a.channels;
@@ -106,7 +113,8 @@ AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNo
     fill(sum, 0.0f, 2 * a.channels);
     for (int64_t r = first; r < first + step && r < a.count; ++r)
       for_each_vector(a.channels, [&](int64_t i, auto n) {
-        const Lanes d = passed(r * a.channels + i, n);
+        const Lanes d = passing(r * a.channels + i, i, n);
+        if (all_passed) store(all_passed + r * a.channels + i, d, n);
         const Lanes centred = load(all_x + r * a.channels + i, n) - load(a.mean + i, n);
         store(sum + i, load(sum + i, n) + d, n);
         store(weighted + i, load(weighted + i, n) + d * centred, n);
@@ -114,7 +122,7 @@ AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNo
     for (int64_t i = 0; i < 2 * a.channels; ++i) total[i] += static_cast<double>(sum[i]);
   }
   // dx = scale (d - mean of d - (x - mean) slope)
-  float *mean_d = work.values, *slope = mean_d + a.channels, *scale = slope + a.channels;
+  float *mean_d = work.values, *slope = mean_d + a.channels;
   const double share = 1.0 / static_cast<double>(a.count);
   for (int64_t i = 0; i < a.channels; ++i) {
     const auto rstd = static_cast<double>(a.rstd[i]);
@@ -123,14 +131,13 @@ AMDAHL_KERNEL void batch_norm_backward(const BatchNormBackward& a, const BatchNo
     a.dgamma[i] = a.accumulate ? a.dgamma[i] + dgamma : dgamma;
     mean_d[i] = static_cast<float>(total[i] * share);
     slope[i] = static_cast<float>(weighted_total[i] * share * rstd * rstd);
-    scale[i] = a.gamma[i] * a.rstd[i];
   }
-  auto *dx = static_cast<float*>(a.dx), *d_residual = static_cast<float*>(a.d_residual);
+  auto* dx = static_cast<float*>(a.dx);
   for (int64_t r = 0; r < a.count; ++r)
     for_each_vector(a.channels, [&](int64_t i, auto n) {
       const int64_t at = r * a.channels + i;
-      const Lanes d = passed(at, n), centred = load(all_x + at, n) - load(a.mean + i, n);
-      if (d_residual) store(d_residual + at, d, n);
+      const Lanes d = all_passed ? load(all_passed + at, n) : passing(at, i, n);
+      const Lanes centred = load(all_x + at, n) - load(a.mean + i, n);
       store(dx + at, (d - load(mean_d + i, n) - centred * load(slope + i, n)) * load(scale + i, n), n);
     });
 }

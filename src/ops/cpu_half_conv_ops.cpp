@@ -54,15 +54,16 @@ class HalfConvOps final : public ConvOps {
     BatchNormBackward norm = a;
     norm.type = norm.y_type = DType::f32;
     if (typed) norm.x = memory_.widened(stream, 0, a.x, values);
-    if (y_typed) norm.y = a.relu ? memory_.widened(stream, 1, a.y, values) : nullptr;
+    if (y_typed) norm.y = a.relu ? memory_.widened(stream, 1, a.y, values) : nullptr;  // null for null
     if (y_typed) norm.dy = memory_.widened(stream, 2, a.dy, values);
     float* const dx = typed ? memory_.room(stream, 3, values) : nullptr;
     if (typed) norm.dx = dx;
-    float* const residual = y_typed && a.d_residual ? memory_.room(stream, 4, values) : nullptr;
-    if (residual) norm.d_residual = residual;
+    float* const passed = y_typed && a.passed ? memory_.room(stream, 4, values) : nullptr;
+    if (passed) norm.passed = passed;
+    if (y_typed) norm.dy_added = memory_.widened(stream, 5, a.dy_added, values);
     exact_->batch_norm_backward(stream, norm);
     if (typed) HalfMemory::narrow(stream, dx, a.dx, values);
-    if (residual) HalfMemory::narrow(stream, residual, a.d_residual, values);
+    if (passed) HalfMemory::narrow(stream, passed, a.passed, values);
   }
   void average_pool(Stream& stream, const void* x, float* y, int64_t rows, int64_t pixels, int64_t channels,
                     DType type) override {

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_statistics_kernel(Batc
   const int64_t own_rows = g.rows_of_lane(g.row_lane());
   if (column < a.channels && own_rows > 0) {
     const X* x = static_cast<const X*>(a.x) + column;
-    const Floats<kVec> centre = load_floats<kVec>(x + (g.begin() + g.row_lane()) * a.channels);
+    const Floats<kVec> centre = load_floats<kVec>(x + g.first_row(g.row_lane()) * a.channels);
     Floats<kVec> sum = {}, squares = {};
     Elements<X, kVec> loaded[kForwardUnroll];
     for_each_row<kForwardUnroll>(
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_statistics_kernel(Batc
 }
 
 // Several parts: a warp per channel, a lane per part.
-__global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormForward a, ChannelGrid g, int parts) {
+__global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormForward a, ChannelGrid g) {
   let_successor_start();
   wait_for_predecessor();
   const int64_t channel = thread_index() / kWarp;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) finish_statistics_kernel(BatchNormFo
   const double first_mean = __ldcg(&g.partials[channel]).x;
   double sums[3] = {};
 #pragma unroll 4
-  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < g.parts; part += kWarp) {
     const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
     const double rows = static_cast<double>(g.rows_of(part)), d = value.x - first_mean;
     sums[0] += rows * d, sums[1] += rows * d * d, sums[2] += value.y;
@@ -139,21 +139,48 @@ __global__ void __launch_bounds__(kThreads, 2) batch_norm_kernel(BatchNormForwar
       });
 }
 
+/// Of kVec channels: what forward multiplied x - mean by, and added.
+template <int kVec>
+struct ChannelValues {
+  Floats<kVec> mean, scale, beta;
+
+  __device__ __forceinline__ ChannelValues(const BatchNormBackward& a, int64_t column) {
+    mean = load_floats<kVec>(a.mean + column), scale = load_floats<kVec>(a.gamma + column);
+    const Floats<kVec> rstd = load_floats<kVec>(a.rstd + column);
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) scale.v[k] *= rstd.v[k], beta.v[k] = 0.0f;
+    if (a.beta) beta = load_floats<kVec>(a.beta + column);
+  }
+};
+
 /// What backward reads of a row, and the gradient that passes the ReLU.
 template <class X, class Y, int kVec>
 struct GradientRow {
   Elements<X, kVec> x;
-  Elements<Y, kVec> y, dy;
+  Elements<Y, kVec> y, dy, added;
 
   __device__ __forceinline__ void load(const BatchNormBackward& a, int64_t at) {
     x = load_elements<kVec>(static_cast<const X*>(a.x) + at);
     dy = load_elements<kVec>(static_cast<const Y*>(a.dy) + at);
-    if (a.relu) y = load_elements<kVec>(static_cast<const Y*>(a.y) + at);
+    if (a.relu && a.y) y = load_elements<kVec>(static_cast<const Y*>(a.y) + at);
+    if (a.dy_added) added = load_elements<kVec>(static_cast<const Y*>(a.dy_added) + at);
   }
-  __device__ __forceinline__ Floats<kVec> passed(bool relu) const {
+  __device__ __forceinline__ Floats<kVec> passed(const BatchNormBackward& a, const ChannelValues<kVec>& c) const {
     Floats<kVec> d = to_floats(dy);
-    if (!relu) return d;
-    const Floats<kVec> output = to_floats(y);
+    if (a.dy_added) {
+      const Floats<kVec> other = to_floats(added);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) d.v[k] = to_float(to_element<Y>(d.v[k] + other.v[k]));  // as it is stored
+    }
+    if (!a.relu) return d;
+    Floats<kVec> output;
+    if (a.y) {
+      output = to_floats(y);
+    } else {
+      output = to_floats(x);
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) output.v[k] = (output.v[k] - c.mean.v[k]) * c.scale.v[k] + c.beta.v[k];
+    }
 #pragma unroll
     for (int k = 0; k < kVec; ++k) d.v[k] = output.v[k] > 0.0f ? d.v[k] : 0.0f;
     return d;
@@ -168,7 +195,7 @@ __device__ __forceinline__ void finish_sums(const BatchNormBackward& a, int64_t 
 }
 
 /// Per channel the sum of the gradient and of its product with x - mean: into `sums` [channels] for the next kernel,
-/// and as the gradients of beta and gamma.
+/// and as the gradients of beta and gamma. Stores the gradient that passes the ReLU where that is wanted.
 template <class X, class Y, int kVec>
 __global__ void __launch_bounds__(kThreads, 2)
     batch_norm_sums_kernel(BatchNormBackward a, ChannelGrid g, float2* sums_out) {
@@ -178,15 +205,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int columns = g.lanes * kVec;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * columns, column = first + g.lane() * kVec;
   if (column < a.channels) {
-    const Floats<kVec> mean = load_floats<kVec>(a.mean + column);
+    const ChannelValues<kVec> c(a, column);
     Floats<kVec> sum = {}, weighted = {};
     GradientRow<X, Y, kVec> rows[kBackwardUnroll];
     for_each_row<kBackwardUnroll>(
         g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
-        [&](int64_t, int i) {
-          const Floats<kVec> d = rows[i].passed(a.relu), x = to_floats(rows[i].x);
+        [&](int64_t row, int i) {
+          const Floats<kVec> d = rows[i].passed(a, c), x = to_floats(rows[i].x);
+          if (a.passed) store_floats(static_cast<Y*>(a.passed) + row * a.channels + column, d);
 #pragma unroll
-          for (int k = 0; k < kVec; ++k) sum.v[k] += d.v[k], weighted.v[k] += d.v[k] * (x.v[k] - mean.v[k]);
+          for (int k = 0; k < kVec; ++k) sum.v[k] += d.v[k], weighted.v[k] += d.v[k] * (x.v[k] - c.mean.v[k]);
         });
 #pragma unroll
     for (int k = 0; k < kVec; ++k)
@@ -209,15 +237,14 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 // Several parts: a warp per channel, a lane per part.
-__global__ void __launch_bounds__(kThreads)
-    finish_sums_kernel(BatchNormBackward a, ChannelGrid g, int parts, float2* sums_out) {
+__global__ void __launch_bounds__(kThreads) finish_sums_kernel(BatchNormBackward a, ChannelGrid g, float2* sums_out) {
   let_successor_start();
   wait_for_predecessor();
   const int64_t channel = thread_index() / kWarp;
   if (channel >= a.channels) return;
   double sum = 0, weighted = 0;
 #pragma unroll 4
-  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < parts; part += kWarp) {
+  for (int part = static_cast<int>(threadIdx.x) % kWarp; part < g.parts; part += kWarp) {
     const float2 value = __ldcg(&g.partials[part * a.channels + channel]);
     sum += value.x, weighted += value.y;
   }
@@ -233,13 +260,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_predecessor();
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * g.lanes + g.lane()) * kVec;
   if (column >= a.channels) return;
-  const Floats<kVec> mean = load_floats<kVec>(a.mean + column), rstd = load_floats<kVec>(a.rstd + column);
-  Floats<kVec> scale = load_floats<kVec>(a.gamma + column), mean_d, slope;
+  const ChannelValues<kVec> c(a, column);
+  const Floats<kVec> rstd = load_floats<kVec>(a.rstd + column);
+  Floats<kVec> mean_d, slope;
   const float share = 1.0f / static_cast<float>(a.count);
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     const float2 sum = sums[column + k];
-    scale.v[k] *= rstd.v[k];
     mean_d.v[k] = sum.x * share;
     slope.v[k] = sum.y * share * rstd.v[k] * rstd.v[k];
   }
@@ -248,12 +275,11 @@ __global__ void __launch_bounds__(kThreads, 2)
       g, [&](int64_t row, int i) { rows[i].load(a, row * a.channels + column); },
       [&](int64_t row, int i) {
         const int64_t at = row * a.channels + column;
-        const Floats<kVec> d = rows[i].passed(a.relu), x = to_floats(rows[i].x);
-        if (a.d_residual) store_floats(static_cast<Y*>(a.d_residual) + at, d);
+        const Floats<kVec> d = rows[i].passed(a, c), x = to_floats(rows[i].x);
         Floats<kVec> dx;
 #pragma unroll
         for (int k = 0; k < kVec; ++k)
-          dx.v[k] = (d.v[k] - mean_d.v[k] - (x.v[k] - mean.v[k]) * slope.v[k]) * scale.v[k];
+          dx.v[k] = (d.v[k] - mean_d.v[k] - (x.v[k] - c.mean.v[k]) * slope.v[k]) * c.scale.v[k];
         store_floats(static_cast<X*>(a.dx) + at, dx);
       });
 }
@@ -281,9 +307,9 @@ void launch_forward(const KernelLaunch& launch, const BatchNormForward& a) {
     const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, true);
     launch_early_shared(launch, shape_of<kVec>(g), batch_norm_statistics_kernel<X, kVec>,
                         "batch_norm_statistics_kernel", a, g);
-    if (const int parts = g.parts(); parts > 1)
+    if (g.parts > 1)
       launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_statistics_kernel,
-                   "finish_statistics_kernel", a, g, parts);
+                   "finish_statistics_kernel", a, g);
   }
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_kernel<X, Y, kVec>, "batch_norm_kernel", a, g);
@@ -295,12 +321,14 @@ void launch_backward(const KernelLaunch& launch, const BatchNormBackward& a) {
   const ChannelGrid summing = channel_grid<kVec>(launch, a.count, a.channels, true);
   launch_early_shared(launch, shape_of<kVec>(summing), batch_norm_sums_kernel<X, Y, kVec>, "batch_norm_sums_kernel", a,
                       summing, sums);
-  if (const int parts = summing.parts(); parts > 1)
+  if (summing.parts > 1)
     launch_early(launch, num_blocks(a.channels, kThreads / kWarp), kThreads, finish_sums_kernel, "finish_sums_kernel",
-                 a, summing, parts, sums);
+                 a, summing, sums);
+  BatchNormBackward last = a;
+  if (a.passed) last.dy = a.passed, last.dy_added = nullptr, last.relu = false;
   const ChannelGrid g = channel_grid<kVec>(launch, a.count, a.channels, false);
   launch_early_shared(launch, shape_of<kVec>(g), batch_norm_gradient_kernel<X, Y, kVec>, "batch_norm_gradient_kernel",
-                      a, g, static_cast<const float2*>(sums));
+                      last, g, static_cast<const float2*>(sums));
 }
 
 }  // namespace
@@ -321,8 +349,8 @@ void launch_batch_norm_gradient(const KernelLaunch& launch, const BatchNormBackw
   if (2 * a.channels > KernelScratch::kTempFloats)
     throw Error(Cause::usage, "batch normalisation of " + std::to_string(a.channels) + " channels on a GPU",
                 "at most " + std::to_string(KernelScratch::kTempFloats / 2) + " channels");
-  const bool vectors =
-      in_vectors(a.channels, {a.x, a.y, a.dy, a.gamma, a.mean, a.rstd, a.dx, a.d_residual, launch.scratch.temp});
+  const bool vectors = in_vectors(
+      a.channels, {a.x, a.y, a.dy, a.dy_added, a.gamma, a.beta, a.mean, a.rstd, a.dx, a.passed, launch.scratch.temp});
   with_norm_types(a.type, a.y_type, [&](auto x, auto y) {
     using X = typename decltype(x)::type;
     using Y = typename decltype(y)::type;

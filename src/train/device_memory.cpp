@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/layer_kinds.h"
+#include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
 
@@ -60,11 +60,17 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerMemory memory = row_of(model.layers[i].kind).memory(model.layers[i], model.layer_input_shape(i), choice);
+    const LayerMemory memory = memory_of_layer(model, i, choice);
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
   }
-  if (backend == BackendKind::cuda) parts.workspace += kGpuWorkspace;
+  if (backend == BackendKind::cuda) {
+    // Beside a side stream the layers have a second set of what they share, and that stream has its own workspace.
+    const auto is_image_layer = [](const LayerSpec& layer) { return gives_images(layer.kind); };
+    if (std::any_of(model.layers.begin(), model.layers.end(), is_image_layer))
+      parts.workspace = 2 * parts.workspace + kGpuWorkspace / 2;
+    parts.workspace += kGpuWorkspace;
+  }
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }

@@ -241,20 +241,28 @@ TEST_P(CudaBatchNormTest, Backward) {
       Arrays a = arrays(c, d);
       ops->conv().batch_norm_forward(*stream, forward_call(c, a, true));
       const std::vector<float> dy = typed_floats(c.count * c.channels, 7, c.y_type, -1.0f, 1.5f);
+      const std::vector<float> second = typed_floats(c.count * c.channels, 9, c.y_type);
       const std::vector<float> old = random_floats(c.channels, 8);
-      TypedArray gdy = typed(c.y_type, dy), d_residual = typed(c.y_type, c.count * c.channels);
+      TypedArray gdy = typed(c.y_type, dy), gsecond = typed(c.y_type, second);
+      TypedArray gpassed = typed(c.y_type, c.count * c.channels);
       TypedArray dx = typed(c.count * c.channels);
       auto dgamma = floats(old), dbeta = floats(old);
       BatchNormBackward call{};
-      call.x = a.x.data(), call.y = c.relu ? a.y.data() : nullptr, call.dy = gdy.data();
+      call.x = a.x.data(), call.y = c.relu && c.residual ? a.y.data() : nullptr, call.dy = gdy.data();
+      call.beta = c.relu && !c.residual ? a.beta.data() : nullptr;
       call.gamma = a.gamma.data(), call.mean = a.mean.data(), call.rstd = a.rstd.data();
       call.dx = c.y_type == type() ? gdy.data() : dx.data();  // in place where the types are equal
-      call.d_residual = c.residual ? d_residual.data() : nullptr;
+      // With a second part of the gradient, what passes takes its memory.
+      const bool two_parts = c.residual && accumulate;
+      call.dy_added = two_parts ? gsecond.data() : nullptr;
+      call.passed = two_parts ? gsecond.data() : c.residual ? gpassed.data() : nullptr;
       call.dgamma = dgamma.data(), call.dbeta = dbeta.data();
       call.count = c.count, call.channels = c.channels, call.relu = c.relu, call.accumulate = accumulate;
       call.type = type(), call.y_type = c.y_type;
       ops->conv().batch_norm_backward(*stream, call);
-      const Values passed = c.relu ? reference::relu_gradient(to_doubles(dy), to_doubles(a.y.get())) : to_doubles(dy);
+      std::vector<float> sum = dy;
+      for (size_t i = 0; two_parts && i < sum.size(); ++i) sum[i] = rounded(sum[i] + second[i], c.y_type);
+      const Values passed = c.relu ? reference::relu_gradient(to_doubles(sum), to_doubles(a.y.get())) : to_doubles(sum);
       auto wanted = reference::batch_norm_gradients(passed, to_doubles(d.x), to_doubles(d.gamma));
       const auto added = [&](const Values& gradient) {
         return accumulate ? reference::sum_of(gradient, to_doubles(old)) : gradient;
@@ -265,7 +273,7 @@ TEST_P(CudaBatchNormTest, Backward) {
       EXPECT_LT(relative_error(dgamma.get(), added(wanted.dgamma)), 1e-5) << text_of(c);
       EXPECT_LT(relative_error(dbeta.get(), added(wanted.dbeta)), 1e-5) << text_of(c);
       if (c.residual) {
-        EXPECT_EQ(to_doubles(d_residual.get()), passed) << text_of(c);
+        EXPECT_EQ(to_doubles((two_parts ? gsecond : gpassed).get()), passed) << text_of(c);
       }
     }
 }

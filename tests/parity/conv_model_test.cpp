@@ -121,5 +121,63 @@ TEST_F(ConvModel, EvaluationUsesTheRunningStatisticsAndKeepsThem) {
   expect_near(copy(buffers[1].data, 5), running.variance);
 }
 
+/// Gradients of small_resnet divided at the layers `ends`, in the order of one device's layout.
+std::vector<float> gradients_of_stages(MathMode math, const std::vector<size_t>& ends) {
+  constexpr int64_t kRows = 12;
+  const ModelSpec spec = small_resnet();
+  const JobData data = random_data(spec, kRows, 3);
+  const Deadline deadline = Deadline::after_seconds(60);
+  JobDevices job = cpu_job_devices(1, math);
+  Device& device = *job.devices[0];
+  const auto stream = device.make_stream("compute");
+  std::vector<std::unique_ptr<Model>> stages;
+  std::vector<BatchView> batches;
+  for (size_t first = 0; const size_t end : ends) {
+    ModelOptions options;
+    options.max_rows = kRows, options.layers = {first, end};
+    stages.push_back(std::make_unique<Model>(spec, device, *job.ops[0], options));
+    stages.back()->initialise(*stream, deadline);
+    BatchView batch;
+    batch.features = batches.empty() ? data.features.data() : stages[stages.size() - 2]->outputs();
+    batch.targets = data.targets.data(), batch.rows = batch.global_rows = kRows;
+    batches.push_back(batch);
+    stages.back()->forward(*stream, batch, true);
+    first = end;
+  }
+  stages.back()->loss(*stream, batches.back(), false);
+  std::vector<float> all;
+  for (size_t i = stages.size(); i-- > 0;) {
+    Model& stage = *stages[i];
+    if (i + 1 < stages.size())
+      device.copy_within(*stream, stage.output_gradient(), stages[i + 1]->input_gradient(),
+                         static_cast<size_t>(stage.output_floats(kRows)) * sizeof(float));
+    stage.backward(*stream, batches[i], false, {});
+    std::vector<float> own(static_cast<size_t>(stage.layout().num_floats));
+    device.copy_out(*stream, own.data(), stage.grads(), own.size() * sizeof(float));
+    stream->synchronize(deadline);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+// Images are in the compute type within a stage and f32 between stages: the gradients differ by roundings alone.
+TEST(ConvStages, GiveTheGradientsOfOneDevice) {
+  const size_t layers = small_resnet().layers.size();
+  for (const auto& [math, limit] : {std::pair{MathMode::fp32, 1e-5}, {MathMode::fp16, 0.03}}) {
+    const std::vector<float> wanted = gradients_of_stages(math, {layers});
+    for (const std::vector<size_t>& ends :
+         {std::vector<size_t>{1, layers}, {2, layers}, {3, layers}, {1, 2, 3, layers}}) {
+      const std::vector<float> found = gradients_of_stages(math, ends);
+      ASSERT_EQ(found.size(), wanted.size());
+      double difference = 0, norm = 0;
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const double d = static_cast<double>(found[i]) - static_cast<double>(wanted[i]);
+        difference += d * d, norm += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+      }
+      EXPECT_LT(std::sqrt(difference / norm), limit) << ::testing::PrintToString(ends) << to_string(math);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace amdahl::test

@@ -183,17 +183,21 @@ TEST_F(CpuBatchNorm, Backward) {
       draw(c);
       forward(c, true);
       const std::vector<float> dy = random(c.count * c.channels), before = random(2 * c.channels);
+      const std::vector<float> added = c.residual ? random(c.count * c.channels) : std::vector<float>{};
       const auto width = static_cast<std::ptrdiff_t>(c.channels);
       std::vector<float> dgamma(before.begin(), before.begin() + width), dbeta(before.begin() + width, before.end());
-      std::vector<float> dx = dy, d_residual(dy.size(), NAN);  // dx takes the memory of dy
+      // dx takes the memory of dy, and what passes the ReLU that of the second part of the gradient.
+      std::vector<float> dx = dy, passed = added;
       ops_->conv().batch_norm_backward(*stream_, {.x = x_.data(),
-                                                  .y = c.relu ? y_.data() : nullptr,
+                                                  .y = c.relu && c.residual ? y_.data() : nullptr,
                                                   .dy = dx.data(),
                                                   .gamma = gamma_.data(),
                                                   .mean = mean_.data(),
                                                   .rstd = rstd_.data(),
                                                   .dx = dx.data(),
-                                                  .d_residual = c.residual ? d_residual.data() : nullptr,
+                                                  .passed = c.residual ? passed.data() : nullptr,
+                                                  .dy_added = c.residual ? passed.data() : nullptr,
+                                                  .beta = c.relu && !c.residual ? beta_.data() : nullptr,
                                                   .dgamma = dgamma.data(),
                                                   .dbeta = dbeta.data(),
                                                   .count = c.count,
@@ -201,8 +205,10 @@ TEST_F(CpuBatchNorm, Backward) {
                                                   .relu = c.relu,
                                                   .accumulate = accumulate});
       finish();
-      const Values passed = c.relu ? reference::relu_gradient(widened(dy), widened(y_)) : widened(dy);
-      auto wanted = reference::batch_norm_gradients(passed, widened(x_), widened(gamma_));
+      std::vector<float> sum = dy;
+      for (size_t i = 0; i < added.size(); ++i) sum[i] += added[i];
+      const Values wanted_passed = c.relu ? reference::relu_gradient(widened(sum), widened(y_)) : widened(sum);
+      auto wanted = reference::batch_norm_gradients(wanted_passed, widened(x_), widened(gamma_));
       for (size_t i = 0; accumulate && i < dgamma.size(); ++i) {
         wanted.dgamma[i] += static_cast<double>(before[i]);
         wanted.dbeta[i] += static_cast<double>(before[dgamma.size() + i]);
@@ -212,7 +218,7 @@ TEST_F(CpuBatchNorm, Backward) {
       EXPECT_LT(error_of(dgamma, wanted.dgamma), 1e-5);
       EXPECT_LT(error_of(dbeta, wanted.dbeta), 1e-5);
       if (c.residual) {
-        EXPECT_EQ(widened(d_residual), passed);
+        EXPECT_EQ(widened(passed), wanted_passed);
       }
     }
 }
