@@ -1,6 +1,5 @@
 // The orders in which a model's backward pass computes its gradients.
 #include <algorithm>
-#include <cstdlib>
 
 #include "model/model.h"
 
@@ -93,8 +92,7 @@ void Model::backward_layerwise(const Pass& pass) {
         layer(i).backward(pass.stream, rows, input, state(pass.slot, i), input_gradient_of(pass.slot, i),
                           epilogue_below(pass.batch, pass.slot, i), has_own_bias(i), pass.accumulate);
     }
-    const char* const side = std::getenv("AMDAHL_CONV_SIDE");
-    if (storage_->gate || pass.options.ready || (side && *side == '1')) join_side(pass.stream);
+    if (storage_->gate || pass.options.ready) join_side(pass.stream);
     if (storage_->gate) storage_->gate->after(pass.stream, gated(i, true));
     tell_ready(pass.options, layout().layers[i].begin, layout().layers[i].end, pass.stream);
   }

@@ -2,7 +2,6 @@
 // layer is also the unit of pipeline stages and of recomputation.
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -49,8 +48,6 @@ class ScratchParts {
   std::byte* base_;
   int64_t bytes_ = 0;
 };
-
-inline const void* mask_of(const void* y) { return std::getenv("AMDAHL_CONV_MASK_OF_Y") ? y : nullptr; }
 
 /// What a coarse layer is made from. All references outlive it.
 struct LayerContext {

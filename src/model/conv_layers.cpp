@@ -197,10 +197,10 @@ class ConvLayer final : public ImageLayer {
     const Saved saved = saved_of(state, rows.rows);
     ScratchParts parts = begin_gradients(stream);
     const Gradients g = take_gradients(parts, rows.rows);
-    norm_gradients(stream, rows, path_, saved.norm,
-                   {true, mask_of(state.out()), state.d_out(), output_type(), g.conv,
-                    state.d_added ? state.d_out() : nullptr, state.d_added},
-                   accumulate);
+    norm_gradients(
+        stream, rows, path_, saved.norm,
+        {true, nullptr, state.d_out(), output_type(), g.conv, state.d_added ? state.d_out() : nullptr, state.d_added},
+        accumulate);
     weight_gradient(stream, rows, path_, converts_input() ? saved.x : input, g.conv, accumulate);
     if (!d_input) return;
     data_gradient(stream, rows, path_, g.conv, converts_input() ? g.x : d_input);
@@ -297,8 +297,7 @@ class ResidualBlock final : public ImageLayer {
                    accumulate);
     weight_gradient(stream, rows, second_, saved.middle, g.outer, accumulate);
     data_gradient(stream, rows, second_, g.outer, g.inner);
-    norm_gradients(stream, rows, first_, saved.first, {true, mask_of(saved.middle), g.inner, type(), g.inner},
-                   accumulate);
+    norm_gradients(stream, rows, first_, saved.first, {true, nullptr, g.inner, type(), g.inner}, accumulate);
     weight_gradient(stream, rows, first_, x, g.inner, accumulate);
     if (shortcut_) {
       norm_gradients(stream, rows, *shortcut_, saved.shortcut,

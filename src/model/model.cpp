@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "model/dense_layer.h"
 
@@ -32,9 +31,7 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   const auto first_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.first);
   const auto last_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.last);
   const bool has_images = std::any_of(first_layer, last_layer, [](const LayerSpec& l) { return gives_images(l.kind); });
-  const char* const side = std::getenv("AMDAHL_CONV_SIDE");
-  if (has_images && device_.backend() == BackendKind::cuda && (!side || *side != '0'))
-    side_ = std::make_unique<SideStream>(device_);
+  if (has_images && device_.backend() == BackendKind::cuda) side_ = std::make_unique<SideStream>(device_);
   for (size_t i = range_.first; i < range_.last; ++i) {
     const LayerSlice& slice = layout().layers[i];
     LayerParameters parameters{storage_->layer_param(slice.weight), nullptr, storage_->layer_grad(slice.weight),
@@ -104,8 +101,6 @@ LayerContext Model::coarse_context(size_t index) {
   const auto kind = [&](size_t layer) { return spec_.layers[layer].kind; };
   context.images_below = index > range_.first && passes_images(kind(index - 1), kind(index));
   context.images_above = index + 1 < range_.last && passes_images(kind(index), kind(index + 1));
-  if (const char* images = std::getenv("AMDAHL_CONV_IMAGES"); images && *images == '0')
-    context.images_below = context.images_above = false;
   context.side = side_.get();
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});

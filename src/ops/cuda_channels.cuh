@@ -2,8 +2,6 @@
 // belongs to a channel is read once, and goes down the rows of the matrix [count, channels].
 #pragma once
 
-#include <cstdlib>
-
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_reduce.cuh"
 #include "ops/cuda_typed.cuh"
@@ -56,14 +54,7 @@ __device__ __forceinline__ void for_each_row(const ChannelGrid& g, const Load& l
 template <int kVec>
 ChannelGrid channel_grid(const KernelLaunch& launch, int64_t count, int64_t channels, bool sums) {
   constexpr int kMostLanes = 32, kBlocksPerSm = 2, kRowsPerThread = 4;
-  ChannelGrid g{count,
-                channels,
-                1,
-                1,
-                !sums && !std::getenv("AMDAHL_CONV_ROWS_FORWARD"),
-                reinterpret_cast<float2*>(launch.scratch.partials),
-                0,
-                0};
+  ChannelGrid g{count, channels, 1, 1, !sums, reinterpret_cast<float2*>(launch.scratch.partials), 0, 0};
   while (g.lanes < kMostLanes && g.lanes * kVec < channels) g.lanes *= 2;
   const int64_t tiles = num_blocks(channels, g.lanes * kVec), row_lanes = kThreads / g.lanes;
   int64_t parts =

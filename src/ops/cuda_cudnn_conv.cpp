@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -21,11 +19,7 @@ namespace fe = cudnn_frontend;
 using ImageTensor = fe::graph::Tensor_attributes;
 
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-/// Algorithms of a problem, in the order of cuDNN's heuristics.
-size_t most_timed() {
-  const char* text = std::getenv("AMDAHL_CONV_TIMED");
-  return text ? static_cast<size_t>(std::atoi(text)) : 6;
-}
+constexpr size_t kMostTimed = 6;  // algorithms of a problem, in the order of cuDNN's heuristics
 
 enum class ConvProduct { forward, backward_data, backward_filter };
 /// Identifiers of tensors in graphs: the two operands in the order of a call, and the result.
@@ -214,13 +208,10 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
       return result.is_good();
     };
     if (!good(graph.validate()) || !good(graph.build_operation_graph(handle_->get())) ||
-        !good(graph.create_execution_plans(
-            std::getenv("AMDAHL_CONV_MODE_B")
-                ? std::vector{fe::HeurMode_t::B, fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}
-                : std::vector{fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
+        !good(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})))
       return;
     graph.deselect_workspace_greater_than(kMostWorkspace).deselect_numeric_notes(unwanted(call.shape.type));
-    const size_t wanted = plan.algorithms.size() + (context_.options().deterministic ? 1 : most_timed());
+    const size_t wanted = plan.algorithms.size() + (context_.options().deterministic ? 1 : kMostTimed);
     for (int64_t i = 0; i < graph.get_execution_plan_count() && plan.algorithms.size() < wanted; ++i) {
       int64_t bytes = 0;
       if (good(graph.build_plan_at_index(i)) && good(graph.get_workspace_size_plan_at_index(i, bytes)))
@@ -268,7 +259,6 @@ class LoadedCudnnConvolutions final : public CudnnConvolutions {
     if (!best->graph->graph.get_plan_name_at_index(best->index, name).is_good()) name = "unnamed";
     context_.note_choice(fmt::format("{}: {} to {} ({:.2f} us, fastest of {})", text_of(key), name,
                                      to_string(best->graph->result_type), best_us, plan.algorithms.size()));
-    if (std::getenv("AMDAHL_CONV_CHOICES")) std::fprintf(stderr, "%s\n", context_.choices().back().c_str());
     plan.algorithms.assign(1, ConvPlan::Algorithm(*best));
     plan.chosen = true;
   }
