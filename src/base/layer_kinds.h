@@ -83,12 +83,11 @@ inline std::vector<ParameterSpec> parameters_of(const LayerSpec& layer, const Sh
 inline bool has_shortcut(const LayerSpec& layer, const Shape& input) {
   return layer.stride > 1 || input[2] != layer.units;
 }
-/// Whether a layer's output is images.
-inline bool gives_images(LayerKind kind) { return kind == LayerKind::conv || kind == LayerKind::residual_block; }
 /// Whether a layer and the one above it compute on images: on one device they pass each other images of the compute
 /// type.
 inline bool passes_images(LayerKind below, LayerKind above) {
-  return gives_images(below) && (gives_images(above) || above == LayerKind::average_pool);
+  const auto gives = [](LayerKind kind) { return kind == LayerKind::conv || kind == LayerKind::residual_block; };
+  return gives(below) && (gives(above) || above == LayerKind::average_pool);
 }
 /// Rows of an embedding table or a token head in memory: a multiple of 128, so that GEMMs over the vocabulary run on
 /// aligned tiles.

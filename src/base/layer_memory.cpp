@@ -80,7 +80,7 @@ LayerMemory residual_memory(const LayerSpec& layer, const Shape& input, const Me
   const bool has_second_part = choice.images_below && (shortcut > 0 || passed != typed);  // of the input's gradient
   return {2 * values * passed + (3 + shortcut) * values * typed + converted +
               (has_second_part ? count_of(input) * typed : 0),
-          (2 + shortcut) * values * typed + converted,
+          2 * values * typed + converted,
           (2 + shortcut) * 4 * layer.units * kF32 + typed_parameters(layer, input, choice)};
 }
 

@@ -74,7 +74,6 @@ void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumu
     if (gate) gate->before(stream, at);
     layer(i).backward_weight(stream, rows_of(batch, true), input_of(batch, slot, i), state(slot, i),
                              {0, layout().layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
-    join_side(stream);
     if (gate) gate->after(stream, at);
   }
 }
@@ -92,11 +91,9 @@ void Model::backward_layerwise(const Pass& pass) {
         layer(i).backward(pass.stream, rows, input, state(pass.slot, i), input_gradient_of(pass.slot, i),
                           epilogue_below(pass.batch, pass.slot, i), has_own_bias(i), pass.accumulate);
     }
-    if (storage_->gate || pass.options.ready) join_side(pass.stream);
     if (storage_->gate) storage_->gate->after(pass.stream, gated(i, true));
     tell_ready(pass.options, layout().layers[i].begin, layout().layers[i].end, pass.stream);
   }
-  join_side(pass.stream);
 }
 
 void Model::backward_dgrad_first(const Pass& pass) {
@@ -131,7 +128,6 @@ void Model::backward_input(const Pass& pass, size_t index) {
   layer(index).backward_input(pass.stream, rows_of(pass.batch, true), state(pass.slot, index),
                               input_gradient_of(pass.slot, index), epilogue_below(pass.batch, pass.slot, index),
                               pass.accumulate);
-  join_side(pass.stream);
 }
 
 void Model::backward_piece(const Pass& pass, Stream& stream, const GradientPiece& piece, bool first) {

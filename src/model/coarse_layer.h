@@ -7,15 +7,13 @@
 
 #include "base/layer_kinds.h"
 #include "model/layer.h"
-#include "model/side_stream.h"
 #include "model/tensor_group.h"
 #include "model/token_part.h"
 #include "ops/ops.h"
 
 namespace amdahl {
 
-/// Memory that the layers of a model use one after another: nothing in it outlives the call that wrote it, but what a
-/// SideStream still reads.
+/// Memory that the layers of a model use one after another: nothing in it outlives the call that wrote it.
 class Scratch {
  public:
   explicit Scratch(Device& device) : device_(device) {}
@@ -68,8 +66,7 @@ struct LayerContext {
   // Whether the layer below and the one above compute on images and are held here: such layers pass each other images
   // and gradients in the compute type, and gradients in two parts.
   bool images_below = false, images_above = false;
-  SideStream* side = nullptr;  // for gradients of filters; null: they are computed in line
-  Scratch* typed = nullptr;    // parameters are gathered for each pass: their copies in the compute type are here
+  Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
 };
 
 class CoarseLayer : public Layer {

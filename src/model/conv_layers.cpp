@@ -1,9 +1,10 @@
 // Layers of convolutional models: convolution with batch normalisation, residual block, average pooling.
 //
-// Images are [rows, height, width, channels]. Between these layers they have the compute type; what comes from, or goes
-// to, another kind of layer or another device is f32. A normalisation uses the mean and variance of the rows that this
-// device has in one micro-batch, as PyTorch's DistributedDataParallel does: results depend on how the global batch is
-// split, and the running statistics of ranks differ. Those of rank 0 are saved.
+// Images are [rows, height, width, channels]. Between these layers they have the compute type, in which convolutions
+// read and write; what comes from, or goes to, another kind of layer or another device is f32. A normalisation uses the
+// mean and variance of the rows that this device has in one micro-batch, as PyTorch's DistributedDataParallel does:
+// results depend on how the global batch is split, and the running statistics of ranks differ. Those of rank 0 are
+// saved.
 #include <optional>
 
 #include "model/coarse_layer.h"
@@ -69,13 +70,6 @@ class ImageLayer : public CoarseLayer {
   using CoarseLayer::CoarseLayer;
 
  protected:
-  /// Which of the two sets of temporary memory this layer has.
-  size_t scratch_set() const { return context().index % 2; }
-  /// The temporary memory of a backward, once earlier work no longer reads it.
-  ScratchParts begin_gradients(Stream& stream) const {
-    if (context().side) context().side->begin_layer(stream, scratch_set());
-    return ScratchParts(context().scratch.data());
-  }
   DType input_type() const { return context().images_below ? type() : DType::f32; }
   DType output_type() const { return context().images_above ? type() : DType::f32; }
   bool converts_input() const { return input_type() != type(); }
@@ -137,11 +131,8 @@ class ImageLayer : public CoarseLayer {
   }
   void weight_gradient(Stream& stream, const LayerRows& rows, const ConvNorm& path, const void* x, const void* d_conv,
                        bool accumulate) const {
-    const auto compute = [&](Stream& own) {
-      ops().conv().conv_backward_filter(own,
-                                        {path.shape(rows.rows), x, d_conv, tensor(path.weight()).gradient, accumulate});
-    };
-    context().side ? context().side->run(stream, scratch_set(), compute) : compute(stream);
+    ops().conv().conv_backward_filter(stream,
+                                      {path.shape(rows.rows), x, d_conv, tensor(path.weight()).gradient, accumulate});
   }
   void data_gradient(Stream& stream, const LayerRows& rows, const ConvNorm& path, const void* d_conv, void* dx,
                      bool accumulate = false) const {
@@ -195,7 +186,7 @@ class ConvLayer final : public ImageLayer {
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const Saved saved = saved_of(state, rows.rows);
-    ScratchParts parts = begin_gradients(stream);
+    ScratchParts parts(context().scratch.data());
     const Gradients g = take_gradients(parts, rows.rows);
     norm_gradients(
         stream, rows, path_, saved.norm,
@@ -290,7 +281,7 @@ class ResidualBlock final : public ImageLayer {
                  bool accumulate) override {
     const Saved saved = saved_of(state, rows.rows);
     const void* x = converts_input() ? saved.x : input;
-    ScratchParts parts = begin_gradients(stream);
+    ScratchParts parts(context().scratch.data());
     const Gradients g = take_gradients(parts, rows.rows);
     norm_gradients(stream, rows, second_, saved.second,
                    {true, state.out(), state.d_out(), output_type(), g.outer, state.d_out(), state.d_added},
@@ -300,9 +291,9 @@ class ResidualBlock final : public ImageLayer {
     norm_gradients(stream, rows, first_, saved.first, {true, nullptr, g.inner, type(), g.inner}, accumulate);
     weight_gradient(stream, rows, first_, x, g.inner, accumulate);
     if (shortcut_) {
-      norm_gradients(stream, rows, *shortcut_, saved.shortcut,
-                     {false, nullptr, state.d_out(), output_type(), g.shortcut}, accumulate);
-      weight_gradient(stream, rows, *shortcut_, x, g.shortcut, accumulate);
+      norm_gradients(stream, rows, *shortcut_, saved.shortcut, {false, nullptr, state.d_out(), output_type(), g.outer},
+                     accumulate);
+      weight_gradient(stream, rows, *shortcut_, x, g.outer, accumulate);
     }
     if (d_input) input_gradient(stream, rows, g, state, d_input);
   }
@@ -328,14 +319,14 @@ class ResidualBlock final : public ImageLayer {
   }
   /// Temporary gradients of one backward.
   struct Gradients {
-    void *outer, *inner, *shortcut;  // of the outputs of the second, the first and the shortcut's convolution
-    void* x;                         // of the input, unless that has the compute type
+    void* outer;  // of the output of the second convolution, then of the shortcut's; in the compute type
+    void* inner;  // of the output of the first
+    void* x;      // of the input, unless that has the compute type
   };
   Gradients take_gradients(ScratchParts& parts, int64_t rows) const {
     Gradients g{};
     g.outer = parts.take(rows * second_.outputs(), type());
     g.inner = parts.take(rows * first_.outputs(), type());
-    if (shortcut_) g.shortcut = parts.take(rows * second_.outputs(), type());
     g.x = take_input(parts, rows);
     return g;
   }
@@ -349,14 +340,14 @@ class ResidualBlock final : public ImageLayer {
     if (context().images_below) {
       data_gradient(stream, rows, first_, g.inner, d_input);
       if (shortcut_)
-        data_gradient(stream, rows, *shortcut_, g.shortcut, state.saved[1]->data());
+        data_gradient(stream, rows, *shortcut_, g.outer, state.saved[1]->data());
       else if (has_second_part())
         ops().matmul().convert(stream, state.d_out(), state.saved[1]->data(), type(), rows.rows * input_width());
       return;
     }
     void* dx = converts_input() ? g.x : d_input;
     data_gradient(stream, rows, first_, g.inner, dx);
-    if (shortcut_) data_gradient(stream, rows, *shortcut_, g.shortcut, dx, true);
+    if (shortcut_) data_gradient(stream, rows, *shortcut_, g.outer, dx, true);
     if (converts_input()) widen(stream, rows, g.x, d_input);
     if (!shortcut_)
       ops().norm().residual_add(stream, {d_input, state.d_out(), d_input, rows.rows * input_width(), output_type()});

@@ -23,15 +23,10 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       ops_(ops),
       options_(options),
       scratch_(device),
-      second_scratch_(device),
       typed_(device) {
   spec_.validate();
   stats_ = device_.allocate(float_bytes(kLossStats));
   weights_done_ = device_.make_event();
-  const auto first_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.first);
-  const auto last_layer = spec_.layers.begin() + static_cast<std::ptrdiff_t>(range_.last);
-  const bool has_images = std::any_of(first_layer, last_layer, [](const LayerSpec& l) { return gives_images(l.kind); });
-  if (has_images && device_.backend() == BackendKind::cuda) side_ = std::make_unique<SideStream>(device_);
   for (size_t i = range_.first; i < range_.last; ++i) {
     const LayerSlice& slice = layout().layers[i];
     LayerParameters parameters{storage_->layer_param(slice.weight), nullptr, storage_->layer_grad(slice.weight),
@@ -56,7 +51,6 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
     for (size_t i = range_.first + 1; i < range_.last; ++i)
       state(slot, i - 1).d_added = layer(i).added_gradient(state(slot, i));
   scratch_.allocate();
-  second_scratch_.allocate();
   typed_.allocate();
   if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
     loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
@@ -90,7 +84,7 @@ LayerContext Model::coarse_context(size_t index) {
                        storage_->layer_param(slice.begin),
                        device_,
                        ops_,
-                       side_ && index % 2 == 1 ? second_scratch_ : scratch_,
+                       scratch_,
                        index == 0 && spec_.layers.back().tied && is_held(spec_.layers.size() - 1),
                        options_.recompute,
                        options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
@@ -101,7 +95,6 @@ LayerContext Model::coarse_context(size_t index) {
   const auto kind = [&](size_t layer) { return spec_.layers[layer].kind; };
   context.images_below = index > range_.first && passes_images(kind(index - 1), kind(index));
   context.images_above = index + 1 < range_.last && passes_images(kind(index), kind(index + 1));
-  context.side = side_.get();
   const auto add = [&](const TensorSlice& tensor) {
     context.parameters.tensors.push_back({storage_->layer_param(tensor.begin), storage_->layer_grad(tensor.begin)});
   };

@@ -155,10 +155,6 @@ class Model {
 
   /// The layer as the storage's gate sees it.
   GatedLayer gated(size_t layer, bool backward) const { return {layer, range_.first, range_.last, backward}; }
-  /// `stream` waits for gradients that are computed beside it.
-  void join_side(Stream& stream) {
-    if (side_) side_->join(stream);
-  }
   void backward_layerwise(const Pass& pass);
   void backward_dgrad_first(const Pass& pass);
   void backward_two_streams(const Pass& pass);
@@ -173,9 +169,8 @@ class Model {
   ModelOptions options_;
   const float* gradient_scale_ = nullptr;
   std::unique_ptr<Buffer> stats_;
-  std::unique_ptr<Buffer> loss_parts_;          // of a divided token head: of this rank, then of all
-  Scratch scratch_, second_scratch_;            // the second one: of every other layer beside a side stream
-  std::unique_ptr<SideStream> side_;            // of models of images on a GPU
+  std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
+  Scratch scratch_;
   Scratch typed_;                               // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;

@@ -64,13 +64,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
   }
-  if (backend == BackendKind::cuda) {
-    // Beside a side stream the layers have a second set of what they share, and that stream has its own workspace.
-    const auto is_image_layer = [](const LayerSpec& layer) { return gives_images(layer.kind); };
-    if (std::any_of(model.layers.begin(), model.layers.end(), is_image_layer))
-      parts.workspace = 2 * parts.workspace + kGpuWorkspace / 2;
-    parts.workspace += kGpuWorkspace;
-  }
+  if (backend == BackendKind::cuda) parts.workspace += kGpuWorkspace;
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }
