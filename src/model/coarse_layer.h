@@ -7,6 +7,7 @@
 
 #include "base/layer_kinds.h"
 #include "model/layer.h"
+#include "model/side_work.h"
 #include "model/tensor_group.h"
 #include "model/token_part.h"
 #include "ops/ops.h"
@@ -64,6 +65,7 @@ struct LayerContext {
   TensorGroup* tokens = nullptr;  // the ranks that divide the tokens of input or output; null: none
   bool takes_part = false, gives_part = false;  // whether they divide those of the input, of the output
   Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
+  SideWork* side = nullptr;  // null: one stream computes all
 };
 
 class CoarseLayer : public Layer {
