@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(kThreads)
     recurrent_forward_step(RecurrentForwardArrays a, int t, const float* recurrent) {
   constexpr int kGates = kNumGates<kCell>;
   wait_for_predecessor();
-  float* const h_before = static_cast<float*>(a.h_before);
+  float* const h_before = a.h_before;
   const int64_t count = static_cast<int64_t>(a.batch) * a.hidden;
   for (int64_t i = thread_index(); i < count; i += thread_count()) {
     const int64_t batch = i / a.hidden, row = batch * a.steps + t;
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kGates = kNumGates<kCell>;
   constexpr bool kLstm = kCell == RecurrentCell::lstm;
   wait_for_predecessor();
-  const float* const h_before = static_cast<const float*>(a.h_before);
-  float* const dgates = static_cast<float*>(a.dgates);
+  const float* const h_before = a.h_before;
+  float* const dgates = a.dgates;
   const int64_t count = static_cast<int64_t>(a.batch) * a.hidden;
   const bool last = t + 1 == a.steps;
   for (int64_t i = thread_index(); i < count; i += thread_count()) {

@@ -19,6 +19,21 @@ __device__ __forceinline__ float cell_tanh(float x) {
   return fabsf(x) < 0.3f ? series : quotient;
 }
 
+/// tanh with a relative error of 2^-11, for operands that bf16 rounds more than that.
+__device__ __forceinline__ float fast_tanh(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+template <bool kFast>
+__device__ __forceinline__ float sigmoid_of(float x) {
+  return kFast ? 0.5f + 0.5f * fast_tanh(0.5f * x) : cell_sigmoid(x);
+}
+template <bool kFast>
+__device__ __forceinline__ float tanh_of(float x) {
+  return kFast ? fast_tanh(x) : cell_tanh(x);
+}
+
 /// What forward computes for one unit.
 struct CellOutput {
   float gates[4];  // activations: i, f, g, o or r, z, n
@@ -28,19 +43,19 @@ struct CellOutput {
 
 /// `before`: i, f, g, o before the activations; or r, z, the part of n from x and the part of n from h. `state`: c of
 /// LSTM, h of GRU; replaced by that of this step.
-template <RecurrentCell kCell>
+template <RecurrentCell kCell, bool kFast = false>
 __device__ __forceinline__ CellOutput forward_cell(const float (&before)[4], float& state) {
   CellOutput out;
-  out.gates[0] = cell_sigmoid(before[0]);
-  out.gates[1] = cell_sigmoid(before[1]);
+  out.gates[0] = sigmoid_of<kFast>(before[0]);
+  out.gates[1] = sigmoid_of<kFast>(before[1]);
   if constexpr (kCell == RecurrentCell::lstm) {
-    out.gates[2] = cell_tanh(before[2]);
-    out.gates[3] = cell_sigmoid(before[3]);
+    out.gates[2] = tanh_of<kFast>(before[2]);
+    out.gates[3] = sigmoid_of<kFast>(before[3]);
     state = out.gates[1] * state + out.gates[0] * out.gates[2];
     out.kept = state;
-    out.h = out.gates[3] * cell_tanh(state);
+    out.h = out.gates[3] * tanh_of<kFast>(state);
   } else {
-    out.gates[2] = cell_tanh(before[2] + out.gates[0] * before[3]);
+    out.gates[2] = tanh_of<kFast>(before[2] + out.gates[0] * before[3]);
     out.gates[3] = 0.0f;
     out.kept = before[3];
     out.h = out.gates[2] + out.gates[1] * (state - out.gates[2]);
@@ -82,7 +97,7 @@ struct CellSaved {
 };
 
 /// Products of saved values, taken before the gradient of h is known.
-template <RecurrentCell kCell>
+template <RecurrentCell kCell, bool kFast = false>
 struct CellFactors {
   float v[6], dy;
 
@@ -90,7 +105,7 @@ struct CellFactors {
   __device__ __forceinline__ explicit CellFactors(const CellSaved& s) : dy(s.dy) {
     const float* const gate = s.gates;
     if constexpr (kCell == RecurrentCell::lstm) {
-      const float t = cell_tanh(s.kept);
+      const float t = tanh_of<kFast>(s.kept);
       v[0] = gate[3] * (1.0f - t * t);
       v[1] = gate[2] * gate[0] * (1.0f - gate[0]);
       v[2] = s.before * gate[1] * (1.0f - gate[1]);

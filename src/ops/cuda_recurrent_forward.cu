@@ -4,77 +4,32 @@
 // A block computes the gates of its 32 units for the batch rows of its cluster. A warp has the rows of eight units: its
 // first 16 rows of weights are gates 0 and 1 of them, the next 16 gates 2 and 3, so that a lane ends up with all gates
 // of one unit for two batch rows of each tile. Where the registers of four warps cannot hold the weights, eight warps
-// split k. Chunks of batch rows alternate: while one waits for h, the next is computed. Up to 64 inputs, x w_input^T is
-// computed while the warp would wait for h, with weights in shared memory; else it is read from memory.
+// split k. Chunks of batch rows alternate: while one waits for h, the next is computed. Sets of warps with the same
+// weights have chunks of their own: instructions of one set fill the latencies of the other. Up to 64 inputs,
+// x w_input^T is computed while the warp would wait for h, with weights in shared memory; else it is read from memory.
+#include "ops/cuda_recurrent_forward.cuh"
 #include "ops/cuda_recurrent_launch.cuh"
+#include "ops/cuda_recurrent_records.cuh"
 
 namespace amdahl {
 namespace {
-
-inline constexpr int kMostInputs = 64;
-
-/// kInputSteps: of 16 inputs each that the kernel multiplies itself, or 0. Shared memory: h of two steps for every
-/// chunk, in rows of the batch; sums of the second part; weights of the inputs; states; arrivals.
-template <class V, int kInputSteps>
-struct ForwardLayout {
-  using Values = Operand<V::kMath>;
-  static constexpr int kParts = Values::kHalf || V::kHidden <= 128 ? 1 : 2;  // a thread holds 128 registers of weights
-  static constexpr int kThreads = 32 * kPartWarps * kParts;
-  static constexpr int kSteps = V::kHidden / 16 / kParts;  // of k, per part
-  static constexpr int kRowBytes = Values::row_bytes(V::kHidden), kTileBytes = kTileRows * kRowBytes;
-  static constexpr int kChunkBytes = V::kTiles * kTileBytes;
-  static constexpr int kPartBytes = kSteps * 16 * Values::kBytes;  // of a row
-  static constexpr int kSumBytes = kParts > 1 ? kPartWarps * 2 * V::kTiles * 32 * 16 : 0;
-  static constexpr int kOwnInputSteps = kInputSteps / kParts;
-  static constexpr int kPieceBytes = 4 * Values::kFragmentRegisters;
-  static constexpr int kInputBytes = kInputSteps * kPartWarps * 4 * 32 * kPieceBytes;
-  static constexpr int kStateBytes = V::kTiles * kPartWarps * 32 * 8;  // of a chunk
-  static constexpr uint32_t kMessageBytes = V::kTiles * kTileRows * V::kHidden * Values::kBytes;
-  static constexpr int kSenders = Values::kPer16Bytes / 2;  // lanes that hold the same 16 bytes of h
-  static constexpr int kReceivers = V::kBlocks / kSenders;  // of each of them
-
-  __host__ __device__ static constexpr int sums(int chunks) { return 2 * chunks * kChunkBytes; }
-  __host__ __device__ static constexpr int inputs(int chunks) { return sums(chunks) + kSumBytes; }
-  __host__ __device__ static constexpr int states(int chunks) { return inputs(chunks) + kInputBytes; }
-  __host__ __device__ static constexpr int arrivals(int chunks) { return states(chunks) + chunks * kStateBytes; }
-  __host__ __device__ static constexpr int bytes(int chunks) { return arrivals(chunks) + 16 * chunks; }
-};
-
-/// Four values of a row from k on; zeros past its end, and for a null row.
-__device__ __forceinline__ void load_four(float (&values)[4], const float* row, int k, int num_k, bool vector) {
-  if (vector && row && k + 4 <= num_k) {
-    const float4 packed = *reinterpret_cast<const float4*>(row + k);
-    values[0] = packed.x, values[1] = packed.y, values[2] = packed.z, values[3] = packed.w;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) values[i] = row && k + i < num_k ? row[k + i] : 0.0f;
-}
-
-/// Whether load_four may load 16 bytes at a time.
-__device__ __forceinline__ bool loads_vectors(const float* rows, int num_k) {
-  return num_k % 4 == 0 && reinterpret_cast<uintptr_t>(rows) % 16 == 0;
-}
 
 template <class V, int kInputSteps>
 class ForwardBlock {
   using L = ForwardLayout<V, kInputSteps>;
   using Values = Operand<V::kMath>;
-  struct alignas(L::kPieceBytes) InputPiece : Values::Piece {
-    InputPiece() = default;
-    __device__ InputPiece(const typename Values::Piece& piece) : Values::Piece(piece) {}
-  };
+  using Piece = typename Values::Piece;
   static constexpr RecurrentCell kCell = V::kCell;
   static constexpr int kGates = kNumGates<kCell>, kTiles = V::kTiles;
   static constexpr bool kTakesInput = kInputSteps > 0;
 
  public:
-  __device__ ForwardBlock(const RecurrentForwardArrays& a, int chunks, std::byte* shared)
+  __device__ ForwardBlock(const PersistentForwardArrays& a, int chunks, std::byte* shared)
       : a_(a),
         chunks_(chunks),
         shared_(shared),
         base_(shared_address(shared)),
-        place_(persistent_place<V>()),
+        place_(persistent_place<V>(L::kParts)),
         g_(place_.lane / 4),
         t_(place_.lane % 4) {
     open_arrivals(base_ + static_cast<uint32_t>(L::arrivals(chunks)), 2 * chunks, L::kMessageBytes);
@@ -85,21 +40,24 @@ class ForwardBlock {
     load_all_weights();
     load_biases();
     if (place_.part == 0)
-      for (int chunk = 0; chunk < chunks_; ++chunk)
+      for (int chunk = place_.set; chunk < chunks_; chunk += V::kSets)
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) *state(chunk, tile) = make_float2(0.0f, 0.0f);
-    load_inputs(0, 0);
+        for (int tile = 0; tile < kTiles; ++tile) {
+          *state(chunk, tile) = make_float2(0.0f, 0.0f);
+          keep_h(0, chunk, tile, {});
+        }
+    if (place_.set < chunks_) load_inputs(0, place_.set);
     __syncwarp();
     wait_for_peers();
     for (int step = 0; step < a_.steps; ++step)
-      for (int chunk = 0; chunk < chunks_; ++chunk) pass(step, chunk);
+      for (int chunk = place_.set; chunk < chunks_; chunk += V::kSets) pass(step, chunk);
   }
 
  private:
   __device__ void pass(int step, int chunk) {
     HeldSums<2, kTiles> sums = {};
-    const bool wraps = chunk + 1 == chunks_, last = wraps && step + 1 == a_.steps;
-    const int next_step = wraps ? step + 1 : step, next_chunk = wraps ? 0 : chunk + 1;
+    const bool wraps = chunk + V::kSets >= chunks_, last = wraps && step + 1 == a_.steps;
+    const int next_step = wraps ? step + 1 : step, next_chunk = wraps ? place_.set : chunk + V::kSets;
     if constexpr (kTakesInput) {
       multiply_inputs(sums);
       if (!last) load_inputs(next_step, next_chunk);
@@ -109,9 +67,10 @@ class ForwardBlock {
       if (kTakesInput || step > 0) add_parts(sums, step == (kTakesInput ? 0 : 1) && chunk == 0, last);
     if (place_.part > 0) return;
     CellOutput out[kTiles][2];
-    finish(step, chunk, sums, out);
+    uint4 h[kTiles] = {};
+    finish(step, chunk, sums, out, h);
     if (!kTakesInput && !last) load_inputs(next_step, next_chunk);
-    store(step, chunk, out);
+    store(step, chunk, out, h);
   }
 
   __device__ const float* weight_row(const float* weights, int gate, int width) const {
@@ -136,20 +95,29 @@ class ForwardBlock {
     const bool input_vector = kTakesInput && loads_vectors(a_.w_input, a_.input);
     for (int step = 0; step < L::kOwnInputSteps; ++step)
 #pragma unroll
-      for (int slot = 0; slot < 4; ++slot) {
+      for (int row = 0; row < 2; ++row) {
         const int k = k_of_step<V::kMath>(place_.part * L::kOwnInputSteps + step, t_);
-        const int gate = kCell == RecurrentCell::lstm || slot < 2 ? slot : slot == 3 ? 2 : kGates;
-        float values[4];
-        load_four(values, weight_row(a_.w_input, gate, a_.input), k, a_.input, input_vector);
-        *input_weights(step, slot) = weight_piece<V::kMath>(values);
+        Piece pieces[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int slot = 2 * row + i;
+          const int gate = kCell == RecurrentCell::lstm || slot < 2 ? slot : slot == 3 ? 2 : kGates;
+          float values[4];
+          load_four(values, weight_row(a_.w_input, gate, a_.input), k, a_.input, input_vector);
+          pieces[i] = weight_piece<V::kMath>(values);
+        }
+#pragma unroll
+        for (int i = 0; i < L::kPairWords; ++i)
+          *input_weights(step, row, i) =
+              make_uint4(pieces[0].r[2 * i], pieces[1].r[2 * i], pieces[0].r[2 * i + 1], pieces[1].r[2 * i + 1]);
       }
   }
 
-  /// This thread's piece of the inputs' weights; no other thread uses it.
-  __device__ InputPiece* input_weights(int step, int slot) const {
-    const int warp = place_.part * kPartWarps + place_.group;
-    return reinterpret_cast<InputPiece*>(shared_ + L::inputs(chunks_)) +
-           ((warp * L::kOwnInputSteps + step) * 4 + slot) * 32 + place_.lane;
+  /// This thread's weights of the inputs, in the order in which the tensor cores take them; no other thread uses it.
+  __device__ uint4* input_weights(int step, int row, int i) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    return reinterpret_cast<uint4*>(shared_ + L::inputs(chunks_)) +
+           (((warp * L::kOwnInputSteps + step) * 2 + row) * L::kPairWords + i) * 32 + place_.lane;
   }
 
   /// Of LSTM, the sums of both biases. Of GRU, those of r and z, and both biases of n.
@@ -164,23 +132,27 @@ class ForwardBlock {
     }
   }
 
-  __device__ int64_t batch_row(int chunk, int tile, int e) const {
-    return ((place_.cluster * chunks_ + chunk) * kTiles + tile) * kTileRows + 2 * t_ + e;
+  /// Of all tiles of the batch.
+  __device__ int tile_index(int chunk, int tile) const { return (place_.cluster * chunks_ + chunk) * kTiles + tile; }
+  /// Of a row of the batch in the arrays of rows.
+  __device__ int64_t position(int row, int step) const { return static_cast<int64_t>(row) * a_.steps + step; }
+  __device__ std::byte* operand(int64_t position, int element) const {
+    return static_cast<std::byte*>(a_.operands) + (position * a_.sizes.width + element) * Values::kBytes;
   }
-  __device__ bool holds(int64_t batch_row) const { return batch_row < a_.batch && place_.unit < a_.hidden; }
 
   /// What the next pass reads: rows of x, or x w_input^T.
   __device__ void load_inputs(int step, int chunk) {
     if constexpr (kTakesInput) {
-      const bool vector = loads_vectors(a_.x, a_.input);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        const int64_t row = batch_row(chunk, tile, 0) - 2 * t_ + g_;
-        const float* const from = row < a_.batch ? a_.x + (row * a_.steps + step) * a_.input : nullptr;
+        const int row = min(tile_index(chunk, tile) * kTileRows + g_, a_.batch - 1);  // others are not stored
+        const std::byte* const x = operand(position(row, step), 8 * a_.sizes.groups);
+        const std::byte* const from = x + place_.part * L::kOwnInputSteps * 16 * Values::kBytes + t_ * 16;
 #pragma unroll
-        for (int own = 0; own < L::kOwnInputSteps; ++own)
-          load_four(x_[tile][own], from, k_of_step<V::kMath>(place_.part * L::kOwnInputSteps + own, t_), a_.input,
-                    vector);
+        for (int load = 0; load < L::kInputLoads; ++load)
+          x_[tile][load] = *reinterpret_cast<const uint4*>(from + load * 64);
+        if (place_.group == 0 && place_.part == 0 && t_ < kMostInputs * Values::kBytes / 128 && step + 1 < a_.steps)
+          prefetch_line(x + static_cast<int64_t>(a_.sizes.width) * Values::kBytes + t_ * 128);
       }
       __syncwarp();
       return;
@@ -190,26 +162,42 @@ class ForwardBlock {
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const int64_t row = batch_row(chunk, tile, e);
-        const float* const from = a_.gates + (row * a_.steps + step) * kGates * a_.hidden + place_.unit;
+        const int row = tile_index(chunk, tile) * kTileRows + 2 * t_ + e;
+        const bool holds = row < a_.batch && place_.unit < a_.hidden;
+        const float* const from = a_.products + position(row, step) * kGates * a_.hidden + place_.unit;
 #pragma unroll
-        for (int gate = 0; gate < kGates; ++gate) products_[tile][e][gate] = holds(row) ? from[gate * a_.hidden] : 0.0f;
+        for (int gate = 0; gate < kGates; ++gate) products_[tile][e][gate] = holds ? from[gate * a_.hidden] : 0.0f;
       }
   }
 
   __device__ void multiply_inputs(HeldSums<2, kTiles>& sums) const {
 #pragma unroll
     for (int own = 0; own < L::kOwnInputSteps; ++own) {
-      InputPiece weights[4];
+      Piece low[2], high[2];
 #pragma unroll
-      for (int slot = 0; slot < 4; ++slot) weights[slot] = *input_weights(own, slot);
+      for (int row = 0; row < 2; ++row)
+#pragma unroll
+        for (int i = 0; i < L::kPairWords; ++i) {
+          const uint4 pair = *input_weights(own, row, i);
+          low[row].r[2 * i] = pair.x, high[row].r[2 * i] = pair.y;
+          low[row].r[2 * i + 1] = pair.z, high[row].r[2 * i + 1] = pair.w;
+        }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        const auto rows = weight_piece<V::kMath>(x_[tile][own]);
-        multiply_step<V::kMath>(sums.c[0][tile], weights[0], weights[1], rows);
-        multiply_step<V::kMath>(sums.c[1][tile], weights[2], weights[3], rows);
+        const uint4 packed = x_[tile][own / L::kStepsPerLoad];
+        const uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
+        Piece rows;
+#pragma unroll
+        for (int r = 0; r < Values::kFragmentRegisters; ++r)
+          rows.r[r] = input_bits(words[own % L::kStepsPerLoad * Values::kFragmentRegisters + r]);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) multiply_step<V::kMath>(sums.c[row][tile], low[row], high[row], rows);
       }
     }
+  }
+  /// As operands hold them, f32 is not rounded to tf32.
+  static __device__ uint32_t input_bits(uint32_t bits) {
+    return V::kMath == MathMode::tf32 ? round_to_tf32(__uint_as_float(bits)) : bits;
   }
 
   __device__ int rows_offset(int step, int chunk) const { return (step % 2 * chunks_ + chunk) * L::kChunkBytes; }
@@ -225,7 +213,7 @@ class ForwardBlock {
   __device__ HeldSums<2, kTiles> add_recurrent(int step, int chunk, const HeldSums<2, kTiles>& sums) const {
     const uint32_t arrival = base_ + arrival_offset(step - 1, chunk);
     wait_for_phase(arrival, static_cast<uint32_t>((step - 1) / 2 % 2));
-    if (threadIdx.x == 0) expect_bytes(arrival, L::kMessageBytes);
+    if (place_.leads()) expect_bytes(arrival, L::kMessageBytes);
     __syncwarp();
     const std::byte* const rows =
         shared_ + rows_offset(step - 1, chunk) + g_ * L::kRowBytes + place_.part * L::kPartBytes + t_ * 16;
@@ -257,7 +245,9 @@ class ForwardBlock {
     if (!last) announce(read);
   }
 
-  __device__ void finish(int step, int chunk, const HeldSums<2, kTiles>& sums, CellOutput (&out)[kTiles][2]) {
+  /// The cells of this warp's units, and their h as 16-byte parts of rows of the batch (part_of_row).
+  __device__ void finish(int step, int chunk, const HeldSums<2, kTiles>& sums, CellOutput (&out)[kTiles][2],
+                         uint4 (&h)[kTiles]) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       float2* const place = state(chunk, tile);
@@ -274,32 +264,41 @@ class ForwardBlock {
 #pragma unroll
         for (int gate = 0; gate < kGates; ++gate) before[gate] = slots[input_slot(gate)] + bias_[gate];
         if constexpr (kCell == RecurrentCell::gru) before[3] = slots[2] + bias_[3];
-        out[tile][e] = forward_cell<kCell>(before, states[e]);
+        out[tile][e] = forward_cell<kCell, V::kFast>(before, states[e]);
       }
       *place = make_float2(states[0], states[1]);
-      if (step + 1 < a_.steps) send(step, chunk, tile, out[tile][0].h, out[tile][1].h);
+      if (step + 1 < a_.steps) {
+        h[tile] = part_of_row(out[tile][0].h, out[tile][1].h);
+        send(step, chunk, tile, h[tile]);
+      }
     }
   }
 
-  /// Sends h of this warp's units for one tile to all blocks of the cluster.
-  __device__ void send(int step, int chunk, int tile, float h0, float h1) {
-    uint4 value;
-    int column = (place_.rank * kBlockUnits + place_.group * 8) * Values::kBytes;
+  /// From h of one unit in rows 2t and 2t + 1: h of row g, of bf16 all eight units, of f32 four, the later ones in
+  /// lanes with t >= 2.
+  __device__ uint4 part_of_row(float h0, float h1) const {
     if constexpr (V::kMath == MathMode::bf16) {
       const uint32_t pair = transpose_halves(pack_bf16(h0, h1));  // batch row g, units 2t and 2t + 1
       const int first = place_.lane - t_;
-      value.x = __shfl_sync(0xffffffffu, pair, first);
-      value.y = __shfl_sync(0xffffffffu, pair, first + 1);
-      value.z = __shfl_sync(0xffffffffu, pair, first + 2);
-      value.w = __shfl_sync(0xffffffffu, pair, first + 3);
+      return make_uint4(__shfl_sync(0xffffffffu, pair, first), __shfl_sync(0xffffffffu, pair, first + 1),
+                        __shfl_sync(0xffffffffu, pair, first + 2), __shfl_sync(0xffffffffu, pair, first + 3));
     } else {
-      uint32_t pair[2] = {value_bits<V::kMath>(h0), value_bits<V::kMath>(h1)};
+      uint32_t pair[2] = {__float_as_uint(h0), __float_as_uint(h1)};
       transpose_words(pair);
       const uint32_t other0 = __shfl_xor_sync(0xffffffffu, pair[0], 1);
       const uint32_t other1 = __shfl_xor_sync(0xffffffffu, pair[1], 1);
-      value = t_ % 2 == 0 ? make_uint4(pair[0], pair[1], other0, other1) : make_uint4(other0, other1, pair[0], pair[1]);
-      column += t_ / 2 * 16;
+      return t_ % 2 == 0 ? make_uint4(pair[0], pair[1], other0, other1) : make_uint4(other0, other1, pair[0], pair[1]);
     }
+  }
+  /// Where that part is among the warp's eight units.
+  __device__ int part_bytes() const { return V::kMath == MathMode::bf16 ? 0 : t_ / 2 * 16; }
+
+  /// Sends h of this warp's units for one tile to all blocks of the cluster.
+  __device__ void send(int step, int chunk, int tile, const uint4& h) {
+    uint4 value = h;
+    if constexpr (V::kMath == MathMode::tf32)
+      value = make_uint4(input_bits(h.x), input_bits(h.y), input_bits(h.z), input_bits(h.w));
+    const int column = place_.all_group * 8 * Values::kBytes + part_bytes();
     const uint32_t to =
         base_ + static_cast<uint32_t>(rows_offset(step, chunk) + tile * L::kTileBytes + g_ * L::kRowBytes + column);
     const uint32_t arrival = base_ + arrival_offset(step, chunk);
@@ -310,28 +309,39 @@ class ForwardBlock {
     }
   }
 
-  __device__ void store(int step, int chunk, const CellOutput (&out)[kTiles][2]) {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int64_t batch = batch_row(chunk, tile, e);
-        if (!holds(batch)) continue;
-        const CellOutput& o = out[tile][e];
-        const int64_t row = batch * a_.steps + step, at = row * a_.hidden + place_.unit;
-        if (!a_.last_step_only) a_.y[at] = o.h;
-        if (a_.last_step_only && step + 1 == a_.steps) a_.y[batch * a_.hidden + place_.unit] = o.h;
-        if (!a_.keep) continue;
-#pragma unroll
-        for (int gate = 0; gate < kGates; ++gate)
-          a_.gates[(row * kGates + gate) * a_.hidden + place_.unit] = o.gates[gate];
-        a_.cells[at] = o.kept;
-        if (step == 0) store_element<V::kMath>(a_.h_before, at, 0.0f);
-        if (step + 1 < a_.steps) store_element<V::kMath>(a_.h_before, at + a_.hidden, o.h);
-      }
+  /// h as what step `step` of a tile reads, for the gradient of the weights.
+  __device__ void keep_h(int step, int chunk, int tile, const uint4& h) const {
+    const int row = tile_index(chunk, tile) * kTileRows + g_;
+    const bool stores = V::kMath == MathMode::bf16 ? t_ == 0 : t_ % 2 == 0;
+    if (!a_.keep || !stores || row >= a_.batch || place_.all_group >= a_.sizes.groups) return;
+    *reinterpret_cast<uint4*>(operand(position(row, step), 8 * place_.all_group) + part_bytes()) = h;
   }
 
-  const RecurrentForwardArrays& a_;
+  __device__ void store(int step, int chunk, const CellOutput (&out)[kTiles][2], const uint4 (&h)[kTiles]) const {
+    const bool last = step + 1 == a_.steps;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int index = tile_index(chunk, tile);
+      if (index >= a_.sizes.tiles || place_.all_group >= a_.sizes.groups) continue;
+      if (a_.keep) {
+        const int64_t at = record_index(a_.sizes, a_.steps, index, step, place_.all_group, place_.lane);
+        static_cast<GateRecord<V::kMath>*>(a_.gates)[at] = gate_record<V::kMath, kCell>(out[tile][0], out[tile][1]);
+        if (kCell == RecurrentCell::lstm)
+          reinterpret_cast<float2*>(a_.cells)[at] = make_float2(out[tile][0].kept, out[tile][1].kept);
+        if (!last) keep_h(step + 1, chunk, tile, h[tile]);
+      }
+      if (a_.last_step_only && !last) continue;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int row = index * kTileRows + 2 * t_ + e;
+        if (row >= a_.batch || place_.unit >= a_.hidden) continue;
+        const int64_t to = a_.last_step_only ? row : position(row, step);
+        a_.y[to * a_.hidden + place_.unit] = out[tile][e].h;
+      }
+    }
+  }
+
+  const PersistentForwardArrays& a_;
   const int chunks_;
   std::byte* const shared_;
   const uint32_t base_;
@@ -339,13 +349,13 @@ class ForwardBlock {
   const int g_, t_;
   HeldWeights<V::kMath, 2, L::kSteps> weights_;
   float bias_[4];
-  float x_[kTiles][kTakesInput ? L::kOwnInputSteps : 1][4];  // rows g of the tiles
+  uint4 x_[kTiles][kTakesInput ? L::kInputLoads : 1];  // of rows g of the tiles
   float products_[kTiles][2][kGates];
 };
 
 template <class V, int kInputSteps>
 __global__ void __launch_bounds__(ForwardLayout<V, kInputSteps>::kThreads, 1)
-    recurrent_forward_kernel(const __grid_constant__ RecurrentForwardArrays a, int chunks) {
+    recurrent_forward_kernel(const __grid_constant__ PersistentForwardArrays a, int chunks) {
   extern __shared__ float4 memory[];
   ForwardBlock<V, kInputSteps>(a, chunks, reinterpret_cast<std::byte*>(memory)).run();
 }
@@ -357,7 +367,7 @@ PersistentKernel forward_kernel() {
 }
 
 template <class V, int kInputSteps>
-void launch_forward(const KernelLaunch& launch, const PersistentPlan& plan, const RecurrentForwardArrays& a) {
+void launch_forward(const KernelLaunch& launch, const PersistentPlan& plan, const PersistentForwardArrays& a) {
   launch_persistent(launch, plan, ForwardLayout<V, kInputSteps>::kThreads, recurrent_forward_kernel<V, kInputSteps>,
                     "recurrent_forward_kernel", a, plan.chunks);
 }
@@ -365,20 +375,17 @@ void launch_forward(const KernelLaunch& launch, const PersistentPlan& plan, cons
 }  // namespace
 
 PersistentPlan plan_persistent_forward(const KernelLaunch& launch, MathMode math, const RecurrentShape& shape) {
-  const bool takes_input = shape.input <= kMostInputs;
-  PersistentPlan plan = make_persistent_plan(launch, math, shape, [&](auto variant) {
+  return make_persistent_plan(launch, math, shape, [&](auto variant) {
     using V = decltype(variant);
-    return takes_input ? forward_kernel<V, kMostInputs / 16>() : forward_kernel<V, 0>();
+    return shape.input <= kMostInputs ? forward_kernel<V, kMostInputs / 16>() : forward_kernel<V, 0>();
   });
-  plan.takes_input = takes_input && plan.clusters > 0;
-  return plan;
 }
 
 void launch_persistent_forward(const KernelLaunch& launch, MathMode math, const PersistentPlan& plan,
-                               const RecurrentForwardArrays& a) {
+                               const PersistentForwardArrays& a) {
   with_variant(a.cell, math, a.hidden, plan.tiles, [&](auto variant) {
     using V = decltype(variant);
-    if (plan.takes_input) return launch_forward<V, kMostInputs / 16>(launch, plan, a);
+    if (!a.products) return launch_forward<V, kMostInputs / 16>(launch, plan, a);
     launch_forward<V, 0>(launch, plan, a);
   });
 }

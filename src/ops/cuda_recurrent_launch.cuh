@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_recurrent.h"
@@ -11,33 +12,45 @@
 
 namespace amdahl {
 
-/// One instance of a kernel: for up to kMostHidden units, with kNumTiles tiles of batch rows at once.
-template <RecurrentCell kCellKind, MathMode kMathMode, int kMostHidden, int kNumTiles>
+/// One instance of a kernel: for up to kMostHidden units, with kNumTiles tiles of batch rows at once in each of
+/// kNumSets sets of warps.
+template <RecurrentCell kCellKind, MathMode kMathMode, int kMostHidden, int kNumTiles, int kNumSets>
 struct PersistentVariant {
   static constexpr RecurrentCell kCell = kCellKind;
   static constexpr MathMode kMath = kMathMode;
-  static constexpr int kHidden = kMostHidden, kTiles = kNumTiles;
+  static constexpr bool kFast = kMath == MathMode::bf16;  // activations
+  static constexpr int kHidden = kMostHidden, kTiles = kNumTiles, kSets = kNumSets;
   static constexpr int kBlocks = kHidden / kBlockUnits;
 };
 
+/// Sets of warps that take turns on the execution units of a multiprocessor, as far as its registers hold the weights
+/// more than once.
+inline constexpr int persistent_sets(MathMode math, int tiles) { return math == MathMode::bf16 && tiles > 1 ? 2 : 1; }
+
 /// The place of a thread in the problem.
 struct PersistentPlace {
-  int rank;               // of the block in its cluster
-  int part, group, lane;  // of the warp: part, group of eight units; of the thread
-  int unit;               // the unit that the lane computes
-  int64_t cluster;        // of the grid
+  int rank;              // of the block in its cluster
+  int set, part, group;  // of the warp: set, part in it, eight units
+  int lane;
+  int all_group;  // the eight units among those of all blocks
+  int unit;       // that the lane computes
+  int cluster;    // of the grid
+  /// One thread of each set.
+  __device__ __forceinline__ bool leads() const { return part == 0 && group == 0 && lane == 0; }
 };
 
 template <class V>
-__device__ __forceinline__ PersistentPlace persistent_place() {
+__device__ __forceinline__ PersistentPlace persistent_place(int parts) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int rank = cluster_place().rank;
+  const int rank = cluster_place().rank, group = warp % kPartWarps, all_group = rank * kPartWarps + group;
   return {rank,
-          warp / kPartWarps,
-          warp % kPartWarps,
+          warp / (kPartWarps * parts),
+          warp / kPartWarps % parts,
+          group,
           lane,
-          rank * kBlockUnits + warp % kPartWarps * 8 + lane / 4,
-          static_cast<int64_t>(blockIdx.x) / V::kBlocks};
+          all_group,
+          all_group * 8 + lane / 4,
+          static_cast<int>(blockIdx.x) / V::kBlocks};
 }
 
 /// Creates arrivals [0, count), each of which expects `bytes`, and arrives at the cluster barrier. By the whole block.
@@ -51,11 +64,26 @@ __device__ __forceinline__ void open_arrivals(uint32_t first, int count, uint32_
   arrive_at_cluster();
 }
 
+/// For measurement: the number in an environment variable, or `otherwise`.
+inline int number_in(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text ? std::atoi(text) : otherwise;
+}
+
+template <class Use, RecurrentCell kCell, MathMode kMath, int kHidden>
+auto with_tiles(int tiles, const Use& use) {
+  if (tiles == 1) return use(PersistentVariant<kCell, kMath, kHidden, 1, 1>{});
+  if constexpr (kMath == MathMode::bf16 && kHidden == 256) {
+    static const int sets = number_in("AMDAHL_RECURRENT_SETS", 2);
+    if (sets == 1) return use(PersistentVariant<kCell, kMath, kHidden, 2, 1>{});
+  }
+  return use(PersistentVariant<kCell, kMath, kHidden, 2, persistent_sets(kMath, 2)>{});
+}
+
 template <class Use, RecurrentCell kCell, MathMode kMath>
 auto with_sizes(int hidden, int tiles, const Use& use) {
-  if (hidden <= 128)
-    return tiles == 1 ? use(PersistentVariant<kCell, kMath, 128, 1>{}) : use(PersistentVariant<kCell, kMath, 128, 2>{});
-  return tiles == 1 ? use(PersistentVariant<kCell, kMath, 256, 1>{}) : use(PersistentVariant<kCell, kMath, 256, 2>{});
+  return hidden <= 128 ? with_tiles<Use, kCell, kMath, 128>(tiles, use)
+                       : with_tiles<Use, kCell, kMath, 256>(tiles, use);
 }
 
 template <class Use, RecurrentCell kCell>
@@ -134,7 +162,8 @@ PersistentPlan make_persistent_plan(const KernelLaunch& launch, MathMode math, c
   const auto plan_with = [&](int tiles) {
     return with_variant(shape.cell, math, hidden, tiles, [&](auto variant) {
       const PersistentKernel kernel = kernel_of(variant);
-      PersistentPlan plan{.clusters = 0, .blocks = decltype(variant)::kBlocks, .tiles = tiles};
+      PersistentPlan plan{
+          .clusters = 0, .blocks = decltype(variant)::kBlocks, .tiles = tiles, .sets = decltype(variant)::kSets};
       const int slots = cluster_slots(launch, kernel.code, plan.blocks, kernel.threads);
       if (slots == 0) return plan;
       int most = 1;  // chunks of a cluster
@@ -147,7 +176,8 @@ PersistentPlan make_persistent_plan(const KernelLaunch& launch, MathMode math, c
     });
   };
   const PersistentPlan single = plan_with(1);
-  return single.chunks < 2 ? single : plan_with(2);
+  static const int most_tiles = number_in("AMDAHL_RECURRENT_TILES", 2);
+  return single.chunks < 2 || most_tiles < 2 ? single : plan_with(2);
 }
 
 template <class Kernel, class... Arguments>

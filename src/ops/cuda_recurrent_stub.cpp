@@ -5,11 +5,11 @@ namespace amdahl {
 
 PersistentPlan plan_persistent_forward(const KernelLaunch&, MathMode, const RecurrentShape&) { return {}; }
 PersistentPlan plan_persistent_backward(const KernelLaunch&, MathMode, const RecurrentShape&) { return {}; }
-void launch_persistent_forward(const KernelLaunch&, MathMode, const PersistentPlan&, const RecurrentForwardArrays&) {
+void launch_persistent_forward(const KernelLaunch&, MathMode, const PersistentPlan&, const PersistentForwardArrays&) {
   throw Error(Cause::internal, "no persistent kernels in this build");
 }
 int persistent_bias_parts(MathMode, const PersistentPlan&) { return 0; }
-void launch_persistent_backward(const KernelLaunch&, MathMode, const PersistentPlan&, const RecurrentBackwardArrays&,
+void launch_persistent_backward(const KernelLaunch&, MathMode, const PersistentPlan&, const PersistentBackwardArrays&,
                                 float*) {
   throw Error(Cause::internal, "no persistent kernels in this build");
 }
