@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 
 #include "device/device.h"
@@ -18,14 +17,7 @@ namespace amdahl {
 class SideWork {
  public:
   static constexpr size_t kPlaces = 4;
-  /// Products of more fill a GPU. For measurement.
-  static int64_t most_tokens() {
-    static const int64_t number = [] {
-      const char* const text = std::getenv("AMDAHL_SIDE_TOKENS");
-      return text ? std::atoll(text) : 16'384;
-    }();
-    return number;
-  }
+  static constexpr int64_t kMostTokens = 16'384;  // products of more fill a GPU
 
   explicit SideWork(Device& device) : device_(device) {}
   /// Whether this device runs work of two streams at once: on a CPU they would share the same cores.

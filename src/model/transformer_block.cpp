@@ -281,7 +281,7 @@ class TransformerBlock final : public CoarseLayer {
     sum_parts(stream, data, tokens.all() * width_, type());
   }
   SideWork* side(const TokenPart& tokens) const {
-    return tokens.all() <= SideWork::most_tokens() && !tokens.is_divided() ? context().side : nullptr;
+    return tokens.all() <= SideWork::kMostTokens && !tokens.is_divided() ? context().side : nullptr;
   }
   /// Of weight and bias, beside what follows; `bias_done`: the bias gradient was computed with dy.
   void weight_gradient(Stream& stream, const TokenPart& tokens, Beside place, const void* dy, int64_t out,

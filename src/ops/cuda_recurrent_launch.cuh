@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_recurrent.h"
@@ -64,19 +63,9 @@ __device__ __forceinline__ void open_arrivals(uint32_t first, int count, uint32_
   arrive_at_cluster();
 }
 
-/// For measurement: the number in an environment variable, or `otherwise`.
-inline int number_in(const char* variable, int otherwise) {
-  const char* const text = std::getenv(variable);
-  return text ? std::atoi(text) : otherwise;
-}
-
 template <class Use, RecurrentCell kCell, MathMode kMath, int kHidden>
 auto with_tiles(int tiles, const Use& use) {
   if (tiles == 1) return use(PersistentVariant<kCell, kMath, kHidden, 1, 1>{});
-  if constexpr (kMath == MathMode::bf16 && kHidden == 256) {
-    static const int sets = number_in("AMDAHL_RECURRENT_SETS", 2);
-    if (sets == 1) return use(PersistentVariant<kCell, kMath, kHidden, 2, 1>{});
-  }
   return use(PersistentVariant<kCell, kMath, kHidden, 2, persistent_sets(kMath, 2)>{});
 }
 
@@ -176,8 +165,7 @@ PersistentPlan make_persistent_plan(const KernelLaunch& launch, MathMode math, c
     });
   };
   const PersistentPlan single = plan_with(1);
-  static const int most_tiles = number_in("AMDAHL_RECURRENT_TILES", 2);
-  return single.chunks < 2 || most_tiles < 2 ? single : plan_with(2);
+  return single.chunks < 2 ? single : plan_with(2);
 }
 
 template <class Kernel, class... Arguments>
