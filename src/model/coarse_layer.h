@@ -7,7 +7,6 @@
 
 #include "base/layer_kinds.h"
 #include "model/layer.h"
-#include "model/side_work.h"
 #include "model/tensor_group.h"
 #include "model/token_part.h"
 #include "ops/ops.h"
@@ -68,7 +67,6 @@ struct LayerContext {
   // and gradients in the compute type, and gradients in two parts.
   bool images_below = false, images_above = false;
   Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
-  SideWork* side = nullptr;  // null: one stream computes all
 };
 
 class CoarseLayer : public Layer {

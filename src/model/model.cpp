@@ -23,7 +23,6 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       ops_(ops),
       options_(options),
       scratch_(device),
-      side_(device),
       typed_(device) {
   spec_.validate();
   stats_ = device_.allocate(float_bytes(kLossStats));
@@ -90,7 +89,6 @@ LayerContext Model::coarse_context(size_t index) {
                        options_.recompute,
                        options_.tensor && options_.roles[index] == TensorRole::divided ? options_.tensor : nullptr};
   if (storage_->shards.parameters) context.typed = &typed_;
-  if (!context.tensor && side_.possible()) context.side = &side_;
   context.takes_part = index > 0 && divides_tokens_of(index - 1);
   context.gives_part = divides_tokens_of(index);
   if (context.takes_part || context.gives_part) context.tokens = options_.tensor;

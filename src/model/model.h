@@ -171,7 +171,6 @@ class Model {
   std::unique_ptr<Buffer> stats_;
   std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
-  SideWork side_;
   Scratch typed_;                               // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
   std::vector<Slot> slots_;

@@ -22,9 +22,6 @@ enum Parameter : size_t {
   kDownBias
 };
 
-/// Gradients of weights are computed beside those of inputs, until what they read is overwritten: g.branch, g.wide.
-enum Beside : size_t { kDownBeside, kUpBeside, kOutBeside, kQkvBeside };
-
 /// What forward keeps for backward; `steps` x rows of each. Under sequence parallelism a rank has its own tokens of
 /// what enters and leaves normalisations and additions, and all tokens between the GEMMs of a branch.
 struct Saved {
@@ -140,7 +137,6 @@ class TransformerBlock final : public CoarseLayer {
       norm_gradient(stream, n, narrow, input, kNorm1Weight, saved.mean1, saved.rstd1, g.middle, g, dx, nullptr,
                     accumulate);
     }
-    end_beside(side(tokens), stream, kQkvBeside);
     if (g.sums)
       finish_gradients(stream, g.sums, {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias}, width_, accumulate);
   }
@@ -280,26 +276,21 @@ class TransformerBlock final : public CoarseLayer {
     if (tokens.is_divided()) return tokens.sum(stream, data, width_, type());
     sum_parts(stream, data, tokens.all() * width_, type());
   }
-  SideWork* side(const TokenPart& tokens) const {
-    return tokens.all() <= SideWork::kMostTokens && !tokens.is_divided() ? context().side : nullptr;
-  }
-  /// Of weight and bias, beside what follows; `bias_done`: the bias gradient was computed with dy.
-  void weight_gradient(Stream& stream, const TokenPart& tokens, Beside place, const void* dy, int64_t out,
-                       const void* x, int64_t in, size_t weight, bool accumulate, bool bias_done = false) const {
-    begin_beside(side(tokens), stream, place, [&](Stream& second) {
-      ops().matmul().matmul(second, {.a = dy,
-                                     .b = x,
-                                     .c = tensor(weight).gradient,
-                                     .m = out,
-                                     .n = in,
-                                     .k = tokens.all(),
-                                     .transpose_a = true,
-                                     .type = type(),
-                                     .epilogue = bias_done ? MatMulEpilogue::none : MatMulEpilogue::sum_rows_of_a,
-                                     .dbias = bias_done ? nullptr : tensor(weight + 1).gradient,
-                                     .accumulate = accumulate,
-                                     .accumulate_dbias = accumulate});
-    });
+  /// BlockGradients of weight and bias; `bias_done`: the bias gradient was computed with dy.
+  void weight_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, const void* x, int64_t in, size_t weight,
+                       bool accumulate, bool bias_done = false) const {
+    ops().matmul().matmul(stream, {.a = dy,
+                                   .b = x,
+                                   .c = tensor(weight).gradient,
+                                   .m = out,
+                                   .n = in,
+                                   .k = n,
+                                   .transpose_a = true,
+                                   .type = type(),
+                                   .epilogue = bias_done ? MatMulEpilogue::none : MatMulEpilogue::sum_rows_of_a,
+                                   .dbias = bias_done ? nullptr : tensor(weight + 1).gradient,
+                                   .accumulate = accumulate,
+                                   .accumulate_dbias = accumulate});
   }
   void input_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, size_t weight, int64_t in, void* dx,
                       void* before_gelu = nullptr, float* dbias = nullptr, bool accumulate = false) const {
@@ -333,28 +324,28 @@ class TransformerBlock final : public CoarseLayer {
   /// From the gradient of the branch's output, of this rank's tokens, to g.narrow, that of its input.
   void mlp_gradients(Stream& stream, const TokenPart& tokens, const Saved& saved, const BlockGradients& g,
                      const void* own, bool accumulate) const {
+    const int64_t n = tokens.all();
     const void* const d_out = tokens.gather(stream, own, g.branch, width_, type());
-    weight_gradient(stream, tokens, kDownBeside, d_out, width_, saved.gelu, hidden_, kDownWeight, accumulate);
-    input_gradient(stream, tokens.all(), d_out, width_, kDownWeight, hidden_, g.wide, saved.up,
-                   tensor(kUpBias).gradient, accumulate);
+    weight_gradient(stream, n, d_out, width_, saved.gelu, hidden_, kDownWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kDownWeight, hidden_, g.wide, saved.up, tensor(kUpBias).gradient,
+                   accumulate);
     const void* const x = tokens.gather(stream, up_input(saved), g.gathered, width_, type());
-    weight_gradient(stream, tokens, kUpBeside, g.wide, hidden_, x, width_, kUpWeight, accumulate, true);
-    input_gradient(stream, tokens.all(), g.wide, hidden_, kUpWeight, width_, g.narrow);
+    weight_gradient(stream, n, g.wide, hidden_, x, width_, kUpWeight, accumulate, true);
+    input_gradient(stream, n, g.wide, hidden_, kUpWeight, width_, g.narrow);
     sum_branch(stream, tokens, g.narrow);
-    end_beside(side(tokens), stream, kDownBeside);
   }
   void attention_gradients(Stream& stream, int64_t batch, const Saved& saved, const BlockGradients& g, const void* own,
                            bool accumulate) const {
     const TokenPart tokens = input_tokens(batch);
+    const int64_t n = tokens.all();
     const void* const d_out = tokens.gather(stream, own, g.branch, width_, type());
-    weight_gradient(stream, tokens, kOutBeside, d_out, width_, saved.attention, attended_, kOutWeight, accumulate);
-    input_gradient(stream, tokens.all(), d_out, width_, kOutWeight, attended_, g.narrow);
-    end_beside(side(tokens), stream, kUpBeside);
+    weight_gradient(stream, n, d_out, width_, saved.attention, attended_, kOutWeight, accumulate);
+    input_gradient(stream, n, d_out, width_, kOutWeight, attended_, g.narrow);
     ops().attention().attention_backward(
         stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums, g.narrow, g.wide});
     const void* const x = tokens.gather(stream, saved.norm1, g.gathered, width_, type());
-    weight_gradient(stream, tokens, kQkvBeside, g.wide, 3 * attended_, x, width_, kQkvWeight, accumulate);
-    input_gradient(stream, tokens.all(), g.wide, 3 * attended_, kQkvWeight, width_, g.narrow);
+    weight_gradient(stream, n, g.wide, 3 * attended_, x, width_, kQkvWeight, accumulate);
+    input_gradient(stream, n, g.wide, 3 * attended_, kQkvWeight, width_, g.narrow);
     sum_branch(stream, tokens, g.narrow);
   }
 
