@@ -45,7 +45,12 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
   sum.compute_us += times * (gemm + attention + memory);
   sum.collectives_us += times * collectives;
   sum.host_us += times * host;
-  sum.gaps_us += times * (queue_us(device, host, rates) - device);
+  const double total = queue_us(device, host, rates);
+  sum.gaps_us += times * (total - device);
+  // Of three products of the same size one is forward and one the gradient of the weights.
+  const double products = layer.has_input_gradient ? 3 : 2, one = (1 + layer.repeated_share) * total;
+  sum.gradients.push_back(
+      {one * (1 - 1 / products), one / products, layer.parameters, layer.repeats, layer.splits_gradient});
 }
 
 // Stage 3 gathers the parameters once more for backward: a collective of three halves instead of two.
@@ -98,6 +103,22 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
   return streamed(rates, layer.bytes / kActivationPasses * cache_sharers(work, rates));
 }
 
+// Communication of gradients behind backward, and slower backward.
+Overlap data_overlap(const Workload& work, const StageTime& busiest, double communication, double backward,
+                     double parameters, const Rates& rates) {
+  if (rates.shared_cores > 0 || work.zero_stage > 1) {
+    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+    return overlap_of(communication, backward, buckets, rates);
+  }
+  GradientBuckets buckets;
+  buckets.parameters = work.bucket_bytes / work.gradient_bytes;
+  buckets.latency_us = data_us(work, 0, rates);
+  buckets.us_per_parameter = (data_us(work, 1e6, rates) - buckets.latency_us) / 1e6;
+  buckets.update_us_per_parameter = optimizer_us(1, rates_for(work, rates)) / (work.zero_stage > 0 ? work.mesh.dp : 1);
+  buckets.weights_last = buckets.updates_within = work.zero_stage == 1;
+  return overlap_of(busiest.gradients, buckets, rates);
+}
+
 // By which work gets slower because devices work at the same time; ranks of a pipeline also wait for each other.
 double slowdown_of(const Workload& work, const std::vector<StageTime>& ranks, const PipelineCost& pipeline,
                    const Rates& rates) {
@@ -115,6 +136,7 @@ StageTime& StageTime::operator+=(const StageTime& other) {
        {&StageTime::compute_us, &StageTime::collectives_us, &StageTime::gaps_us, &StageTime::gemm_us,
         &StageTime::attention_us, &StageTime::memory_us, &StageTime::host_us})
     this->*part += other.*part;
+  gradients.insert(gradients.end(), other.gradients.begin(), other.gradients.end());
   return *this;
 }
 
@@ -165,13 +187,12 @@ PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stage
   const double communication = data_us(work, parameters, rates) * oversubscription(work.mesh.size(), rates);
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
-    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
-    const Overlap overlap = overlap_of(communication, backward, buckets, rates);
+    const Overlap overlap = data_overlap(work, busiest, communication, backward, parameters, rates);
     account.exposed_dp_us = overlap.exposed_us;
     account.slowed_us = overlap.slowed_us;
     account.compute_us += overlap.slowed_us;
-    account.hidden_dp_us = communication - overlap.exposed_us;
+    account.hidden_dp_us = std::max(0.0, communication - overlap.exposed_us);
   }
   account.relative_sd = relative_sd(account, work.mesh.tp);
   return account;

@@ -119,7 +119,7 @@ class Trainer {
   StampedStages stamped_stages(const float* features, const float* targets);
   bool has_tensor() const { return options_.plan.mesh.tp > 1; }
   /// Leaves out the sums of tensor parallelism until called with false: parameters become those of no training.
-  void silence_tensor(bool silent) { divided_->silence_tensor(silent); }
+  void silence_tensor(bool silent);
   /// Enqueues one graph with as many empty kernels in sequence as the captured local part has nodes: it measures the
   /// launch time alone. Needs graph_nodes(local_part()) > 0.
   void empty_step();
@@ -225,6 +225,8 @@ class Trainer {
   std::unique_ptr<StageStamps> stage_stamps_;  // of stamped_stages
   bool stamps_stages_ = false;
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
+  std::map<BatchKey, std::unique_ptr<Graph>> other_graphs_;  // of the other state of silence_tensor
+  bool silent_ = false;
   std::map<const float*, std::unique_ptr<Graph>> stage_graphs_;  // of stamped_stages, by features
   std::unique_ptr<Graph> empty_;                                 // of empty_step
   bool warmed_ = false;  // one eager step ran, so Ops have chosen their algorithms
